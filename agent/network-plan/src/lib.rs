@@ -1,0 +1,1 @@
+//! One typed plan for a machine's network, whatever described it.

@@ -1,0 +1,3 @@
+//! The agent a bare server boots: configures the network, obeys Ironic, writes the disk, reboots into it.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Builds the discovery ramdisk: newc archive, kernel modules, firmware, agent.
