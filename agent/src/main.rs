@@ -1,3 +1,14 @@
-//! The agent a bare server boots: configures the network, obeys Ironic, writes the disk, reboots into it.
+//! The agent a bare server boots: configures the network, obeys Ironic, writes
+//! the disk, reboots into it.
+
+mod disk;
+mod failure;
+mod handover;
+mod http_client;
+mod inventory;
+mod network;
+mod permission;
+mod report;
+mod sys;
 
 fn main() {}

@@ -1,0 +1,1 @@
+//! The disk: open, fetch, verify, decode, place, read back. One direction.

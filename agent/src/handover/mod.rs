@@ -1,0 +1,1 @@
+//! After the image is on disk: what its first boot needs to find.

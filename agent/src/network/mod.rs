@@ -1,0 +1,2 @@
+//! The machine's network: what NICs there are, what they shall be, what they
+//! became.

@@ -1,0 +1,80 @@
+//! May this process destroy data on this machine?
+//!
+//! Everything that writes to a disk or to firmware variables asks for a
+//! [`WritePermission`], and there are exactly two ways to get one: run in the
+//! ramdisk that our init set up, or say `--allow-this-machine`. So nobody
+//! wipes a laptop by trying the agent on it.
+
+use std::fs;
+use std::path::Path;
+
+use crate::failure::{Class, Failure, Result};
+
+/// Written by init (PID 1), holds the boot id of the kernel it was written
+/// under: a copy left from another boot or copied by hand says nothing.
+pub const RAMDISK_MARKER: &str = "/run/landfall/ramdisk";
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Proof that destructive work is allowed here. It cannot be made outside of
+/// this module.
+#[derive(Debug, Clone, Copy)]
+pub struct WritePermission(());
+
+impl WritePermission {
+    /// Permission because this machine runs our ramdisk.
+    ///
+    /// # Errors
+    /// On any other machine, with the way to insist.
+    pub fn in_ramdisk() -> Result<Self> {
+        Self::by_marker(Path::new(RAMDISK_MARKER), Path::new(BOOT_ID))
+    }
+
+    /// Permission because the operator insisted (`--allow-this-machine`).
+    pub fn by_operator() -> Self {
+        Self(())
+    }
+
+    fn by_marker(marker: &Path, boot_id: &Path) -> Result<Self> {
+        let expected = fs::read_to_string(boot_id).unwrap_or_default();
+        let found = fs::read_to_string(marker).unwrap_or_default();
+        if expected.trim().is_empty() || expected.trim() != found.trim() {
+            return Err(Failure::new(
+                Class::CommandExecutionError,
+                format!(
+                    "this machine does not run the landfall ramdisk ({} does not hold this boot's id), nothing was changed",
+                    marker.display()
+                ),
+            )
+            .hint("on a machine whose disks may be overwritten say --allow-this-machine"));
+        }
+        Ok(Self(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_boots_marker_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let (marker, boot_id) = (dir.path().join("marker"), dir.path().join("boot_id"));
+        fs::write(&boot_id, "1b4e28ba\n").unwrap();
+        assert!(WritePermission::by_marker(&marker, &boot_id).is_err());
+        fs::write(&marker, "").unwrap();
+        assert!(WritePermission::by_marker(&marker, &boot_id).is_err());
+        fs::write(&marker, "another boot").unwrap();
+        assert!(WritePermission::by_marker(&marker, &boot_id).is_err());
+        fs::write(&marker, "1b4e28ba").unwrap();
+        assert!(WritePermission::by_marker(&marker, &boot_id).is_ok());
+    }
+
+    #[test]
+    fn no_boot_id_means_no_permission() {
+        let dir = tempfile::tempdir().unwrap();
+        let marker = dir.path().join("marker");
+        fs::write(&marker, "").unwrap();
+        assert!(WritePermission::by_marker(&marker, &dir.path().join("none")).is_err());
+    }
+}

@@ -1,0 +1,428 @@
+//! What the agent says, and where it can be read.
+//!
+//! Every module reports with `tracing`'s macros; the stage that a line names is
+//! the first module below the crate. Here the events become lines: on every
+//! console of /proc/consoles and in the kernel log when we are the ramdisk,
+//! on stderr anywhere else. Consoles are served by one thread each through a
+//! bounded queue, since a serial line with flow control held low would
+//! otherwise stop the installation.
+
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+use crate::sys::boot_clock::seconds_since_boot;
+
+/// Lines a console may lag behind before lines are dropped on it.
+const CONSOLE_QUEUE: usize = 512;
+/// The longest line; longer texts come from outside and are cut.
+const LINE_LIMIT: usize = 1000;
+
+/// Where lines go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// Every console in /proc/consoles, and the kernel log.
+    Consoles,
+    /// stderr, for a person at a terminal or a log file.
+    Stderr,
+    /// stderr, one JSON object a line: `{"v":1,"time":..,"stage":..,"level":..,"text":..}`.
+    JsonLines,
+}
+
+/// Starts reporting for the life of the process. A second call has no effect.
+pub fn start(output: Output, debug: bool) -> Flush {
+    let sinks = match output {
+        Output::Consoles => Sinks::Ramdisk {
+            consoles: consoles(Path::new("/proc/consoles"))
+                .into_iter()
+                .filter_map(|name| Console::open(&Path::new("/dev").join(name)))
+                .collect(),
+            // A missing /dev/kmsg costs the kernel log's copy only.
+            kmsg: OpenOptions::new()
+                .write(true)
+                .open("/dev/kmsg")
+                .ok()
+                .map(Mutex::new),
+        },
+        Output::Stderr => Sinks::Stderr { json: false },
+        Output::JsonLines => Sinks::Stderr { json: true },
+    };
+    let sinks = Arc::new(sinks);
+    let layer = Lines {
+        sinks: Arc::clone(&sinks),
+        most_verbose: if debug { Level::DEBUG } else { Level::INFO },
+    };
+    let subscriber = tracing_subscriber::registry().with(layer);
+    // An error means that a subscriber is already there: the first one stays.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    Flush(sinks)
+}
+
+/// Lets the last lines reach slow consoles before the machine goes away.
+#[derive(Debug)]
+pub struct Flush(Arc<Sinks>);
+
+impl Flush {
+    /// Waits until every console has printed what was said, at most `bound` each.
+    pub fn wait(&self, bound: Duration) {
+        if let Sinks::Ramdisk { consoles, .. } = &*self.0 {
+            for console in consoles {
+                let (done, printed) = sync_channel(1);
+                if console.queue.try_send(Job::Flush(done)).is_ok() {
+                    // Both outcomes mean: go on.
+                    let _ = printed.recv_timeout(bound);
+                }
+            }
+        }
+    }
+}
+
+/// One thing said: when, in which stage, how grave, what.
+struct Line<'a> {
+    time: f64,
+    stage: &'a str,
+    level: Level,
+    text: String,
+}
+
+impl Line<'_> {
+    /// `[   12.345] disk: warning: ...`
+    fn for_people(&self) -> String {
+        let gravity = match self.level {
+            Level::ERROR => "FAILED ",
+            Level::WARN => "warning: ",
+            _ => "",
+        };
+        format!("[{:9.3}] {}: {gravity}{}", self.time, self.stage, self.text)
+    }
+
+    fn for_programs(&self) -> String {
+        serde_json::json!({
+            "v": 1,
+            "time": (self.time * 1000.0).round() / 1000.0,
+            "stage": self.stage,
+            "level": self.level.as_str().to_ascii_lowercase(),
+            "text": self.text,
+        })
+        .to_string()
+    }
+}
+
+#[derive(Debug)]
+enum Sinks {
+    Ramdisk {
+        consoles: Vec<Console>,
+        kmsg: Option<Mutex<File>>,
+    },
+    Stderr {
+        json: bool,
+    },
+}
+
+impl Sinks {
+    fn put(&self, line: &Line<'_>) {
+        match self {
+            Self::Ramdisk { consoles, kmsg } => {
+                let text = line.for_people();
+                for console in consoles {
+                    console.print(&text);
+                }
+                if let Some(kmsg) = kmsg {
+                    // Facility user, level debug: below every console log level
+                    // but "debug", so that no console shows the line twice.
+                    let record = format!("<15>landfall {}: {}\n", line.stage, line.text);
+                    let mut file = kmsg.lock().unwrap_or_else(PoisonError::into_inner);
+                    // The consoles have the line already.
+                    let _ = file.write_all(record.as_bytes());
+                }
+            }
+            Self::Stderr { json } => {
+                let text = if *json {
+                    line.for_programs()
+                } else {
+                    line.for_people()
+                };
+                // A closed stderr must not end the work.
+                let _ = writeln!(std::io::stderr(), "{text}");
+            }
+        }
+    }
+}
+
+/// The device names in a /proc/consoles text: the first word of each line.
+fn consoles(path: &Path) -> Vec<PathBuf> {
+    let Ok(text) = fs::read_to_string(path) else {
+        return vec![PathBuf::from("console")];
+    };
+    text.lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .map(PathBuf::from)
+        .collect()
+}
+
+enum Job {
+    Print(String),
+    Flush(SyncSender<()>),
+}
+
+/// One console with the thread that serves it.
+#[derive(Debug)]
+struct Console {
+    queue: SyncSender<Job>,
+    dropped: Mutex<u64>,
+}
+
+impl Console {
+    fn open(device: &Path) -> Option<Self> {
+        // A console without a device node (netconsole) gets its copy by kmsg.
+        let file = OpenOptions::new().write(true).open(device).ok()?;
+        let (queue, jobs) = sync_channel(CONSOLE_QUEUE);
+        thread::Builder::new()
+            .name("console".into())
+            .spawn(move || serve_console(file, &jobs))
+            .ok()?;
+        Some(Self {
+            queue,
+            dropped: Mutex::new(0),
+        })
+    }
+
+    fn print(&self, text: &str) {
+        let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = String::new();
+        if *dropped > 0 {
+            let _ = writeln!(out, "({} lines dropped, console too slow)", *dropped);
+        }
+        out.push_str(text);
+        out.push('\n');
+        match self.queue.try_send(Job::Print(out)) {
+            Ok(()) => *dropped = 0,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => *dropped += 1,
+        }
+    }
+}
+
+fn serve_console(mut file: File, jobs: &Receiver<Job>) {
+    for job in jobs {
+        match job {
+            Job::Print(text) => {
+                // A console that went away has nobody to tell.
+                let _ = file.write_all(text.as_bytes());
+            }
+            Job::Flush(done) => {
+                let _ = done.try_send(());
+            }
+        }
+    }
+}
+
+struct Lines {
+    sinks: Arc<Sinks>,
+    most_verbose: Level,
+}
+
+impl<S: Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let metadata = event.metadata();
+        // Libraries narrate for their own authors; what they have to say to an
+        // operator reaches us as errors.
+        let Some(module) = metadata.target().strip_prefix(env!("CARGO_CRATE_NAME")) else {
+            return;
+        };
+        if *metadata.level() > self.most_verbose {
+            return;
+        }
+        let mut text = Message(String::new());
+        event.record(&mut text);
+        self.sinks.put(&Line {
+            time: seconds_since_boot(),
+            stage: stage(module),
+            level: *metadata.level(),
+            text: printable(&text.0),
+        });
+    }
+}
+
+/// `::network::dhcp` -> `network`; init calls its module `early`.
+fn stage(module: &str) -> &str {
+    match module.trim_start_matches("::").split("::").next() {
+        None | Some("" | "stages") => "agent",
+        Some("early") => "init",
+        Some(name) => name,
+    }
+}
+
+/// ASCII without control characters: a server's text must not be able to move
+/// the cursor of an operator's terminal.
+fn printable(text: &str) -> String {
+    let mut out: String = text
+        .chars()
+        .take(LINE_LIMIT)
+        .map(|c| match c {
+            ' '..='~' => c,
+            '\n' | '\t' => ' ',
+            _ => '?',
+        })
+        .collect();
+    if text.chars().count() > LINE_LIMIT {
+        out.push_str(" ...");
+    }
+    out
+}
+
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            // Writing to a String cannot fail.
+            let _ = write!(self.0, "{value:?}");
+        }
+    }
+}
+
+/// Says how far long work has come, at most every 5 s or 5 %, whichever is later.
+///
+/// A serial console cannot redraw, so progress is lines, and few of them.
+#[derive(Debug)]
+pub struct Progress {
+    what: String,
+    total: Option<u64>,
+    done: u64,
+    last_said: u64,
+    last_time: Instant,
+    started: Instant,
+}
+
+impl Progress {
+    const PAUSE: Duration = Duration::from_secs(5);
+
+    /// Progress of `what`, out of `total` bytes if that is known.
+    pub fn new(what: impl Into<String>, total: Option<u64>) -> Self {
+        let now = Instant::now();
+        Self {
+            what: what.into(),
+            total,
+            done: 0,
+            last_said: 0,
+            last_time: now,
+            started: now,
+        }
+    }
+
+    /// The work has come to `done` bytes. Returns a line when one is due; the
+    /// caller reports it, so that it carries the caller's stage.
+    pub fn at(&mut self, done: u64) -> Option<String> {
+        self.done = done;
+        let step = self.total.map_or(64 << 20, |total| total / 20);
+        if self.last_time.elapsed() < Self::PAUSE || done.saturating_sub(self.last_said) < step {
+            return None;
+        }
+        self.last_said = done;
+        self.last_time = Instant::now();
+        Some(self.line())
+    }
+
+    /// The line at the end: how much, how long, how fast.
+    pub fn end(&self) -> String {
+        let seconds = self.started.elapsed().as_secs_f64();
+        format!(
+            "{}: {} in {seconds:.1} s ({:.1} MiB/s)",
+            self.what,
+            mib(self.done),
+            self.done as f64 / f64::from(1 << 20) / seconds.max(0.001)
+        )
+    }
+
+    fn line(&self) -> String {
+        match self.total {
+            Some(total) if total > 0 => format!(
+                "{}: {} of {} ({} %)",
+                self.what,
+                mib(self.done),
+                mib(total),
+                self.done.saturating_mul(100) / total
+            ),
+            _ => format!("{}: {}", self.what, mib(self.done)),
+        }
+    }
+}
+
+/// Bytes as an operator reads them.
+pub fn mib(bytes: u64) -> String {
+    if bytes < 1 << 20 {
+        return format!("{bytes} bytes");
+    }
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stage_is_the_first_module() {
+        for (module, expected) in [
+            ("", "agent"),
+            ("::network::dhcp", "network"),
+            ("::disk", "disk"),
+            ("::early::modules", "init"),
+            ("::stages", "agent"),
+        ] {
+            assert_eq!(stage(module), expected, "{module}");
+        }
+    }
+
+    #[test]
+    fn remote_text_cannot_drive_the_terminal() {
+        assert_eq!(printable("a\x1b[2Jb\nc\u{e9}"), "a?[2Jb c?");
+        assert!(printable(&"x".repeat(5000)).len() < 1010);
+    }
+
+    #[test]
+    fn lines_say_how_grave_they_are() {
+        let line = |level| {
+            Line {
+                time: 1.5,
+                stage: "disk",
+                level,
+                text: "x".into(),
+            }
+            .for_people()
+        };
+        assert_eq!(line(Level::INFO), "[    1.500] disk: x");
+        assert_eq!(line(Level::WARN), "[    1.500] disk: warning: x");
+        assert_eq!(line(Level::ERROR), "[    1.500] disk: FAILED x");
+    }
+
+    #[test]
+    fn names_of_consoles() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("consoles");
+        fs::write(
+            &path,
+            "tty0                 -WU (EC  p  )    4:7\nttyS0                -W- (E   p a)    4:64\n",
+        )
+        .unwrap();
+        assert_eq!(
+            consoles(&path),
+            [PathBuf::from("tty0"), PathBuf::from("ttyS0")]
+        );
+    }
+
+    #[test]
+    fn progress_is_quiet_between_steps() {
+        let mut progress = Progress::new("writing", Some(1000));
+        assert_eq!(progress.at(900), None, "5 s have not passed");
+        assert!(progress.end().starts_with("writing: 900 bytes in"));
+    }
+}

@@ -1,0 +1,60 @@
+//! What only ioctl(2) tells about a block device.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+mod raw {
+    // <linux/fs.h>: BLK* live in the 0x12 group.
+    nix::ioctl_read!(blkgetsize64, 0x12, 114, u64);
+    nix::ioctl_read_bad!(blksszget, 0x1268, std::ffi::c_int);
+    nix::ioctl_none_bad!(blkrrpart, 0x125f);
+    nix::ioctl_none_bad!(blkflsbuf, 0x1261);
+    
+}
+
+/// The size of the device in bytes.
+///
+/// # Errors
+/// If the file is no block device.
+pub fn size_bytes(device: &File) -> io::Result<u64> {
+    let mut size = 0u64;
+    // SAFETY: the descriptor is open for the whole call and BLKGETSIZE64
+    // writes one u64 to the given address.
+    unsafe { raw::blkgetsize64(device.as_raw_fd(), &raw mut size) }?;
+    Ok(size)
+}
+
+/// The logical sector size in bytes: 512 or 4096.
+///
+/// # Errors
+/// If the file is no block device.
+pub fn logical_sector_size(device: &File) -> io::Result<u32> {
+    let mut size = 0;
+    // SAFETY: the descriptor is open for the whole call and BLKSSZGET writes
+    // one int to the given address.
+    unsafe { raw::blksszget(device.as_raw_fd(), &raw mut size) }?;
+    u32::try_from(size).map_err(io::Error::other)
+}
+
+/// Makes the kernel read the partition table again. `EBUSY` when a partition
+/// of the device is in use.
+///
+/// # Errors
+/// What the kernel says.
+pub fn reread_partition_table(device: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open; BLKRRPART takes no argument.
+    unsafe { raw::blkrrpart(device.as_raw_fd()) }?;
+    Ok(())
+}
+
+/// Drops what the kernel has cached of the device, so that the next read comes
+/// from the medium.
+///
+/// # Errors
+/// What the kernel says.
+pub fn flush_buffers(device: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open; BLKFLSBUF takes no argument.
+    unsafe { raw::blkflsbuf(device.as_raw_fd()) }?;
+    Ok(())
+}

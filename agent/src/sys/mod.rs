@@ -1,0 +1,8 @@
+//! Thin safe wrappers around the kernel: the only place with `unsafe`.
+//!
+//! Knows no other module of the agent; every function is one system call or
+//! one small conversation with the kernel.
+
+pub mod block_ioctl;
+pub mod boot_clock;
+pub mod mount;
