@@ -1,0 +1,53 @@
+//! Alias patterns, sorted so that a modalias meets only the few that can match it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::index::ModuleId;
+use crate::{module_name, pattern};
+
+/// Patterns by what stands before their first wildcard.
+///
+/// A modalias is looked up once for each *length* of such a prefix (about 40 among
+/// the 26 222 aliases of a whole kernel), so a PCI device is compared with the
+/// patterns of its own vendor and device number and not with thousands of others.
+#[derive(Debug, Default)]
+pub(crate) struct AliasTable {
+    by_prefix: BTreeMap<Box<[u8]>, Vec<Entry>>,
+    prefix_lengths: BTreeSet<usize>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// What follows the prefix.
+    rest: Box<[u8]>,
+    module: ModuleId,
+}
+
+impl AliasTable {
+    pub(crate) fn insert(&mut self, alias: &str, module: ModuleId) {
+        let alias = module_name::normalise_alias(alias);
+        let prefix = pattern::literal_prefix(&alias);
+        let rest = alias.as_bytes()[prefix.len()..].into();
+        self.prefix_lengths.insert(prefix.len());
+        self.by_prefix
+            .entry(prefix.as_bytes().into())
+            .or_default()
+            .push(Entry { rest, module });
+    }
+
+    /// The modules whose patterns match, in the order of the index, each once.
+    pub(crate) fn find(&self, alias: &str) -> Vec<ModuleId> {
+        let alias = module_name::normalise(alias);
+        let alias = alias.as_bytes();
+        let mut found = BTreeSet::new();
+        for &length in self.prefix_lengths.range(..=alias.len()) {
+            let (prefix, rest) = alias.split_at(length);
+            for entry in self.by_prefix.get(prefix).into_iter().flatten() {
+                if pattern::matches(&entry.rest, rest) {
+                    found.insert(entry.module);
+                }
+            }
+        }
+        found.into_iter().collect()
+    }
+}

@@ -1,0 +1,159 @@
+//! An index, ready to be asked.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::alias_table::AliasTable;
+use crate::content::{IndexContent, Module};
+use crate::module_name;
+use crate::text_format::ParseError;
+
+/// One module of one [`Index`]. Ids sort in the order of the index file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModuleId(u32);
+
+/// What a name or an alias stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolution {
+    /// These modules; never empty.
+    Modules(Vec<ModuleId>),
+    /// Part of the kernel image: there is nothing to load.
+    BuiltIn,
+    /// Nothing here answers to it.
+    Missing,
+}
+
+/// Answers which modules a modalias asks for and in which order they load.
+#[derive(Debug, Default)]
+pub struct Index {
+    content: IndexContent,
+    by_name: HashMap<String, ModuleId>,
+    aliases: AliasTable,
+    built_in: HashSet<String>,
+}
+
+impl Index {
+    /// Reads an index text.
+    ///
+    /// # Errors
+    /// [`ParseError`] with the line of the first fault.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        IndexContent::parse(text).map(Self::new)
+    }
+
+    /// Makes content fast to ask.
+    #[must_use]
+    pub fn new(content: IndexContent) -> Self {
+        let mut index = Self::default();
+        for (id, module) in ids(&content) {
+            index
+                .by_name
+                .insert(module_name::normalise(&module.name).into_owned(), id);
+            for alias in &module.aliases {
+                index.aliases.insert(alias, id);
+            }
+        }
+        for built_in in &content.built_in {
+            index
+                .built_in
+                .insert(module_name::normalise(&built_in.name).into_owned());
+            index.built_in.extend(
+                built_in
+                    .aliases
+                    .iter()
+                    .map(|a| module_name::normalise_alias(a).into_owned()),
+            );
+        }
+        index.content = content;
+        index
+    }
+
+    /// `uname -r` of the kernel that the modules belong to.
+    #[must_use]
+    pub fn kernel_release(&self) -> &str {
+        &self.content.kernel_release
+    }
+
+    /// How many modules there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.content.modules.len()
+    }
+
+    /// Whether there is no module at all (everything may be built in).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.content.modules.is_empty()
+    }
+
+    /// Every module, in the order of the index.
+    pub fn modules(&self) -> impl Iterator<Item = (ModuleId, &Module)> {
+        ids(&self.content)
+    }
+
+    /// What the index says about a module.
+    ///
+    /// # Panics
+    /// If `id` was made by another index that has more modules.
+    #[must_use]
+    pub fn module(&self, id: ModuleId) -> &Module {
+        &self.content.modules[id.0 as usize]
+    }
+
+    /// The module of this name, in either spelling.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<ModuleId> {
+        self.by_name
+            .get(module_name::normalise(name).as_ref())
+            .copied()
+    }
+
+    /// The modules that a device with this modalias asks for, in the order of the
+    /// index; none if the driver is built in or not in the ramdisk.
+    #[must_use]
+    pub fn modules_for(&self, modalias: &str) -> Vec<ModuleId> {
+        self.aliases.find(modalias)
+    }
+
+    /// What `modprobe NAME` would mean: a module's name first, then an alias, then
+    /// what is built in.
+    #[must_use]
+    pub fn resolve(&self, name_or_alias: &str) -> Resolution {
+        if let Some(id) = self.find(name_or_alias) {
+            return Resolution::Modules(vec![id]);
+        }
+        let by_alias = self.aliases.find(name_or_alias);
+        if !by_alias.is_empty() {
+            return Resolution::Modules(by_alias);
+        }
+        if self
+            .built_in
+            .contains(module_name::normalise(name_or_alias).as_ref())
+        {
+            return Resolution::BuiltIn;
+        }
+        Resolution::Missing
+    }
+
+    /// The modules that must be loaded before `id` can be. Built-in ones are not among them.
+    pub fn needs(&self, id: ModuleId) -> impl Iterator<Item = ModuleId> {
+        self.module(id)
+            .needs
+            .iter()
+            .filter_map(|name| self.find(name))
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the parser accepts 16384 modules at most"
+)]
+fn ids(content: &IndexContent) -> impl Iterator<Item = (ModuleId, &Module)> {
+    content
+        .modules
+        .iter()
+        .enumerate()
+        .map(|(number, module)| (ModuleId(number as u32), module))
+}
+
+#[cfg(test)]
+mod tests;

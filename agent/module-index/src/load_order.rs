@@ -1,0 +1,100 @@
+//! From the modules that are wanted to the order in which all they need is loaded.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::index::{Index, ModuleId, Resolution};
+
+impl Index {
+    /// Everything that loading `wanted` takes, in levels: the modules of one level
+    /// need nothing from each other and may be loaded at the same time, once all
+    /// levels before have been.
+    ///
+    /// Hard dependencies and `pre:` softdeps come before their user, `post:` softdeps
+    /// after it. Softdeps that nothing answers to are left out. A cycle (two modules
+    /// may name each other in softdeps) is cut at a softdep, so every module appears
+    /// exactly once and no hard dependency is turned round.
+    pub fn load_order(&self, wanted: impl IntoIterator<Item = ModuleId>) -> Vec<Vec<ModuleId>> {
+        let mut waiting = self.closure(wanted);
+        let mut levels = Vec::new();
+        while !waiting.is_empty() {
+            let mut level = ready(&waiting, |before| {
+                before.hard.is_empty() && before.soft.is_empty()
+            });
+            if level.is_empty() {
+                // Only a cycle is left. One module, not all of them: the next may then be ready in order.
+                level = ready(&waiting, |before| before.hard.is_empty());
+                level.truncate(1);
+            }
+            if level.is_empty() {
+                // Hard dependencies in a circle: no kernel has them, the loader will report what fails.
+                level.extend(waiting.keys().next());
+            }
+            for id in &level {
+                waiting.remove(id);
+            }
+            for before in waiting.values_mut() {
+                for id in &level {
+                    before.hard.remove(id);
+                    before.soft.remove(id);
+                }
+            }
+            levels.push(level);
+        }
+        levels
+    }
+
+    /// Every module that `wanted` pulls in, with the modules that are to come before it.
+    fn closure(&self, wanted: impl IntoIterator<Item = ModuleId>) -> BTreeMap<ModuleId, Before> {
+        let mut order: BTreeMap<ModuleId, Before> = BTreeMap::new();
+        let mut to_visit: Vec<ModuleId> = wanted.into_iter().collect();
+        let mut visited = BTreeSet::new();
+        while let Some(id) = to_visit.pop() {
+            if !visited.insert(id) {
+                continue;
+            }
+            let needs: BTreeSet<ModuleId> = self.needs(id).filter(|&need| need != id).collect();
+            let before = self.softdeps(id, &self.module(id).softdeps_before);
+            let after = self.softdeps(id, &self.module(id).softdeps_after);
+            to_visit.extend(needs.iter().chain(&before).chain(&after));
+            for later in after {
+                order.entry(later).or_default().soft.insert(id);
+            }
+            let entry = order.entry(id).or_default();
+            entry.hard.extend(needs);
+            entry.soft.extend(before);
+        }
+        order
+    }
+
+    fn softdeps(&self, user: ModuleId, names: &[String]) -> BTreeSet<ModuleId> {
+        let mut found = BTreeSet::new();
+        for name in names {
+            if let Resolution::Modules(ids) = self.resolve(name) {
+                found.extend(ids);
+            }
+        }
+        found.remove(&user);
+        found
+    }
+}
+
+/// What has to be loaded before one module.
+#[derive(Debug, Default)]
+struct Before {
+    hard: BTreeSet<ModuleId>,
+    soft: BTreeSet<ModuleId>,
+}
+
+fn ready(
+    waiting: &BTreeMap<ModuleId, Before>,
+    is_ready: impl Fn(&Before) -> bool,
+) -> Vec<ModuleId> {
+    waiting
+        .iter()
+        .filter(|(_, before)| is_ready(before))
+        .map(|(&id, _)| id)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+use super::*;
+use proptest::prelude::*;
+
+const GOOD: &str = "\
+landfall-module-index 1
+kernel 6.1.0-56-cloud-amd64
+builtin crc32c_generic
+alias crypto-crc32c
+module virtio_net kernel/drivers/net/virtio_net.ko
+needs virtio crc32c_generic
+before crypto-crc32c
+after later
+alias virtio:d00000001v*
+alias dmi:*:svnSome Vendor:*
+module virtio kernel/drivers/virtio/virtio.ko
+end
+";
+
+#[test]
+fn good_text_is_understood_and_written_alike() {
+    let content = IndexContent::parse(GOOD).unwrap();
+    assert_eq!(content.kernel_release, "6.1.0-56-cloud-amd64");
+    assert_eq!(content.built_in[0].aliases, ["crypto-crc32c"]);
+    let net = &content.modules[0];
+    assert_eq!(
+        (net.name.as_str(), net.path.as_str()),
+        ("virtio_net", "kernel/drivers/net/virtio_net.ko")
+    );
+    assert_eq!(net.needs, ["virtio", "crc32c_generic"]);
+    assert_eq!(
+        (&net.softdeps_before[..], &net.softdeps_after[..]),
+        (&["crypto-crc32c".to_owned()][..], &["later".to_owned()][..])
+    );
+    assert_eq!(
+        net.aliases,
+        ["virtio:d00000001v*", "dmi:*:svnSome Vendor:*"]
+    );
+    assert_eq!(content.to_text().unwrap(), GOOD);
+}
+
+#[test]
+fn every_fault_has_its_line() {
+    let head = "landfall-module-index 1\nkernel 6.1\n";
+    for (text, expected) in [
+        (
+            String::new(),
+            "line 1: expected `end`, found the end of the text: it is cut off",
+        ),
+        (
+            "hello\n".into(),
+            "line 1: expected `landfall-module-index 1`, found `hello`",
+        ),
+        (
+            "landfall-module-index 2\n".into(),
+            "line 1: expected format version 1, found `2`",
+        ),
+        (
+            "landfall-module-index 1\nmodule a a.ko\n".into(),
+            "line 2: expected `kernel RELEASE`, found `module a a.ko`",
+        ),
+        (
+            "landfall-module-index 1\nkernel \n".into(),
+            "line 2: expected kernel release without blanks, found ``",
+        ),
+        (
+            format!("{head}module a a.ko\n"),
+            "line 4: expected `end`, found the end of the text: it is cut off",
+        ),
+        (
+            format!("{head}module a\nend\n"),
+            "line 3: expected `module NAME PATH`, found no path",
+        ),
+        (
+            format!("{head}module a ../a.ko\nend\n"),
+            "line 3: expected a path below the module directory, found `../a.ko`",
+        ),
+        (
+            format!("{head}module a /a.ko\nend\n"),
+            "line 3: expected a path below the module directory, found `/a.ko`",
+        ),
+        (
+            format!("{head}module a a.ko b\nend\n"),
+            "line 3: expected module path without blanks, found `a.ko b`",
+        ),
+        (
+            format!("{head}module a-b a.ko\nend\n"),
+            "line 3: expected module name with `_` for `-`, found `a-b`",
+        ),
+        (
+            format!("{head}module a a.ko\nmodule a b.ko\nend\n"),
+            "line 4: module name `a` is listed twice",
+        ),
+        (
+            format!("{head}builtin a\nmodule a b.ko\nend\n"),
+            "line 4: module name `a` is listed twice",
+        ),
+        (
+            format!("{head}needs a\nend\n"),
+            "line 3: `needs` belongs to no module line",
+        ),
+        (
+            format!("{head}alias a\nend\n"),
+            "line 3: `alias` belongs to no module line",
+        ),
+        (
+            format!("{head}builtin a\nneeds b\nend\n"),
+            "line 4: `needs` belongs to no module line",
+        ),
+        (
+            format!("{head}module a a.ko\nneeds b\nend\n"),
+            "line 4: needed module `b` is neither listed nor built in",
+        ),
+        (
+            format!("{head}module a a.ko\nneeds a\nneeds a\nend\n"),
+            "line 5: expected one `needs` line for module `a`, found a second",
+        ),
+        (
+            format!("{head}module a a.ko\nneeds a  a\nend\n"),
+            "line 4: expected module name without blanks, found ``",
+        ),
+        (
+            format!("{head}module a a.ko\nalias \u{7}\nend\n"),
+            "line 4: expected an alias without control characters, found `\\u{7}`",
+        ),
+        (
+            format!("{head}what is this\nend\n"),
+            "line 3: unknown line `what is this`",
+        ),
+        (
+            format!("{head}end\nend\n"),
+            "line 4: expected nothing after `end`, found `end`",
+        ),
+        (
+            format!("{head}alias {}\nend\n", "x".repeat(MAX_LINE_BYTES)),
+            "line 3: expected at most 4096 bytes, found 4102",
+        ),
+    ] {
+        let error = IndexContent::parse(&text).unwrap_err().to_string();
+        assert_eq!(error, format!("module index {expected}"), "{text:?}");
+    }
+}
+
+#[test]
+fn limits() {
+    let text = " ".repeat(MAX_INDEX_BYTES + 1);
+    assert_eq!(
+        IndexContent::parse(&text),
+        Err(ParseError::TooLarge {
+            found: MAX_INDEX_BYTES + 1
+        })
+    );
+
+    let module = |n: usize| Module {
+        name: format!("m{n}"),
+        path: format!("m{n}.ko"),
+        ..Module::default()
+    };
+    let mut content = IndexContent {
+        kernel_release: "1".into(),
+        ..IndexContent::default()
+    };
+    content.modules = (0..MAX_MODULES).map(module).collect();
+    assert!(content.to_text().is_ok());
+    content.modules.push(module(MAX_MODULES));
+    assert!(matches!(
+        content.to_text(),
+        Err(WriteError::OverLimit { .. })
+    ));
+}
+
+#[test]
+fn what_would_read_back_differently_is_not_written() {
+    let with = |module: Module| IndexContent {
+        kernel_release: "1".into(),
+        modules: vec![module],
+        built_in: vec![],
+    };
+    for (name, path, alias) in [
+        ("a b", "a.ko", "x"),
+        ("", "a.ko", "x"),
+        ("a", "a\n.ko", "x"),
+        ("a", "a.ko", "x\ny"),
+        ("a", "a.ko", ""),
+    ] {
+        let module = Module {
+            name: name.into(),
+            path: path.into(),
+            aliases: vec![alias.into()],
+            ..Module::default()
+        };
+        assert!(
+            matches!(with(module).to_text(), Err(WriteError::BadWord { .. })),
+            "{name:?} {path:?} {alias:?}"
+        );
+    }
+    let module = Module {
+        name: "a".into(),
+        path: "a.ko".into(),
+        needs: vec!["gone".into()],
+        ..Module::default()
+    };
+    assert!(matches!(
+        with(module).to_text(),
+        Err(WriteError::Unreadable(_))
+    ));
+}
+
+fn word() -> impl Strategy<Value = String> {
+    "[!-~]{1,12}"
+}
+
+fn aliases() -> impl Strategy<Value = Vec<String>> {
+    proptest::collection::vec("[ -~äß]{1,30}", 0..4)
+}
+
+prop_compose! {
+    fn content()(
+        release in word(),
+        count in 1usize..8,
+        softdeps in proptest::collection::vec((proptest::collection::vec(word(), 0..3), proptest::collection::vec(word(), 0..3)), 8),
+        needs in proptest::collection::vec(proptest::collection::vec(0usize..8, 0..4), 8),
+        alias_lists in proptest::collection::vec(aliases(), 10),
+        paths in proptest::collection::vec("[a-z0-9_,+-]{1,8}(/[a-z0-9_,+-]{1,8}){0,3}\\.ko", 8),
+    ) -> IndexContent {
+        let modules = (0..count).map(|n| Module {
+            name: format!("m{n}"),
+            path: paths[n].clone(),
+            needs: needs[n].iter().map(|need| if *need < count { format!("m{need}") } else { "b0".into() }).collect(),
+            softdeps_before: softdeps[n].0.clone(),
+            softdeps_after: softdeps[n].1.clone(),
+            aliases: alias_lists[n].clone(),
+        }).collect();
+        let built_in = (0..2).map(|n| BuiltIn { name: format!("b{n}"), aliases: alias_lists[8 + n].clone() }).collect();
+        IndexContent { kernel_release: release, modules, built_in }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_reads_back_the_same(content in content()) {
+        let text = content.to_text().unwrap();
+        prop_assert_eq!(IndexContent::parse(&text).unwrap(), content);
+    }
+
+    #[test]
+    fn arbitrary_text_never_panics(text in "\\PC{0,200}|(landfall-module-index 1\nkernel 1\n)?((module|needs|alias|builtin|before|after|end)[ a-b./*\n-]{0,9}\n){0,12}") {
+        let _ = IndexContent::parse(&text);
+    }
+
+    #[test]
+    fn a_cut_text_is_never_accepted(cut in 0usize..GOOD.len() - 1) {
+        prop_assert!(IndexContent::parse(&GOOD[..cut]).is_err());
+    }
+}
