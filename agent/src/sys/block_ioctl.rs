@@ -10,7 +10,6 @@ mod raw {
     nix::ioctl_read_bad!(blksszget, 0x1268, std::ffi::c_int);
     nix::ioctl_none_bad!(blkrrpart, 0x125f);
     nix::ioctl_none_bad!(blkflsbuf, 0x1261);
-    
 }
 
 /// The size of the device in bytes.

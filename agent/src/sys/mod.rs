@@ -6,3 +6,4 @@
 pub mod block_ioctl;
 pub mod boot_clock;
 pub mod mount;
+pub mod uevent;
