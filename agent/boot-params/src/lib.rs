@@ -1,1 +1,25 @@
 //! The kernel command line as typed values: read by the agent, written by the image builder.
+//!
+//! [`CommandLine`] splits the text into tokens; the other modules each read the
+//! tokens of one vocabulary out of it: the agent's own settings
+//! ([`BootParams`]), dracut's network arguments ([`NetArgs`]) and what CoreOS
+//! wants to see again on its first boot ([`coreos_args`]). [`ArgumentLine`] is
+//! the way back to text. Nothing here reads a file, and nothing a command line
+//! can say is an error: what cannot be used becomes a warning and its default.
+
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")
+)]
+
+pub mod argument_line;
+pub mod argument_value;
+pub mod boolean;
+pub mod cmdline;
+pub mod mac;
+pub mod setting;
+
+pub use argument_line::{ArgumentError, ArgumentLine};
+pub use cmdline::{CommandLine, Token};
+pub use mac::{BootInterface, MacAddr};
+pub use setting::{Origin, Setting};

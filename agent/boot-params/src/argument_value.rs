@@ -1,0 +1,422 @@
+//! The kinds of values that the agent's arguments take: text → value → text.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::boolean;
+
+/// A value of a kernel argument.
+pub trait ArgumentValue: Sized {
+    /// What a good value looks like, for the warning about a bad one.
+    const EXPECTED: &'static str;
+
+    /// True when the value must not be shown.
+    const SECRET: bool = false;
+
+    /// Reads the text behind the `=`, which is never empty.
+    fn parse(text: &str) -> Option<Self>;
+
+    /// The text that [`parse`](Self::parse) reads back; empty for "not given".
+    fn to_text(&self) -> String;
+}
+
+/// Where a service is to be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServiceUrls {
+    /// By multicast DNS.
+    Mdns,
+    /// At one of these base URLs, without a slash at the end.
+    Urls(Vec<String>),
+}
+
+impl ArgumentValue for ServiceUrls {
+    const EXPECTED: &'static str = "\"mdns\" or http:// or https:// URLs joined by commas";
+
+    fn parse(text: &str) -> Option<ServiceUrls> {
+        if text == "mdns" {
+            return Some(ServiceUrls::Mdns);
+        }
+        split_list(text)
+            .map(|url| HttpUrl::parse(url).map(|url| url.0.trim_end_matches('/').to_owned()))
+            .collect::<Option<Vec<_>>>()
+            .filter(|urls| !urls.is_empty())
+            .map(ServiceUrls::Urls)
+    }
+
+    fn to_text(&self) -> String {
+        match self {
+            ServiceUrls::Mdns => "mdns".to_owned(),
+            ServiceUrls::Urls(urls) => urls.join(","),
+        }
+    }
+}
+
+/// One `http://` or `https://` URL. Only its beginning is looked at: the HTTP
+/// client that is to use it has the last word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpUrl(pub String);
+
+impl ArgumentValue for HttpUrl {
+    const EXPECTED: &'static str = "an http:// or https:// URL";
+
+    fn parse(text: &str) -> Option<HttpUrl> {
+        let rest = text
+            .strip_prefix("http://")
+            .or_else(|| text.strip_prefix("https://"))?;
+        let host_follows = !rest.is_empty() && !rest.starts_with(['/', '?', '#']);
+        let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+        (host_follows && printable).then(|| HttpUrl(text.to_owned()))
+    }
+
+    fn to_text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// A value that must not reach a log or a console.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}
+
+impl ArgumentValue for Secret {
+    const EXPECTED: &'static str = "text";
+    const SECRET: bool = true;
+
+    fn parse(text: &str) -> Option<Secret> {
+        Some(Secret(text.to_owned()))
+    }
+
+    fn to_text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// The two schemes a callback URL can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// Plain.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+/// The oldest TLS version that is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    V1_2,
+    /// TLS 1.3.
+    V1_3,
+}
+
+/// The key type of the certificate that the agent makes for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateCurve {
+    /// NIST P-256.
+    P256,
+    /// NIST P-384.
+    P384,
+    /// NIST P-521.
+    P521,
+}
+
+/// A value that is one of a few words.
+macro_rules! words {
+    ($type:ident, $expected:literal, $($word:literal => $variant:ident),+) => {
+        impl ArgumentValue for $type {
+            const EXPECTED: &'static str = $expected;
+
+            fn parse(text: &str) -> Option<$type> {
+                match text.to_ascii_lowercase().as_str() {
+                    $($word => Some($type::$variant),)+
+                    _ => None,
+                }
+            }
+
+            fn to_text(&self) -> String {
+                match self {
+                    $($type::$variant => $word.to_owned(),)+
+                }
+            }
+        }
+    };
+}
+
+words!(Scheme, "http or https", "http" => Http, "https" => Https);
+words!(TlsVersion, "1.2 or 1.3", "1.2" => V1_2, "1.3" => V1_3);
+words!(CertificateCurve, "p256, p384 or p521", "p256" => P256, "p384" => P384, "p521" => P521);
+
+/// An NTP server: an address or a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NtpServer(pub String);
+
+impl ArgumentValue for NtpServer {
+    const EXPECTED: &'static str = "an address or host name of at most 253 characters";
+
+    fn parse(text: &str) -> Option<NtpServer> {
+        let allowed = |c: u8| c.is_ascii_alphanumeric() || b".:_-".contains(&c);
+        (text.len() <= 253 && text.bytes().all(allowed)).then(|| NtpServer(text.to_owned()))
+    }
+
+    fn to_text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// A version of Ironic's API, such as 1.68.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApiVersion {
+    /// Before the point.
+    pub major: u16,
+    /// Behind the point.
+    pub minor: u16,
+}
+
+impl ArgumentValue for ApiVersion {
+    const EXPECTED: &'static str = "a version such as 1.68";
+
+    fn parse(text: &str) -> Option<ApiVersion> {
+        let (major, minor) = text.split_once('.')?;
+        Some(ApiVersion {
+            major: decimal(major)?,
+            minor: decimal(minor)?,
+        })
+    }
+
+    fn to_text(&self) -> String {
+        format!("{}.{}", self.major, self.minor)
+    }
+}
+
+/// A priority of a step, 0 to 99.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepPriority(pub u8);
+
+impl ArgumentValue for StepPriority {
+    const EXPECTED: &'static str = "a number from 0 to 99";
+
+    fn parse(text: &str) -> Option<StepPriority> {
+        decimal(text).filter(|n| *n <= 99).map(StepPriority)
+    }
+
+    fn to_text(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+impl<T: ArgumentValue> ArgumentValue for Option<T> {
+    const EXPECTED: &'static str = T::EXPECTED;
+    const SECRET: bool = T::SECRET;
+
+    fn parse(text: &str) -> Option<Option<T>> {
+        T::parse(text).map(Some)
+    }
+
+    fn to_text(&self) -> String {
+        self.as_ref().map(T::to_text).unwrap_or_default()
+    }
+}
+
+impl ArgumentValue for bool {
+    const EXPECTED: &'static str = "a boolean (1 or 0, true or false, yes or no, on or off)";
+
+    fn parse(text: &str) -> Option<bool> {
+        boolean::parse(text)
+    }
+
+    fn to_text(&self) -> String {
+        u8::from(*self).to_string()
+    }
+}
+
+impl ArgumentValue for u16 {
+    const EXPECTED: &'static str = "a number from 0 to 65535";
+
+    fn parse(text: &str) -> Option<u16> {
+        decimal(text)
+    }
+
+    fn to_text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl ArgumentValue for u32 {
+    const EXPECTED: &'static str = "a number from 0 to 4294967295";
+
+    fn parse(text: &str) -> Option<u32> {
+        decimal(text)
+    }
+
+    fn to_text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl ArgumentValue for IpAddr {
+    const EXPECTED: &'static str = "an IP address";
+
+    fn parse(text: &str) -> Option<IpAddr> {
+        let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+        inner.unwrap_or(text).parse().ok()
+    }
+
+    fn to_text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl ArgumentValue for String {
+    const EXPECTED: &'static str = "text";
+
+    fn parse(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    fn to_text(&self) -> String {
+        self.clone()
+    }
+}
+
+impl ArgumentValue for Vec<String> {
+    const EXPECTED: &'static str = "words joined by commas";
+
+    fn parse(text: &str) -> Option<Vec<String>> {
+        Some(split_list(text).map(str::to_owned).collect())
+    }
+
+    fn to_text(&self) -> String {
+        self.join(",")
+    }
+}
+
+/// Seconds, with decimals where somebody needs them.
+impl ArgumentValue for Duration {
+    const EXPECTED: &'static str = "a number of seconds";
+
+    fn parse(text: &str) -> Option<Duration> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let seconds: u32 = decimal(whole)?;
+        if fraction.is_empty() {
+            return Some(Duration::from_secs(seconds.into()));
+        }
+        if fraction.len() > 9 {
+            return None;
+        }
+        let digits: u32 = decimal(fraction)?;
+        let places = u32::try_from(9 - fraction.len()).ok()?;
+        Some(Duration::new(seconds.into(), digits * 10_u32.pow(places)))
+    }
+
+    fn to_text(&self) -> String {
+        let text = format!("{}.{:09}", self.as_secs(), self.subsec_nanos());
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// Digits only: `str::parse` would let a sign pass.
+fn decimal<T: std::str::FromStr>(text: &str) -> Option<T> {
+    text.bytes()
+        .all(|c| c.is_ascii_digit())
+        .then(|| text.parse().ok())
+        .flatten()
+}
+
+fn split_list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn urls(text: &str) -> Option<Vec<String>> {
+        match ServiceUrls::parse(text)? {
+            ServiceUrls::Urls(urls) => Some(urls),
+            ServiceUrls::Mdns => None,
+        }
+    }
+
+    #[test]
+    fn reads_lists_of_urls() {
+        assert_eq!(ServiceUrls::parse("mdns"), Some(ServiceUrls::Mdns));
+        assert_eq!(
+            urls("http://192.0.2.1:6385/,https://[2001:db8::1]:6385").unwrap(),
+            ["http://192.0.2.1:6385", "https://[2001:db8::1]:6385"]
+        );
+        for bad in [
+            ",",
+            "192.0.2.1:6385",
+            "http://",
+            "http:///v1",
+            "ftp://192.0.2.1",
+            "http://a,b",
+            "mdns,http://a",
+            "http://a b",
+        ] {
+            assert_eq!(ServiceUrls::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn reads_seconds_with_and_without_decimals() {
+        assert_eq!(Duration::parse("30"), Some(Duration::from_secs(30)));
+        assert_eq!(Duration::parse("30.0"), Some(Duration::from_secs(30)));
+        assert_eq!(Duration::parse("0.25"), Some(Duration::from_millis(250)));
+        assert_eq!(Duration::parse("7."), Some(Duration::from_secs(7)));
+        for bad in ["-1", "+1", "1e3", "x", ".5x", "99999999999", "1.0000000001"] {
+            assert_eq!(Duration::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_out_of_range() {
+        assert_eq!(u16::parse("65535"), Some(65535));
+        assert_eq!(u16::parse("65536"), None);
+        assert_eq!(u32::parse("+1"), None);
+        assert_eq!(StepPriority::parse("99"), Some(StepPriority(99)));
+        assert_eq!(StepPriority::parse("100"), None);
+        assert_eq!(ApiVersion::parse("1.68").unwrap().to_text(), "1.68");
+        assert_eq!(ApiVersion::parse("latest"), None);
+        assert_eq!(TlsVersion::parse("1.1"), None);
+        assert_eq!(
+            CertificateCurve::parse("P384"),
+            Some(CertificateCurve::P384)
+        );
+        assert_eq!(NtpServer::parse("ntp lab"), None);
+    }
+
+    #[test]
+    fn a_secret_does_not_show_in_debug_output() {
+        assert_eq!(
+            format!("{:?}", Some(Secret("hunter2".into()))),
+            "Some(Secret(***))"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn durations_survive_text(seconds: u32, nanos in 0u32..1_000_000_000) {
+            let value = Duration::new(seconds.into(), nanos);
+            prop_assert_eq!(Duration::parse(&value.to_text()), Some(value));
+        }
+
+        #[test]
+        fn nothing_panics(text in "\\PC{1,60}") {
+            ServiceUrls::parse(&text);
+            Duration::parse(&text);
+            ApiVersion::parse(&text);
+            IpAddr::parse(&text);
+            Vec::<String>::parse(&text);
+        }
+    }
+}
