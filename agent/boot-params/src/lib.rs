@@ -12,13 +12,16 @@
     allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")
 )]
 
+pub mod agent_args;
 pub mod argument_line;
 pub mod argument_value;
 pub mod boolean;
 pub mod cmdline;
+pub mod coreos_args;
 pub mod mac;
 pub mod setting;
 
+pub use agent_args::BootParams;
 pub use argument_line::{ArgumentError, ArgumentLine};
 pub use cmdline::{CommandLine, Token};
 pub use mac::{BootInterface, MacAddr};

@@ -1,0 +1,235 @@
+use super::*;
+use proptest::prelude::*;
+
+fn read(text: &str) -> BootParams {
+    BootParams::from_command_line(&CommandLine::parse(text))
+}
+
+fn value_of(params: &BootParams, key: &str) -> String {
+    let all = params.list();
+    let found = all.iter().find(|setting| setting.key == key);
+    found
+        .unwrap_or_else(|| panic!("{key} is not listed"))
+        .value
+        .clone()
+}
+
+#[test]
+fn an_empty_command_line_gives_the_documented_defaults() {
+    let params = read("");
+    assert_eq!(params, BootParams::default());
+    // Ironic's documentation of its agent, configuration options.
+    for (key, value) in [
+        ("ipa-api-url", ""),
+        ("ipa-inspection-collectors", "default,logs"),
+        ("ipa-inspection-dhcp-wait-timeout", "60"),
+        ("ipa-lldp-timeout", "30"),
+        ("ipa-listen-port", "9999"),
+        ("ipa-advertise-port", "9999"),
+        ("ipa-advertise-protocol", "http"),
+        ("ipa-ip-lookup-attempts", "6"),
+        ("ipa-lookup-timeout", "600"),
+        ("ipa-http-request-timeout", "30"),
+        ("ipa-disk-wait-attempts", "10"),
+        ("ipa-disk-wait-delay", "3"),
+        ("ipa-insecure", "0"),
+        ("ipa-tls-min-version", "1.2"),
+        ("ipa-tls-certificate-curve", "p384"),
+        ("ipa-image-download-connection-retries", "9"),
+        ("ipa-guard-special-filesystems", "1"),
+    ] {
+        assert_eq!(value_of(&params, key), value, "{key}");
+    }
+    assert!(params.list().iter().all(|s| *s.origin == Origin::Default));
+}
+
+#[test]
+fn reads_what_ironic_writes() {
+    // The line of an Ironic with PXE, and that of virtual media.
+    let params = read(
+        "nofb vga=normal text selinux=0 troubleshoot=0 ipa-debug=1 \
+         ipa-inspection-callback-url=https://192.0.2.1:5050/v1/continue_inspection \
+         ipa-collect-lldp=1 ipa-api-url=https://192.0.2.1:6385,https://[2001:db8::1]:6385 \
+         BOOTIF=01-52-54-00-AA-00-01 coreos.live.rootfs_url=http://192.0.2.1/x",
+    );
+    assert_eq!(params.warnings, Vec::<String>::new());
+    assert!(params.wants_debug());
+    assert!(*params.collect_lldp);
+    assert_eq!(
+        params.api_url.value,
+        Some(ServiceUrls::Urls(vec![
+            "https://192.0.2.1:6385".into(),
+            "https://[2001:db8::1]:6385".into()
+        ]))
+    );
+    assert_eq!(value_of(&params, "BOOTIF"), "52:54:00:aa:00:01");
+    assert!(!params.is_virtual_media());
+
+    let params = read(
+        "boot_method=vmedia ipa-agent-token=t0k3n ir_pub_id=3c1f BOOTIF=52:54:00:aa:00:01 \
+         ipa-global-request-id=req-1 ipa-ironic-api-version=1.68",
+    );
+    assert_eq!(params.warnings, Vec::<String>::new());
+    assert!(params.is_virtual_media());
+    assert_eq!(params.agent_token.value, Some(Secret("t0k3n".into())));
+    assert_eq!(params.publisher_id.as_deref(), Some("3c1f"));
+    assert_eq!(
+        params.boot_interface.as_ref().unwrap().text,
+        "52:54:00:aa:00:01"
+    );
+}
+
+#[test]
+fn every_value_says_where_it_came_from() {
+    let params =
+        read("ipa-listen-port=1 ipa-listen-port=8443 ipa-agent-token=t0k3n bootif=0:1:2:3:4:5");
+    let origin = |key| {
+        let all = params.list();
+        all.iter()
+            .find(|s| s.key == key)
+            .unwrap()
+            .origin
+            .to_string()
+    };
+    assert_eq!(
+        origin("ipa-listen-port"),
+        "kernel argument ipa-listen-port=8443"
+    );
+    assert_eq!(origin("BOOTIF"), "kernel argument bootif=0:1:2:3:4:5");
+    assert_eq!(origin("ipa-insecure"), "default");
+    assert_eq!(
+        origin("ipa-agent-token"),
+        "kernel argument ipa-agent-token=***"
+    );
+    assert_eq!(value_of(&params, "ipa-agent-token"), "***");
+    assert!(!format!("{params:?}").contains("t0k3n"));
+}
+
+#[test]
+fn a_bad_value_is_a_warning_and_the_default() {
+    // (argument, the warning)
+    let cases = [
+        (
+            "ipa-listen-port=70000",
+            "ipa-listen-port=70000: expected a number from 0 to 65535; default used",
+        ),
+        (
+            "ipa-api-url=192.0.2.1",
+            "ipa-api-url=192.0.2.1: expected \"mdns\" or http:// or https:// URLs joined by commas; default used",
+        ),
+        (
+            "ipa-insecure=maybe",
+            "ipa-insecure=maybe: expected a boolean (1 or 0, true or false, yes or no, on or off); default used",
+        ),
+        (
+            "ipa-lookup-timeout=-1",
+            "ipa-lookup-timeout=-1: expected a number of seconds; default used",
+        ),
+        (
+            "ipa-tls-min-version=1.0",
+            "ipa-tls-min-version=1.0: expected 1.2 or 1.3; default used",
+        ),
+        ("ipa-insecure", "ipa-insecure: has no value; ignored"),
+        (
+            "BOOTIF=eth0",
+            "BOOTIF=eth0: expected six hexadecimal bytes joined by ':' or '-'; ignored",
+        ),
+        ("ipa-foo=1 ipa-foo=2", "ipa-foo: not known here; ignored"),
+        (
+            "landfall.bar=secret",
+            "landfall.bar: not known here; ignored",
+        ),
+        (
+            "ipa-insecure=1 ipa-insecure=maybe",
+            "ipa-insecure=maybe: expected a boolean (1 or 0, true or false, yes or no, on or off); default used",
+        ),
+    ];
+    for (text, warning) in cases {
+        let params = read(text);
+        assert_eq!(params.warnings, [warning], "{text}");
+        let settings = BootParams {
+            warnings: Vec::new(),
+            ..params
+        };
+        assert_eq!(settings, BootParams::default(), "{text}");
+    }
+}
+
+#[test]
+fn a_line_over_the_limit_is_told() {
+    let params = read(&"a ".repeat(3000));
+    assert_eq!(
+        params.warnings,
+        ["kernel command line is longer than 4096 bytes; the rest is ignored"]
+    );
+}
+
+#[test]
+fn empty_values_count_as_not_given() {
+    let params = read("ipa-api-url= ipa-listen-port= ipa-agent-token=\"\" BOOTIF= boot_method=");
+    assert_eq!(params, BootParams::default());
+}
+
+#[test]
+fn a_bare_switch_of_ours_is_on() {
+    assert!(read("landfall.debug").wants_debug());
+    assert!(!read("landfall.debug=0").wants_debug());
+    assert_eq!(
+        read("landfall.coreos.image=http://h/i.raw.xz")
+            .coreos_image
+            .value,
+        Some(HttpUrl("http://h/i.raw.xz".into()))
+    );
+    assert_eq!(read("landfall.coreos.image").warnings.len(), 1);
+}
+
+#[test]
+fn writes_only_what_differs_from_the_default() {
+    let params = read(
+        "ipa-api-url=http://h:6385/ ipa-lldp-timeout=30.0 ipa-debug=yes BOOTIF=01-0-1-2-3-4-5",
+    );
+    assert_eq!(
+        params.to_arguments().unwrap().as_str(),
+        "ipa-api-url=http://h:6385 ipa-debug=1 BOOTIF=01-0-1-2-3-4-5"
+    );
+    let mut params = BootParams::default();
+    params.global_request_id.value = Some("a\"b".into());
+    assert!(params.to_arguments().is_err());
+}
+
+proptest! {
+    #[test]
+    fn written_settings_are_read_back(
+        port: u16,
+        collectors in proptest::collection::vec("[a-z-]{1,8}", 1..4),
+        timeout: u32,
+        millis in 0u32..1000,
+        insecure: bool,
+        host in proptest::option::of(any::<IpAddr>()),
+        request in proptest::option::of("[!#-~]([ !#-~]{0,10}[!#-~])?"),
+        token in proptest::option::of("[!#-~]{1,40}"),
+    ) {
+        let mut params = BootParams::default();
+        params.listen_port.value = port;
+        params.inspection_collectors.value = collectors;
+        params.lookup_timeout.value = Duration::new(timeout.into(), millis * 1_000_000);
+        params.insecure.value = insecure;
+        params.listen_host.value = host;
+        params.global_request_id.value = request;
+        params.agent_token.value = token.map(Secret);
+
+        let text = params.to_arguments().unwrap();
+        let back = read(text.as_str());
+        prop_assert_eq!(&back.warnings, &Vec::<String>::new());
+        let plain = |params: &BootParams| params.list().into_iter().map(|s| s.value).collect::<Vec<_>>();
+        prop_assert_eq!(plain(&back), plain(&params));
+        prop_assert_eq!(back.agent_token.value, params.agent_token.value);
+    }
+
+    #[test]
+    fn no_command_line_panics(text in "((ipa-[a-z-]{1,20}|BOOTIF|landfall\\.[a-z.]{1,9})(=\\PC{0,20})? ?){0,8}") {
+        let params = read(&text);
+        prop_assert!(params.warnings.len() <= 8 + 1);
+        let _ = params.to_arguments();
+    }
+}

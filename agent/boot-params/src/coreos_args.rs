@@ -1,0 +1,65 @@
+//! What the installed CoreOS has to see again on its first boot.
+
+use crate::cmdline::CommandLine;
+
+/// Network arguments that an unattended CoreOS installation hands on from the
+/// installer's command line to the first boot (coreos-installer's
+/// `coreos-installer-service` script). Each stands for the bare word and for
+/// `name=value`.
+const FIRST_BOOT: &[&str] = &[
+    "ipv6.disable",
+    "net.ifnames",
+    "net.naming-scheme",
+    "ip",
+    "ifname",
+    "rd.route",
+    "bootdev",
+    "BOOTIF",
+    "rd.bootif",
+    "nameserver",
+    "rd.peerdns",
+    "biosdevname",
+    "vlan",
+    "bond",
+    "team",
+    "bridge",
+    "rd.net.timeout.carrier",
+    "coreos.no_persist_ip",
+    "coreos.force_persist_ip",
+];
+
+/// The arguments of this boot that the first boot of the written disk gets as
+/// well, verbatim and in order. The caller puts `rd.neednet=1` in front, as
+/// the installer does, when the list is not empty.
+pub fn first_boot_arguments(line: &CommandLine) -> Vec<&str> {
+    line.tokens()
+        .iter()
+        .filter(|token| FIRST_BOOT.contains(&token.key.as_str()))
+        .map(|token| token.text.as_str())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hands_on_network_arguments_and_nothing_else() {
+        let line = CommandLine::parse(
+            "BOOT_IMAGE=/vmlinuz console=ttyS0 ip=192.0.2.10::192.0.2.1:24:n1:eth0:none \
+             nameserver=192.0.2.2 ipa-api-url=http://192.0.2.1 bond ip6=off ip.x=1 \
+             nameserver=192.0.2.3 BOOTIF=01-52-54-00-00-00-01 rd.neednet=1 rd.net.timeout.dhcp=5",
+        );
+        assert_eq!(
+            first_boot_arguments(&line),
+            [
+                "ip=192.0.2.10::192.0.2.1:24:n1:eth0:none",
+                "nameserver=192.0.2.2",
+                "bond",
+                "nameserver=192.0.2.3",
+                "BOOTIF=01-52-54-00-00-00-01",
+            ]
+        );
+        assert!(first_boot_arguments(&CommandLine::parse("quiet ro")).is_empty());
+    }
+}
