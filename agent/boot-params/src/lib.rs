@@ -18,11 +18,13 @@ pub mod argument_value;
 pub mod boolean;
 pub mod cmdline;
 pub mod coreos_args;
+pub mod dracut_net;
 pub mod mac;
 pub mod setting;
 
 pub use agent_args::BootParams;
 pub use argument_line::{ArgumentError, ArgumentLine};
 pub use cmdline::{CommandLine, Token};
+pub use dracut_net::NetArgs;
 pub use mac::{BootInterface, MacAddr};
 pub use setting::{Origin, Setting};

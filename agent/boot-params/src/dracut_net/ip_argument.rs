@@ -1,0 +1,249 @@
+//! One `ip=` → its fields.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::device::DeviceSpec;
+use super::host_name::is_host_name;
+use super::method::IpMethod;
+use super::words::Words;
+use crate::cmdline::Token;
+use crate::mac::MacAddr;
+
+/// The fields of one `ip=`, whichever of the four forms it had:
+///
+/// ```text
+/// ip=METHOD
+/// ip=IFACE:METHOD[:[MTU][:MAC]]       (or [:DNS1[:DNS2]])
+/// ip=CLIENT[/PREFIX]:[PEER]:[GATEWAY]:[MASK]:[HOSTNAME]:[IFACE]:[METHOD][:[MTU][:MAC]]
+/// ip=CLIENT[/PREFIX]:[PEER]:[GATEWAY]:[MASK]:[HOSTNAME]:[IFACE]:[METHOD]:DNS1[:DNS2]
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IpArgument {
+    /// The argument as it stood on the command line.
+    pub text: String,
+    /// The device; `None` when none is named.
+    pub device: Option<DeviceSpec>,
+    /// How addresses are found beside the static one.
+    pub method: IpMethod,
+    /// The static address and its prefix length.
+    pub address: Option<(IpAddr, u8)>,
+    /// The default gateway, of either family.
+    pub gateway: Option<IpAddr>,
+    /// A valid host name.
+    pub host_name: Option<String>,
+    /// MTU of the link; never zero.
+    pub mtu: Option<u32>,
+    /// Hardware address to give to the device.
+    pub set_mac: Option<MacAddr>,
+    /// At most two DNS servers.
+    pub dns: Vec<IpAddr>,
+}
+
+/// Collects the warnings of one argument.
+struct Complaints<'a> {
+    argument: &'a str,
+    list: &'a mut Vec<String>,
+}
+
+impl Complaints<'_> {
+    fn add(&mut self, what: &str, found: &str) {
+        let argument = self.argument;
+        self.list
+            .push(format!("{argument}: {what}, found {found:?}; ignored"));
+    }
+}
+
+impl IpArgument {
+    /// Reads the argument; `None` when nothing in it can be used.
+    pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<IpArgument> {
+        let mut complain = Complaints {
+            argument: &token.text,
+            list: warnings,
+        };
+        let mut words = Words::new(token.value_or_empty());
+        if words.rest().is_empty() {
+            return None;
+        }
+        let mut argument = IpArgument {
+            text: token.text.clone(),
+            device: None,
+            method: IpMethod::Auto,
+            address: None,
+            gateway: None,
+            host_name: None,
+            mtu: None,
+            set_mac: None,
+            dns: Vec::new(),
+        };
+        let first = words.next(':');
+        if words.rest().is_empty() {
+            argument.method = method_or_auto(first, &mut complain);
+        } else {
+            let second = words.next(':');
+            match IpMethod::parse(second).filter(|_| !second.is_empty()) {
+                Some(method) => {
+                    argument.device = device(first);
+                    argument.method = method;
+                }
+                None => argument.read_long_form(first, second, &mut words, &mut complain)?,
+            }
+            argument.read_tail(&mut words, &mut complain);
+        }
+        if let Some(DeviceSpec::Invalid(text)) = &argument.device {
+            complain.add("expected an interface name or a MAC address", text);
+        }
+        if argument.method == IpMethod::Firmware {
+            complain.add(
+                "addresses from firmware tables are not supported yet",
+                "ibft",
+            );
+            return None;
+        }
+        Some(argument)
+    }
+
+    fn read_long_form(
+        &mut self,
+        client: &str,
+        peer: &str,
+        words: &mut Words<'_>,
+        complain: &mut Complaints<'_>,
+    ) -> Option<()> {
+        let mut client = Words::new(client);
+        let address = client.next('/');
+        let prefix = client.rest();
+        let address = match address {
+            "" => None,
+            text => match text.parse::<IpAddr>() {
+                Ok(address) => Some(address),
+                Err(_) => {
+                    complain.add(
+                        "expected METHOD, INTERFACE:METHOD or ADDRESS:... with IPv6 in brackets",
+                        text,
+                    );
+                    return None;
+                }
+            },
+        };
+        if !peer.is_empty() {
+            complain.add("point-to-point peers are not supported", peer);
+        }
+        let gateway = words.next(':');
+        let mask = words.next(':');
+        let host_name = words.next(':');
+        self.device = device(words.next(':'));
+        self.method = method_or_auto(words.next(':'), complain);
+        self.address =
+            address.map(|address| (address, prefix_length(address, prefix, mask, complain)));
+        if address.is_none() && !mask.is_empty() {
+            complain.add("a mask without an address means nothing", mask);
+        }
+        if !gateway.is_empty() {
+            self.gateway = gateway.parse().ok();
+            if self.gateway.is_none() {
+                complain.add("expected the gateway's IP address", gateway);
+            }
+        }
+        if is_host_name(host_name) {
+            self.host_name = Some(host_name.to_owned());
+        } else if !host_name.is_empty() {
+            complain.add("expected a host name", host_name);
+        }
+        Some(())
+    }
+
+    /// Behind the method: DNS servers, or MTU and hardware address.
+    fn read_tail(&mut self, words: &mut Words<'_>, complain: &mut Complaints<'_>) {
+        let first = words.next(':');
+        if let Ok(server) = first.parse() {
+            self.dns.push(server);
+            match words.next(':') {
+                "" => {}
+                text => match text.parse() {
+                    Ok(server) => self.dns.push(server),
+                    Err(_) => complain.add("expected the IP address of a DNS server", text),
+                },
+            }
+            if !words.rest().is_empty() {
+                complain.add("expected at most two DNS servers", words.rest());
+            }
+            return;
+        }
+        match first.parse() {
+            Ok(0) => {}
+            Ok(mtu) => self.mtu = Some(mtu),
+            Err(_) if first.is_empty() => {}
+            Err(_) => complain.add("expected an MTU or the IP address of a DNS server", first),
+        }
+        // The rest as a whole: an address written with colons needs no brackets.
+        match words.rest() {
+            "" => {}
+            text => {
+                self.set_mac = text.parse().ok();
+                if self.set_mac.is_none() {
+                    complain.add("expected a MAC address", text);
+                }
+            }
+        }
+    }
+}
+
+fn device(text: &str) -> Option<DeviceSpec> {
+    (!text.is_empty()).then(|| DeviceSpec::parse(text))
+}
+
+fn method_or_auto(text: &str, complain: &mut Complaints<'_>) -> IpMethod {
+    IpMethod::parse(text).unwrap_or_else(|| {
+        complain.add(
+            "expected a method such as dhcp or none (auto is used)",
+            text,
+        );
+        IpMethod::Auto
+    })
+}
+
+/// The mask counts before the prefix behind the address, even a bad one.
+fn prefix_length(address: IpAddr, prefix: &str, mask: &str, complain: &mut Complaints<'_>) -> u8 {
+    let longest = if address.is_ipv4() { 32 } else { 128 };
+    let decimal = |text: &str| text.parse::<u8>().ok().filter(|bits| *bits <= longest);
+    let found = match (mask, prefix) {
+        ("", "") => None,
+        ("", prefix) => {
+            let found = decimal(prefix);
+            if found.is_none() {
+                complain.add("expected a prefix length (the default is used)", prefix);
+            }
+            found
+        }
+        (mask, _) => {
+            let dotted = mask.parse::<Ipv4Addr>().ok().filter(|_| address.is_ipv4());
+            let found = dotted.map(mask_length).or_else(|| decimal(mask));
+            if found.is_none() {
+                complain.add(
+                    "expected a mask or prefix length (the default is used)",
+                    mask,
+                );
+            }
+            found
+        }
+    };
+    found.unwrap_or_else(|| default_prefix_length(address))
+}
+
+/// The length up to the last bit that is set: a mask with holes counts as if
+/// it had none, as in NetworkManager.
+fn mask_length(mask: Ipv4Addr) -> u8 {
+    (32 - mask.to_bits().trailing_zeros()) as u8
+}
+
+/// The address class for IPv4, whatever CIDR says: dracut's users rely on it.
+fn default_prefix_length(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(v4) => match v4.octets()[0] {
+            0..=127 => 8,
+            128..=191 => 16,
+            _ => 24,
+        },
+        IpAddr::V6(_) => 64,
+    }
+}

@@ -1,0 +1,84 @@
+//! The method word of `ip=`.
+
+/// How an interface is to get its addresses, as one word of `ip=` says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IpMethod {
+    /// `none`, `off`: nothing but the static addresses.
+    None,
+    /// `dhcp`, `single-dhcp`: DHCPv4, and it has to succeed.
+    Dhcp,
+    /// `dhcp6`, `auto6`: IPv6 by router advertisements, and it has to succeed.
+    Dhcp6,
+    /// `dhcp,dhcp6`: both, each waited for but neither required.
+    DhcpAndDhcp6,
+    /// `link6`: an IPv6 link-local address only.
+    LinkLocal6,
+    /// `auto`, `on`, `any` or nothing: whatever there is.
+    Auto,
+    /// `ibft`, `fw`: from the firmware's iSCSI table.
+    Firmware,
+}
+
+impl IpMethod {
+    /// Reads the word; `None` when NetworkManager does not know it. dracut's
+    /// `either6` is such a word.
+    pub(super) fn parse(text: &str) -> Option<IpMethod> {
+        match text.trim() {
+            "" | "auto" | "on" | "any" => Some(IpMethod::Auto),
+            "none" | "off" => Some(IpMethod::None),
+            "dhcp" | "single-dhcp" => Some(IpMethod::Dhcp),
+            "dhcp6" | "auto6" => Some(IpMethod::Dhcp6),
+            "link6" => Some(IpMethod::LinkLocal6),
+            "ibft" | "fw" => Some(IpMethod::Firmware),
+            list if list.contains(',') => IpMethod::parse_list(list),
+            _ => None,
+        }
+    }
+
+    /// dracut tries the methods of a list one after the other; of the lists
+    /// only the one that asks for both families has a meaning here.
+    fn parse_list(text: &str) -> Option<IpMethod> {
+        let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
+        let mut methods = words.map(IpMethod::parse).collect::<Option<Vec<_>>>()?;
+        methods.sort();
+        methods.dedup();
+        match methods[..] {
+            [one] => Some(one),
+            [IpMethod::Dhcp, IpMethod::Dhcp6] => Some(IpMethod::DhcpAndDhcp6),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_aliases_and_lists() {
+        use IpMethod::*;
+        for (text, expected) in [
+            ("", Some(Auto)),
+            ("any", Some(Auto)),
+            ("off", Some(IpMethod::None)),
+            ("single-dhcp", Some(Dhcp)),
+            ("auto6", Some(Dhcp6)),
+            ("fw", Some(Firmware)),
+            ("link6", Some(LinkLocal6)),
+            ("dhcp,dhcp6", Some(DhcpAndDhcp6)),
+            ("auto6,dhcp", Some(DhcpAndDhcp6)),
+            ("dhcp,", Some(Dhcp)),
+            ("dhcp,dhcp", Some(Dhcp)),
+            (",", Option::None),
+            ("dhcp,link6", Option::None),
+            ("auto,dhcp", Option::None),
+            ("none,dhcp", Option::None),
+            ("dhcp,dhcp6,off", Option::None),
+            ("either6", Option::None),
+            ("DHCP", Option::None),
+            ("dhcp4", Option::None),
+        ] {
+            assert_eq!(IpMethod::parse(text), expected, "{text:?}");
+        }
+    }
+}

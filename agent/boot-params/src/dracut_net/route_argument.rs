@@ -1,0 +1,68 @@
+//! `rd.route=`.
+
+use std::net::IpAddr;
+
+use super::device::DeviceSpec;
+use super::words::Words;
+use crate::cmdline::Token;
+
+/// One `rd.route=NET[/PREFIX]:GATEWAY[:IFACE]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteArgument {
+    /// Network as written; bits behind the prefix may be set.
+    pub network: IpAddr,
+    /// Length of the network's prefix; a host route when none is written.
+    pub prefix: u8,
+    /// Next hop; `None`: on the link.
+    pub gateway: Option<IpAddr>,
+    /// Interface the route is for; `None`: the first that has a use for it.
+    pub device: Option<DeviceSpec>,
+}
+
+impl RouteArgument {
+    pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<RouteArgument> {
+        let mut warn = |what: String| warnings.push(format!("{}: {what}; ignored", token.text));
+        let mut words = Words::new(token.value_or_empty());
+        let network = words.next(':');
+        let gateway = words.next(':');
+        let device = words.next(':');
+        let Some((network, prefix)) = network_and_prefix(network) else {
+            warn(format!(
+                "expected NETWORK[/PREFIX]:GATEWAY[:INTERFACE] with IPv6 in brackets, found network {network:?}"
+            ));
+            return None;
+        };
+        let gateway = match gateway {
+            "" => None,
+            text => match text.parse::<IpAddr>() {
+                Ok(address) if address.is_ipv4() == network.is_ipv4() => Some(address),
+                _ => {
+                    warn(format!(
+                        "expected a gateway of the network's family, found {text:?}"
+                    ));
+                    return None;
+                }
+            },
+        };
+        Some(RouteArgument {
+            network,
+            prefix,
+            gateway,
+            device: (!device.is_empty()).then(|| DeviceSpec::parse(device)),
+        })
+    }
+}
+
+fn network_and_prefix(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, prefix) = match text.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    let longest = if address.is_ipv4() { 32 } else { 128 };
+    let prefix = match prefix {
+        Some(text) => text.parse().ok().filter(|bits| *bits <= longest)?,
+        None => longest,
+    };
+    Some((address, prefix))
+}

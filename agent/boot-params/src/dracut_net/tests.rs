@@ -1,0 +1,362 @@
+use super::*;
+use crate::mac::MacAddr;
+use proptest::prelude::*;
+
+fn read(text: &str) -> NetArgs {
+    NetArgs::from_command_line(&CommandLine::parse(text))
+}
+
+/// The one `ip=` of a line, in short: every field that is set.
+fn shown(text: &str) -> String {
+    let args = read(text);
+    let [argument] = &args.ip[..] else {
+        return format!("{} arguments, {:?}", args.ip.len(), args.warnings);
+    };
+    let mut words = vec![format!("{:?}", argument.method)];
+    let mut add = |name: &str, value: Option<String>| {
+        words.extend(value.map(|value| format!("{name} {value}")));
+    };
+    add("on", argument.device.as_ref().map(|d| format!("{d:?}")));
+    add("address", argument.address.map(|(a, p)| format!("{a}/{p}")));
+    add("via", argument.gateway.map(|g| g.to_string()));
+    add("name", argument.host_name.clone());
+    add("mtu", argument.mtu.map(|m| m.to_string()));
+    add("mac", argument.set_mac.map(|m| m.to_string()));
+    for server in &argument.dns {
+        add("dns", Some(server.to_string()));
+    }
+    if !args.warnings.is_empty() {
+        words.push(format!("{} warnings", args.warnings.len()));
+    }
+    words.join(", ")
+}
+
+#[test]
+fn reads_every_form_of_ip() {
+    for (text, expected) in [
+        // One word.
+        ("ip=dhcp", "Dhcp"),
+        ("ip=dhcp:", "Dhcp"),
+        ("ip=off", "None"),
+        ("ip=any", "Auto"),
+        ("ip=dhcp,dhcp6", "DhcpAndDhcp6"),
+        ("ip=either6", "Auto, 1 warnings"),
+        // Interface and method.
+        ("ip=eth0:dhcp", r#"Dhcp, on Name("eth0")"#),
+        ("ip=:dhcp:1499", "Dhcp, mtu 1499"),
+        ("ip=eth0:auto6:9000", r#"Dhcp6, on Name("eth0"), mtu 9000"#),
+        (
+            "ip=eth0:dhcp::52:54:00:00:00:02",
+            r#"Dhcp, on Name("eth0"), mac 52:54:00:00:00:02"#,
+        ),
+        (
+            "ip=eth0:dhcp:1400:52-54-00-00-00-02",
+            r#"Dhcp, on Name("eth0"), mtu 1400, mac 52:54:00:00:00:02"#,
+        ),
+        (
+            "ip=eth0:dhcp:192.0.2.53:[2001:db8::53]",
+            r#"Dhcp, on Name("eth0"), dns 192.0.2.53, dns 2001:db8::53"#,
+        ),
+        (
+            "ip=52-54-00-00-00-01:dhcp",
+            "Dhcp, on Mac(MacAddr([82, 84, 0, 0, 0, 1]))",
+        ),
+        (
+            "ip=[52:54:00:00:00:01]:dhcp",
+            "Dhcp, on Mac(MacAddr([82, 84, 0, 0, 0, 1]))",
+        ),
+        (
+            "ip=eth0:bogus",
+            r#"0 arguments, ["ip=eth0:bogus: expected METHOD, INTERFACE:METHOD or ADDRESS:... with IPv6 in brackets, found \"eth0\"; ignored"]"#,
+        ),
+        // Static IPv4.
+        (
+            "ip=192.0.2.10::192.0.2.1:255.255.255.0:node7:eth0:none",
+            r#"None, on Name("eth0"), address 192.0.2.10/24, via 192.0.2.1, name node7"#,
+        ),
+        (
+            "ip=192.0.2.10/26::192.0.2.1:::eth0:none",
+            r#"None, on Name("eth0"), address 192.0.2.10/26, via 192.0.2.1"#,
+        ),
+        (
+            "ip=192.0.2.10/26:::25::eth0:none",
+            r#"None, on Name("eth0"), address 192.0.2.10/25"#,
+        ),
+        (
+            "ip=192.0.2.10/26:::x::eth0:none",
+            r#"None, on Name("eth0"), address 192.0.2.10/24, 1 warnings"#,
+        ),
+        (
+            "ip=10.0.0.1:::::eth0:none",
+            r#"None, on Name("eth0"), address 10.0.0.1/8"#,
+        ),
+        (
+            "ip=172.16.0.1:::::eth0",
+            r#"Auto, on Name("eth0"), address 172.16.0.1/16"#,
+        ),
+        (
+            "ip=192.168.0.1:::::eth0:off",
+            r#"None, on Name("eth0"), address 192.168.0.1/24"#,
+        ),
+        (
+            "ip=10.0.0.1:::255.0.255.0::eth0:none",
+            r#"None, on Name("eth0"), address 10.0.0.1/24"#,
+        ),
+        (
+            "ip=10.0.0.1:::0.0.0.0::eth0:none",
+            r#"None, on Name("eth0"), address 10.0.0.1/0"#,
+        ),
+        (
+            "ip=10.0.0.1:::33::eth0:none",
+            r#"None, on Name("eth0"), address 10.0.0.1/8, 1 warnings"#,
+        ),
+        (
+            "ip=10.0.0.1/33:::::eth0:none",
+            r#"None, on Name("eth0"), address 10.0.0.1/8, 1 warnings"#,
+        ),
+        (
+            "ip=192.0.2.10:192.0.2.9::24::eth0:none",
+            r#"None, on Name("eth0"), address 192.0.2.10/24, 1 warnings"#,
+        ),
+        (
+            "ip=192.0.2.10:::24:bad_name:eth0:none",
+            r#"None, on Name("eth0"), address 192.0.2.10/24, 1 warnings"#,
+        ),
+        (
+            "ip=192.0.2.10::gw:24::eth0:none",
+            r#"None, on Name("eth0"), address 192.0.2.10/24, 1 warnings"#,
+        ),
+        (
+            "ip=192.0.2.10:::24::eth0:none:1400:52:54:00:00:00:02",
+            r#"None, on Name("eth0"), address 192.0.2.10/24, mtu 1400, mac 52:54:00:00:00:02"#,
+        ),
+        (
+            "ip=192.0.2.10:::24::eth0:none:192.0.2.53",
+            r#"None, on Name("eth0"), address 192.0.2.10/24, dns 192.0.2.53"#,
+        ),
+        (
+            "ip=192.0.2.10:::24::eth0:none:192.0.2.53:x:y",
+            r#"None, on Name("eth0"), address 192.0.2.10/24, dns 192.0.2.53, 2 warnings"#,
+        ),
+        (
+            "ip=192.0.2.10:::24::eth0:none:big:xx",
+            r#"None, on Name("eth0"), address 192.0.2.10/24, 2 warnings"#,
+        ),
+        (
+            "ip=192.0.2.10:::24::eth0:none:0",
+            r#"None, on Name("eth0"), address 192.0.2.10/24"#,
+        ),
+        ("ip=192.0.2.10:::24:::none", "None, address 192.0.2.10/24"),
+        ("ip=192.0.2.10", "Auto, 1 warnings"),
+        // Static IPv6.
+        (
+            "ip=[2001:db8::10]::[2001:db8::1]:64:node7:eth0:none",
+            r#"None, on Name("eth0"), address 2001:db8::10/64, via 2001:db8::1, name node7"#,
+        ),
+        (
+            "ip=[2001:db8::10]/56:::::eth0:none",
+            r#"None, on Name("eth0"), address 2001:db8::10/56"#,
+        ),
+        (
+            "ip=[2001:db8::10/56]:::::eth0:none",
+            r#"None, on Name("eth0"), address 2001:db8::10/56"#,
+        ),
+        (
+            "ip=[2001:db8::10]:::::eth0:none",
+            r#"None, on Name("eth0"), address 2001:db8::10/64"#,
+        ),
+        (
+            "ip=[2001:DB8:0::10]:::129::eth0:none",
+            r#"None, on Name("eth0"), address 2001:db8::10/64, 1 warnings"#,
+        ),
+        (
+            "ip=[2001:db8::10]:::255.255.0.0::eth0:none",
+            r#"None, on Name("eth0"), address 2001:db8::10/64, 1 warnings"#,
+        ),
+        (
+            "ip=2001:db8::10:::64::eth0:none",
+            r#"0 arguments, ["ip=2001:db8::10:::64::eth0:none: expected METHOD, INTERFACE:METHOD or ADDRESS:... with IPv6 in brackets, found \"2001\"; ignored"]"#,
+        ),
+        // No address.
+        (
+            "ip=::::node7:eth0:dhcp",
+            r#"Dhcp, on Name("eth0"), name node7"#,
+        ),
+        (
+            "ip=::192.0.2.1:24::eth0:dhcp",
+            r#"Dhcp, on Name("eth0"), via 192.0.2.1, 1 warnings"#,
+        ),
+        ("ip=:::::eth0:dhcp", r#"Dhcp, on Name("eth0")"#),
+        (
+            "ip=averylonginterface:dhcp",
+            r#"Dhcp, on Invalid("averylonginterface"), 1 warnings"#,
+        ),
+        ("ip=", "0 arguments, []"),
+        (
+            "ip=ibft",
+            r#"0 arguments, ["ip=ibft: addresses from firmware tables are not supported yet, found \"ibft\"; ignored"]"#,
+        ),
+    ] {
+        assert_eq!(shown(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn reads_the_arguments_around_ip() {
+    let args = read(
+        "nameserver=192.0.2.53 nameserver=[2001:db8::53] nameserver=2001:db8::54 nameserver= \
+         rd.route=10.0.0.0/8:192.0.2.9 rd.route=[2001:db8:3::/48]:[2001:db8::9]:eth1 \
+         rd.route=192.0.2.200::eth0 BOOTIF=01-52-54-00-00-00-01 bootdev=eth1 rd.neednet \
+         rd.peerdns=0 rd.net.dhcp.vendor-class=landfall quiet",
+    );
+    assert_eq!(args.warnings, Vec::<String>::new());
+    let addresses =
+        ["192.0.2.53", "2001:db8::53", "2001:db8::54"].map(|a| a.parse::<IpAddr>().unwrap());
+    assert_eq!(args.nameservers, addresses);
+    let routes: Vec<_> = args
+        .routes
+        .iter()
+        .map(|r| {
+            format!(
+                "{}/{} via {:?} on {:?}",
+                r.network, r.prefix, r.gateway, r.device
+            )
+        })
+        .collect();
+    assert_eq!(
+        routes,
+        [
+            "10.0.0.0/8 via Some(192.0.2.9) on None",
+            "2001:db8:3::/48 via Some(2001:db8::9) on Some(Name(\"eth1\"))",
+            "192.0.2.200/32 via None on Some(Name(\"eth0\"))",
+        ]
+    );
+    assert_eq!(
+        args.boot_interface.unwrap().mac,
+        MacAddr([0x52, 0x54, 0, 0, 0, 1])
+    );
+    assert_eq!(args.boot_device, Some(DeviceSpec::Name("eth1".into())));
+    assert!(args.need_network);
+    assert!(!args.accept_peer_dns);
+    assert_eq!(args.dhcp_vendor_class.as_deref(), Some("landfall"));
+}
+
+#[test]
+fn rd_bootif_takes_bootif_back_wherever_it_stands() {
+    for text in [
+        "rd.bootif=0 BOOTIF=0:1:2:3:4:5",
+        "bootif=0:1:2:3:4:5 rd.bootif=no",
+    ] {
+        assert_eq!(read(text).boot_interface, None, "{text}");
+    }
+    assert!(
+        read("BOOTIF=0:1:2:3:4:5 rd.bootif=x")
+            .boot_interface
+            .is_some()
+    );
+}
+
+#[test]
+fn times_multiply_and_saturate() {
+    for (text, dhcp, carrier, required) in [
+        ("", 90, None, 20_000),
+        (
+            "rd.net.timeout.dhcp=10 rd.net.dhcp.retry=3",
+            30,
+            None,
+            20_000,
+        ),
+        (
+            "rd.net.timeout.dhcp=infinity rd.net.dhcp.retry=3",
+            i32::MAX as u32,
+            None,
+            20_000,
+        ),
+        ("rd.net.timeout.carrier=45", 90, Some(45), 20_000),
+        ("rd.net.timeout.carrier=0", 90, None, 20_000),
+        ("rd.net.timeout.ip-required=5", 90, None, 5_000),
+        (
+            "rd.net.timeout.ip-required=infinity",
+            90,
+            None,
+            i32::MAX as u32,
+        ),
+    ] {
+        let args = read(text);
+        assert_eq!(args.warnings, Vec::<String>::new(), "{text}");
+        let found = (
+            args.dhcp_timeout,
+            args.carrier_timeout,
+            args.ip_required_timeout_ms,
+        );
+        assert_eq!(found, (dhcp, carrier, required), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_one_warning_each() {
+    for (text, warning) in [
+        (
+            "nameserver=dns.lab",
+            "nameserver=dns.lab: expected an IP address; ignored",
+        ),
+        (
+            "rd.route=10.0.0.0/33:192.0.2.1",
+            "rd.route=10.0.0.0/33:192.0.2.1: expected NETWORK[/PREFIX]:GATEWAY[:INTERFACE] with IPv6 in brackets, found network \"10.0.0.0/33\"; ignored",
+        ),
+        (
+            "rd.route=10.0.0.0/8:[2001:db8::1]",
+            "rd.route=10.0.0.0/8:[2001:db8::1]: expected a gateway of the network's family, found \"2001:db8::1\"; ignored",
+        ),
+        (
+            "rd.route=",
+            "rd.route=: expected NETWORK[/PREFIX]:GATEWAY[:INTERFACE] with IPv6 in brackets, found network \"\"; ignored",
+        ),
+        (
+            "rd.net.timeout.dhcp=soon",
+            "rd.net.timeout.dhcp=soon: expected a number of seconds; ignored",
+        ),
+        (
+            "rd.net.dhcp.retry=0",
+            "rd.net.dhcp.retry=0: expected a number of seconds; ignored",
+        ),
+        (
+            "rd.net.dhcp.vendor-class",
+            "rd.net.dhcp.vendor-class: expected 1 to 255 bytes, found 0; ignored",
+        ),
+        (
+            "vlan=eth0.5:eth0",
+            "vlan=eth0.5:eth0: not supported yet; ignored",
+        ),
+        ("bond", "bond: not supported yet; ignored"),
+    ] {
+        let args = read(text);
+        assert_eq!(args.warnings, [warning], "{text}");
+        let rest = NetArgs {
+            warnings: Vec::new(),
+            ..args
+        };
+        assert_eq!(rest, NetArgs::default(), "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_line_panics(
+        text in "((ip|nameserver|rd\\.route|BOOTIF|bootdev|rd\\.net\\.timeout\\.dhcp)=[]\\[:/.,0-9a-f\\-dhcpnone]{0,40} ){0,5}"
+    ) {
+        let args = read(&text);
+        for argument in &args.ip {
+            if let Some((address, prefix)) = argument.address {
+                let longest = if address.is_ipv4() { 32 } else { 128 };
+                prop_assert!(prefix <= longest);
+            }
+            prop_assert!(argument.dns.len() <= 2);
+        }
+    }
+
+    #[test]
+    fn no_text_panics(text in "ip=\\PC{0,60}") {
+        read(&text);
+    }
+}
