@@ -2,6 +2,7 @@
 //! the disk, reboots into it.
 
 mod disk;
+mod early;
 mod failure;
 mod handover;
 mod http_client;

@@ -1,0 +1,79 @@
+//! The end of the ramdisk: reboot or power off, with the disks at rest.
+
+use std::convert::Infallible;
+use std::fs;
+
+use nix::sys::reboot::{RebootMode, reboot};
+use nix::unistd::sync;
+
+/// How the agent wants this boot to end. It says so by its exit code, which
+/// survives whatever state the agent itself is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Boot again: from the disk, if all went well.
+    Reboot,
+    /// Switch the machine off.
+    PowerOff,
+}
+
+impl Ending {
+    /// The exit code that asks for this ending. Away from 0, 1, 2 and 101, with
+    /// which programs end by themselves.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Reboot => 80,
+            Self::PowerOff => 81,
+        }
+    }
+
+    /// The ending that an exit code asks for, if it is one.
+    pub fn from_exit_code(code: i32) -> Option<Self> {
+        [Self::Reboot, Self::PowerOff]
+            .into_iter()
+            .find(|ending| i32::from(ending.exit_code()) == code)
+    }
+}
+
+/// Writes everything out, lets the consoles finish, and ends.
+pub(super) fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
+    sync();
+    tracing::info!(
+        "{} now",
+        match ending {
+            Ending::Reboot => "rebooting",
+            Ending::PowerOff => "powering off",
+        }
+    );
+    flush_consoles();
+    let (mode, sysrq) = match ending {
+        Ending::Reboot => (RebootMode::RB_AUTOBOOT, "b"),
+        Ending::PowerOff => (RebootMode::RB_POWER_OFF, "o"),
+    };
+    let refused: Result<Infallible, _> = reboot(mode);
+    if let Err(error) = refused {
+        tracing::error!("reboot(2): {error} -- trying sysrq, else reset the machine by its BMC");
+    }
+    // Nothing is left that could be done about a second refusal.
+    let _ = fs::write("/proc/sysrq-trigger", sysrq);
+    loop {
+        nix::unistd::pause();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_go_there_and_back_and_a_crash_is_no_ending() {
+        for ending in [Ending::Reboot, Ending::PowerOff] {
+            assert_eq!(
+                Ending::from_exit_code(ending.exit_code().into()),
+                Some(ending)
+            );
+        }
+        for code in [0, 1, 2, 101, 134, 137] {
+            assert_eq!(Ending::from_exit_code(code), None);
+        }
+    }
+}
