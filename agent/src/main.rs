@@ -1,6 +1,8 @@
 //! The agent a bare server boots: configures the network, obeys Ironic, writes
 //! the disk, reboots into it.
 
+mod backoff;
+mod commands;
 mod disk;
 mod early;
 mod failure;
@@ -10,6 +12,7 @@ mod inventory;
 mod network;
 mod permission;
 mod report;
+mod state_file;
 mod sys;
 
 fn main() {}

@@ -1,0 +1,185 @@
+//! Takes a request, decides in the order that Ironic knows, runs the command.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::{Mutex, Notify};
+
+use super::command::Command;
+use super::ledger::{Busy, Interrupted, Ledger};
+use super::parse::{Parsed, Refusal, Request};
+use crate::failure::{Class, Failure, Result as Outcome};
+
+/// Does what a command says. Handed in from above, so that receiving a command
+/// knows nothing of disks.
+pub type Executor =
+    Arc<dyn Fn(Command) -> Pin<Box<dyn Future<Output = Outcome<Value>> + Send>> + Send + Sync>;
+
+/// The one entrance for commands. Cheap to clone.
+#[derive(Clone)]
+pub struct Dispatcher {
+    ledger: Arc<Ledger>,
+    executor: Executor,
+    /// Held by a synchronous command while it runs: a second POST waits for it
+    /// instead of getting 409, as with the original.
+    order: Arc<Mutex<()>>,
+    /// Rung when an asynchronous command has ended: Ironic learns it only by a
+    /// heartbeat.
+    ended: Arc<Notify>,
+}
+
+impl Dispatcher {
+    /// A dispatcher over this list that executes with this executor.
+    pub fn new(ledger: Ledger, executor: Executor, ended: Arc<Notify>) -> Self {
+        Self {
+            ledger: Arc::new(ledger),
+            executor,
+            order: Arc::default(),
+            ended,
+        }
+    }
+
+    /// The list of commands.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Begins commands anew that a crash of the agent interrupted.
+    pub fn resume(&self, interrupted: Vec<Interrupted>) {
+        for Interrupted { id, request } in interrupted {
+            match Request::parse(&request).and_then(Request::command) {
+                Ok(Parsed::Command(command)) => {
+                    tracing::warn!(
+                        "{} was interrupted by a crash of the agent, beginning it anew",
+                        command.name()
+                    );
+                    self.spawn(id, *command);
+                }
+                // Such a request would not have been entered; end it all the same.
+                Ok(Parsed::Failed(_, failure)) => self.ledger.end(&id, Err(failure)),
+                Err(refusal) => self.ledger.end(
+                    &id,
+                    Err(Failure::new(Class::InvalidCommandError, refusal.text)),
+                ),
+            }
+        }
+    }
+
+    /// Runs the command of this body. Returns its entry: when it has ended if
+    /// it is synchronous or `wait` is set, else at once.
+    ///
+    /// # Errors
+    /// A refusal, with its HTTP status; then nothing was begun.
+    pub async fn submit(&self, body: Vec<u8>, wait: bool) -> Result<Value, Refusal> {
+        let turn = self.order.lock().await;
+        let request = Request::parse(&body)?;
+        if let Some(name) = self.ledger.busy() {
+            return Err(busy(Busy(name)));
+        }
+        let command = match request.command()? {
+            Parsed::Command(command) => *command,
+            Parsed::Failed(name, failure) => {
+                let id = self.ledger.begin(&name, None).map_err(busy)?;
+                tracing::error!("{name}: {failure}");
+                self.ledger.end(&id, Err(failure));
+                return Ok(self.ledger.get(&id).unwrap_or_default());
+            }
+        };
+        let synchronous = !command.is_asynchronous();
+        let keep = command.may_be_repeated().then_some(&body[..]);
+        let id = self.ledger.begin(command.name(), keep).map_err(busy)?;
+        self.spawn(id.clone(), command);
+        if synchronous {
+            let entry = self.ledger.ended(&id).await;
+            drop(turn);
+            return Ok(entry.unwrap_or_default());
+        }
+        drop(turn);
+        let entry = if wait {
+            self.ledger.ended(&id).await
+        } else {
+            self.ledger.get(&id)
+        };
+        Ok(entry.unwrap_or_default())
+    }
+
+    /// In a task of its own: the conductor may hang up, the command goes on.
+    fn spawn(&self, id: String, command: Command) {
+        let this = self.clone();
+        let name = command.name();
+        tracing::info!("{name} begins");
+        tokio::spawn(async move {
+            let asynchronous = command.is_asynchronous();
+            let outcome = (this.executor)(command).await;
+            match &outcome {
+                Ok(_) => tracing::info!("{name} done"),
+                Err(failure) => tracing::error!("{name}: {failure}"),
+            }
+            this.ledger.end(&id, outcome);
+            if asynchronous {
+                this.ended.notify_one();
+            }
+        });
+    }
+}
+
+fn busy(Busy(name): Busy) -> Refusal {
+    Refusal {
+        status: 409,
+        text: format!("Agent is busy: executing command {name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state_file::StateFile;
+
+    fn dispatcher(dir: &tempfile::TempDir, gate: Arc<Notify>) -> Dispatcher {
+        let (ledger, _) = Ledger::restore(StateFile::new(dir.path(), "commands.json"));
+        let executor: Executor = Arc::new(move |command| {
+            let gate = Arc::clone(&gate);
+            Box::pin(async move {
+                if command.is_asynchronous() {
+                    gate.notified().await;
+                }
+                Ok(Value::Null)
+            })
+        });
+        Dispatcher::new(ledger, executor, Arc::default())
+    }
+
+    fn body(name: &str) -> Vec<u8> {
+        serde_json::json!({"name": name, "params": {}})
+            .to_string()
+            .into_bytes()
+    }
+
+    #[tokio::test]
+    async fn running_command_makes_busy_before_the_extension_is_looked_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let gate = Arc::new(Notify::new());
+        let dispatcher = dispatcher(&dir, Arc::clone(&gate));
+        let entry = dispatcher
+            .submit(body("standby.power_off"), false)
+            .await
+            .unwrap();
+        assert_eq!(entry["command_status"], "RUNNING");
+        for name in ["standby.sync", "nosuch.thing"] {
+            let refusal = dispatcher.submit(body(name), false).await.unwrap_err();
+            assert_eq!(refusal.status, 409);
+            assert_eq!(refusal.text, "Agent is busy: executing command power_off");
+        }
+        let refusal = dispatcher.submit(body("nodot"), false).await.unwrap_err();
+        assert_eq!(refusal.status, 400, "the dot rule comes first");
+        gate.notify_one();
+        dispatcher.ended.notified().await;
+        let entry = dispatcher
+            .submit(body("standby.sync"), false)
+            .await
+            .unwrap();
+        assert_eq!(entry["command_status"], "SUCCEEDED", "synchronous");
+    }
+}

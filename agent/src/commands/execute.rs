@@ -1,0 +1,1 @@
+//! Does what a command says: the switchboard to everything below.

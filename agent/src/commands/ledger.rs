@@ -1,0 +1,326 @@
+//! The list of commands since the boot, as Ironic reads it back.
+//!
+//! Ironic follows a deployment by this list alone, and an empty one means to it
+//! "freshly booted, go to the next step". So the list is kept in /run, and a
+//! command that ran when the agent crashed is begun anew or listed as failed,
+//! but never forgotten.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::failure::{Class, Failure, Result as Outcome};
+use crate::state_file::StateFile;
+
+/// Entries kept; an agent that lives for weeks under fast track drops the oldest.
+const KEPT: usize = 500;
+/// How often a command is begun before a crash in it counts as its failure.
+const TRIES: u64 = 2;
+
+const RUNNING: &str = "RUNNING";
+const SUCCEEDED: &str = "SUCCEEDED";
+const FAILED: &str = "FAILED";
+
+/// The list. Shared; every method takes `&self`.
+#[derive(Debug)]
+pub struct Ledger {
+    entries: Mutex<Vec<Entry>>,
+    /// Counts endings, so that a waiter sees each one.
+    endings: watch::Sender<u64>,
+    file: StateFile,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    id: String,
+    name: String,
+    status: String,
+    error: Value,
+    result: Value,
+    /// The body that asked for it, while it runs and may be begun anew.
+    request: Value,
+    tries: u64,
+}
+
+/// Another command is running: its name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Busy(pub String);
+
+/// A command that a crash interrupted and that is to be begun anew.
+#[derive(Debug)]
+pub struct Interrupted {
+    /// Its entry, still RUNNING.
+    pub id: String,
+    /// The body that asked for it.
+    pub request: Vec<u8>,
+}
+
+impl Ledger {
+    /// The list kept in this file, or an empty one; with it the commands that
+    /// an earlier life of the agent left running and that can be begun anew.
+    pub fn restore(file: StateFile) -> (Self, Vec<Interrupted>) {
+        let mut entries = match file.load() {
+            Ok(None) => Vec::new(),
+            Ok(Some(bytes)) => read(&bytes),
+            Err(error) => {
+                tracing::warn!("command list: {error}; starting with an empty one");
+                Vec::new()
+            }
+        };
+        let mut again = Vec::new();
+        for entry in entries.iter_mut().filter(|entry| entry.status == RUNNING) {
+            if entry.request.is_object() && entry.tries < TRIES {
+                entry.tries += 1;
+                again.push(Interrupted {
+                    id: entry.id.clone(),
+                    request: entry.request.to_string().into_bytes(),
+                });
+            } else {
+                entry.end(Err(Failure::new(
+                    Class::CommandExecutionError,
+                    format!("the agent crashed while it executed {}", entry.name),
+                )));
+            }
+        }
+        let ledger = Self {
+            entries: Mutex::new(entries),
+            endings: watch::Sender::new(0),
+            file,
+        };
+        ledger.save(&ledger.lock());
+        (ledger, again)
+    }
+
+    /// Enters a command as running. `request` is its body if a restarted agent
+    /// may begin it anew.
+    ///
+    /// # Errors
+    /// If the last command of the list is still running.
+    pub fn begin(&self, name: &str, request: Option<&[u8]>) -> Result<String, Busy> {
+        let mut entries = self.lock();
+        if let Some(last) = entries.last().filter(|last| last.status == RUNNING) {
+            return Err(Busy(last.name.clone()));
+        }
+        let id = Uuid::new_v4().to_string();
+        entries.push(Entry {
+            id: id.clone(),
+            name: name.to_owned(),
+            status: RUNNING.to_owned(),
+            error: Value::Null,
+            result: Value::Null,
+            request: request
+                .and_then(|body| serde_json::from_slice(body).ok())
+                .unwrap_or(Value::Null),
+            tries: 1,
+        });
+        let excess = entries.len().saturating_sub(KEPT);
+        entries.drain(..excess);
+        self.save(&entries);
+        Ok(id)
+    }
+
+    /// The name of the running command, if the last one is running.
+    pub fn busy(&self) -> Option<String> {
+        let entries = self.lock();
+        let last = entries.last()?;
+        (last.status == RUNNING).then(|| last.name.clone())
+    }
+
+    /// Enters how a command ended.
+    pub fn end(&self, id: &str, outcome: Outcome<Value>) {
+        let mut entries = self.lock();
+        if let Some(entry) = entries.iter_mut().find(|entry| entry.id == id) {
+            entry.end(outcome);
+        }
+        self.save(&entries);
+        drop(entries);
+        self.endings.send_modify(|count| *count += 1);
+    }
+
+    /// Waits until the command has ended; returns its entry, `None` if there
+    /// is no such command.
+    pub async fn ended(&self, id: &str) -> Option<Value> {
+        let mut endings = self.endings.subscribe();
+        loop {
+            let entry = self.get(id)?;
+            if entry["command_status"] != RUNNING {
+                return Some(entry);
+            }
+            // Fails only if the sender is gone, which `self` holds.
+            endings.changed().await.ok()?;
+        }
+    }
+
+    /// One entry as Ironic reads it.
+    pub fn get(&self, id: &str) -> Option<Value> {
+        let entries = self.lock();
+        entries
+            .iter()
+            .find(|entry| entry.id == id)
+            .map(Entry::to_json)
+    }
+
+    /// All entries, oldest first, as Ironic reads them.
+    pub fn list(&self) -> Value {
+        let entries: Vec<Value> = self.lock().iter().map(Entry::to_json).collect();
+        json!({ "commands": entries })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn save(&self, entries: &[Entry]) {
+        let entries: Vec<Value> = entries
+            .iter()
+            .map(|entry| {
+                let mut json = entry.to_json();
+                json["request"] = entry.request.clone();
+                json["tries"] = entry.tries.into();
+                json
+            })
+            .collect();
+        self.file
+            .store_or_warn(Value::Array(entries).to_string().as_bytes());
+    }
+}
+
+impl Entry {
+    fn end(&mut self, outcome: Outcome<Value>) {
+        self.request = Value::Null;
+        match outcome {
+            Ok(result) => {
+                self.status = SUCCEEDED.to_owned();
+                // A plain text is wrapped: the result must be an object or null.
+                self.result = match result {
+                    Value::String(text) => json!({ "result": text }),
+                    other => other,
+                };
+            }
+            Err(failure) => {
+                self.status = match failure.class {
+                    Class::VersionMismatch => "CLEAN_VERSION_MISMATCH".to_owned(),
+                    _ => FAILED.to_owned(),
+                };
+                self.error = failure.to_json();
+            }
+        }
+    }
+
+    /// Exactly the five keys that the original answers.
+    fn to_json(&self) -> Value {
+        json!({
+            "id": self.id,
+            "command_name": self.name,
+            "command_status": self.status,
+            "command_error": self.error,
+            "command_result": self.result,
+        })
+    }
+}
+
+/// Reads a saved list; what is not an entry of ours is left out.
+fn read(bytes: &[u8]) -> Vec<Entry> {
+    let Ok(Value::Array(values)) = serde_json::from_slice(bytes) else {
+        return Vec::new();
+    };
+    values
+        .into_iter()
+        .filter_map(|value| {
+            Some(Entry {
+                id: value["id"].as_str()?.to_owned(),
+                name: value["command_name"].as_str()?.to_owned(),
+                status: value["command_status"].as_str()?.to_owned(),
+                error: value["command_error"].clone(),
+                result: value["command_result"].clone(),
+                request: value["request"].clone(),
+                tries: value["tries"].as_u64().unwrap_or(TRIES),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn restore(dir: &tempfile::TempDir) -> (Ledger, Vec<Interrupted>) {
+        Ledger::restore(StateFile::new(dir.path(), "commands.json"))
+    }
+
+    #[test]
+    fn one_command_at_a_time_and_five_keys() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ledger, _) = restore(&dir);
+        let id = ledger.begin("sync", None).unwrap();
+        assert_eq!(
+            ledger.begin("power_off", None),
+            Err(Busy("sync".to_owned()))
+        );
+        ledger.end(&id, Ok(Value::Null));
+        assert_eq!(ledger.busy(), None);
+        let entry = ledger.get(&id).unwrap();
+        let keys: Vec<&String> = entry.as_object().unwrap().keys().collect();
+        assert_eq!(
+            keys,
+            [
+                "command_error",
+                "command_name",
+                "command_result",
+                "command_status",
+                "id"
+            ]
+        );
+        assert_eq!(entry["command_status"], "SUCCEEDED");
+    }
+
+    #[test]
+    fn a_crash_in_a_repeatable_command_begins_it_anew_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let body = br#"{"name":"deploy.execute_deploy_step","params":{}}"#;
+        let id = {
+            let (ledger, _) = restore(&dir);
+            ledger.begin("execute_deploy_step", Some(body)).unwrap()
+        };
+        {
+            let (ledger, again) = restore(&dir);
+            assert_eq!(again.len(), 1);
+            assert_eq!(again[0].id, id);
+            let request: Value = serde_json::from_slice(&again[0].request).unwrap();
+            assert_eq!(request["name"], "deploy.execute_deploy_step");
+            assert_eq!(ledger.busy().as_deref(), Some("execute_deploy_step"));
+        }
+        let (ledger, again) = restore(&dir);
+        assert!(
+            again.is_empty(),
+            "the second crash is the command's failure"
+        );
+        assert_eq!(ledger.get(&id).unwrap()["command_status"], "FAILED");
+    }
+
+    #[test]
+    fn a_crash_in_any_other_command_is_its_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let id = restore(&dir).0.begin("install_bootloader", None).unwrap();
+        let (ledger, again) = restore(&dir);
+        assert!(again.is_empty());
+        let entry = ledger.get(&id).unwrap();
+        assert_eq!(entry["command_status"], "FAILED");
+        assert_eq!(entry["command_error"]["type"], "CommandExecutionError");
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_with_the_command() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ledger, _) = restore(&dir);
+        let id = ledger.begin("sync", None).unwrap();
+        let (ended, ()) = tokio::join!(ledger.ended(&id), async {
+            tokio::task::yield_now().await;
+            ledger.end(&id, Err(Failure::new(Class::DeviceNotFound, "gone")));
+        });
+        assert_eq!(ended.unwrap()["command_error"]["details"], "gone");
+        assert_eq!(ledger.ended("nosuch").await, None);
+    }
+}

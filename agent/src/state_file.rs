@@ -1,0 +1,97 @@
+//! What must survive a crash of the agent, but not the boot: small private
+//! files below /run/landfall, replaced as a whole.
+//!
+//! Ironic issues a token once, pins the agent's certificate and takes an empty
+//! command list for a fresh boot; an agent that forgot any of the three could
+//! not go on after a restart.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The directory of the ramdisk's state, a tmpfs.
+pub const STATE_DIRECTORY: &str = "/run/landfall";
+
+/// The largest state file that is read back: a command list with a config
+/// drive inside.
+const SIZE_LIMIT: u64 = 256 << 20;
+
+/// One file of state.
+#[derive(Debug, Clone)]
+pub struct StateFile(PathBuf);
+
+impl StateFile {
+    /// The file of this name in this directory.
+    pub fn new(directory: &Path, name: &str) -> Self {
+        Self(directory.join(name))
+    }
+
+    /// What was stored last; `None` if nothing was.
+    ///
+    /// # Errors
+    /// If it is there and cannot be read.
+    pub fn load(&self) -> io::Result<Option<Vec<u8>>> {
+        let file = match fs::File::open(&self.0) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut bytes = Vec::new();
+        file.take(SIZE_LIMIT).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// Replaces the content; readable by root only. A crash in the middle
+    /// leaves the old content.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn store(&self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(directory) = self.0.parent() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o755)
+                .create(directory)?;
+        }
+        let temporary = self.0.with_extension("new");
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)?;
+        file.write_all(bytes)?;
+        drop(file);
+        fs::rename(&temporary, &self.0)
+    }
+
+    /// As [`StateFile::store`], where a failure costs only the ability to go on
+    /// after a crash: it is reported and the work goes on.
+    pub fn store_or_warn(&self, bytes: &[u8]) {
+        if let Err(error) = self.store(bytes) {
+            tracing::warn!(
+                "{}: {error}; a restarted agent would not remember this",
+                self.0.display()
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn comes_back_private_and_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = StateFile::new(&dir.path().join("landfall"), "token");
+        assert_eq!(file.load().unwrap(), None);
+        file.store(b"one").unwrap();
+        file.store(b"two").unwrap();
+        assert_eq!(file.load().unwrap().as_deref(), Some(&b"two"[..]));
+        let mode = fs::metadata(&file.0).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
