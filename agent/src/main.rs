@@ -3,12 +3,14 @@
 
 mod backoff;
 mod commands;
+mod discovery;
 mod disk;
 mod early;
 mod failure;
 mod handover;
 mod http_client;
 mod inventory;
+mod ironic;
 mod network;
 mod permission;
 mod report;

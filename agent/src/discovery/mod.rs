@@ -1,0 +1,7 @@
+//! Where is Ironic, and by which of our addresses can it call back?
+
+mod advertised_address;
+mod provisioning_service;
+
+pub use advertised_address::source_address_towards;
+pub use provisioning_service::{Wanted, find};

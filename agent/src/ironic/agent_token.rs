@@ -1,0 +1,112 @@
+//! The secret that the agent and the conductor share.
+//!
+//! Ironic tells it once: with virtual media on the kernel command line, else
+//! in the first answer to lookup. Whoever asks again gets asterisks.
+
+use crate::state_file::StateFile;
+
+/// What Ironic answers in place of a token that it has told before.
+const TOLD_BEFORE: &str = "******";
+/// Shorter ones are no secrets.
+const SHORTEST: usize = 32;
+
+/// The token as far as it is known, kept over a restart of the agent.
+#[derive(Debug)]
+pub struct AgentToken {
+    token: Option<String>,
+    file: StateFile,
+}
+
+/// Why there is no token to go on with.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoToken {
+    /// Somebody else has it: an earlier boot, or another machine.
+    #[error(
+        "Ironic has given this node's token to somebody else (an earlier boot of this machine, or another machine with one of its MAC addresses) -- power the node off and on through Ironic"
+    )]
+    ToldBefore,
+    /// Ironic gave something that is no token.
+    #[error("Ironic gave a token of {0} characters, expected at least {SHORTEST}")]
+    TooShort(usize),
+    /// Ironic gave none at all: an old conductor.
+    #[error("Ironic gave no token, and this agent does not serve without one")]
+    Missing,
+}
+
+impl AgentToken {
+    /// The token that an earlier life of the agent kept, else the one given
+    /// beforehand.
+    pub fn restore(file: StateFile, given: Option<&str>) -> Self {
+        let kept = match file.load() {
+            Ok(bytes) => bytes.and_then(|bytes| String::from_utf8(bytes).ok()),
+            Err(error) => {
+                tracing::warn!("kept token: {error}");
+                None
+            }
+        };
+        let given = given.map(str::to_owned);
+        Self {
+            token: kept.or(given).filter(|token| token.len() >= SHORTEST),
+            file,
+        }
+    }
+
+    /// Takes what a lookup answered and returns the token to use.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn learn(&mut self, answered: Option<&str>) -> Result<&str, NoToken> {
+        match answered {
+            Some(TOLD_BEFORE) => self.token.as_deref().ok_or(NoToken::ToldBefore),
+            Some(token) if token.len() >= SHORTEST => {
+                self.file.store_or_warn(token.as_bytes());
+                Ok(self.token.insert(token.to_owned()))
+            }
+            Some(short) => self.token.as_deref().ok_or(NoToken::TooShort(short.len())),
+            None => self.token.as_deref().ok_or(NoToken::Missing),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+    fn token(dir: &tempfile::TempDir, given: Option<&str>) -> AgentToken {
+        AgentToken::restore(StateFile::new(dir.path(), "token"), given)
+    }
+
+    #[test]
+    fn a_restarted_agent_goes_on_with_the_token_it_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(token(&dir, None).learn(Some(TOKEN)), Ok(TOKEN));
+        assert_eq!(token(&dir, None).learn(Some(TOLD_BEFORE)), Ok(TOKEN));
+    }
+
+    #[test]
+    fn asterisks_without_a_kept_token_are_told_plainly() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(
+            token(&dir, None).learn(Some(TOLD_BEFORE)),
+            Err(NoToken::ToldBefore)
+        );
+    }
+
+    #[test]
+    fn token_given_beforehand_stands_when_lookup_shows_asterisks() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(token(&dir, Some(TOKEN)).learn(Some(TOLD_BEFORE)), Ok(TOKEN));
+    }
+
+    #[test]
+    fn short_tokens_are_no_secrets() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(
+            token(&dir, Some("short")).learn(Some("abc")),
+            Err(NoToken::TooShort(3))
+        );
+        assert_eq!(token(&dir, None).learn(None), Err(NoToken::Missing));
+    }
+}
