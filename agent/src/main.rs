@@ -1,6 +1,7 @@
 //! The agent a bare server boots: configures the network, obeys Ironic, writes
 //! the disk, reboots into it.
 
+mod api;
 mod backoff;
 mod commands;
 mod discovery;

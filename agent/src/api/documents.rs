@@ -1,0 +1,45 @@
+//! The descriptive documents of the API, which clients of the original may read.
+
+use serde_json::{Value, json};
+
+const DOCS: &str = "https://docs.openstack.org/ironic-python-agent";
+
+/// `GET /`
+pub(super) fn root(base: &str) -> Value {
+    let version = json!({
+        "id": "v1",
+        "links": [
+            {"href": format!("{base}/v1/"), "rel": "self"},
+            {"href": DOCS, "rel": "describedby", "type": "text/html"},
+        ],
+    });
+    json!({
+        "name": "OpenStack Ironic Python Agent API",
+        "description": "landfall: an agent that speaks the protocol of the Ironic Python Agent",
+        "versions": [version],
+        "default_version": version,
+    })
+}
+
+/// `GET /v1/`
+pub(super) fn version_1(base: &str) -> Value {
+    let links = |path: &str| {
+        json!([
+            {"href": format!("{base}/v1/{path}/"), "rel": "self"},
+            {"href": format!("{base}/{path}/"), "rel": "bookmark"},
+        ])
+    };
+    json!({
+        "id": "v1",
+        "commands": links("commands"),
+        "status": links("status"),
+        "media_types": [{
+            "base": "application/json",
+            "type": "application/vnd.openstack.ironic-python-agent.v1+json",
+        }],
+        "links": [
+            {"href": format!("{base}/v1/"), "rel": "self"},
+            {"href": DOCS, "rel": "describedby", "type": "text/html"},
+        ],
+    })
+}
