@@ -1,0 +1,244 @@
+//! How the archive is packed, and how packed archives are put one after another.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::num::NonZero;
+use std::str::FromStr;
+
+/// Above level 19 zstd wants a window of more than 8 MiB, memory that the kernel
+/// has to find while it unpacks on the smallest host.
+const MAX_ZSTD_LEVEL: i32 = 19;
+
+/// How the archive is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all: quickest to boot where the image is local.
+    None,
+    /// Zstandard. On a Debian 6.1 kernel's modules 19 is a fifth smaller than 3 and
+    /// takes minutes of one core instead of a second; unpacking costs the same.
+    Zstd {
+        /// 1 to 19.
+        level: i32,
+    },
+}
+
+/// Why a compression cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("compression `{0}`: expected `none`, `zstd` or `zstd:1` to `zstd:19`")]
+pub struct BadCompression(String);
+
+impl FromStr for Compression {
+    type Err = BadCompression;
+
+    fn from_str(text: &str) -> Result<Self, BadCompression> {
+        let bad = || BadCompression(text.to_owned());
+        match text.split_once(':') {
+            None if text == "none" => Ok(Self::None),
+            None if text == "zstd" => Ok(Self::Zstd {
+                level: MAX_ZSTD_LEVEL,
+            }),
+            Some(("zstd", level)) => match level.parse() {
+                Ok(level) if (1..=MAX_ZSTD_LEVEL).contains(&level) => Ok(Self::Zstd { level }),
+                _ => Err(bad()),
+            },
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Zstd { level } => write!(f, "zstd:{level}"),
+        }
+    }
+}
+
+/// A packing output.
+pub enum Compressor<W: Write> {
+    /// Passes bytes on.
+    None(W),
+    /// Packs them.
+    Zstd(zstd::Encoder<'static, W>),
+}
+
+impl<W: Write> Compressor<W> {
+    /// Packs into `out`.
+    ///
+    /// # Errors
+    /// If the packer has no memory.
+    pub fn new(compression: Compression, out: W) -> io::Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Self::with_workers(compression, out, u32::try_from(cores).unwrap_or(1))
+    }
+
+    /// The bytes written do not depend on `workers`: zstd cuts jobs by size, not by
+    /// thread. Only 0, the single-threaded code path, would differ.
+    fn with_workers(compression: Compression, out: W, workers: u32) -> io::Result<Self> {
+        match compression {
+            Compression::None => Ok(Self::None(out)),
+            Compression::Zstd { level } => {
+                let mut encoder = zstd::Encoder::new(out, level)?;
+                encoder.multithread(workers.max(1))?;
+                encoder.include_checksum(true)?;
+                Ok(Self::Zstd(encoder))
+            }
+        }
+    }
+
+    /// Writes what is left; gives back the output.
+    ///
+    /// # Errors
+    /// If the output does not take it.
+    pub fn finish(self) -> io::Result<W> {
+        match self {
+            Self::None(out) => Ok(out),
+            Self::Zstd(encoder) => encoder.finish(),
+        }
+    }
+}
+
+impl<W: Write> Write for Compressor<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::None(out) => out.write(bytes),
+            Self::Zstd(encoder) => encoder.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::None(out) => out.flush(),
+            Self::Zstd(encoder) => encoder.flush(),
+        }
+    }
+}
+
+/// Zero bytes to write after `size` bytes so that another archive can follow: the
+/// kernel looks for the next one on a multiple of 4 and skips zeros before it.
+#[must_use]
+pub fn padding_after(size: u64) -> usize {
+    // Below 4, so it fits.
+    (size.next_multiple_of(4) - size) as usize
+}
+
+/// One archive of a file that may hold several.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Where it begins in the file.
+    pub offset: usize,
+    /// How many bytes of the file it takes.
+    pub stored: usize,
+    /// `none` or `zstd`.
+    pub packing: &'static str,
+    /// The archive itself.
+    pub archive: Vec<u8>,
+}
+
+/// Why a file is not a ramdisk.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    /// Neither cpio nor zstd.
+    #[error("ramdisk at byte {offset}: expected a newc cpio archive or zstd, found {found}")]
+    UnknownFormat {
+        /// Where.
+        offset: usize,
+        /// The name of the format, or the first bytes.
+        found: String,
+    },
+    /// The packed data is broken.
+    #[error("ramdisk at byte {offset}: unpacking zstd")]
+    Zstd {
+        /// Where the frame begins.
+        offset: usize,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// More than the caller allows.
+    #[error("ramdisk unpacks to more than {limit} bytes")]
+    TooLarge {
+        /// The caller's limit.
+        limit: usize,
+    },
+    /// The cpio inside is broken.
+    #[error(transparent)]
+    Newc(#[from] crate::newc::NewcError),
+}
+
+/// Unpacks every archive of a ramdisk file, at most `limit` bytes of them.
+///
+/// # Errors
+/// [`UnpackError`] on the first fault.
+pub fn unpack_segments(file: &[u8], limit: usize) -> Result<Vec<Segment>, UnpackError> {
+    let mut segments = Vec::new();
+    let mut left = limit;
+    let mut offset = 0;
+    loop {
+        offset += file[offset..].iter().take_while(|&&b| b == 0).count();
+        let rest = &file[offset..];
+        if rest.is_empty() {
+            return Ok(segments);
+        }
+        let segment = unpack_one(rest, offset, left, limit)?;
+        left -= segment.archive.len();
+        offset += segment.stored;
+        segments.push(segment);
+    }
+}
+
+fn unpack_one(
+    rest: &[u8],
+    offset: usize,
+    left: usize,
+    limit: usize,
+) -> Result<Segment, UnpackError> {
+    if rest.starts_with(crate::newc::MAGIC) {
+        let mut reader = crate::newc::Reader::new(rest);
+        reader.by_ref().try_for_each(|entry| entry.map(drop))?;
+        let stored = reader.consumed();
+        if stored > left {
+            return Err(UnpackError::TooLarge { limit });
+        }
+        return Ok(Segment {
+            offset,
+            stored,
+            packing: "none",
+            archive: rest[..stored].to_vec(),
+        });
+    }
+    if !rest.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        let found = match rest {
+            [0x1f, 0x8b, ..] => "gzip".to_owned(),
+            [0xfd, b'7', b'z', ..] => "xz".to_owned(),
+            [0x02, 0x21, 0x4c, 0x18, ..] => "lz4".to_owned(),
+            [b'B', b'Z', b'h', ..] => "bzip2".to_owned(),
+            _ => format!("`{}`", rest[..rest.len().min(8)].escape_ascii()),
+        };
+        return Err(UnpackError::UnknownFormat { offset, found });
+    }
+    let broken = |source| UnpackError::Zstd { offset, source };
+    let mut decoder = zstd::Decoder::with_buffer(rest)
+        .map_err(broken)?
+        .single_frame();
+    let mut archive = Vec::new();
+    decoder
+        .by_ref()
+        .take(left as u64 + 1)
+        .read_to_end(&mut archive)
+        .map_err(broken)?;
+    if archive.len() > left {
+        return Err(UnpackError::TooLarge { limit });
+    }
+    let stored = rest.len() - decoder.finish().len();
+    Ok(Segment {
+        offset,
+        stored,
+        packing: "zstd",
+        archive,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+use super::*;
+use crate::newc;
+
+fn packed(compression: Compression, data: &[u8], workers: u32) -> Vec<u8> {
+    let mut compressor = Compressor::with_workers(compression, Vec::new(), workers).unwrap();
+    compressor.write_all(data).unwrap();
+    compressor.finish().unwrap()
+}
+
+fn archive(name: &str) -> Vec<u8> {
+    let mut writer = newc::Writer::new(Vec::new());
+    writer
+        .member(
+            name,
+            newc::Header {
+                mode: 0o100_644,
+                ..Default::default()
+            },
+            3,
+            &b"abc"[..],
+        )
+        .unwrap();
+    writer.finish().unwrap().0
+}
+
+/// Long enough for several zstd jobs, and neither random nor constant.
+fn long_data() -> Vec<u8> {
+    let mut state = 1u32;
+    (0..9_000_000)
+        .map(|n: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            if n.is_multiple_of(7) {
+                (state >> 24) as u8
+            } else {
+                (n >> 10) as u8
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn names() {
+    for (text, expected) in [
+        ("none", Compression::None),
+        ("zstd", Compression::Zstd { level: 19 }),
+        ("zstd:3", Compression::Zstd { level: 3 }),
+    ] {
+        assert_eq!(text.parse(), Ok(expected));
+    }
+    assert_eq!(Compression::Zstd { level: 3 }.to_string(), "zstd:3");
+    for text in [
+        "", "zstd:", "zstd:0", "zstd:20", "zstd:-1", "gzip", "none:1", "zstd:x",
+    ] {
+        assert!(text.parse::<Compression>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn bytes_do_not_depend_on_the_number_of_cores() {
+    let data = long_data();
+    let level_3 = Compression::Zstd { level: 3 };
+    assert_eq!(packed(level_3, &data, 1), packed(level_3, &data, 3));
+}
+
+#[test]
+fn concatenated_archives_are_taken_apart() {
+    let (a, b, c) = (archive("a"), archive("b"), archive("c"));
+    let mut file = packed(Compression::Zstd { level: 3 }, &a, 1);
+    let first = file.len();
+    file.resize(first + padding_after(first as u64), 0);
+    let second = file.len();
+    file.extend_from_slice(&b);
+    file.extend_from_slice(&[0; 4096]);
+    let third = file.len();
+    file.extend(packed(Compression::Zstd { level: 1 }, &c, 1));
+
+    let segments = unpack_segments(&file, 1 << 20).unwrap();
+    let expected = [(0, "zstd", &a), (second, "none", &b), (third, "zstd", &c)];
+    assert_eq!(segments.len(), expected.len());
+    for (segment, (offset, packing, archive)) in segments.iter().zip(expected) {
+        assert_eq!(
+            (segment.offset, segment.packing, &segment.archive),
+            (offset, packing, archive)
+        );
+    }
+    assert_eq!(segments[0].stored, first);
+}
+
+#[test]
+fn zeros_alone_are_no_archive_and_no_fault() {
+    assert_eq!(unpack_segments(&[0; 512], 10).unwrap(), []);
+    assert_eq!(unpack_segments(&[], 10).unwrap(), []);
+}
+
+#[test]
+fn limits_and_faults() {
+    let bomb = packed(Compression::Zstd { level: 3 }, &vec![0; 5_000_000], 1);
+    for (file, expected) in [
+        (bomb.clone(), "ramdisk unpacks to more than 1000 bytes"),
+        (
+            archive("a").repeat(5),
+            "ramdisk unpacks to more than 1000 bytes",
+        ),
+        (
+            bomb[..bomb.len() / 2].to_vec(),
+            "ramdisk at byte 0: unpacking zstd",
+        ),
+        (
+            b"\x1f\x8bxxxx".to_vec(),
+            "ramdisk at byte 0: expected a newc cpio archive or zstd, found gzip",
+        ),
+        (
+            b"\0\0\0\0hello".to_vec(),
+            "ramdisk at byte 4: expected a newc cpio archive or zstd, found `hello`",
+        ),
+    ] {
+        let limit = if expected.contains("zstd") {
+            10_000_000
+        } else {
+            1000
+        };
+        assert_eq!(
+            unpack_segments(&file, limit).unwrap_err().to_string(),
+            expected
+        );
+    }
+}
+
+#[test]
+fn padding() {
+    assert_eq!([0, 1, 2, 3, 4].map(padding_after), [0, 3, 2, 1, 0]);
+}

@@ -1,0 +1,27 @@
+//! The cpio format that the kernel unpacks, "newc": see the kernel's
+//! `Documentation/driver-api/early-userspace/buffer-format.rst`.
+//!
+//! An entry is a header of 110 ASCII bytes (`070701` and 13 numbers of 8 hex
+//! digits), the name with its NUL, padding to 4, the content, padding to 4. An
+//! archive ends with an entry named `TRAILER!!!`.
+
+mod reader;
+mod writer;
+
+pub use reader::{Entry, NewcError, Reader};
+pub use writer::{Header, WriteError, Writer};
+
+pub(crate) const MAGIC: &[u8; 6] = b"070701";
+const HEADER_LEN: usize = 110;
+const TRAILER: &str = "TRAILER!!!";
+/// The kernel skips entries whose name, NUL included, is longer (`PATH_MAX`).
+const MAX_NAME_LEN: usize = 4096;
+
+pub(crate) const S_IFMT: u32 = 0o170_000;
+pub(crate) const S_IFDIR: u32 = 0o040_000;
+pub(crate) const S_IFREG: u32 = 0o100_000;
+pub(crate) const S_IFLNK: u32 = 0o120_000;
+pub(crate) const S_IFCHR: u32 = 0o020_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+use super::{HEADER_LEN, MAGIC, MAX_NAME_LEN, TRAILER};
+
+/// Ten times what a ramdisk with every module and firmware file of a distribution has.
+const MAX_ENTRIES: usize = 100_000;
+
+/// Why bytes are not an archive.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cpio archive at byte {offset}: {fault}")]
+pub struct NewcError {
+    /// Where the entry begins.
+    pub offset: usize,
+    /// What was expected and what was found.
+    pub fault: String,
+}
+
+/// One member of an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// As written, without a leading slash as a rule.
+    pub name: &'a str,
+    /// File type and permissions, as in `stat`.
+    pub mode: u32,
+    /// Seconds since 1970.
+    pub mtime: u32,
+    /// Of a device node.
+    pub rdev: (u32, u32),
+    /// The content.
+    pub data: &'a [u8],
+}
+
+impl Entry<'_> {
+    /// Whether it is a regular file.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        self.mode & super::S_IFMT == super::S_IFREG
+    }
+}
+
+/// Reads one archive from bytes; total: whatever they are, it ends with an entry
+/// count below a limit or with an error.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    data: &'a [u8],
+    offset: usize,
+    entries: usize,
+    ended: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads from the first byte.
+    #[must_use]
+    pub fn new(data: &'a [u8]) -> Self {
+        Self {
+            data,
+            offset: 0,
+            entries: 0,
+            ended: false,
+        }
+    }
+
+    /// How many bytes the archive takes, trailer included. Final once the iterator has ended.
+    #[must_use]
+    pub fn consumed(&self) -> usize {
+        self.offset
+    }
+
+    fn entry(&mut self) -> Result<Option<Entry<'a>>, String> {
+        if self.entries == MAX_ENTRIES {
+            return Err(format!(
+                "expected at most {MAX_ENTRIES} entries, found more"
+            ));
+        }
+        let (header, after_header) = self
+            .data
+            .get(self.offset..)
+            .and_then(|rest| rest.split_at_checked(HEADER_LEN))
+            .ok_or("expected an entry or the trailer, found the end: it is cut off")?;
+        let (magic, fields) = header.split_at(MAGIC.len());
+        if magic != MAGIC {
+            return Err(format!(
+                "expected `070701`, found `{}`",
+                magic.escape_ascii()
+            ));
+        }
+        let mut numbers = [0u32; 13];
+        for (number, digits) in numbers.iter_mut().zip(fields.chunks_exact(8)) {
+            *number = hex(digits)?;
+        }
+        let [
+            _,
+            mode,
+            _,
+            _,
+            _,
+            mtime,
+            size,
+            _,
+            _,
+            major,
+            minor,
+            name_size,
+            _,
+        ] = numbers;
+        let (name_size, size) = (name_size as usize, size as usize);
+        if !(1..=MAX_NAME_LEN).contains(&name_size) {
+            return Err(format!(
+                "expected a name of 1 to {MAX_NAME_LEN} bytes, found {name_size}"
+            ));
+        }
+        let name = after_header
+            .get(..name_size)
+            .ok_or("expected a name, found the end: it is cut off")?;
+        let name = match name.split_last() {
+            Some((0, name)) if !name.contains(&0) => name,
+            _ => return Err("expected a name with one NUL, at its end".to_owned()),
+        };
+        let name = std::str::from_utf8(name).map_err(|_| "expected a name in UTF-8".to_owned())?;
+
+        let data_start = (self.offset + HEADER_LEN + name_size).next_multiple_of(4);
+        let data_end = data_start.checked_add(size).ok_or("size is out of range")?;
+        let cut_off = || {
+            format!(
+                "expected {size} bytes of `{}`, found the end: it is cut off",
+                name.escape_debug()
+            )
+        };
+        let data = self.data.get(data_start..data_end).ok_or_else(cut_off)?;
+        // The padding after the last entry may be missing.
+        self.offset = data_end.next_multiple_of(4).min(self.data.len());
+        self.entries += 1;
+        if name == TRAILER {
+            return Ok(None);
+        }
+        Ok(Some(Entry {
+            name,
+            mode,
+            mtime,
+            rdev: (major, minor),
+            data,
+        }))
+    }
+}
+
+impl<'a> Iterator for Reader<'a> {
+    type Item = Result<Entry<'a>, NewcError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let offset = self.offset;
+        let result = self
+            .entry()
+            .map_err(|fault| NewcError { offset, fault })
+            .transpose();
+        self.ended = !matches!(result, Some(Ok(_)));
+        result
+    }
+}
+
+fn hex(digits: &[u8]) -> Result<u32, String> {
+    let fault = || format!("expected 8 hex digits, found `{}`", digits.escape_ascii());
+    // from_str_radix alone would take a leading sign.
+    if !digits.iter().all(u8::is_ascii_hexdigit) {
+        return Err(fault());
+    }
+    std::str::from_utf8(digits)
+        .ok()
+        .and_then(|text| u32::from_str_radix(text, 16).ok())
+        .ok_or_else(fault)
+}

@@ -1,0 +1,203 @@
+use std::io::{self, Read, Write};
+
+use super::{HEADER_LEN, MAGIC, MAX_NAME_LEN, S_IFCHR, S_IFDIR, S_IFLNK, S_IFREG, TRAILER};
+use crate::file_tree::{Content, FileTree, Node};
+use crate::path_error::PathError;
+
+/// What a header says beside name and size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Header {
+    /// File type and permissions, as in `stat`.
+    pub mode: u32,
+    /// Seconds since 1970.
+    pub mtime: u32,
+    /// Of a device node.
+    pub rdev: (u32, u32),
+}
+
+/// Why an archive cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The output does not take it.
+    #[error("writing the archive")]
+    Io(#[from] io::Error),
+    /// A source file cannot be read.
+    #[error(transparent)]
+    Source(#[from] PathError),
+    /// The name is longer than the kernel accepts, empty, or would end the archive.
+    #[error(
+        "archive member `{0}`: expected a name of 1 to 4095 bytes without NUL that is not the trailer's"
+    )]
+    BadName(String),
+    /// The format has 32 bits for a size.
+    #[error("archive member `{name}` is {size} bytes, expected less than 4 GiB")]
+    TooLarge {
+        /// The member.
+        name: String,
+        /// Its size.
+        size: u64,
+    },
+    /// A file changed while it was read.
+    #[error(
+        "archive member `{name}`: expected {expected} bytes, found {found}: the file changes while it is read"
+    )]
+    SizeChanged {
+        /// The member.
+        name: String,
+        /// Size announced.
+        expected: u64,
+        /// Size read.
+        found: u64,
+    },
+}
+
+/// Writes an archive. The same calls give the same bytes: owners are root, inode
+/// numbers count up, link counts and device numbers are constant.
+#[derive(Debug)]
+pub struct Writer<W> {
+    out: W,
+    written: u64,
+    next_inode: u32,
+}
+
+impl<W: Write> Writer<W> {
+    /// Starts an archive.
+    pub fn new(out: W) -> Self {
+        Self {
+            out,
+            written: 0,
+            next_inode: 1,
+        }
+    }
+
+    /// Adds one member whose content is the `size` bytes that `content` gives.
+    ///
+    /// # Errors
+    /// [`WriteError`]; the archive is of no use afterwards.
+    pub fn member(
+        &mut self,
+        name: &str,
+        header: Header,
+        size: u64,
+        content: impl Read,
+    ) -> Result<(), WriteError> {
+        if name.is_empty() || name.len() >= MAX_NAME_LEN || name.contains('\0') || name == TRAILER {
+            return Err(WriteError::BadName(name.to_owned()));
+        }
+        let Ok(size_field) = u32::try_from(size) else {
+            return Err(WriteError::TooLarge {
+                name: name.to_owned(),
+                size,
+            });
+        };
+        self.header(name, header, size_field)?;
+        // One byte more than announced is enough to see that there is more.
+        let found = io::copy(&mut content.take(size + 1), &mut self.out)?;
+        if found != size {
+            return Err(WriteError::SizeChanged {
+                name: name.to_owned(),
+                expected: size,
+                found,
+            });
+        }
+        self.written += found;
+        self.pad()
+    }
+
+    /// Adds everything in `tree`, in its archive order, with `mtime` as every time.
+    ///
+    /// # Errors
+    /// [`WriteError`]; the archive is of no use afterwards.
+    pub fn tree(&mut self, tree: &FileTree, mtime: u32) -> Result<(), WriteError> {
+        for (path, entry) in tree.in_archive_order() {
+            let header = |kind: u32| Header {
+                mode: kind | entry.permissions,
+                mtime,
+                rdev: (0, 0),
+            };
+            match &entry.node {
+                Node::Directory => self.member(path, header(S_IFDIR), 0, io::empty())?,
+                Node::Symlink(target) => {
+                    self.member(
+                        path,
+                        header(S_IFLNK),
+                        target.len() as u64,
+                        target.as_bytes(),
+                    )?;
+                }
+                Node::CharDevice { major, minor } => {
+                    let header = Header {
+                        rdev: (*major, *minor),
+                        ..header(S_IFCHR)
+                    };
+                    self.member(path, header, 0, io::empty())?;
+                }
+                Node::File(Content::Bytes(bytes)) => {
+                    self.member(path, header(S_IFREG), bytes.len() as u64, bytes.as_slice())?;
+                }
+                Node::File(Content::OnDisk { path: source, size }) => {
+                    let file =
+                        std::fs::File::open(source).map_err(PathError::new("opening", source))?;
+                    self.member(path, header(S_IFREG), *size, file)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the trailer; gives back the output and the size of the archive.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`].
+    pub fn finish(mut self) -> Result<(W, u64), WriteError> {
+        self.next_inode = 0;
+        self.header(TRAILER, Header::default(), 0)?;
+        Ok((self.out, self.written))
+    }
+
+    fn header(&mut self, name: &str, header: Header, size: u32) -> Result<(), WriteError> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "names are at most 4096 bytes"
+        )]
+        let name_size = name.len() as u32 + 1;
+        // inode, mode, uid, gid, links, mtime, size, device (2), rdev (2), name size, checksum.
+        // One link even for directories: the kernel takes more than one on a file for a hard link.
+        let (major, minor) = header.rdev;
+        let fields = [
+            self.next_inode,
+            header.mode,
+            0,
+            0,
+            1,
+            header.mtime,
+            size,
+            0,
+            0,
+            major,
+            minor,
+            name_size,
+            0,
+        ];
+        self.next_inode = self.next_inode.wrapping_add(1);
+        let mut text = Vec::with_capacity(HEADER_LEN + name.len() + 4);
+        text.extend_from_slice(MAGIC);
+        for field in fields {
+            write!(text, "{field:08X}")?;
+        }
+        text.extend_from_slice(name.as_bytes());
+        text.push(0);
+        self.out.write_all(&text)?;
+        self.written += text.len() as u64;
+        self.pad()
+    }
+
+    fn pad(&mut self) -> Result<(), WriteError> {
+        let padding = self.written.next_multiple_of(4) - self.written;
+        for _ in 0..padding {
+            self.out.write_all(&[0])?;
+        }
+        self.written += padding;
+        Ok(())
+    }
+}

@@ -1,0 +1,47 @@
+//! An I/O error that says what was being done to which file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// `io::Error` names neither the file nor the action; a user needs both.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} {}", path.display())]
+pub struct PathError {
+    /// A gerund: "opening", "writing".
+    pub doing: &'static str,
+    /// The file.
+    pub path: PathBuf,
+    /// Why it did not work.
+    #[source]
+    pub source: io::Error,
+}
+
+impl PathError {
+    /// For use in `map_err`.
+    pub fn new(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self {
+            doing,
+            path,
+            source,
+        }
+    }
+}
+
+/// Reads a whole file that is not larger than `limit` bytes.
+///
+/// # Errors
+/// [`PathError`], also when the file is larger.
+pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, PathError> {
+    use std::io::Read as _;
+    let file = std::fs::File::open(path).map_err(PathError::new("opening", path))?;
+    let mut bytes = Vec::new();
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(PathError::new("reading", path))?;
+    if bytes.len() as u64 > limit {
+        let fault = io::Error::other(format!("expected at most {limit} bytes, found more"));
+        return Err(PathError::new("reading", path)(fault));
+    }
+    Ok(bytes)
+}
