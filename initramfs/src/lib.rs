@@ -10,6 +10,15 @@
 )]
 
 pub mod compress;
+mod edit_distance;
+mod elf_section;
 pub mod file_tree;
+pub mod firmware;
+pub mod kernel_modules;
+pub mod modinfo;
+pub mod module_set;
 pub mod newc;
+mod parallel;
 pub mod path_error;
+
+pub use elf_section::ElfError;

@@ -1,0 +1,111 @@
+use super::*;
+use proptest::prelude::*;
+
+/// The smallest ELF file that has a section of this name.
+pub(crate) fn elf_with(name: &str, content: &[u8]) -> Vec<u8> {
+    let names = format!("\0.shstrtab\0{name}\0");
+    let names_at = HEADER_LEN;
+    let content_at = names_at + names.len();
+    let table_at = content_at + content.len();
+    let mut file = vec![0; HEADER_LEN];
+    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    file[0x28..0x30].copy_from_slice(&(table_at as u64).to_le_bytes());
+    file[0x3a..0x40].copy_from_slice(&[64, 0, 3, 0, 1, 0]);
+    file.extend_from_slice(names.as_bytes());
+    file.extend_from_slice(content);
+    for (name, offset, len) in [
+        (0u32, 0, 0),
+        (1, names_at, names.len()),
+        (11, content_at, content.len()),
+    ] {
+        let mut header = [0; SECTION_HEADER_LEN];
+        header[..4].copy_from_slice(&name.to_le_bytes());
+        header[0x18..0x20].copy_from_slice(&(offset as u64).to_le_bytes());
+        header[0x20..0x28].copy_from_slice(&(len as u64).to_le_bytes());
+        file.extend_from_slice(&header);
+    }
+    file
+}
+
+#[test]
+fn the_section_is_found() {
+    let file = elf_with(".modinfo", b"name=a\0");
+    assert_eq!(
+        read(file.as_slice(), ".modinfo").unwrap().unwrap(),
+        b"name=a\0"
+    );
+    assert_eq!(read(file.as_slice(), ".mod").unwrap(), None);
+    assert_eq!(read(file.as_slice(), ".modinfo2").unwrap(), None);
+}
+
+#[test]
+fn a_file_on_disk_is_read_alike() {
+    let mut file = tempfile::tempfile().unwrap();
+    io::Write::write_all(&mut file, &elf_with(".modinfo", b"x")).unwrap();
+    assert_eq!(read(&file, ".modinfo").unwrap().unwrap(), b"x");
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let good = elf_with(".modinfo", b"name=a\0");
+    let with = |at: usize, bytes: &[u8]| {
+        let mut bad = good.clone();
+        bad[at..at + bytes.len()].copy_from_slice(bytes);
+        bad
+    };
+    for (bad, expected) in [
+        (vec![], "reading the ELF header"),
+        (b"\x7fELF".to_vec(), "reading the ELF header"),
+        (
+            with(0, b"\xfd7zX"),
+            "expected an ELF file, found `\\xfd7zX`",
+        ),
+        (
+            with(4, &[1]),
+            "expected a 64-bit little-endian ELF file, found class and order [1, 1]",
+        ),
+        (
+            with(0x3a, &[40]),
+            "expected section headers of 64 bytes, found 40",
+        ),
+        (
+            with(0x3e, &[9]),
+            "expected section names, found index 9 of 3 sections",
+        ),
+        (with(0x28, &[255; 8]), "reading the section headers"),
+        (
+            with(good.len() - 64 + 0x20, &[0, 0, 0, 1]),
+            "expected a section of a few kilobytes, found 16777216 bytes for the section",
+        ),
+        (
+            with(good.len() - 64 + 0x18, &[255; 8]),
+            "reading the section",
+        ),
+    ] {
+        assert_eq!(
+            read(bad.as_slice(), ".modinfo").unwrap_err().to_string(),
+            expected
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn mutated_files_never_panic(changes in proptest::collection::vec((0usize..400, any::<u8>()), 1..8), cut in 0usize..400) {
+        let mut file = elf_with(".modinfo", b"name=a\0depends=b,c\0");
+        for (at, byte) in changes {
+            let len = file.len();
+            file[at % len] = byte;
+        }
+        file.truncate(cut);
+        let _ = read(file.as_slice(), ".modinfo");
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let magic = b"\x7fELF\x02\x01";
+        let len = bytes.len().min(magic.len());
+        bytes[..len].copy_from_slice(&magic[..len]);
+        let _ = read(bytes.as_slice(), ".modinfo");
+    }
+}

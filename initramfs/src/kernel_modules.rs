@@ -1,0 +1,369 @@
+//! The modules of one kernel: where they are, what they say, what they pull in.
+//!
+//! `depmod`'s files are not used: a kernel's .deb does not hold them, and the
+//! modules themselves say everything that is in them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use landfall_module_index::{self as module_index, BuiltIn, IndexContent, module_name, pattern};
+
+use crate::modinfo::{self, ModInfo, ModuleFileError};
+use crate::parallel;
+use crate::path_error::{PathError, read_bounded};
+
+/// `modules.builtin.modinfo` of a Debian kernel is 37 kB; a kernel with everything built in has some MB.
+const MAX_LIST_BYTES: u64 = 64 << 20;
+/// Deeper than any kernel's; ends a walk through a loop of links.
+const MAX_DEPTH: usize = 16;
+
+/// Where aliases that softdeps name are looked for. Softdeps name only algorithms
+/// by alias (`crypto-crc32c`), and outside of these directories those have only the
+/// drivers of accelerator cards, which nobody wants loaded because of a checksum.
+const ALIAS_DIRECTORIES: [&str; 3] = ["kernel/crypto/", "kernel/arch/", "kernel/lib/"];
+
+/// A kernel's module directory, `/lib/modules/<release>`.
+#[derive(Debug)]
+pub struct ModuleTree {
+    directory: PathBuf,
+    /// Normalised name to path below the directory.
+    files: BTreeMap<String, String>,
+    /// The kernel's link order, in which depmod too lists what claims the same device.
+    link_order: HashMap<String, usize>,
+    built_in: BTreeMap<String, ModInfo>,
+}
+
+/// Modules with everything they need, as read from their files.
+pub type Selection = BTreeMap<String, ModInfo>;
+
+/// Why the modules of a kernel cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ModulesError {
+    /// A list or a directory.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A module.
+    #[error(transparent)]
+    File(#[from] ModuleFileError),
+    /// The directory holds nothing to load and nothing built in.
+    #[error("{directory}: expected kernel modules or a modules.builtin file, found neither")]
+    NoModules {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// Two files, one module name.
+    #[error("kernel module `{name}` is there twice: {first} and {second}")]
+    Twice {
+        /// The module.
+        name: String,
+        /// One file.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A hard dependency is nowhere.
+    #[error(
+        "kernel module `{user}` needs `{missing}`, which is neither in {directory} nor built in"
+    )]
+    MissingDependency {
+        /// The module.
+        user: String,
+        /// What it needs.
+        missing: String,
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
+    /// Built for another kernel.
+    #[error("kernel module {path} was built for kernel {found}, expected {expected}")]
+    WrongKernel {
+        /// The module's file.
+        path: String,
+        /// The release of the kernel in use.
+        expected: String,
+        /// The release in the module.
+        found: String,
+    },
+}
+
+impl ModuleTree {
+    /// Lists a module directory; no module is read.
+    ///
+    /// # Errors
+    /// [`ModulesError`] if it cannot be listed or is none.
+    pub fn open(directory: &Path) -> Result<Self, ModulesError> {
+        let mut paths = Vec::new();
+        walk(directory, "", 0, &mut paths)?;
+        paths.sort();
+        let mut files = BTreeMap::new();
+        for path in paths {
+            let file_name = path.rsplit('/').next().unwrap_or_default();
+            let Some(name) = module_name::of_file(file_name) else {
+                continue;
+            };
+            if let Some(first) = files.insert(name.clone(), path.clone()) {
+                return Err(ModulesError::Twice {
+                    name,
+                    first,
+                    second: path,
+                });
+            }
+        }
+        let built_in = built_in(directory)?;
+        if files.is_empty() && built_in.is_empty() {
+            return Err(ModulesError::NoModules {
+                directory: directory.to_owned(),
+            });
+        }
+        let order = optional(&directory.join("modules.order"))?;
+        let link_order = String::from_utf8_lossy(&order)
+            .lines()
+            .filter_map(|line| module_name::of_file(line.rsplit('/').next()?))
+            .zip(0..)
+            .collect();
+        Ok(Self {
+            directory: directory.to_owned(),
+            files,
+            link_order,
+            built_in,
+        })
+    }
+
+    /// Names of all modules that are files.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
+    /// Where a module is, below the directory.
+    #[must_use]
+    pub fn path_of(&self, name: &str) -> Option<&str> {
+        self.files.get(name).map(String::as_str)
+    }
+
+    /// The module directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Whether a module is part of the kernel image.
+    #[must_use]
+    pub fn is_built_in(&self, name: &str) -> bool {
+        self.built_in.contains_key(name)
+    }
+
+    /// The modules of these names and all they need, hard and soft. Names that are
+    /// built in or nowhere are left out: see [`crate::module_set`] for who complains.
+    ///
+    /// # Errors
+    /// [`ModulesError`] if a module cannot be read or lacks a hard dependency.
+    pub fn closure(
+        &self,
+        names: impl IntoIterator<Item = String>,
+    ) -> Result<Selection, ModulesError> {
+        let mut selection = Selection::new();
+        let mut aliases: Option<HashMap<String, Vec<String>>> = None;
+        let mut wave: BTreeSet<String> = names
+            .into_iter()
+            .filter(|name| self.files.contains_key(name))
+            .collect();
+        while !wave.is_empty() {
+            let mut next = BTreeSet::new();
+            for (name, info) in self.read(wave)? {
+                for need in &info.depends {
+                    if self.files.contains_key(need) {
+                        next.insert(need.clone());
+                    } else if !self.is_built_in(need) {
+                        let directory = self.directory.clone();
+                        return Err(ModulesError::MissingDependency {
+                            user: name,
+                            missing: need.clone(),
+                            directory,
+                        });
+                    }
+                }
+                for softdep in info.softdeps_before.iter().chain(&info.softdeps_after) {
+                    let target = module_name::normalise(softdep);
+                    if self.files.contains_key(target.as_ref()) {
+                        next.insert(target.into_owned());
+                    } else if !self.is_built_in(&target) {
+                        let table = match &mut aliases {
+                            Some(table) => table,
+                            none => none.insert(self.algorithm_aliases()?),
+                        };
+                        next.extend(table.get(target.as_ref()).into_iter().flatten().cloned());
+                    }
+                }
+                selection.insert(name, info);
+            }
+            wave = next
+                .into_iter()
+                .filter(|name| !selection.contains_key(name))
+                .collect();
+        }
+        Ok(selection)
+    }
+
+    /// Are these modules for this kernel?
+    ///
+    /// # Errors
+    /// [`ModulesError::WrongKernel`] for the first that is not.
+    pub fn check_vermagic(&self, selection: &Selection, release: &str) -> Result<(), ModulesError> {
+        for (name, info) in selection {
+            if let Some(found) = info.kernel_release()
+                && found != release
+            {
+                let path = self.path_of(name).unwrap_or(name).to_owned();
+                return Err(ModulesError::WrongKernel {
+                    path,
+                    expected: release.to_owned(),
+                    found: found.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What init needs to know about a selection.
+    #[must_use]
+    pub fn index(&self, selection: &Selection, kernel_release: &str) -> IndexContent {
+        let mut modules: Vec<module_index::Module> = selection
+            .iter()
+            .filter_map(|(name, info)| {
+                Some(module_index::Module {
+                    name: name.clone(),
+                    path: self.path_of(name)?.to_owned(),
+                    needs: info.depends.clone(),
+                    softdeps_before: info.softdeps_before.clone(),
+                    softdeps_after: info.softdeps_after.clone(),
+                    aliases: info.aliases.clone(),
+                })
+            })
+            .collect();
+        // Stable, so modules that are in no list stay sorted by name, at the end.
+        modules.sort_by_key(|module| {
+            self.link_order
+                .get(&module.name)
+                .copied()
+                .unwrap_or(usize::MAX)
+        });
+        let built_in = self.built_in.iter().map(|(name, info)| BuiltIn {
+            name: name.clone(),
+            // Only names that a softdep can use. Patterns are of devices, and init loads nothing for those.
+            aliases: info
+                .aliases
+                .iter()
+                .filter(|alias| is_plain_name(alias))
+                .cloned()
+                .collect(),
+        });
+        IndexContent {
+            kernel_release: kernel_release.to_owned(),
+            modules,
+            built_in: built_in.collect(),
+        }
+    }
+
+    fn read(
+        &self,
+        names: impl IntoIterator<Item = String>,
+    ) -> Result<Vec<(String, ModInfo)>, ModuleFileError> {
+        let files: Vec<(String, PathBuf)> = names
+            .into_iter()
+            .filter_map(|name| {
+                self.files
+                    .get(&name)
+                    .map(|path| (name, self.directory.join(path)))
+            })
+            .collect();
+        let infos = parallel::map(&files, |(_, path)| ModInfo::of_file(path));
+        files
+            .into_iter()
+            .zip(infos)
+            .map(|((name, _), info)| info.map(|info| (name, info)))
+            .collect()
+    }
+
+    /// Normalised alias to the names of the modules that answer to it.
+    fn algorithm_aliases(&self) -> Result<HashMap<String, Vec<String>>, ModuleFileError> {
+        let in_directories = |path: &str| {
+            ALIAS_DIRECTORIES
+                .iter()
+                .any(|directory| path.starts_with(directory))
+        };
+        let names = self
+            .files
+            .iter()
+            .filter(|(_, path)| in_directories(path))
+            .map(|(name, _)| name.clone());
+        let mut table: HashMap<String, Vec<String>> = HashMap::new();
+        for (name, info) in self.read(names)? {
+            for alias in &info.aliases {
+                table
+                    .entry(module_name::normalise_alias(alias).into_owned())
+                    .or_default()
+                    .push(name.clone());
+            }
+        }
+        Ok(table)
+    }
+}
+
+fn is_plain_name(alias: &str) -> bool {
+    !alias.contains(':') && !pattern::has_wildcards(alias)
+}
+
+/// Collects the paths of all files, relative to `top`.
+fn walk(top: &Path, below: &str, depth: usize, found: &mut Vec<String>) -> Result<(), PathError> {
+    let directory = top.join(below);
+    for entry in std::fs::read_dir(&directory).map_err(PathError::new("listing", &directory))? {
+        let entry = entry.map_err(PathError::new("listing", &directory))?;
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let path = if below.is_empty() {
+            name
+        } else {
+            format!("{below}/{name}")
+        };
+        let kind = entry
+            .file_type()
+            .map_err(PathError::new("looking at", entry.path()))?;
+        // `build` and `source` are links to header trees: links to directories are not followed.
+        if kind.is_dir() && depth < MAX_DEPTH {
+            walk(top, &path, depth + 1, found)?;
+        } else if kind.is_file() {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// `modules.builtin` has the names, `modules.builtin.modinfo` (since Linux 5.2) what they say.
+fn built_in(directory: &Path) -> Result<BTreeMap<String, ModInfo>, PathError> {
+    let mut built_in: BTreeMap<String, ModInfo> =
+        String::from_utf8_lossy(&optional(&directory.join("modules.builtin"))?)
+            .lines()
+            .filter_map(|line| module_name::of_file(line.rsplit('/').next()?))
+            .map(|name| (name, ModInfo::default()))
+            .collect();
+    for (key, value) in modinfo::pairs(&optional(&directory.join("modules.builtin.modinfo"))?) {
+        if let Some((name, key)) = key.split_once('.')
+            && let Some(info) = built_in.get_mut(module_name::normalise(name).as_ref())
+        {
+            info.add(key, &value);
+        }
+    }
+    Ok(built_in)
+}
+
+/// The content of a file that need not be there.
+fn optional(path: &Path) -> Result<Vec<u8>, PathError> {
+    if path.exists() {
+        read_bounded(path, MAX_LIST_BYTES)
+    } else {
+        Ok(Vec::new())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,255 @@
+//! What a kernel module says about itself.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use landfall_module_index::module_name;
+
+use crate::elf_section::{self, ElfError};
+use crate::path_error::PathError;
+
+/// The largest module of a Debian kernel (amdgpu with debug sections cut) is 20 MB unpacked.
+const MAX_MODULE_BYTES: u64 = 256 << 20;
+
+/// The `.modinfo` section of a module, as far as loading it is concerned.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModInfo {
+    /// Names of the modules whose symbols it uses, normalised.
+    pub depends: Vec<String>,
+    /// What it wants before it, as written: names or aliases.
+    pub softdeps_before: Vec<String>,
+    /// What it wants after it, as written: names or aliases.
+    pub softdeps_after: Vec<String>,
+    /// Patterns of the devices it drives and its other names.
+    pub aliases: Vec<String>,
+    /// Files it may ask for below `/lib/firmware`.
+    pub firmware: Vec<String>,
+    /// First word: the release of the kernel it was built for.
+    pub vermagic: Option<String>,
+}
+
+/// Why a module file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ModuleFileError {
+    /// The file, or what it is packed with.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// It is no module.
+    #[error("kernel module {path}")]
+    Elf {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: ElfError,
+    },
+    /// It is an ELF file that says nothing.
+    #[error("kernel module {path}: expected a .modinfo section, found none")]
+    NoModInfo {
+        /// The file.
+        path: String,
+    },
+    /// Packed in a way that is not understood.
+    #[error("kernel module {path}: expected .ko, .ko.xz or .ko.zst, found another packing")]
+    UnknownPacking {
+        /// The file.
+        path: String,
+    },
+}
+
+impl ModInfo {
+    /// Reads a module file: `.ko`, `.ko.xz` or `.ko.zst`.
+    ///
+    /// # Errors
+    /// [`ModuleFileError`] with the file's name.
+    pub fn of_file(path: &Path) -> Result<Self, ModuleFileError> {
+        let file = File::open(path).map_err(PathError::new("opening kernel module", path))?;
+        let section = match path.extension().and_then(|e| e.to_str()) {
+            Some("ko") => elf_section::read(&file, ".modinfo"),
+            Some("xz") => {
+                let unpacked = unpacked(path, liblzma::read::XzDecoder::new(BufReader::new(file)))?;
+                elf_section::read(unpacked.as_slice(), ".modinfo")
+            }
+            Some("zst") => {
+                let decoder =
+                    zstd::Decoder::new(file).map_err(PathError::new("unpacking", path))?;
+                elf_section::read(unpacked(path, decoder)?.as_slice(), ".modinfo")
+            }
+            _ => {
+                return Err(ModuleFileError::UnknownPacking {
+                    path: path.display().to_string(),
+                });
+            }
+        };
+        let shown = || path.display().to_string();
+        let section = section.map_err(|source| ModuleFileError::Elf {
+            path: shown(),
+            source,
+        })?;
+        Ok(Self::parse(&section.ok_or_else(|| {
+            ModuleFileError::NoModInfo { path: shown() }
+        })?))
+    }
+
+    /// Reads the section: `key=value` strings, each ended by NUL. Unknown keys are left out.
+    #[must_use]
+    pub fn parse(section: &[u8]) -> Self {
+        let mut info = Self::default();
+        for (key, value) in pairs(section) {
+            info.add(key, &value);
+        }
+        info
+    }
+
+    /// Takes one `key=value` in.
+    pub(crate) fn add(&mut self, key: &str, value: &str) {
+        match key {
+            "depends" => self.depends.extend(
+                value
+                    .split(',')
+                    .filter(|name| !name.is_empty())
+                    .map(|name| module_name::normalise(name).into_owned()),
+            ),
+            "softdep" => self.softdep(value),
+            "alias" => self.aliases.push(value.to_owned()),
+            "firmware" => self.firmware.push(value.to_owned()),
+            "vermagic" => self.vermagic = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+
+    /// `pre: a b post: c`; words before the first marker mean nothing to modprobe either.
+    fn softdep(&mut self, value: &str) {
+        let mut list: Option<&mut Vec<String>> = None;
+        for word in value.split_whitespace() {
+            match word {
+                "pre:" => list = Some(&mut self.softdeps_before),
+                "post:" => list = Some(&mut self.softdeps_after),
+                name => {
+                    if let Some(list) = &mut list {
+                        list.push(name.to_owned());
+                    }
+                }
+            }
+        }
+    }
+
+    /// The kernel release in `vermagic`.
+    #[must_use]
+    pub fn kernel_release(&self) -> Option<&str> {
+        self.vermagic.as_deref()?.split(' ').next()
+    }
+}
+
+/// The `key=value` strings of a section or of `modules.builtin.modinfo`.
+pub(crate) fn pairs(section: &[u8]) -> impl Iterator<Item = (&str, std::borrow::Cow<'_, str>)> {
+    section.split(|&b| b == 0).filter_map(|string| {
+        let equals = string.iter().position(|&b| b == b'=')?;
+        let key = std::str::from_utf8(&string[..equals]).ok()?;
+        Some((key, String::from_utf8_lossy(&string[equals + 1..])))
+    })
+}
+
+fn unpacked(path: &Path, decoder: impl Read) -> Result<Vec<u8>, PathError> {
+    let mut bytes = Vec::new();
+    decoder
+        .take(MAX_MODULE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(PathError::new("unpacking", path))?;
+    if bytes.len() as u64 > MAX_MODULE_BYTES {
+        let fault = io::Error::other(format!(
+            "expected at most {MAX_MODULE_BYTES} bytes, found more"
+        ));
+        return Err(PathError::new("unpacking", path)(fault));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf_section::tests::elf_with;
+    use proptest::prelude::*;
+
+    const SECTION: &[u8] =
+        b"license=GPL\0alias=pci:v00008086d*\0alias=fs-x\0depends=crc-x,libata\0\
+        softdep=odd pre: crypto-crc32c b post: c\0softdep=pre: d\0firmware=a/b.bin\0\
+        vermagic=6.1.0 SMP mod_unload \0noequals\0\0";
+
+    fn expected() -> ModInfo {
+        let strings = |words: &[&str]| words.iter().map(ToString::to_string).collect();
+        ModInfo {
+            depends: strings(&["crc_x", "libata"]),
+            softdeps_before: strings(&["crypto-crc32c", "b", "d"]),
+            softdeps_after: strings(&["c"]),
+            aliases: strings(&["pci:v00008086d*", "fs-x"]),
+            firmware: strings(&["a/b.bin"]),
+            vermagic: Some("6.1.0 SMP mod_unload ".into()),
+        }
+    }
+
+    #[test]
+    fn a_section_is_understood() {
+        assert_eq!(ModInfo::parse(SECTION), expected());
+        assert_eq!(expected().kernel_release(), Some("6.1.0"));
+        assert_eq!(ModInfo::parse(b"depends=\0"), ModInfo::default());
+    }
+
+    #[test]
+    fn every_packing_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let elf = elf_with(".modinfo", SECTION);
+        let xz = {
+            let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
+            io::Write::write_all(&mut encoder, &elf).unwrap();
+            encoder.finish().unwrap()
+        };
+        let zst = zstd::encode_all(elf.as_slice(), 1).unwrap();
+        for (name, bytes) in [("a.ko", &elf), ("a.ko.xz", &xz), ("a.ko.zst", &zst)] {
+            let path = dir.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(ModInfo::of_file(&path).unwrap(), expected(), "{name}");
+        }
+    }
+
+    #[test]
+    fn faults_name_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let cut_xz = &[0xfd, b'7', b'z', b'X', b'Z', 0, 0][..];
+        for (name, bytes, expected) in [
+            (
+                "a.ko",
+                &b"hello, this is no module"[..],
+                "kernel module DIR/a.ko",
+            ),
+            (
+                "b.ko",
+                &elf_with(".text", b"x"),
+                "kernel module DIR/b.ko: expected a .modinfo section, found none",
+            ),
+            ("c.ko.xz", cut_xz, "unpacking DIR/c.ko.xz"),
+            ("d.ko.zst", b"hello", "unpacking DIR/d.ko.zst"),
+            (
+                "e.ko.gz",
+                b"",
+                "kernel module DIR/e.ko.gz: expected .ko, .ko.xz or .ko.zst, found another packing",
+            ),
+        ] {
+            let path = dir.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            let text = ModInfo::of_file(&path).unwrap_err().to_string();
+            assert_eq!(
+                text.replace(&dir.path().display().to_string(), "DIR"),
+                expected
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_sections_never_panic(section in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = ModInfo::parse(&section);
+        }
+    }
+}

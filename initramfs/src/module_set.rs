@@ -1,0 +1,268 @@
+//! Which modules a ramdisk is to hold, by name and by directory.
+//!
+//! One line each; `#` begins a comment:
+//!
+//! ```text
+//! @vm                      everything of a built-in set (`vm`, `server`)
+//! xfs                      a module
+//! drivers/net/ethernet/    every module below this directory of the kernel
+//! -nfp                     not this one, unless another needs it
+//! -drivers/scsi/pcmcia/    nor these
+//! ```
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use landfall_module_index::module_name;
+
+use crate::edit_distance;
+use crate::kernel_modules::ModuleTree;
+
+const VM: &str = include_str!("../module-sets/vm.txt");
+const SERVER: &str = include_str!("../module-sets/server.txt");
+
+/// Ten times the names of all modules of a kernel.
+const MAX_SET_BYTES: usize = 1 << 20;
+
+/// A list of what to take and what to leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleSet {
+    name: String,
+    lines: Vec<Line>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    number: usize,
+    excluded: bool,
+    what: Selector,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Selector {
+    Module(String),
+    /// Below `kernel/`, with a slash at its end.
+    Directory(String),
+    Include(ModuleSet),
+}
+
+/// Why a set cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetError {
+    /// Far more than names.
+    #[error("module set {set} is {found} bytes, expected at most {MAX_SET_BYTES}")]
+    TooLarge {
+        /// The set.
+        set: String,
+        /// Its size.
+        found: usize,
+    },
+    /// A line is no name.
+    #[error(
+        "module set {set} line {line}: expected a module name, `directory/`, `-name` or `@vm`, found `{found}`"
+    )]
+    BadLine {
+        /// The set.
+        set: String,
+        /// Counted from 1.
+        line: usize,
+        /// The line.
+        found: String,
+    },
+    /// Names that the kernel does not have; all of them.
+    #[error("module set {set}: the kernel has no {}", list(unknown))]
+    Unknown {
+        /// The set.
+        set: String,
+        /// What was asked for in vain.
+        unknown: Vec<Unknown>,
+    },
+}
+
+/// A name that the kernel does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unknown {
+    /// Counted from 1.
+    pub line: usize,
+    /// As written.
+    pub name: String,
+    /// What may have been meant.
+    pub nearest: Option<String>,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` (line {}", self.name, self.line)?;
+        match &self.nearest {
+            Some(nearest) => write!(f, ", did you mean `{nearest}`?)"),
+            None => f.write_str(")"),
+        }
+    }
+}
+
+fn list(unknown: &[Unknown]) -> String {
+    unknown
+        .iter()
+        .map(Unknown::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+impl ModuleSet {
+    /// A set that comes with the builder.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<Self> {
+        let text = match name {
+            "vm" => VM,
+            "server" => SERVER,
+            _ => return None,
+        };
+        // Never an error: the texts are part of the program and a test reads them.
+        Self::parse(name, text).ok()
+    }
+
+    /// Reads a user's set; `name` is for messages.
+    ///
+    /// # Errors
+    /// [`SetError`] for the first line that is none.
+    pub fn parse(name: &str, text: &str) -> Result<Self, SetError> {
+        if text.len() > MAX_SET_BYTES {
+            return Err(SetError::TooLarge {
+                set: name.to_owned(),
+                found: text.len(),
+            });
+        }
+        let mut lines = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let words = line.split('#').next().unwrap_or_default().trim();
+            if words.is_empty() {
+                continue;
+            }
+            let (excluded, word) = words
+                .strip_prefix('-')
+                .map_or((false, words), |word| (true, word));
+            let bad = || SetError::BadLine {
+                set: name.to_owned(),
+                line: number,
+                found: words.to_owned(),
+            };
+            let what = selector(word, excluded, name).ok_or_else(bad)?;
+            lines.push(Line {
+                number,
+                excluded,
+                what,
+            });
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            lines,
+        })
+    }
+
+    /// The set's name, for messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The modules of `tree` that the set names; dependencies are not among them.
+    ///
+    /// # Errors
+    /// [`SetError::Unknown`] with every name that a user's set asks for in vain. A
+    /// built-in set is written for many kernels and takes what there is.
+    pub fn select(&self, tree: &ModuleTree) -> Result<BTreeSet<String>, SetError> {
+        let mut taken = BTreeSet::new();
+        let mut left = BTreeSet::new();
+        let mut unknown = Vec::new();
+        for line in &self.lines {
+            let found = match &line.what {
+                Selector::Include(set) => set.select(tree).unwrap_or_default(),
+                Selector::Module(name) => tree
+                    .path_of(name)
+                    .map(|_| name.clone())
+                    .into_iter()
+                    .collect(),
+                Selector::Directory(directory) => below(tree, directory),
+            };
+            let is_known = !found.is_empty()
+                || match &line.what {
+                    Selector::Include(_) => true,
+                    Selector::Module(name) => tree.is_built_in(name),
+                    Selector::Directory(_) => false,
+                };
+            if !is_known {
+                unknown.push(line.unknown(tree));
+            }
+            if line.excluded {
+                left.extend(found)
+            } else {
+                taken.extend(found)
+            }
+        }
+        if !unknown.is_empty() && Self::built_in(&self.name).as_ref() != Some(self) {
+            return Err(SetError::Unknown {
+                set: self.name.clone(),
+                unknown,
+            });
+        }
+        Ok(&taken - &left)
+    }
+}
+
+impl Line {
+    fn unknown(&self, tree: &ModuleTree) -> Unknown {
+        let (name, nearest) = match &self.what {
+            Selector::Directory(directory) => (directory.clone(), None),
+            Selector::Module(name) => (name.clone(), edit_distance::nearest(name, tree.names())),
+            Selector::Include(set) => (set.name.clone(), None),
+        };
+        Unknown {
+            line: self.number,
+            name,
+            nearest: nearest.map(str::to_owned),
+        }
+    }
+}
+
+fn selector(word: &str, excluded: bool, within: &str) -> Option<Selector> {
+    if let Some(set) = word.strip_prefix('@') {
+        // A set may not include itself; the two built-in ones do so in one direction only.
+        return (!excluded && set != within)
+            .then(|| ModuleSet::built_in(set).map(Selector::Include))?;
+    }
+    let plain = |part: &str| {
+        !matches!(part, "" | "." | "..")
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"_-+.,".contains(&b))
+    };
+    match word.strip_suffix('/') {
+        Some(directory) => {
+            let directory = directory.strip_prefix("kernel/").unwrap_or(directory);
+            directory
+                .split('/')
+                .all(plain)
+                .then(|| Selector::Directory(format!("{directory}/")))
+        }
+        None => {
+            let name = module_name::of_file(word)
+                .unwrap_or_else(|| module_name::normalise(word).into_owned());
+            plain(&name).then_some(Selector::Module(name))
+        }
+    }
+}
+
+fn below(tree: &ModuleTree, directory: &str) -> BTreeSet<String> {
+    let is_below = |path: &str| {
+        path.strip_prefix("kernel/")
+            .unwrap_or(path)
+            .starts_with(directory)
+    };
+    tree.names()
+        .filter(|name| tree.path_of(name).is_some_and(is_below))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

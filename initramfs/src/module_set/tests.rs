@@ -1,0 +1,94 @@
+use super::*;
+use crate::kernel_modules::tests::tree;
+
+fn fixture() -> (tempfile::TempDir, ModuleTree) {
+    tree(
+        &[
+            ("kernel/fs/xfs/xfs.ko", ""),
+            ("kernel/drivers/net/virtio_net.ko", ""),
+            ("kernel/drivers/net/ethernet/intel/e1000.ko", ""),
+            ("kernel/drivers/net/ethernet/netronome/nfp.ko", ""),
+            ("kernel/drivers/net/ethernetish.ko", ""),
+        ],
+        &["kernel/fs/ext4/ext4.ko"],
+    )
+}
+
+fn select(text: &str) -> Result<Vec<String>, SetError> {
+    let (_dir, tree) = fixture();
+    Ok(ModuleSet::parse("my.set", text)?
+        .select(&tree)?
+        .into_iter()
+        .collect())
+}
+
+#[test]
+fn names_directories_exclusions_and_sets() {
+    for (text, expected) in [
+        ("", &[][..]),
+        ("xfs # the disk\n\n  # nothing\next4\n", &["xfs"]),
+        ("xfs.ko\nvirtio-net", &["virtio_net", "xfs"]),
+        ("drivers/net/ethernet/", &["e1000", "nfp"]),
+        ("kernel/drivers/net/ethernet/\n-nfp", &["e1000"]),
+        ("-nfp\ndrivers/net/ethernet/", &["e1000"]),
+        (
+            "drivers/\n-drivers/net/ethernet/",
+            &["ethernetish", "virtio_net"],
+        ),
+        ("@vm", &["e1000", "virtio_net", "xfs"]),
+    ] {
+        assert_eq!(select(text).unwrap(), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn all_unknown_names_are_told_at_once() {
+    let error = select("xfs\nvirtio_nett\ndrivers/none/\nfloppy\n-brtfs")
+        .unwrap_err()
+        .to_string();
+    let expected = "module set my.set: the kernel has no `virtio_nett` (line 2, did you mean `virtio_net`?), \
+        `drivers/none/` (line 3), `floppy` (line 4), `brtfs` (line 5)";
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn lines_that_are_none() {
+    for line in [
+        "two words",
+        "../x/",
+        "a//b/",
+        "/",
+        "-",
+        "@",
+        "@none",
+        "-@vm",
+        "b\u{e4}r",
+        "a/b",
+    ] {
+        let text = format!("xfs\n{line}");
+        let error = SetError::BadLine {
+            set: "my.set".into(),
+            line: 2,
+            found: line.into(),
+        };
+        assert_eq!(select(&text), Err(error), "{line}");
+    }
+    let long = "#".repeat(MAX_SET_BYTES + 1);
+    assert!(matches!(select(&long), Err(SetError::TooLarge { .. })));
+}
+
+#[test]
+fn built_in_sets_read_and_take_what_there_is() {
+    let (_dir, tree) = fixture();
+    for (name, expected) in [
+        ("vm", &["e1000", "virtio_net", "xfs"][..]),
+        ("server", &["e1000", "virtio_net", "xfs"]),
+    ] {
+        let set = ModuleSet::built_in(name).unwrap();
+        assert_eq!(
+            set.select(&tree).unwrap().into_iter().collect::<Vec<_>>(),
+            expected
+        );
+    }
+    assert_eq!(ModuleSet::built_in("desktop"), None);
+}
