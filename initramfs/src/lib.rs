@@ -9,12 +9,16 @@
     )
 )]
 
+pub mod agent_binary;
 pub mod compress;
 mod edit_distance;
 mod elf_section;
 pub mod file_tree;
 pub mod firmware;
+pub mod kernel_config;
+pub mod kernel_image;
 pub mod kernel_modules;
+pub mod kernel_source;
 pub mod modinfo;
 pub mod module_set;
 pub mod newc;

@@ -1,0 +1,145 @@
+//! Whether a program can be `/init`: nothing else is in the ramdisk to help it start.
+
+use std::path::Path;
+
+use crate::path_error::{PathError, read_bounded};
+
+/// A debug build with symbols is 150 MB.
+const MAX_AGENT_BYTES: u64 = 1 << 30;
+const PT_INTERP: u32 = 3;
+const EM_X86_64: u16 = 62;
+
+/// Why a program cannot be `/init`.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The file.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// It would not start.
+    #[error("agent {path}: expected a static x86-64 program, found {found}")]
+    Unusable {
+        /// The file.
+        path: String,
+        /// What it is.
+        found: String,
+    },
+}
+
+/// Reads the agent after checking that the kernel can start it.
+///
+/// # Errors
+/// [`AgentError`].
+pub fn read(path: &Path) -> Result<Vec<u8>, AgentError> {
+    let bytes = read_bounded(path, MAX_AGENT_BYTES)?;
+    check(&bytes).map_err(|found| AgentError::Unusable {
+        path: path.display().to_string(),
+        found,
+    })?;
+    Ok(bytes)
+}
+
+fn check(bytes: &[u8]) -> Result<(), String> {
+    let cut_off = "an ELF file that is cut off";
+    if !bytes.starts_with(b"\x7fELF\x02\x01") {
+        let start = &bytes[..bytes.len().min(4)];
+        return Err(format!(
+            "a file that begins with `{}`",
+            start.escape_ascii()
+        ));
+    }
+    let machine = u16_at(bytes, 18).ok_or(cut_off)?;
+    if machine != EM_X86_64 {
+        return Err(format!("a program for machine {machine}"));
+    }
+    let table = bytes
+        .get(32..40)
+        .and_then(|field| field.try_into().ok())
+        .map(u64::from_le_bytes)
+        .ok_or(cut_off)?;
+    let (entry_size, count) = (
+        u16_at(bytes, 54).ok_or(cut_off)?,
+        u16_at(bytes, 56).ok_or(cut_off)?,
+    );
+    for number in 0..usize::from(count) {
+        let start = usize::try_from(table)
+            .ok()
+            .and_then(|t| t.checked_add(number * usize::from(entry_size)));
+        let kind = start
+            .and_then(|start| bytes.get(start..start.checked_add(4)?))
+            .ok_or(cut_off)?;
+        if kind == PT_INTERP.to_le_bytes() {
+            return Err(
+                "a dynamically linked one: build it with `-C target-feature=+crt-static`"
+                    .to_owned(),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes
+        .get(at..at + 2)
+        .map(|field| u16::from_le_bytes([field[0], field[1]]))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The head of a program with these program header types.
+    pub(crate) fn program(kinds: &[u32]) -> Vec<u8> {
+        let mut bytes = vec![0; 64];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[18] = 62;
+        bytes[32] = 64;
+        bytes[54] = 56;
+        bytes[56] = u8::try_from(kinds.len()).unwrap();
+        for kind in kinds {
+            bytes.extend_from_slice(&kind.to_le_bytes());
+            bytes.extend_from_slice(&[0; 52]);
+        }
+        bytes
+    }
+
+    #[test]
+    fn static_programs_only() {
+        assert_eq!(check(&program(&[1, 1, 2])), Ok(()));
+        let mut arm = program(&[1]);
+        arm[18] = 183;
+        for (bytes, expected) in [
+            (vec![], "a file that begins with ``"),
+            (b"#!/bin/sh".to_vec(), "a file that begins with `#!/b`"),
+            (arm, "a program for machine 183"),
+            (program(&[1])[..70].to_vec().split_off(0), ""),
+            (
+                program(&[6, 3, 1]),
+                "a dynamically linked one: build it with `-C target-feature=+crt-static`",
+            ),
+            (program(&[1])[..65].to_vec(), "an ELF file that is cut off"),
+            (b"\x7fELF\x02\x01".to_vec(), "an ELF file that is cut off"),
+        ] {
+            assert_eq!(check(&bytes).err().unwrap_or_default(), expected);
+        }
+    }
+
+    #[test]
+    fn this_test_is_a_static_program_and_sh_is_not() {
+        read(&std::env::current_exe().unwrap()).unwrap();
+        assert!(matches!(
+            read(Path::new("/bin/sh")),
+            Err(AgentError::Unusable { .. })
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn mutated_programs_never_panic(at in 0usize..64, byte: u8, cut in 0usize..200) {
+            let mut bytes = program(&[1, 2]);
+            bytes[at] = byte;
+            bytes.truncate(cut);
+            let _ = check(&bytes);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What a kernel image says about itself: the header of an x86 bzImage.
+//!
+//! See the kernel's `Documentation/arch/x86/boot.rst`.
+
+use std::path::Path;
+
+use crate::path_error::{PathError, read_bounded};
+
+/// Distribution kernels are 8 to 15 MB; a debug kernel with an initramfs inside stays below.
+const MAX_KERNEL_BYTES: u64 = 512 << 20;
+
+/// Why a file is no kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelImageError {
+    /// The file.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// Not what GRUB's `linux` boots.
+    #[error("kernel image {path}: expected {expected}, found none")]
+    Format {
+        /// The file.
+        path: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+}
+
+/// A kernel image, looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelImage {
+    /// `uname -r`.
+    pub release: String,
+    /// Whether UEFI firmware can start it as a program.
+    pub has_efi_stub: bool,
+}
+
+impl KernelImage {
+    /// Reads a kernel file.
+    ///
+    /// # Errors
+    /// [`KernelImageError`] if it is no bzImage.
+    pub fn read(path: &Path) -> Result<Self, KernelImageError> {
+        Self::parse(&read_bounded(path, MAX_KERNEL_BYTES)?).map_err(|expected| {
+            KernelImageError::Format {
+                path: path.display().to_string(),
+                expected,
+            }
+        })
+    }
+
+    /// Reads a kernel; the error says what was expected.
+    fn parse(image: &[u8]) -> Result<Self, &'static str> {
+        const BOOT_HEADER: &str = "the boot header of an x86 bzImage";
+        const VERSION: &str = "a kernel version in the boot header";
+        if image.get(0x202..0x206) != Some(b"HdrS") {
+            return Err(BOOT_HEADER);
+        }
+        let pointer = image.get(0x20e..0x210).ok_or(BOOT_HEADER)?;
+        // Relative to the boot header; 0 means that there is no version.
+        let offset = usize::from(u16::from_le_bytes([pointer[0], pointer[1]]));
+        let text = image
+            .get(0x200 + offset..)
+            .filter(|_| offset != 0)
+            .ok_or(VERSION)?;
+        let word = text
+            .iter()
+            .take(128)
+            .take_while(|b| b.is_ascii_graphic())
+            .count();
+        let release = std::str::from_utf8(&text[..word])
+            .ok()
+            .filter(|word| !word.is_empty())
+            .ok_or(VERSION)?;
+        Ok(Self {
+            release: release.to_owned(),
+            has_efi_stub: image.starts_with(b"MZ"),
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// As much of a bzImage as is read.
+    pub(crate) fn bz_image(release: &str) -> Vec<u8> {
+        let mut image = vec![0; 0x400];
+        image[..2].copy_from_slice(b"MZ");
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x20e..0x210].copy_from_slice(&0x200u16.to_le_bytes());
+        image.extend_from_slice(format!("{release} (builder) #1 SMP\0").as_bytes());
+        image
+    }
+
+    #[test]
+    fn a_kernel_tells_its_release() {
+        let image = KernelImage::parse(&bz_image("6.1.0-56-cloud-amd64")).unwrap();
+        assert_eq!(
+            image,
+            KernelImage {
+                release: "6.1.0-56-cloud-amd64".into(),
+                has_efi_stub: true
+            }
+        );
+    }
+
+    #[test]
+    fn what_is_no_kernel() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vmlinuz");
+        for (bytes, expected) in [
+            (vec![], "the boot header of an x86 bzImage"),
+            (b"\x7fELF".to_vec(), "the boot header of an x86 bzImage"),
+            (bz_image(""), "a kernel version in the boot header"),
+            (
+                bz_image("6")[..0x300].to_vec(),
+                "a kernel version in the boot header",
+            ),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let error = KernelImage::read(&path).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!(
+                    "kernel image {}: expected {expected}, found none",
+                    path.display()
+                )
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn mutated_images_never_panic(at in 0x200usize..0x210, byte: u8, cut in 0usize..1100) {
+            let mut image = bz_image("6.1.0");
+            image[at] = byte;
+            image.truncate(cut);
+            let _ = KernelImage::parse(&image);
+        }
+    }
+}

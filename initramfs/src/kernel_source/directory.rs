@@ -1,0 +1,115 @@
+//! Finds image, modules and configuration in the layouts that distributions use.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::{Kernel, KernelSourceError};
+use crate::path_error::PathError;
+
+/// Looks below `top`, which may be laid out as
+///
+/// * a system or an unpacked package: `boot/vmlinuz-VER`, `[usr/]lib/modules/VER`;
+/// * a kernel's `make tarbz2-pkg` or a hand-made directory: `vmlinuz[-VER]`, `lib/modules/VER`;
+/// * the module directory itself with the image inside, as Fedora has it: `VER/vmlinuz`.
+pub(super) fn find(
+    top: &Path,
+    release: Option<&str>,
+    unpacked: Option<TempDir>,
+) -> Result<Kernel, KernelSourceError> {
+    let (release, modules) = module_directory(top, release)?;
+    let image_names = [
+        top.join(format!("boot/vmlinuz-{release}")),
+        top.join(format!("vmlinuz-{release}")),
+        modules.join("vmlinuz"),
+        top.join("boot/vmlinuz"),
+        top.join("vmlinuz"),
+    ];
+    let Some(image) = image_names.iter().find(|path| path.is_file()) else {
+        return Err(KernelSourceError::NotFound {
+            within: top.display().to_string(),
+            expected: format!(
+                "a kernel image (boot/vmlinuz-{release}, vmlinuz-{release} or vmlinuz)"
+            ),
+            found: "none".to_owned(),
+        });
+    };
+    let config_names = [
+        top.join(format!("boot/config-{release}")),
+        top.join(format!("config-{release}")),
+        modules.join("config"),
+        top.join("config"),
+    ];
+    let config = config_names.into_iter().find(|path| path.is_file());
+    Kernel {
+        image: image.clone(),
+        modules,
+        release,
+        config,
+        _unpacked: unpacked,
+    }
+    .checked()
+}
+
+fn module_directory(
+    top: &Path,
+    release: Option<&str>,
+) -> Result<(String, PathBuf), KernelSourceError> {
+    let mut found = Vec::new();
+    if is_module_directory(top)
+        && let Some(name) = top
+            .canonicalize()
+            .ok()
+            .and_then(|path| path.file_name()?.to_str().map(str::to_owned))
+    {
+        found.push((name, top.to_owned()));
+    }
+    for parent in ["lib/modules", "usr/lib/modules"] {
+        let parent = top.join(parent);
+        if !parent.is_dir() {
+            continue;
+        }
+        for entry in std::fs::read_dir(&parent).map_err(PathError::new("listing", &parent))? {
+            let entry = entry.map_err(PathError::new("listing", &parent))?;
+            // The second parent is the first one again where /lib is a link to /usr/lib.
+            if let Ok(name) = entry.file_name().into_string()
+                && is_module_directory(&entry.path())
+                && !found.iter().any(|(other, _)| *other == name)
+            {
+                found.push((name, entry.path()));
+            }
+        }
+    }
+    found.sort();
+    let listed = || match found.len() {
+        0 => "none".to_owned(),
+        _ => found
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect::<Vec<_>>()
+            .join(", "),
+    };
+    let fault = |expected| KernelSourceError::NotFound {
+        within: top.display().to_string(),
+        expected,
+        found: listed(),
+    };
+    match (release, found.as_slice()) {
+        (Some(release), all) => all
+            .iter()
+            .find(|(name, _)| name == release)
+            .cloned()
+            .ok_or_else(|| {
+                fault(format!(
+                    "modules of kernel {release} (lib/modules/{release})"
+                ))
+            }),
+        (None, [one]) => Ok(one.clone()),
+        (None, []) => Err(fault("a module tree (lib/modules/VERSION)".to_owned())),
+        (None, _) => Err(fault("one kernel, or a release to choose one".to_owned())),
+    }
+}
+
+fn is_module_directory(path: &Path) -> bool {
+    path.join("kernel").is_dir() || path.join("modules.builtin").is_file()
+}
