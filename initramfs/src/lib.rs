@@ -1,4 +1,8 @@
 //! Builds the discovery ramdisk: newc archive, kernel modules, firmware, agent.
+//!
+//! [`build`] puts together what the other modules find and write. Nothing here needs
+//! root or a network, and nothing runs `depmod`, `cpio` or a compressor: only
+//! [`kernel_source`] asks `dpkg` where a package is.
 
 #![cfg_attr(
     test,
@@ -10,7 +14,9 @@
 )]
 
 pub mod agent_binary;
+pub mod build;
 pub mod compress;
+pub mod digest_writer;
 mod edit_distance;
 mod elf_section;
 pub mod file_tree;
@@ -22,6 +28,7 @@ pub mod kernel_source;
 pub mod modinfo;
 pub mod module_set;
 pub mod newc;
+pub mod output_file;
 mod parallel;
 pub mod path_error;
 

@@ -1,0 +1,377 @@
+//! From agent, kernel and module set to one ramdisk file.
+//!
+//! The same input gives the same bytes: paths are sorted, owners and inode numbers
+//! constant, the packer's output does not depend on the number of cores, and every
+//! time is [`Recipe::epoch`]. That is 0 unless SOURCE_DATE_EPOCH says otherwise, and
+//! not the newest input's time: a copied or freshly checked out file is the same input.
+
+use std::fs;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::agent_binary::{self, AgentError};
+use crate::compress::{Compression, Compressor, padding_after};
+use crate::digest_writer::{self, DigestWriter};
+use crate::file_tree::{Content, FileTree, Place, TreeError};
+use crate::firmware::{self, Firmware, PackedFirmware};
+use crate::kernel_config::{KernelConfig, Needs};
+use crate::kernel_modules::{ModuleTree, ModulesError, Selection};
+use crate::kernel_source::Kernel;
+use crate::module_set::{ModuleSet, SetError};
+use crate::newc;
+use crate::output_file::OutputFile;
+use crate::path_error::PathError;
+
+/// The last member of the archive. The kernel goes on with whatever it could unpack
+/// when memory runs out; init sees by this file that it has everything.
+pub const COMPLETE_MARKER: &str = "etc/landfall/complete";
+/// What the ramdisk was built from, for people and for `inspect`.
+pub const BUILD_FACTS: &str = "etc/landfall/build.json";
+/// The name of the module index below `lib/modules/<release>/`.
+pub const INDEX_NAME: &str = "landfall.index";
+
+/// Everything a ramdisk is made of.
+#[derive(Debug)]
+pub struct Recipe<'a> {
+    /// The program that becomes `/init`.
+    pub agent: &'a Path,
+    /// The kernel that it runs on.
+    pub kernel: &'a Kernel,
+    /// Which modules go in.
+    pub module_set: &'a ModuleSet,
+    /// Where firmware is looked for; none goes in without.
+    pub firmware_directory: Option<&'a Path>,
+    /// How the archive is packed.
+    pub compression: Compression,
+    /// The time of every file, seconds since 1970.
+    pub epoch: u32,
+}
+
+/// What was built.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Its digest.
+    pub sha256: String,
+    /// Size of the archive before packing: what it takes in memory.
+    pub unpacked_bytes: u64,
+    /// How it is packed.
+    pub compression: String,
+    /// Of the kernel.
+    pub kernel_release: String,
+    /// Which set was asked for.
+    pub module_set: String,
+    /// How many module files are in it.
+    pub modules: usize,
+    /// Their size.
+    pub module_bytes: u64,
+    /// How many firmware files are in it.
+    pub firmware_files: usize,
+    /// Their size.
+    pub firmware_bytes: u64,
+    /// `module: file` of firmware that is declared and was not found.
+    pub firmware_missing: Vec<String>,
+    /// Size of `/init`.
+    pub agent_bytes: u64,
+    /// What may not work.
+    pub warnings: Vec<String>,
+}
+
+/// Why no ramdisk was built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The agent.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The module set.
+    #[error(transparent)]
+    Set(#[from] SetError),
+    /// The kernel's modules.
+    #[error(transparent)]
+    Modules(#[from] ModulesError),
+    /// A file.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// Two things at one path.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// The archive.
+    #[error(transparent)]
+    Archive(#[from] newc::WriteError),
+    /// The index.
+    #[error(transparent)]
+    Index(#[from] landfall_module_index::WriteError),
+    /// The kernel cannot run it.
+    #[error("kernel {release} cannot run the ramdisk: {}", faults.join("; "))]
+    Kernel {
+        /// Of the kernel.
+        release: String,
+        /// All of them.
+        faults: Vec<String>,
+    },
+}
+
+/// Builds the ramdisk at `output`, which appears only when it is whole. `stage` is
+/// told what is being done.
+///
+/// # Errors
+/// [`BuildError`].
+pub fn build(
+    recipe: &Recipe<'_>,
+    output: OutputFile,
+    stage: &dyn Fn(&str),
+) -> Result<Summary, BuildError> {
+    let agent = agent_binary::read(recipe.agent)?;
+    stage(&format!(
+        "reading modules of kernel {}",
+        recipe.kernel.release
+    ));
+    let modules = ModuleTree::open(&recipe.kernel.modules)?;
+    let selection = modules.closure(recipe.module_set.select(&modules)?)?;
+    modules.check_vermagic(&selection, &recipe.kernel.release)?;
+    let (config, mut warnings) = check_kernel(recipe, &modules, &selection)?;
+    let firmware = collect_firmware(recipe, &selection, config.as_ref(), &mut warnings)?;
+
+    let mut summary = Summary {
+        path: output.path().to_owned(),
+        bytes: 0,
+        sha256: String::new(),
+        unpacked_bytes: 0,
+        compression: recipe.compression.to_string(),
+        kernel_release: recipe.kernel.release.clone(),
+        module_set: recipe.module_set.name().to_owned(),
+        modules: selection.len(),
+        module_bytes: 0,
+        firmware_files: firmware.found.len(),
+        firmware_bytes: 0,
+        firmware_missing: firmware
+            .missing
+            .iter()
+            .map(|(module, file)| format!("{module}: {file}"))
+            .collect(),
+        agent_bytes: agent.len() as u64,
+        warnings,
+    };
+    let agent_sha256 = digest_writer::sha256(&agent);
+    let tree = assemble(
+        recipe,
+        agent,
+        &agent_sha256,
+        &modules,
+        &selection,
+        &firmware,
+        &mut summary,
+    )?;
+    stage(&format!(
+        "packing {} files ({})",
+        tree.len(),
+        summary.compression
+    ));
+    write(&tree, recipe, output, &mut summary)?;
+    Ok(summary)
+}
+
+fn check_kernel(
+    recipe: &Recipe<'_>,
+    modules: &ModuleTree,
+    selection: &Selection,
+) -> Result<(Option<KernelConfig>, Vec<String>), BuildError> {
+    let release = &recipe.kernel.release;
+    let Some(path) = &recipe.kernel.config else {
+        let warning = format!(
+            "kernel {release} comes without its config file: not checked for what the ramdisk needs"
+        );
+        return Ok((None, vec![warning]));
+    };
+    let config = KernelConfig::read(path)?;
+    let any_ends_with = |end| {
+        selection
+            .keys()
+            .any(|name| modules.path_of(name).is_some_and(|p| p.ends_with(end)))
+    };
+    let needs = Needs {
+        compression: recipe.compression,
+        xz_modules: any_ends_with(".xz"),
+        zstd_modules: any_ends_with(".zst"),
+    };
+    let (fatal, other): (Vec<_>, Vec<_>) = config
+        .check(needs)
+        .into_iter()
+        .partition(|finding| finding.fatal);
+    if !fatal.is_empty() {
+        let faults = fatal.into_iter().map(|finding| finding.text).collect();
+        return Err(BuildError::Kernel {
+            release: release.clone(),
+            faults,
+        });
+    }
+    Ok((
+        Some(config),
+        other
+            .into_iter()
+            .map(|finding| format!("kernel {release}: {}", finding.text))
+            .collect(),
+    ))
+}
+
+fn collect_firmware(
+    recipe: &Recipe<'_>,
+    selection: &Selection,
+    config: Option<&KernelConfig>,
+    warnings: &mut Vec<String>,
+) -> Result<Firmware, BuildError> {
+    let Some(directory) = recipe.firmware_directory else {
+        let count = firmware::modules_that_declare_any(selection);
+        if count > 0 {
+            warnings.push(format!("{count} modules name firmware and none is put in: pass --firmware-dir /lib/firmware"));
+        }
+        return Ok(Firmware::default());
+    };
+    // Without a config take plain files only: those every kernel loads.
+    let has = |option| config.is_some_and(|config| config.is_built_in(option));
+    let packed = PackedFirmware {
+        xz: has("FW_LOADER_COMPRESS_XZ"),
+        zst: has("FW_LOADER_COMPRESS_ZSTD"),
+    };
+    Ok(firmware::collect(selection, directory, packed)?)
+}
+
+fn assemble(
+    recipe: &Recipe<'_>,
+    agent: Vec<u8>,
+    agent_sha256: &str,
+    modules: &ModuleTree,
+    selection: &Selection,
+    firmware: &Firmware,
+    summary: &mut Summary,
+) -> Result<FileTree, BuildError> {
+    let release = &recipe.kernel.release;
+    let mut tree = FileTree::default();
+    for directory in ["proc", "sys", "dev", "run", "tmp", "etc", "mnt"] {
+        tree.directory(directory)?;
+    }
+    // The kernel opens /dev/console for init before init can mount devtmpfs.
+    tree.char_device("dev/console", 5, 1, 0o600)?;
+    tree.char_device("dev/null", 1, 3, 0o666)?;
+    tree.char_device("dev/kmsg", 1, 11, 0o600)?;
+    tree.file("init", Content::Bytes(agent), 0o755, Place::First)?;
+
+    let module_directory = format!("lib/modules/{release}");
+    for path in selection.keys().filter_map(|name| modules.path_of(name)) {
+        // Byte for byte: stripping or repacking a module takes its signature away.
+        let (content, size) = on_disk(&modules.directory().join(path))?;
+        summary.module_bytes += size;
+        tree.file(
+            &format!("{module_directory}/{path}"),
+            content,
+            0o644,
+            Place::Sorted,
+        )?;
+    }
+    let index = modules.index(selection, release).to_text()?;
+    let index_path = format!("{module_directory}/{INDEX_NAME}");
+    tree.file(
+        &index_path,
+        Content::Bytes(index.into_bytes()),
+        0o644,
+        Place::Sorted,
+    )?;
+    for (path, source) in &firmware.found {
+        let (content, size) = on_disk(source)?;
+        summary.firmware_bytes += size;
+        tree.file(
+            &format!("lib/firmware/{path}"),
+            content,
+            0o644,
+            Place::Sorted,
+        )?;
+    }
+    let facts = build_facts(summary, agent_sha256);
+    tree.file(
+        BUILD_FACTS,
+        Content::Bytes(facts.into_bytes()),
+        0o644,
+        Place::Sorted,
+    )?;
+    let marker = format!("{} entries before this one\n", tree.len());
+    tree.file(
+        COMPLETE_MARKER,
+        Content::Bytes(marker.into_bytes()),
+        0o644,
+        Place::Last,
+    )?;
+    Ok(tree)
+}
+
+/// Nothing that changes from build to build of the same input: no time, no host, no path.
+fn build_facts(summary: &Summary, agent_sha256: &str) -> String {
+    #[derive(Serialize)]
+    struct Facts<'a> {
+        format: u32,
+        builder: &'a str,
+        kernel_release: &'a str,
+        module_set: &'a str,
+        modules: usize,
+        firmware_files: usize,
+        agent_bytes: u64,
+        agent_sha256: &'a str,
+    }
+    let facts = Facts {
+        format: 1,
+        builder: concat!("landfall-image ", env!("CARGO_PKG_VERSION")),
+        kernel_release: &summary.kernel_release,
+        // A user's set is a path of the build machine: its file name is enough.
+        module_set: summary.module_set.rsplit('/').next().unwrap_or_default(),
+        modules: summary.modules,
+        firmware_files: summary.firmware_files,
+        agent_bytes: summary.agent_bytes,
+        agent_sha256,
+    };
+    // Strings and numbers cannot fail to serialise.
+    serde_json::to_string_pretty(&facts).unwrap_or_default() + "\n"
+}
+
+fn on_disk(path: &Path) -> Result<(Content, u64), PathError> {
+    let size = fs::metadata(path)
+        .map_err(PathError::new("looking at", path))?
+        .len();
+    Ok((
+        Content::OnDisk {
+            path: path.to_owned(),
+            size,
+        },
+        size,
+    ))
+}
+
+fn write(
+    tree: &FileTree,
+    recipe: &Recipe<'_>,
+    mut output: OutputFile,
+    summary: &mut Summary,
+) -> Result<(), BuildError> {
+    let writing = || PathError::new("writing", &summary.path);
+    let digested = DigestWriter::new(BufWriter::new(output.file()));
+    let packer = Compressor::new(recipe.compression, digested).map_err(writing())?;
+    let mut archive = newc::Writer::new(packer);
+    archive.tree(tree, recipe.epoch)?;
+    let (packer, unpacked_bytes) = archive.finish()?;
+    let mut digested = packer.finish().map_err(writing())?;
+    let padding = padding_after(digested.bytes());
+    digested.write_all(&[0; 4][..padding]).map_err(writing())?;
+    digested.flush().map_err(writing())?;
+    let (bytes, sha256) = digested.finish();
+    output.finish()?;
+    summary.unpacked_bytes = unpacked_bytes;
+    summary.bytes = bytes;
+    summary.sha256 = sha256;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

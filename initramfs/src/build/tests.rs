@@ -1,0 +1,192 @@
+use super::*;
+use crate::compress::unpack_segments;
+use crate::kernel_source::KernelSource;
+use crate::{agent_binary, elf_section, kernel_image};
+use landfall_module_index::Index;
+
+struct Fixture {
+    dir: tempfile::TempDir,
+    kernel: Kernel,
+}
+
+/// A kernel of two modules, one of which names firmware, and an agent that would start.
+fn fixture(config: Option<&str>) -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let put = |path: &str, bytes: &[u8]| {
+        let full = dir.path().join(path);
+        fs::create_dir_all(full.parent().unwrap()).unwrap();
+        fs::write(full, bytes).unwrap();
+    };
+    let module = |lines: &[u8]| {
+        elf_section::tests::elf_with(".modinfo", &[lines, b"vermagic=6.1-t SMP \0"].concat())
+    };
+    put(
+        "boot/vmlinuz-6.1-t",
+        &kernel_image::tests::bz_image("6.1-t"),
+    );
+    put(
+        "lib/modules/6.1-t/kernel/fs/xfs/xfs.ko",
+        &module(b"depends=helper\0alias=fs-xfs\0"),
+    );
+    put(
+        "lib/modules/6.1-t/kernel/lib/helper.ko",
+        &module(b"firmware=h/a.bin\0firmware=gone.bin\0"),
+    );
+    put("firmware/h/a.bin", b"blob");
+    put("agent", &agent_binary::tests::program(&[1, 1]));
+    if let Some(config) = config {
+        put("boot/config-6.1-t", config.as_bytes());
+    }
+    let kernel = KernelSource::Directory {
+        path: dir.path().to_owned(),
+        release: None,
+    }
+    .resolve()
+    .unwrap();
+    Fixture { dir, kernel }
+}
+
+impl Fixture {
+    fn build(
+        &self,
+        name: &str,
+        set: &str,
+        firmware: bool,
+        epoch: u32,
+    ) -> Result<Summary, BuildError> {
+        let firmware_directory = self.dir.path().join("firmware");
+        let recipe = Recipe {
+            agent: &self.dir.path().join("agent"),
+            kernel: &self.kernel,
+            module_set: &ModuleSet::parse("my.set", set).unwrap(),
+            firmware_directory: firmware.then_some(&firmware_directory),
+            compression: Compression::Zstd { level: 3 },
+            epoch,
+        };
+        build(
+            &recipe,
+            OutputFile::create(&self.dir.path().join(name), false).unwrap(),
+            &|_| {},
+        )
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.dir.path().join(name)).unwrap()
+    }
+}
+
+#[test]
+fn what_is_in_the_ramdisk_and_in_which_order() {
+    let fixture = fixture(None);
+    let summary = fixture.build("out", "xfs", true, 7).unwrap();
+    let file = fixture.read("out");
+    assert_eq!(summary.bytes, file.len() as u64);
+    assert_eq!(summary.sha256, digest_writer::sha256(&file));
+    assert_eq!(
+        (
+            summary.modules,
+            summary.firmware_files,
+            summary.firmware_bytes
+        ),
+        (2, 1, 4)
+    );
+    assert_eq!(summary.firmware_missing, ["helper: gone.bin"]);
+    assert_eq!(
+        summary.warnings,
+        ["kernel 6.1-t comes without its config file: not checked for what the ramdisk needs"]
+    );
+
+    let segments = unpack_segments(&file, 1 << 20).unwrap();
+    assert_eq!(segments.len(), 1);
+    assert_eq!(segments[0].archive.len() as u64, summary.unpacked_bytes);
+    let entries: Vec<_> = newc::Reader::new(&segments[0].archive)
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert!(entries.iter().all(|entry| entry.mtime == 7));
+    let files: Vec<&str> = entries
+        .iter()
+        .filter(|e| e.is_file())
+        .map(|e| e.name)
+        .collect();
+    let expected = [
+        "init",
+        "etc/landfall/build.json",
+        "lib/firmware/h/a.bin",
+        "lib/modules/6.1-t/kernel/fs/xfs/xfs.ko",
+        "lib/modules/6.1-t/kernel/lib/helper.ko",
+        "lib/modules/6.1-t/landfall.index",
+        "etc/landfall/complete",
+    ];
+    assert_eq!(files, expected);
+    assert_eq!(entries.last().unwrap().name, COMPLETE_MARKER);
+    for (name, rdev) in [
+        ("dev/console", (5, 1)),
+        ("dev/null", (1, 3)),
+        ("dev/kmsg", (1, 11)),
+    ] {
+        assert_eq!(entries.iter().find(|e| e.name == name).unwrap().rdev, rdev);
+    }
+
+    let index = entries
+        .iter()
+        .find(|e| e.name.ends_with(INDEX_NAME))
+        .unwrap();
+    let index = Index::parse(std::str::from_utf8(index.data).unwrap()).unwrap();
+    assert_eq!(index.kernel_release(), "6.1-t");
+    assert_eq!(index.load_order(index.modules_for("fs-xfs")).len(), 2);
+}
+
+#[test]
+fn same_input_same_bytes() {
+    let fixture = fixture(None);
+    for name in ["a", "b"] {
+        fixture.build(name, "xfs", true, 0).unwrap();
+    }
+    fixture.build("other-time", "xfs", true, 1).unwrap();
+    assert_eq!(fixture.read("a"), fixture.read("b"));
+    assert_ne!(fixture.read("a"), fixture.read("other-time"));
+}
+
+#[test]
+fn modules_that_name_firmware_are_not_passed_over() {
+    let config = "CONFIG_BLK_DEV_INITRD=y\nCONFIG_BINFMT_ELF=y\nCONFIG_DEVTMPFS=y\nCONFIG_PROC_FS=y\nCONFIG_SYSFS=y\n\
+        CONFIG_TMPFS=y\nCONFIG_NET=y\nCONFIG_INET=y\nCONFIG_RD_ZSTD=y\nCONFIG_MODULES=y\nCONFIG_EFI_STUB=y\n\
+        CONFIG_SERIAL_8250_CONSOLE=y\nCONFIG_VT_CONSOLE=y\nCONFIG_IPV6=y\n";
+    let summary = fixture(Some(config)).build("out", "xfs", false, 0).unwrap();
+    let expected = [
+        "kernel 6.1-t: CONFIG_PACKET=y is not set: there is no DHCP unless it is a module",
+        "1 modules name firmware and none is put in: pass --firmware-dir /lib/firmware",
+    ];
+    assert_eq!(summary.warnings, expected);
+}
+
+#[test]
+fn faults_leave_no_file() {
+    let cannot_run = fixture(Some("CONFIG_MODULES=y\n"));
+    let error = cannot_run
+        .build("out", "xfs", false, 0)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error
+            .starts_with("kernel 6.1-t cannot run the ramdisk: CONFIG_BLK_DEV_INITRD=y is not set"),
+        "{error}"
+    );
+
+    let fixture = fixture(None);
+    assert!(matches!(
+        fixture.build("out", "xfss", false, 0),
+        Err(BuildError::Set(SetError::Unknown { .. }))
+    ));
+    fs::write(fixture.dir.path().join("agent"), "#!/bin/sh\n").unwrap();
+    assert!(matches!(
+        fixture.build("out", "xfs", false, 0),
+        Err(BuildError::Agent(_))
+    ));
+    for fixture in [&cannot_run, &fixture] {
+        let names = fs::read_dir(fixture.dir.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap());
+        assert!(names.into_iter().all(|name| !name.contains("out")));
+    }
+}
