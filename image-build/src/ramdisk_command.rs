@@ -1,0 +1,57 @@
+//! `landfall-image initramfs`.
+
+use anyhow::Result;
+use landfall_initramfs::build::{self, Recipe, Summary};
+use landfall_initramfs::kernel_source::Kernel;
+use landfall_initramfs::output_file::OutputFile;
+
+use crate::cli::{InitramfsArguments, RamdiskArguments};
+use crate::epoch;
+use crate::report::{Report, megabytes};
+
+pub(crate) fn run(arguments: &InitramfsArguments) -> Result<()> {
+    let report = Report::new(arguments.output.json);
+    let output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
+    report.stage("looking for the kernel");
+    let kernel = arguments.ramdisk.kernel.source()?.resolve()?;
+    let summary = build_ramdisk(&arguments.ramdisk, &kernel, output, &report)?;
+    report.warnings(&summary.warnings);
+    report.done(&summary, &text(&summary))
+}
+
+/// Builds the ramdisk of any command that needs one.
+pub(crate) fn build_ramdisk(
+    arguments: &RamdiskArguments,
+    kernel: &Kernel,
+    output: OutputFile,
+    report: &Report,
+) -> Result<Summary> {
+    let recipe = Recipe {
+        agent: &arguments.agent,
+        kernel,
+        module_set: &arguments.module_set()?,
+        firmware_directory: arguments.firmware_dir.as_deref(),
+        compression: arguments.compress,
+        epoch: epoch::from_environment()?,
+    };
+    Ok(build::build(&recipe, output, &|text| report.stage(text))?)
+}
+
+/// What a person wants to know about a ramdisk.
+pub(crate) fn text(summary: &Summary) -> String {
+    format!(
+        "{}: {} ({} unpacked, {})\n  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} files ({})\n  agent    {}\n  sha256   {}",
+        summary.path.display(),
+        megabytes(summary.bytes),
+        megabytes(summary.unpacked_bytes),
+        summary.compression,
+        summary.kernel_release,
+        summary.modules,
+        megabytes(summary.module_bytes),
+        summary.module_set,
+        summary.firmware_files,
+        megabytes(summary.firmware_bytes),
+        megabytes(summary.agent_bytes),
+        summary.sha256,
+    )
+}

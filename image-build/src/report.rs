@@ -1,0 +1,62 @@
+//! What the user is told, and where: data on standard output, talk on standard error.
+
+use std::io::IsTerminal as _;
+use std::time::Instant;
+
+use anyhow::Result;
+use serde::Serialize;
+
+/// Tells the stages of one run.
+pub(crate) struct Report {
+    start: Instant,
+    talks: bool,
+    json: bool,
+}
+
+impl Report {
+    /// On a terminal every stage is told; a script hears only warnings and the result.
+    pub(crate) fn new(json: bool) -> Self {
+        Self {
+            start: Instant::now(),
+            talks: std::io::stderr().is_terminal(),
+            json,
+        }
+    }
+
+    pub(crate) fn stage(&self, text: &str) {
+        if self.talks {
+            eprintln!("[{:6.1}s] {text}", self.start.elapsed().as_secs_f64());
+        }
+    }
+
+    pub(crate) fn warnings(&self, warnings: &[String]) {
+        for warning in warnings {
+            eprintln!("warning: {warning}");
+        }
+    }
+
+    /// The last word: JSON if it was asked for, else one text.
+    pub(crate) fn done(&self, summary: &impl Serialize, text: &str) -> Result<()> {
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(summary)?);
+        } else {
+            println!("{text}");
+        }
+        Ok(())
+    }
+}
+
+/// The last line says that it failed and why, causes included.
+pub(crate) fn failure(error: &anyhow::Error) {
+    eprintln!("landfall-image: FAILED {error:#}");
+}
+
+/// `5.3 MB`: decimal, as disks and downloads are counted.
+pub(crate) fn megabytes(bytes: u64) -> String {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "one decimal of a megabyte is shown"
+    )]
+    let megabytes = bytes as f64 / 1e6;
+    format!("{megabytes:.1} MB")
+}
