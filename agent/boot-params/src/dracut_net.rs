@@ -17,7 +17,7 @@ use std::net::IpAddr;
 pub use device::DeviceSpec;
 pub use ip_argument::IpArgument;
 pub use method::IpMethod;
-pub use route_argument::RouteArgument;
+pub use route_argument::{RouteArgument, RouteFields};
 
 use crate::boolean;
 use crate::cmdline::{CommandLine, Token};
@@ -109,7 +109,7 @@ impl NetArgs {
                 "nameserver" => args.read_nameserver(token),
                 "rd.route" => args
                     .routes
-                    .extend(RouteArgument::parse(token, &mut args.warnings)),
+                    .push(RouteArgument::parse(token, &mut args.warnings)),
                 "bootdev" if !value.is_empty() => args.boot_device = Some(DeviceSpec::parse(value)),
                 "rd.bootif" => use_boot_interface = boolean_or(value, true),
                 "rd.neednet" => args.need_network = boolean_or(value, true),

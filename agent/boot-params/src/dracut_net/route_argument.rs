@@ -9,46 +9,64 @@ use crate::cmdline::Token;
 /// One `rd.route=NET[/PREFIX]:GATEWAY[:IFACE]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteArgument {
+    /// What is to be reached and how; `None` when that could not be read. The
+    /// interface is configured all the same, as NetworkManager does it.
+    pub route: Option<RouteFields>,
+    /// Interface the route is for; `None`: the first that has a use for it.
+    pub device: Option<DeviceSpec>,
+}
+
+/// The route itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteFields {
     /// Network as written; bits behind the prefix may be set.
     pub network: IpAddr,
     /// Length of the network's prefix; a host route when none is written.
     pub prefix: u8,
     /// Next hop; `None`: on the link.
     pub gateway: Option<IpAddr>,
-    /// Interface the route is for; `None`: the first that has a use for it.
-    pub device: Option<DeviceSpec>,
 }
 
 impl RouteArgument {
-    pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<RouteArgument> {
-        let mut warn = |what: String| warnings.push(format!("{}: {what}; ignored", token.text));
+    pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> RouteArgument {
         let mut words = Words::new(token.value_or_empty());
         let network = words.next(':');
         let gateway = words.next(':');
         let device = words.next(':');
-        let Some((network, prefix)) = network_and_prefix(network) else {
-            warn(format!(
-                "expected NETWORK[/PREFIX]:GATEWAY[:INTERFACE] with IPv6 in brackets, found network {network:?}"
-            ));
-            return None;
-        };
+        let route = RouteFields::parse(network, gateway);
+        if let Err(expected) = &route {
+            warnings.push(format!("{}: {expected}; ignored", token.text));
+        }
+        RouteArgument {
+            route: route.ok(),
+            device: (!device.is_empty()).then(|| DeviceSpec::parse(device)),
+        }
+    }
+}
+
+impl RouteFields {
+    fn parse(network: &str, gateway: &str) -> Result<RouteFields, String> {
+        let (network, prefix) = network_and_prefix(network).ok_or_else(|| {
+            format!(
+                "expected NETWORK[/PREFIX]:GATEWAY[:INTERFACE] with IPv6 in brackets, \
+                 found network {network:?}"
+            )
+        })?;
         let gateway = match gateway {
             "" => None,
             text => match text.parse::<IpAddr>() {
                 Ok(address) if address.is_ipv4() == network.is_ipv4() => Some(address),
                 _ => {
-                    warn(format!(
+                    return Err(format!(
                         "expected a gateway of the network's family, found {text:?}"
                     ));
-                    return None;
                 }
             },
         };
-        Some(RouteArgument {
+        Ok(RouteFields {
             network,
             prefix,
             gateway,
-            device: (!device.is_empty()).then(|| DeviceSpec::parse(device)),
         })
     }
 }
