@@ -1,0 +1,213 @@
+//! dracut's network arguments → [`NetworkPlan`].
+//!
+//! The meaning is that of NetworkManager's generator for the initramfs (git
+//! of 2026-08), which will read the same arguments on the installed system.
+//! Where that program loses a whole profile to one field that does not fit
+//! (DNS of a family that is off, a gateway without an address), only the field
+//! is lost here.
+
+mod profiles;
+
+use std::net::IpAddr;
+
+use landfall_boot_params::NetArgs;
+use landfall_boot_params::dracut_net::{IpArgument, IpMethod, RouteFields};
+
+use crate::plan::{Interface, IpPlan, IpPrefix, Method, NetworkPlan, Route};
+use profiles::Profiles;
+
+impl NetworkPlan {
+    /// The plan that the arguments describe, and nothing else: without any
+    /// argument it is empty.
+    pub fn from_boot_args(args: &NetArgs) -> NetworkPlan {
+        build(args, false)
+    }
+
+    /// The plan to boot with. Where no argument tells which interfaces are to
+    /// be configured it covers all of them, DHCP and router advertisements
+    /// alike, with the one the host booted over as an interface of its own so
+    /// that its routes come first.
+    pub fn for_boot(args: &NetArgs) -> NetworkPlan {
+        build(args, args.ip.is_empty() && args.boot_device.is_none())
+    }
+}
+
+fn build(args: &NetArgs, cover_all: bool) -> NetworkPlan {
+    let mut plan = NetworkPlan {
+        carrier_timeout: args.carrier_timeout,
+        warnings: args.warnings.clone(),
+        ..NetworkPlan::default()
+    };
+    let mut profiles = Profiles::new(args);
+    for argument in &args.ip {
+        let index = match &argument.device {
+            Some(device) => profiles.of_device(device),
+            None => profiles.of_any_device(),
+        };
+        apply_ip(profiles.at(index), argument, args, &mut plan.warnings);
+        if let Some(name) = &argument.host_name {
+            plan.host_name = Some(name.clone());
+        }
+    }
+    if let Some(boot_interface) = &args.boot_interface {
+        profiles.bind_to_boot_interface(boot_interface.mac);
+    }
+    if cover_all {
+        profiles.cover_all();
+    }
+    let boot_device = args.boot_device.as_ref().map(|device| {
+        let index = profiles.of_device(device);
+        profiles.at(index).needed = true;
+        index
+    });
+    if args.need_network {
+        if profiles.is_empty() {
+            profiles.of_any_device();
+        }
+        profiles.for_each(|interface| interface.needed = true);
+    }
+    for argument in &args.routes {
+        let index = match (&argument.device, boot_device) {
+            (Some(device), _) => profiles.of_device(device),
+            (None, Some(index)) => index,
+            (None, None) => profiles.first_or_any(),
+        };
+        if let Some(fields) = &argument.route {
+            add_route(profiles.at(index), fields);
+        }
+    }
+    for server in &args.nameservers {
+        profiles.for_each(|interface| {
+            let ip = family(interface, *server);
+            if matches!(ip.method, Method::Auto | Method::Manual) {
+                add_once(&mut ip.dns, *server);
+            }
+        });
+    }
+    plan.interfaces = profiles.finish(&mut plan.warnings);
+    plan
+}
+
+fn apply_ip(
+    interface: &mut Interface,
+    argument: &IpArgument,
+    args: &NetArgs,
+    warnings: &mut Vec<String>,
+) {
+    if let Some((address, length)) = argument.address {
+        // One static address must not come up on two devices.
+        interface.multi = false;
+        let ip = family(interface, address);
+        ip.method = Method::Manual;
+        ip.required = true;
+        add_once(&mut ip.addresses, IpPrefix { address, length });
+    }
+    apply_method(interface, argument, args, warnings);
+    if let Some(gateway) = argument.gateway {
+        family(interface, gateway).gateway = Some(gateway);
+    }
+    for server in &argument.dns {
+        add_once(&mut family(interface, *server).dns, *server);
+    }
+    if let Some(name) = &argument.host_name {
+        for ip in [&mut interface.ipv4, &mut interface.ipv6]
+            .into_iter()
+            .flatten()
+        {
+            ip.automatic.host_name = Some(name.clone());
+        }
+    }
+    if argument.mtu.is_some() {
+        interface.mtu = argument.mtu;
+    }
+    if argument.set_mac.is_some() {
+        interface.set_mac = argument.set_mac;
+    }
+}
+
+fn apply_method(
+    interface: &mut Interface,
+    argument: &IpArgument,
+    args: &NetArgs,
+    warnings: &mut Vec<String>,
+) {
+    let (Some(ipv4), Some(ipv6)) = (&mut interface.ipv4, &mut interface.ipv6) else {
+        return;
+    };
+    match argument.method {
+        // Both families stay as they are and IPv4 goes on being waited for.
+        IpMethod::Auto => return,
+        IpMethod::DhcpAndDhcp6 => {
+            ipv6.required_timeout_ms = Some(args.ip_required_timeout_ms);
+            return;
+        }
+        IpMethod::None => {
+            set_unless_static(ipv4, Method::Disabled);
+            set_unless_static(ipv6, Method::Disabled);
+        }
+        IpMethod::Dhcp => {
+            require(ipv4, Method::Auto);
+            set_unless_static(ipv6, Method::Auto);
+        }
+        IpMethod::Dhcp6 => {
+            require(ipv6, Method::Auto);
+            set_unless_static(ipv4, Method::Disabled);
+        }
+        IpMethod::LinkLocal6 => {
+            if ipv6.addresses.is_empty() {
+                require(ipv6, Method::LinkLocal);
+            } else {
+                // NetworkManager refuses the whole profile here.
+                let text = &argument.text;
+                warnings.push(format!(
+                    "{text}: the static IPv6 address is kept; link6 ignored"
+                ));
+            }
+            set_unless_static(ipv4, Method::Disabled);
+        }
+        // The reader of the arguments does not pass this one on.
+        IpMethod::Firmware => {}
+    }
+    ipv4.required_timeout_ms = None;
+}
+
+fn require(ip: &mut IpPlan, method: Method) {
+    ip.method = method;
+    ip.required = true;
+}
+
+fn set_unless_static(ip: &mut IpPlan, method: Method) {
+    if ip.addresses.is_empty() {
+        ip.method = method;
+    }
+}
+
+fn add_route(interface: &mut Interface, fields: &RouteFields) {
+    let route = Route {
+        destination: IpPrefix {
+            address: fields.network,
+            length: fields.prefix,
+        },
+        via: fields.gateway,
+        metric: None,
+    };
+    add_once(&mut family(interface, fields.network).routes, route);
+}
+
+/// The part of an interface that an address belongs to.
+fn family(interface: &mut Interface, address: IpAddr) -> &mut IpPlan {
+    let part = match address {
+        IpAddr::V4(_) => &mut interface.ipv4,
+        IpAddr::V6(_) => &mut interface.ipv6,
+    };
+    part.get_or_insert_with(profiles::automatic)
+}
+
+fn add_once<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
+    }
+}
+
+#[cfg(test)]
+mod tests;

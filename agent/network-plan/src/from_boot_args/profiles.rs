@@ -1,0 +1,198 @@
+//! The interfaces of a plan while the arguments are being read.
+
+use landfall_boot_params::dracut_net::DeviceSpec;
+use landfall_boot_params::{MacAddr, NetArgs};
+
+use crate::plan::{Automatic, Interface, InterfaceKind, InterfaceMatch, IpPlan, Method};
+
+/// What an argument finds an interface by. It stays although the interface's
+/// match may change later: `ip=dhcp BOOTIF=...` binds the interface for any
+/// device to one address, and the next argument for any device still means it.
+#[derive(Clone, Debug, PartialEq)]
+enum Key {
+    Any,
+    Name(String),
+    Mac(MacAddr),
+    /// Made for a device that was named by something that is no name.
+    Unnamed,
+    BootInterface,
+    Others,
+}
+
+/// Interfaces in the order in which the arguments mention them.
+pub(super) struct Profiles {
+    list: Vec<(Key, Interface)>,
+    /// What every interface starts with.
+    ipv4: IpPlan,
+    ipv6: IpPlan,
+}
+
+/// A family that is asked of the network and may fail.
+pub(super) fn automatic() -> IpPlan {
+    IpPlan {
+        method: Method::Auto,
+        addresses: Vec::new(),
+        gateway: None,
+        dns: Vec::new(),
+        routes: Vec::new(),
+        required: false,
+        required_timeout_ms: None,
+        automatic: Automatic::default(),
+    }
+}
+
+impl Profiles {
+    pub(super) fn new(args: &NetArgs) -> Profiles {
+        let mut ipv6 = automatic();
+        ipv6.automatic.ignore_dns = !args.accept_peer_dns;
+        ipv6.automatic.timeout = Some(args.dhcp_timeout);
+        let mut ipv4 = ipv6.clone();
+        ipv4.automatic.vendor_class = args.dhcp_vendor_class.clone();
+        // Only an IPv4 that nobody has asked for is waited for by default.
+        ipv4.required_timeout_ms = Some(args.ip_required_timeout_ms);
+        Profiles {
+            list: Vec::new(),
+            ipv4,
+            ipv6,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn at(&mut self, index: usize) -> &mut Interface {
+        &mut self.list[index].1
+    }
+
+    pub(super) fn for_each(&mut self, mut change: impl FnMut(&mut Interface)) {
+        for (_, interface) in &mut self.list {
+            change(interface);
+        }
+    }
+
+    /// The interface of a device, made when it is not there yet.
+    pub(super) fn of_device(&mut self, device: &DeviceSpec) -> usize {
+        match device {
+            DeviceSpec::Name(name) => {
+                let matches = InterfaceMatch {
+                    name: Some(name.clone()),
+                    mac: None,
+                };
+                self.find_or_add(Key::Name(name.clone()), matches, false)
+            }
+            DeviceSpec::Mac(mac) => {
+                let matches = InterfaceMatch {
+                    name: None,
+                    mac: Some(*mac),
+                };
+                self.find_or_add(Key::Mac(*mac), matches, false)
+            }
+            DeviceSpec::Invalid(_) if self.list.is_empty() => {
+                self.add(Key::Unnamed, InterfaceMatch::default(), false)
+            }
+            DeviceSpec::Invalid(_) => 0,
+        }
+    }
+
+    /// The interface for every device.
+    pub(super) fn of_any_device(&mut self) -> usize {
+        self.find_or_add(Key::Any, InterfaceMatch::default(), true)
+    }
+
+    /// The first interface that was mentioned, else the one for every device.
+    pub(super) fn first_or_any(&mut self) -> usize {
+        if self.list.is_empty() {
+            self.of_any_device()
+        } else {
+            0
+        }
+    }
+
+    /// `BOOTIF=`: the first interface is meant, unless it is bound to another
+    /// device; then one of its own is added.
+    pub(super) fn bind_to_boot_interface(&mut self, mac: MacAddr) {
+        let first = self.first_or_any();
+        let matches = &mut self.list[first].1.matches;
+        let bound_elsewhere = matches.name.is_some() || matches.mac.is_some_and(|m| m != mac);
+        if bound_elsewhere {
+            let matches = InterfaceMatch {
+                name: None,
+                mac: Some(mac),
+            };
+            self.add(Key::BootInterface, matches, false);
+        } else {
+            matches.mac = Some(mac);
+        }
+    }
+
+    /// Sees to it that every device has an interface.
+    pub(super) fn cover_all(&mut self) {
+        if !self
+            .list
+            .iter()
+            .any(|(_, interface)| interface.matches.is_any())
+        {
+            self.add(Key::Others, InterfaceMatch::default(), true);
+        }
+    }
+
+    fn find_or_add(&mut self, key: Key, matches: InterfaceMatch, multi: bool) -> usize {
+        match self.list.iter().position(|(known, _)| *known == key) {
+            Some(index) => index,
+            None => self.add(key, matches, multi),
+        }
+    }
+
+    fn add(&mut self, key: Key, matches: InterfaceMatch, multi: bool) -> usize {
+        let interface = Interface {
+            matches,
+            kind: InterfaceKind::Ethernet,
+            multi,
+            controller: None,
+            mtu: None,
+            set_mac: None,
+            needed: false,
+            ipv4: Some(self.ipv4.clone()),
+            ipv6: Some(self.ipv6.clone()),
+        };
+        self.list.push((key, interface));
+        self.list.len() - 1
+    }
+
+    /// Takes out what the rest of an interface leaves without a meaning, and
+    /// sorts.
+    pub(super) fn finish(self, warnings: &mut Vec<String>) -> Vec<Interface> {
+        let mut interfaces: Vec<_> = self.list.into_iter().map(|(_, i)| i).collect();
+        for interface in &mut interfaces {
+            let matches = interface.matches.clone();
+            for ip in [&mut interface.ipv4, &mut interface.ipv6]
+                .into_iter()
+                .flatten()
+            {
+                drop_unusable(ip, &matches, warnings);
+            }
+        }
+        interfaces.sort_by(|a, b| (&a.matches, a.multi).cmp(&(&b.matches, b.multi)));
+        interfaces
+    }
+}
+
+fn drop_unusable(ip: &mut IpPlan, matches: &InterfaceMatch, warnings: &mut Vec<String>) {
+    if let Some(gateway) = ip.gateway.take_if(|_| ip.addresses.is_empty()) {
+        warnings.push(format!(
+            "{matches}: gateway {gateway} needs a static address of its family; ignored"
+        ));
+    }
+    if ip.method == Method::Disabled {
+        // An earlier argument may have asked for what a later one turned off.
+        ip.required = false;
+    }
+    if matches!(ip.method, Method::Disabled | Method::LinkLocal) {
+        for server in ip.dns.drain(..) {
+            warnings.push(format!(
+                "{matches}: DNS server {server} is of a family that is off; ignored"
+            ));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+use std::fs;
+use std::path::Path;
+
+use landfall_boot_params::{CommandLine, NetArgs};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::plan::IpPlan;
+
+fn args(text: &str) -> NetArgs {
+    NetArgs::from_command_line(&CommandLine::parse(text))
+}
+
+fn plan(text: &str) -> NetworkPlan {
+    NetworkPlan::from_boot_args(&args(text))
+}
+
+/// `test_data/boot_args/NAME.cmdline` → `NAME.json`, in the normal form.
+#[test]
+fn every_vector_gives_its_plan() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/boot_args");
+    let mut checked = 0;
+    for entry in fs::read_dir(&dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "cmdline")
+        {
+            continue;
+        }
+        let line = fs::read_to_string(&path).unwrap();
+        let expected = fs::read_to_string(path.with_extension("json")).unwrap();
+        let expected: Value = serde_json::from_str(&expected).unwrap();
+        let found = serde_json::to_value(plan(&line)).unwrap();
+        let text = serde_json::to_string_pretty(&found).unwrap();
+        assert_eq!(found, expected, "{}: {line}found:\n{text}", path.display());
+        checked += 1;
+    }
+    assert!(checked > 20, "only {checked} vectors in {}", dir.display());
+}
+
+/// What the plan for a boot does with each device of a machine, in short.
+fn booted(text: &str) -> Vec<String> {
+    let plan = NetworkPlan::for_boot(&args(text));
+    let word = |ip: &Option<IpPlan>| ip.as_ref().map(|ip| format!("{:?}", ip.method));
+    plan.interfaces
+        .iter()
+        .map(|i| {
+            format!("{} {:?}/{:?}", i.matches, word(&i.ipv4), word(&i.ipv6))
+                .replace(['"', '(', ')'], "")
+        })
+        .map(|text| text.replace("Some", ""))
+        .collect()
+}
+
+#[test]
+fn a_boot_without_instructions_asks_the_network_on_every_device() {
+    for (text, expected) in [
+        ("", vec!["any NIC Auto/Auto"]),
+        ("quiet nameserver=192.0.2.53", vec!["any NIC Auto/Auto"]),
+        (
+            "BOOTIF=01-52-54-00-00-00-01",
+            vec![
+                "any NIC Auto/Auto",
+                "the NIC with MAC 52:54:00:00:00:01 Auto/Auto",
+            ],
+        ),
+        (
+            "rd.bootif=0 BOOTIF=01-52-54-00-00-00-01",
+            vec!["any NIC Auto/Auto"],
+        ),
+        // An argument that nobody could read is no instruction.
+        ("ip=eth0:bogus", vec!["any NIC Auto/Auto"]),
+        ("rd.neednet=1", vec!["any NIC Auto/Auto"]),
+        (
+            "rd.route=10.0.0.0/8:192.0.2.1:eth1",
+            vec!["any NIC Auto/Auto", "eth1 Auto/Auto"],
+        ),
+        // Instructions are kept to the letter.
+        ("bootdev=eth1", vec!["eth1 Auto/Auto"]),
+        ("ip=off", vec!["any NIC Disabled/Disabled"]),
+        (
+            "ip=dhcp BOOTIF=01-52-54-00-00-00-01",
+            vec!["the NIC with MAC 52:54:00:00:00:01 Auto/Auto"],
+        ),
+        ("ip=eth0:dhcp", vec!["eth0 Auto/Auto"]),
+    ] {
+        assert_eq!(booted(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn name_servers_reach_the_interfaces_of_a_boot_without_instructions() {
+    let plan = NetworkPlan::for_boot(&args("nameserver=192.0.2.53 BOOTIF=0:1:2:3:4:5"));
+    assert_eq!(plan.interfaces.len(), 2);
+    for interface in &plan.interfaces {
+        assert_eq!(interface.ipv4.as_ref().unwrap().dns.len(), 1);
+    }
+    let empty = NetworkPlan::from_boot_args(&args("nameserver=192.0.2.53"));
+    assert!(empty.interfaces.is_empty());
+}
+
+fn argument() -> impl Strategy<Value = String> {
+    let address = "(192\\.0\\.2\\.[0-9]{1,3}|\\[2001:db8::[0-9a-f]{1,4}\\])?(/[0-9]{1,3})?";
+    let device = "(eth[0-2]|52-54-00-00-00-0[1-3]|averylonginterface)?";
+    let method = "(none|off|dhcp|dhcp6|auto|link6|dhcp,dhcp6|bogus)?";
+    let tail = "(:(1400)?(:02-00-00-00-00-01)?|:192\\.0\\.2\\.53(:\\[2001:db8::53\\])?)?";
+    let pattern = [
+        format!("ip={address}::{address}:[0-9]{{0,2}}:[a-z]{{0,3}}:{device}:{method}{tail}"),
+        format!("ip={device}:{method}{tail}"),
+        format!("ip={method}"),
+        format!("nameserver={address}"),
+        format!("rd\\.route={address}:{address}(:{device})?"),
+        format!("bootdev={device}"),
+        "(BOOTIF|bootif)=(01-)?52-54-00-00-00-0[1-3]".to_owned(),
+        "rd\\.neednet(=[01])?".to_owned(),
+        "ip=\\PC{0,30}".to_owned(),
+    ]
+    .join("|");
+    proptest::string::string_regex(&pattern).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn every_plan_can_be_applied(list in proptest::collection::vec(argument(), 0..6)) {
+        let args = args(&list.join(" "));
+        for plan in [NetworkPlan::from_boot_args(&args), NetworkPlan::for_boot(&args)] {
+            for interface in &plan.interfaces {
+                for ip in [&interface.ipv4, &interface.ipv6] {
+                    let ip = ip.as_ref().unwrap();
+                    prop_assert_eq!(ip.method == Method::Manual, !ip.addresses.is_empty() && !ip.method.is_automatic());
+                    prop_assert!(ip.gateway.is_none() || !ip.addresses.is_empty());
+                    prop_assert!(ip.method != Method::Disabled || (ip.dns.is_empty() && !ip.required));
+                }
+                prop_assert!(!interface.multi || interface.ipv4.as_ref().unwrap().addresses.is_empty());
+            }
+            let order: Vec<_> = plan.interfaces.iter().map(|i| (&i.matches, i.multi)).collect();
+            prop_assert!(order.is_sorted());
+            serde_json::to_string(&plan).unwrap();
+        }
+        prop_assert!(!NetworkPlan::for_boot(&args).interfaces.is_empty());
+    }
+}

@@ -1,0 +1,188 @@
+//! [`NetworkPlan`] → JSON in its normal form, the one that `plan-network
+//! --json` prints whatever the input was.
+
+use std::collections::BTreeMap;
+
+use landfall_boot_params::MacAddr;
+use serde::{Serialize, Serializer};
+
+use crate::plan::{Interface, InterfaceKind, IpPlan, Method, NetworkPlan, Route};
+
+#[derive(Serialize)]
+struct PlanForm<'a> {
+    hostname: Option<&'a str>,
+    carrier_timeout: Option<u32>,
+    interfaces: Vec<InterfaceForm<'a>>,
+    warnings: &'a [String],
+}
+
+#[derive(Serialize)]
+struct InterfaceForm<'a> {
+    r#match: MatchForm<'a>,
+    r#type: &'static str,
+    multi: bool,
+    controller: Option<&'a str>,
+    mtu: Option<u32>,
+    set_mac: Option<String>,
+    needed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vlan: Option<VlanForm<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bond: Option<&'a BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bridge: Option<BridgeForm>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    team: Option<TeamForm>,
+    ipv4: Option<IpForm<'a>>,
+    ipv6: Option<IpForm<'a>>,
+}
+
+#[derive(Serialize)]
+struct MatchForm<'a> {
+    name: Option<&'a str>,
+    mac: Option<String>,
+}
+
+#[derive(Serialize)]
+struct VlanForm<'a> {
+    id: u16,
+    parent: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct BridgeForm {
+    stp: bool,
+}
+
+#[derive(Serialize)]
+struct TeamForm {}
+
+#[derive(Serialize)]
+struct IpForm<'a> {
+    method: &'static str,
+    addresses: Vec<String>,
+    gateway: Option<String>,
+    dns: Vec<String>,
+    routes: Vec<RouteForm>,
+    required: bool,
+    required_timeout_ms: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ignore_auto_dns: Option<bool>,
+    // Outer `None`: not an automatic method. Inner: no time is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dhcp_timeout: Option<Option<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dhcp_hostname: Option<Option<&'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dhcp_client_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vendor_class: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct RouteForm {
+    dst: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    via: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric: Option<u32>,
+}
+
+impl Serialize for NetworkPlan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        PlanForm {
+            hostname: self.host_name.as_deref(),
+            carrier_timeout: self.carrier_timeout,
+            interfaces: self.interfaces.iter().map(interface_form).collect(),
+            warnings: &self.warnings,
+        }
+        .serialize(serializer)
+    }
+}
+
+fn interface_form(interface: &Interface) -> InterfaceForm<'_> {
+    let mut form = InterfaceForm {
+        r#match: MatchForm {
+            name: interface.matches.name.as_deref(),
+            mac: interface.matches.mac.as_ref().map(MacAddr::to_string),
+        },
+        r#type: "ethernet",
+        multi: interface.multi,
+        controller: interface.controller.as_deref(),
+        mtu: interface.mtu,
+        set_mac: interface.set_mac.as_ref().map(MacAddr::to_string),
+        needed: interface.needed,
+        vlan: None,
+        bond: None,
+        bridge: None,
+        team: None,
+        ipv4: interface.ipv4.as_ref().map(ip_form),
+        ipv6: interface.ipv6.as_ref().map(ip_form),
+    };
+    match &interface.kind {
+        InterfaceKind::Ethernet => {}
+        InterfaceKind::Vlan { id, parent } => {
+            form.r#type = "vlan";
+            form.vlan = Some(VlanForm {
+                id: *id,
+                parent: parent.as_deref(),
+            });
+        }
+        InterfaceKind::Bond { options } => {
+            form.r#type = "bond";
+            form.bond = Some(options);
+        }
+        InterfaceKind::Bridge { stp } => {
+            form.r#type = "bridge";
+            form.bridge = Some(BridgeForm { stp: *stp });
+        }
+        InterfaceKind::Team => {
+            form.r#type = "team";
+            form.team = Some(TeamForm {});
+        }
+    }
+    form
+}
+
+fn ip_form(ip: &IpPlan) -> IpForm<'_> {
+    let automatic = ip.method.is_automatic().then_some(&ip.automatic);
+    IpForm {
+        method: method_name(ip.method),
+        addresses: ip.addresses.iter().map(ToString::to_string).collect(),
+        gateway: ip.gateway.map(|address| address.to_string()),
+        dns: ip.dns.iter().map(ToString::to_string).collect(),
+        routes: ip.routes.iter().map(route_form).collect(),
+        required: ip.required,
+        required_timeout_ms: automatic.and(ip.required_timeout_ms),
+        ignore_auto_dns: automatic.map(|a| a.ignore_dns),
+        dhcp_timeout: automatic.map(|a| a.timeout),
+        dhcp_hostname: automatic.map(|a| a.host_name.as_deref()),
+        dhcp_client_id: automatic
+            .and_then(|a| a.client_id.as_deref())
+            .map(hex_with_colons),
+        vendor_class: automatic.and_then(|a| a.vendor_class.as_deref()),
+    }
+}
+
+fn route_form(route: &Route) -> RouteForm {
+    RouteForm {
+        dst: route.destination.to_string(),
+        via: route.via.map(|address| address.to_string()),
+        metric: route.metric,
+    }
+}
+
+fn method_name(method: Method) -> &'static str {
+    match method {
+        Method::Auto => "auto",
+        Method::Manual => "manual",
+        Method::LinkLocal => "link-local",
+        Method::Disabled => "disabled",
+        Method::Dhcp => "dhcp",
+    }
+}
+
+fn hex_with_colons(bytes: &[u8]) -> String {
+    let words: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    words.join(":")
+}

@@ -1,0 +1,281 @@
+//! The plan: which interfaces there shall be, and what each shall have.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use landfall_boot_params::MacAddr;
+
+/// What a machine's network shall be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NetworkPlan {
+    /// The machine's name, where one was given.
+    pub host_name: Option<String>,
+    /// Seconds to wait for a carrier, where given.
+    pub carrier_timeout: Option<u32>,
+    /// In a fixed order: by name, address and `multi`.
+    pub interfaces: Vec<Interface>,
+    /// What of the input was ignored or repaired, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// One interface, or one description that several devices share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interface {
+    /// Which devices are meant.
+    pub matches: InterfaceMatch,
+    /// What it is.
+    pub kind: InterfaceKind,
+    /// True when it may be used for several devices at once.
+    pub multi: bool,
+    /// The bond, bridge or team that it is a port of. A port has no IP.
+    pub controller: Option<String>,
+    /// MTU of the link.
+    pub mtu: Option<u32>,
+    /// Hardware address to give to the device.
+    pub set_mac: Option<MacAddr>,
+    /// True when the device is worth waiting for.
+    pub needed: bool,
+    /// `None` for a port.
+    pub ipv4: Option<IpPlan>,
+    /// `None` for a port.
+    pub ipv6: Option<IpPlan>,
+}
+
+/// Which devices an [`Interface`] is for. With neither: every Ethernet device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InterfaceMatch {
+    /// The kernel's name of the interface.
+    pub name: Option<String>,
+    /// Its hardware address.
+    pub mac: Option<MacAddr>,
+}
+
+/// What an [`Interface`] is. Boot arguments give only the first kind so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InterfaceKind {
+    /// A device that is there.
+    Ethernet,
+    /// A VLAN.
+    Vlan {
+        /// Its tag.
+        id: u16,
+        /// The interface that carries it.
+        parent: Option<String>,
+    },
+    /// A bond.
+    Bond {
+        /// Its options by the kernel's names; always with `mode`.
+        options: BTreeMap<String, String>,
+    },
+    /// A bridge.
+    Bridge {
+        /// Spanning tree.
+        stp: bool,
+    },
+    /// A team.
+    Team,
+}
+
+/// What one address family of an interface shall have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IpPlan {
+    /// Where addresses come from.
+    pub method: Method,
+    /// Static addresses.
+    pub addresses: Vec<IpPrefix>,
+    /// Default gateway.
+    pub gateway: Option<IpAddr>,
+    /// DNS servers, in order.
+    pub dns: Vec<IpAddr>,
+    /// Static routes.
+    pub routes: Vec<Route>,
+    /// True when the interface has failed if this family has.
+    pub required: bool,
+    /// Milliseconds that this family is waited for although it is not required.
+    pub required_timeout_ms: Option<u32>,
+    /// Means something only where [`Method::is_automatic`].
+    pub automatic: Automatic,
+}
+
+/// Where addresses come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// IPv4: DHCP. IPv6: router advertisements, and DHCP as they say.
+    Auto,
+    /// The static addresses alone.
+    Manual,
+    /// A link-local address alone.
+    LinkLocal,
+    /// The family is off.
+    Disabled,
+    /// DHCP without router advertisements.
+    Dhcp,
+}
+
+/// How automatic configuration is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Automatic {
+    /// Do not take the DNS servers that the network offers.
+    pub ignore_dns: bool,
+    /// Seconds that DHCP may take.
+    pub timeout: Option<u32>,
+    /// Host name to send.
+    pub host_name: Option<String>,
+    /// Client identifier to send, type byte first.
+    pub client_id: Option<Vec<u8>>,
+    /// Vendor class to send (IPv4).
+    pub vendor_class: Option<String>,
+}
+
+/// A static route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Destination as it was given; bits behind the prefix may be set.
+    pub destination: IpPrefix,
+    /// Next hop; `None`: on the link.
+    pub via: Option<IpAddr>,
+    /// Metric, where given.
+    pub metric: Option<u32>,
+}
+
+/// An address or network with the length of its prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpPrefix {
+    /// The address.
+    pub address: IpAddr,
+    /// Length of the prefix, at most 32 or 128.
+    pub length: u8,
+}
+
+impl IpPrefix {
+    /// The network: the same with every bit behind the prefix zero, which is
+    /// the only form of a destination that the kernel takes.
+    pub fn network(self) -> IpPrefix {
+        let address = match self.address {
+            IpAddr::V4(v4) => {
+                let host = u32::MAX.checked_shr(self.length.into()).unwrap_or(0);
+                IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & !host))
+            }
+            IpAddr::V6(v6) => {
+                let host = u128::MAX.checked_shr(self.length.into()).unwrap_or(0);
+                IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !host))
+            }
+        };
+        IpPrefix { address, ..self }
+    }
+}
+
+impl fmt::Display for IpPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+impl Method {
+    /// True when the network is asked.
+    pub fn is_automatic(self) -> bool {
+        matches!(self, Method::Auto | Method::Dhcp)
+    }
+}
+
+impl InterfaceMatch {
+    /// True when no particular device is meant.
+    pub fn is_any(&self) -> bool {
+        self.name.is_none() && self.mac.is_none()
+    }
+
+    /// True for a device of this name with one of these hardware addresses
+    /// (its own and the one it came with, where they differ).
+    pub fn fits(&self, name: &str, macs: &[MacAddr]) -> bool {
+        self.name.as_deref().is_none_or(|wanted| wanted == name)
+            && self.mac.is_none_or(|wanted| macs.contains(&wanted))
+    }
+}
+
+impl fmt::Display for InterfaceMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.name, self.mac) {
+            (Some(name), Some(mac)) => write!(f, "{name} ({mac})"),
+            (Some(name), None) => f.write_str(name),
+            (None, Some(mac)) => write!(f, "the NIC with MAC {mac}"),
+            (None, None) => f.write_str("any NIC"),
+        }
+    }
+}
+
+impl NetworkPlan {
+    /// The interfaces a device is for, the most particular first: what names
+    /// it, then what knows its address, then what takes one device whatever it
+    /// is, then what takes all.
+    pub fn candidates(&self, name: &str, macs: &[MacAddr]) -> Vec<usize> {
+        let mut found: Vec<usize> = (0..self.interfaces.len())
+            .filter(|&index| {
+                let interface = &self.interfaces[index];
+                interface.kind == InterfaceKind::Ethernet && interface.matches.fits(name, macs)
+            })
+            .collect();
+        found.sort_by_key(|&index| {
+            let Interface { matches, multi, .. } = &self.interfaces[index];
+            (matches.name.is_none(), matches.mac.is_none(), *multi)
+        });
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(address: &str, length: u8) -> IpPrefix {
+        let address = address.parse().unwrap();
+        IpPrefix { address, length }
+    }
+
+    #[test]
+    fn a_network_has_no_host_bits() {
+        for (address, length, network) in [
+            ("10.1.2.3", 8, "10.0.0.0/8"),
+            ("10.1.2.3", 0, "0.0.0.0/0"),
+            ("10.1.2.3", 32, "10.1.2.3/32"),
+            ("2001:db8::1", 64, "2001:db8::/64"),
+            ("2001:db8::1", 0, "::/0"),
+            ("2001:db8::1", 128, "2001:db8::1/128"),
+        ] {
+            assert_eq!(prefix(address, length).network().to_string(), network);
+        }
+    }
+
+    #[test]
+    fn the_most_particular_interface_comes_first() {
+        let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+        let other = MacAddr([2, 0, 0, 0, 0, 2]);
+        let interface = |name: Option<&str>, mac, multi| Interface {
+            matches: InterfaceMatch {
+                name: name.map(str::to_owned),
+                mac,
+            },
+            kind: InterfaceKind::Ethernet,
+            multi,
+            controller: None,
+            mtu: None,
+            set_mac: None,
+            needed: false,
+            ipv4: None,
+            ipv6: None,
+        };
+        let plan = NetworkPlan {
+            interfaces: vec![
+                interface(None, None, true),
+                interface(None, None, false),
+                interface(None, Some(mac), false),
+                interface(Some("eth0"), None, false),
+                interface(Some("eth0"), Some(other), false),
+            ],
+            ..NetworkPlan::default()
+        };
+        assert_eq!(plan.candidates("eth0", &[mac]), [3, 2, 1, 0]);
+        assert_eq!(plan.candidates("eth1", &[other, mac]), [2, 1, 0]);
+        assert_eq!(plan.candidates("eth2", &[]), [1, 0]);
+    }
+}
