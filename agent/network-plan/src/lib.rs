@@ -1,3 +1,4 @@
+//! One typed plan for a machine's network, whatever described it.
 //!
 //! [`NetworkPlan`] is what the agent applies and what it hands over to the
 //! installed system; each `from_*` module makes one out of one input format.
@@ -8,6 +9,7 @@
     allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")
 )]
 
+pub mod describe;
 pub mod from_boot_args;
 pub mod normal_form;
 pub mod plan;

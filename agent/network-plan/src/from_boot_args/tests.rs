@@ -137,6 +137,7 @@ proptest! {
             }
             let order: Vec<_> = plan.interfaces.iter().map(|i| (&i.matches, i.multi)).collect();
             prop_assert!(order.is_sorted());
+            prop_assert!(!crate::describe::describe(&plan).is_empty());
             serde_json::to_string(&plan).unwrap();
         }
         prop_assert!(!NetworkPlan::for_boot(&args).interfaces.is_empty());

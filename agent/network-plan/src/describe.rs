@@ -1,0 +1,139 @@
+//! [`NetworkPlan`] → the lines that an operator reads on a console.
+
+use std::net::IpAddr;
+
+use crate::plan::{Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
+
+/// One line an interface and family, short enough for a serial console.
+pub fn describe(plan: &NetworkPlan) -> Vec<String> {
+    if plan.interfaces.is_empty() {
+        return vec!["no interface is to be configured".to_owned()];
+    }
+    let mut lines = Vec::new();
+    for interface in &plan.interfaces {
+        describe_interface(interface, &mut lines);
+    }
+    lines
+}
+
+fn describe_interface(interface: &Interface, lines: &mut Vec<String>) {
+    let name = subject(interface);
+    let mut link = Vec::new();
+    match &interface.kind {
+        InterfaceKind::Ethernet => {}
+        InterfaceKind::Vlan { id, parent } => {
+            let parent = parent.as_deref().unwrap_or("?");
+            link.push(format!("VLAN {id} on {parent}"));
+        }
+        InterfaceKind::Bond { options } => {
+            let mode = options.get("mode").map_or("?", String::as_str);
+            link.push(format!("bond, mode {mode}"));
+        }
+        InterfaceKind::Bridge { .. } => link.push("bridge".to_owned()),
+        InterfaceKind::Team => link.push("team".to_owned()),
+    }
+    link.extend(
+        interface
+            .controller
+            .as_ref()
+            .map(|c| format!("port of {c}")),
+    );
+    link.extend(interface.mtu.map(|mtu| format!("MTU {mtu}")));
+    link.extend(interface.set_mac.map(|mac| format!("MAC set to {mac}")));
+    if !link.is_empty() {
+        lines.push(format!("{name}: {}", link.join(", ")));
+    }
+    match (&interface.ipv4, &interface.ipv6) {
+        (Some(ipv4), Some(ipv6)) if is_off(ipv4) && is_off(ipv6) => {
+            lines.push(format!("{name}: no addresses, no DHCP"));
+        }
+        (ipv4, ipv6) => {
+            let parts = [
+                ("IPv4", ipv4, "DHCP"),
+                ("IPv6", ipv6, "router advertisements"),
+            ];
+            for (family, ip, automatic) in parts {
+                if let Some(ip) = ip {
+                    lines.push(format!("{name}: {family} {}", describe_ip(ip, automatic)));
+                }
+            }
+        }
+    }
+}
+
+fn subject(interface: &Interface) -> String {
+    if interface.matches.is_any() && interface.multi {
+        "every other NIC".to_owned()
+    } else {
+        interface.matches.to_string()
+    }
+}
+
+fn is_off(ip: &IpPlan) -> bool {
+    ip.method == Method::Disabled
+}
+
+fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
+    let mut words = Vec::new();
+    words.extend(ip.addresses.iter().map(ToString::to_string));
+    match ip.method {
+        Method::Auto => words.push(format!("by {automatic}")),
+        Method::Dhcp => words.push("by DHCP".to_owned()),
+        Method::LinkLocal => words.push("link-local only".to_owned()),
+        Method::Disabled => words.push("off".to_owned()),
+        Method::Manual => {}
+    }
+    words.extend(ip.gateway.map(|gateway| format!("gateway {gateway}")));
+    for route in &ip.routes {
+        let via = route
+            .via
+            .map_or("on the link".to_owned(), |via| format!("via {via}"));
+        words.push(format!("{} {via}", route.destination));
+    }
+    if !ip.dns.is_empty() {
+        let servers: Vec<_> = ip.dns.iter().map(IpAddr::to_string).collect();
+        words.push(format!("DNS {}", servers.join(" ")));
+    }
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use landfall_boot_params::{CommandLine, NetArgs};
+
+    fn lines(text: &str) -> Vec<String> {
+        let args = NetArgs::from_command_line(&CommandLine::parse(text));
+        describe(&NetworkPlan::for_boot(&args))
+    }
+
+    #[test]
+    fn says_what_each_interface_will_have() {
+        assert_eq!(
+            lines(
+                "ip=192.0.2.10::192.0.2.1:24:node7:eth0:none:1400 nameserver=192.0.2.53 \
+                 ip=eth1:dhcp rd.route=10.0.0.0/8:192.0.2.9:eth0 ip=52-54-00-00-00-09:link6 ip=eth2:off"
+            ),
+            [
+                "the NIC with MAC 52:54:00:00:00:09: IPv4 off",
+                "the NIC with MAC 52:54:00:00:00:09: IPv6 link-local only",
+                "eth0: MTU 1400",
+                "eth0: IPv4 192.0.2.10/24, gateway 192.0.2.1, 10.0.0.0/8 via 192.0.2.9, DNS 192.0.2.53",
+                "eth0: IPv6 off",
+                "eth1: IPv4 by DHCP, DNS 192.0.2.53",
+                "eth1: IPv6 by router advertisements",
+                "eth2: no addresses, no DHCP",
+            ]
+        );
+        assert_eq!(
+            lines("BOOTIF=52-54-00-00-00-01"),
+            [
+                "every other NIC: IPv4 by DHCP",
+                "every other NIC: IPv6 by router advertisements",
+                "the NIC with MAC 52:54:00:00:00:01: IPv4 by DHCP",
+                "the NIC with MAC 52:54:00:00:00:01: IPv6 by router advertisements",
+            ]
+        );
+        assert_eq!(lines("ip=off"), ["every other NIC: no addresses, no DHCP"]);
+    }
+}
