@@ -7,11 +7,6 @@
 //! the way back to text. Nothing here reads a file, and nothing a command line
 //! can say is an error: what cannot be used becomes a warning and its default.
 
-#![cfg_attr(
-    test,
-    allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")
-)]
-
 pub mod agent_args;
 pub mod argument_line;
 pub mod argument_value;

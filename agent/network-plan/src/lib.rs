@@ -4,11 +4,6 @@
 //! installed system; each `from_*` module makes one out of one input format.
 //! Everything here is pure: same input, same plan, and no input is an error.
 
-#![cfg_attr(
-    test,
-    allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")
-)]
-
 pub mod describe;
 pub mod from_boot_args;
 pub mod normal_form;
