@@ -1,0 +1,82 @@
+#!/bin/bash
+# Builds the CoreOS-shaped disk image that the end-to-end tests install.
+#
+#   build.sh --kernel-deb FILE --ignition-deb FILE -o DIR
+#
+# The result is DIR/coreos.raw and its .gz, .xz and .zst forms, with SHA256SUMS.
+# Everything comes out of Debian packages; the disk boots under BIOS and UEFI
+# and runs the real Ignition on its first boot.  No loop device, no mount, no
+# network, no privilege: the file systems are filled by mke2fs -d and mtools.
+#
+# The same recipe and packages give the same bytes; a build is skipped when
+# DIR/key already names them.
+set -euo pipefail
+export LC_ALL=C TZ=UTC PATH="$PATH:/usr/sbin:/sbin"
+
+here=$(cd "$(dirname "$0")" && pwd)
+kernel_deb='' ignition_deb='' out=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --kernel-deb) kernel_deb=$2; shift 2 ;;
+    --ignition-deb) ignition_deb=$2; shift 2 ;;
+    -o) out=$2; shift 2 ;;
+    *) sed -n '4,6p' "$0" >&2; exit 2 ;;
+  esac
+done
+for file in "$kernel_deb" "$ignition_deb"; do
+  [ -f "$file" ] || { echo "build.sh: no package file '$file' (tests/setup.sh downloads them)" >&2; exit 1; }
+done
+[ -n "$out" ] || { echo 'build.sh: -o DIR is missing' >&2; exit 2; }
+
+# What decides the bytes: this folder, the two packages, and the packages whose
+# files are copied into the image or whose tools lay it out.
+image_key() {
+  (cd "$here" && find . -type f | sort | xargs sha256sum)
+  sha256sum < "$kernel_deb"
+  sha256sum < "$ignition_deb"
+  dpkg-query -W -f '${Package} ${Version}\n' busybox-static grub-pc-bin grub-efi-amd64-bin \
+    grub-common e2fsprogs dosfstools mtools gdisk passwd util-linux mount libc6 cpio zstd xz-utils gzip
+}
+key=$(image_key | sha256sum | cut -c1-64)
+mkdir -p "$out"; out=$(cd "$out" && pwd)
+if [ "$(cat "$out/key" 2>/dev/null)" = "$key" ]; then exit 0; fi
+rm -f "$out/key"
+
+export SOURCE_DATE_EPOCH=1700000000 E2FSPROGS_FAKE_TIME=1700000000
+work=$(mktemp -d "$out/build.XXXXXX"); trap 'rm -rf "$work"' EXIT
+say() { echo "coreos-image: $*" >&2; }
+
+mkdir "$work/kernel" "$work/ignition"
+dpkg-deb -x "$kernel_deb" "$work/kernel"
+dpkg-deb -x "$ignition_deb" "$work/ignition"
+kernel_release=$(basename "$(echo "$work"/kernel/boot/vmlinuz-*)" | sed 's/^vmlinuz-//')
+# Debian 13 installs below /usr/lib/modules, Debian 12 below /lib/modules.
+for modules in "$work/kernel/usr/lib/modules/$kernel_release" "$work/kernel/lib/modules/$kernel_release"; do
+  [ -d "$modules" ] && break
+done
+ignition=$(find "$work/ignition" -path '*/dracut/*' -name ignition -type f)
+say "kernel $kernel_release, $(basename "$ignition_deb")"
+
+# The name of the deployment; on a real node ostree computes it from the tree.
+deployment=rhcos-0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9
+
+. "$here/initramfs.sh"
+. "$here/boot-tree.sh"
+. "$here/root-tree.sh"
+. "$here/disk.sh"
+
+build_initramfs "$work/initramfs.img"
+build_boot_tree "$work/boot"
+build_root_tree "$work/root"
+build_disk "$work/coreos.raw"
+
+say 'compressing'
+gzip -n -6 -c "$work/coreos.raw" > "$work/coreos.raw.gz"
+# One thread: xz splits its input by the number of threads, the bytes must not
+# depend on the machine.
+xz -T1 -1 -c "$work/coreos.raw" > "$work/coreos.raw.xz"
+zstd -q -9 --single-thread "$work/coreos.raw" -o "$work/coreos.raw.zst"
+(cd "$work" && sha256sum coreos.raw coreos.raw.gz coreos.raw.xz coreos.raw.zst > SHA256SUMS)
+mv "$work"/coreos.raw* "$work/SHA256SUMS" "$out/"
+echo "$key" > "$out/key"
+say "$(stat -c '%s bytes' "$out/coreos.raw"), gz $(stat -c %s "$out/coreos.raw.gz"), xz $(stat -c %s "$out/coreos.raw.xz"), zst $(stat -c %s "$out/coreos.raw.zst")"

@@ -1,0 +1,94 @@
+# The disk: partition numbers, labels, types and GUIDs are those of CoreOS, the
+# sizes are not.  Sourced by build.sh.
+
+# MiB of each partition, in order; everything is aligned to 1 MiB.
+bios_boot_size=1 esp_size=16 boot_size=80 root_size=32
+
+# level_times IMAGE TREE: mke2fs -d keeps the change times of its source files.
+level_times() {
+  local path field
+  (cd "$2" && find . | sed 's/^\.//; s/^$/\//') | while IFS= read -r path; do
+    for field in atime ctime mtime crtime; do
+      echo "sif \"$path\" $field @$SOURCE_DATE_EPOCH"
+    done
+    for field in atime_extra ctime_extra crtime_extra; do
+      echo "sif \"$path\" $field 0"
+    done
+  done > "$work/level.cmd"
+  debugfs -w -f "$work/level.cmd" "$1" > /dev/null 2>&1
+}
+
+# ext4_image FILE MIB LABEL UUID TREE.  The two features excluded are defaults of
+# newer e2fsprogs which GRUB 2.06 and the 6.1 kernel's fsck would not know.
+ext4_image() {
+  find "$5" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+  truncate -s "$2M" "$1"
+  mke2fs -q -t ext4 -O '^metadata_csum_seed,^orphan_file' -L "$3" -U "$4" \
+    -E "root_owner=0:0,hash_seed=$4" -d "$5" "$1"
+  level_times "$1" "$5"
+}
+
+esp_image() {
+  truncate -s ${esp_size}M "$1"
+  mkfs.vfat --invariant -i 7B7795E7 -n EFI-SYSTEM "$1" > /dev/null
+  # What shim installs on RHCOS: the firmware entry to create, UTF-16 with a mark.
+  printf '\xff\xfe' > "$work/BOOTX64.CSV"
+  printf 'shimx64.efi,Red Hat Enterprise Linux,,This is the boot entry for Red Hat Enterprise Linux\n' \
+    | iconv -f UTF-8 -t UTF-16LE >> "$work/BOOTX64.CSV"
+  touch -d "@$SOURCE_DATE_EPOCH" "$work/grub.efi" "$work/BOOTX64.CSV" "$work/esp-grub.cfg"
+  mmd -i "$1" ::/EFI ::/EFI/BOOT ::/EFI/redhat
+  # shim itself would only load grubx64.efi; GRUB takes its name.
+  mcopy -m -i "$1" "$work/grub.efi" ::/EFI/BOOT/BOOTX64.EFI
+  mcopy -m -i "$1" "$work/grub.efi" ::/EFI/redhat/shimx64.efi
+  mcopy -m -i "$1" "$work/grub.efi" ::/EFI/redhat/grubx64.efi
+  mcopy -m -i "$1" "$work/BOOTX64.CSV" ::/EFI/redhat/BOOTX64.CSV
+  mcopy -m -i "$1" "$work/esp-grub.cfg" ::/EFI/redhat/grub.cfg
+}
+
+# little_endian_64 NUMBER
+little_endian_64() {
+  local value=$1 text='' i
+  for i in 1 2 3 4 5 6 7 8; do
+    text="$text\\x$(printf %02x $((value & 255)))"
+    value=$((value >> 8))
+  done
+  printf "$text"
+}
+
+# patch FILE OFFSET: standard input goes there.
+patch() { dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
+
+# What grub-bios-setup writes, without a device: boot code into the MBR, the
+# core into BIOS-BOOT.  Offsets are those of GRUB's boot.S and diskboot.S.
+install_bios_grub() {
+  local disk=$1 first=$2
+  [ "$(stat -c %s "$work/core.img")" -le $((bios_boot_size * 1024 * 1024)) ]
+  cp /usr/lib/grub/i386-pc/boot.img "$work/mbr"
+  little_endian_64 "$first" | patch "$work/mbr" 92       # first sector of the core
+  printf '\x90\x90' | patch "$work/mbr" 102              # no jump: trust the BIOS' drive number
+  little_endian_64 $((first + 1)) | patch "$work/core.img" 500 # its block list: the rest
+  dd if="$work/mbr" of="$disk" bs=440 count=1 conv=notrunc status=none
+  dd if="$work/core.img" of="$disk" bs=512 seek="$first" conv=notrunc status=none
+}
+
+build_disk() {
+  local disk=$1 mib=2048 esp boot root end
+  esp=$(((1 + bios_boot_size) * mib)); boot=$((esp + esp_size * mib))
+  root=$((boot + boot_size * mib)); end=$((root + root_size * mib))
+  cp "$here/esp-grub.cfg" "$work/esp-grub.cfg"
+  esp_image "$work/esp.img"
+  ext4_image "$work/boot.img" $boot_size boot 96d15588-3596-4b3c-adca-a2ff7279ea63 "$work/boot"
+  ext4_image "$work/root.img" $root_size root 910678ff-f77e-4a7d-8d53-86f2ac47a823 "$work/root"
+  truncate -s $((end * 512 + 1024 * 1024)) "$disk"
+  # The disk GUID is the one by which CoreOS knows "never booted".
+  sgdisk -a 2048 -U 00000000-0000-4000-a000-000000000001 \
+    -n 1:$mib:$((esp - 1)) -c 1:BIOS-BOOT -t 1:21686148-6449-6E6F-744E-656564454649 -u 1:11111111-0000-4000-a000-000000000001 \
+    -n 2:$esp:$((boot - 1)) -c 2:EFI-SYSTEM -t 2:C12A7328-F81F-11D2-BA4B-00A0C93EC93B -u 2:11111111-0000-4000-a000-000000000002 \
+    -n 3:$boot:$((root - 1)) -c 3:boot -t 3:0FC63DAF-8483-4772-8E79-3D69D8477DE4 -u 3:11111111-0000-4000-a000-000000000003 \
+    -n 4:$root:$((end - 1)) -c 4:root -t 4:0FC63DAF-8483-4772-8E79-3D69D8477DE4 -u 4:11111111-0000-4000-a000-000000000004 \
+    "$disk" > /dev/null
+  dd if="$work/esp.img" of="$disk" bs=1M seek=$((esp / mib)) conv=notrunc,sparse status=none
+  dd if="$work/boot.img" of="$disk" bs=1M seek=$((boot / mib)) conv=notrunc,sparse status=none
+  dd if="$work/root.img" of="$disk" bs=1M seek=$((root / mib)) conv=notrunc,sparse status=none
+  install_bios_grub "$disk" $mib
+}

@@ -1,0 +1,83 @@
+# The image's own initramfs: busybox, the real Ignition, and a shell /init that
+# runs its stages.  Sourced by build.sh.
+
+# Drivers for the disks and NICs a test guest can have, and the file systems.
+# Dependencies are resolved by depmod and modprobe from the package's tree.
+image_modules='virtio_pci virtio_blk virtio_scsi virtio_net sd_mod nvme ext4 vfat isofs
+  nls_ascii nls_utf8 nls_iso8859-1 failover net_failover 8021q bonding'
+
+# Programs of the build machine which Ignition calls, or which must be better
+# than busybox's (blkid: partition labels; mount: options by name).
+image_programs='/usr/sbin/blkid /usr/bin/mount /usr/bin/umount /usr/sbin/useradd /usr/sbin/usermod /usr/sbin/groupadd'
+
+# busybox_tree DIR: busybox with a link for each applet.
+busybox_tree() {
+  local applet
+  cp /bin/busybox "$1/bin/busybox"
+  for applet in $(/bin/busybox --list); do
+    [ "$applet" = busybox ] || ln -sf busybox "$1/bin/$applet"
+  done
+}
+
+# copy_libraries PROGRAM ROOT: the libraries that ldd names.
+copy_libraries() {
+  local library
+  { ldd "$1" 2>/dev/null || true; } | grep -o '/[^ ]*' | while read -r library; do
+    mkdir -p "$2$(dirname "$library")"
+    cp -L "$library" "$2$library"
+  done
+}
+
+# copy_modules ROOT: the closure of image_modules, uncompressed, with an index.
+copy_modules() {
+  local all=$work/module-tree target=$1/lib/modules/$kernel_release module file path
+  mkdir -p "$all/lib/modules" "$target"
+  cp -a "$modules" "$all/lib/modules/$kernel_release"
+  # busybox' modprobe reads plain files only; the kernel's signature check does
+  # not depend on the outer compression.
+  find "$all" -name '*.ko.xz' -exec xz -dq {} +
+  depmod -b "$all" "$kernel_release"
+  for module in $image_modules; do
+    # Built into some kernels: modprobe then prints "builtin" instead of a path.
+    modprobe -d "$all" -S "$kernel_release" --show-depends "$module" 2>/dev/null \
+      | awk '$1 == "insmod" { print $2 }'
+  done | sort -u | while read -r file; do
+    path=${file#*"/lib/modules/$kernel_release/"}
+    mkdir -p "$target/$(dirname "$path")"
+    cp "$file" "$target/$path"
+  done
+  cp "$modules"/modules.{builtin,builtin.modinfo,order} "$target/"
+  depmod -b "$1" "$kernel_release"
+}
+
+build_initramfs() {
+  local root=$work/initramfs program stub
+  mkdir -p "$root"/{bin,sbin,usr/{bin,sbin,lib/ignition},etc,proc,sys,dev,run,tmp,sysroot,mnt,lib,lib64}
+  busybox_tree "$root"
+  # /bin comes before /usr in nobody's PATH here, but mount(8) must not be shadowed.
+  rm "$root/bin/mount" "$root/bin/umount" "$root/bin/blkid" 2>/dev/null || true
+  for program in $image_programs; do
+    # Debian 12 may still have blkid in /sbin only (not a merged /usr).
+    [ -e "$program" ] || program=${program#/usr}
+    mkdir -p "$root$(dirname "$program")"
+    cp -L "$program" "$root$program"
+    copy_libraries "$program" "$root"
+  done
+  cp "$ignition" "$root/usr/bin/ignition"
+  copy_libraries "$ignition" "$root"
+  copy_modules "$root"
+  echo 'root:x:0:0:root:/:/bin/sh' > "$root/etc/passwd"
+  echo 'root:x:0:' > "$root/etc/group"
+  echo 'NAME="CoreOS-shaped test image"' > "$root/etc/initrd-release"
+  install -m 755 "$here/initramfs-init" "$root/init"
+  install -m 755 "$here/udhcpc.script" "$root/etc/udhcpc.script"
+  # Ignition relabels what it writes and settles udev; there is neither a policy
+  # nor a udev here, and both calls must succeed.
+  for stub in setfiles udevadm; do
+    printf '#!/bin/sh\nexit 0\n' > "$root/usr/sbin/$stub"
+    chmod 755 "$root/usr/sbin/$stub"
+  done
+  find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+  (cd "$root" && find . -print0 | sort -z | cpio -0o -H newc -R 0:0 --reproducible --quiet) \
+    | zstd -q -9 --single-thread > "$1"
+}
