@@ -1,0 +1,81 @@
+#!/bin/bash
+# Gets a Debian 12 or 13 machine ready to build and test: installs the packages
+# that are missing, downloads the two that are taken apart (a kernel, Ignition)
+# into out/packages.  Does nothing, quickly, when all is there.
+#
+#   tests/setup.sh [--build-only]     without what only the tests need
+set -euo pipefail
+export LC_ALL=C DEBIAN_FRONTEND=noninteractive
+
+cd "$(dirname "$0")/.."
+say() { echo "setup: $*" >&2; }
+
+# What compiles the crates, and what landfall-image calls.
+packages='gcc libc6-dev make xorriso mtools grub-common grub-pc-bin grub-efi-amd64-bin
+  grub-efi-amd64-signed shim-signed'
+if [ "${1:-}" != --build-only ]; then
+  # The lab, and the recipe of the test image.
+  packages="$packages qemu-system-x86 ipxe-qemu ovmf dnsmasq-base iproute2 util-linux mount passwd
+    busybox-static gdisk e2fsprogs dosfstools cpio zstd xz-utils kmod libc-bin"
+fi
+
+installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }
+candidate() { apt-cache policy "$1" | awk '$1 == "Candidate:" { print $2 }'; }
+
+updated=''
+update() { # at most once
+  [ -n "$updated" ] || { say 'apt-get update'; apt-get -qq update; updated=1; }
+}
+
+install_missing() {
+  local package missing=''
+  for package in $packages; do installed "$package" || missing="$missing $package"; done
+  [ -n "$missing" ] || return 0
+  [ "$(id -u)" = 0 ] || { say "needs root to install:$missing"; exit 1; }
+  update
+  # All binary packages of qemu must have one version.  A machine may have a
+  # newer qemu-utils than its release (from a CI image's own archive), and apt
+  # then finds no solution unless it is told that it may go back.
+  local utils wanted
+  case $missing in
+    *qemu-system-x86*)
+      utils=$(dpkg-query -W -f '${Version}' qemu-utils 2> /dev/null || true)
+      wanted=$(candidate qemu-system-x86)
+      if [ -n "$utils" ] && dpkg --compare-versions "$utils" gt "$wanted"; then
+        missing="$missing qemu-utils=$wanted"
+      fi
+      ;;
+  esac
+  say "installing$missing"
+  # shellcheck disable=SC2086  # a list of names
+  apt-get -qq install -y --no-install-recommends --allow-downgrades $missing > /dev/null
+}
+
+# download NAME: its .deb into out/packages, unless one is there.
+download() {
+  local file
+  for file in out/packages/"$1"_*.deb; do [ ! -f "$file" ] || return 0; done
+  say "downloading $1"
+  # Lists that are older than the archive name files that have gone.
+  (cd out/packages && apt-get -qq download "$1") || { update; (cd out/packages && apt-get -qq download "$1"); }
+}
+
+# The package that the metapackage of the cloud flavour stands for.
+kernel_package() {
+  apt-cache depends linux-image-cloud-amd64 2> /dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ { print $2; exit }'
+}
+
+download_packages() {
+  mkdir -p out/packages
+  if ! ls out/packages/linux-image-*.deb > /dev/null 2>&1; then
+    [ -n "$(kernel_package)" ] || update
+    download "$(kernel_package)"
+  fi
+  if ! ls out/packages/ignition_*.deb > /dev/null 2>&1; then
+    [ -n "$(candidate ignition)" ] || update
+    download ignition
+  fi
+}
+
+install_missing
+[ "${1:-}" = --build-only ] || download_packages
