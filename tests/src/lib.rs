@@ -1,1 +1,12 @@
-//! End-to-end tests: real kernel, firmware, GRUB and Ignition in QEMU, a scripted conductor in place of Ironic.
+//! End-to-end tests: real kernel, firmware, GRUB and Ignition in QEMU, a
+//! scripted conductor in place of Ironic.
+//!
+//! [`lab`] gives each test a network of its own, [`vm`] a machine in it. The
+//! [`journal`] holds what happened, with host times.
+
+pub mod artifacts;
+mod guest_slots;
+pub mod journal;
+pub mod lab;
+mod program;
+pub mod vm;

@@ -1,0 +1,79 @@
+//! How many guests may run side by side.
+//!
+//! An emulated guest keeps about one core busy and takes 512 MiB plus what QEMU
+//! and the page cache of its disk need. More guests than that make each of them
+//! slower than their sum, and time limits start to fail.
+
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+
+use anyhow::{Context, Result};
+
+/// What one guest is reckoned with: its RAM, QEMU, and dirty pages of its disk.
+const MIB_PER_GUEST: u64 = 1024;
+
+struct Slots {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// A right to run one guest; given back on drop.
+pub struct Slot(&'static Slots);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.freed.notify_one();
+    }
+}
+
+/// Waits for a slot.
+pub fn take() -> Result<Slot> {
+    static SLOTS: OnceLock<Slots> = OnceLock::new();
+    let meminfo = std::fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
+    let slots = SLOTS.get_or_init(|| Slots {
+        free: Mutex::new(how_many(
+            std::thread::available_parallelism().map_or(1, usize::from),
+            available_mib(&meminfo).unwrap_or(MIB_PER_GUEST),
+        )),
+        freed: Condvar::new(),
+    });
+    let free = slots.free.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut free = slots
+        .freed
+        .wait_while(free, |free| *free == 0)
+        .unwrap_or_else(PoisonError::into_inner);
+    *free -= 1;
+    Ok(Slot(slots))
+}
+
+fn how_many(cores: usize, available_mib: u64) -> usize {
+    let by_memory = usize::try_from(available_mib / MIB_PER_GUEST).unwrap_or(usize::MAX);
+    cores.min(by_memory).max(1)
+}
+
+fn available_mib(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_follow_the_scarcer_of_cores_and_memory() {
+        for (cores, mib, want) in [(2, 23_000, 2), (8, 3_500, 3), (1, 99_000, 1), (4, 200, 1)] {
+            assert_eq!(how_many(cores, mib), want, "{cores} cores, {mib} MiB");
+        }
+    }
+
+    #[test]
+    fn available_memory_is_read_from_meminfo() {
+        let text = "MemTotal:       24684432 kB\nMemAvailable:   24269000 kB\n";
+        assert_eq!(available_mib(text), Some(23_700));
+        assert_eq!(available_mib("MemTotal: 1 kB\n"), None);
+    }
+}

@@ -1,0 +1,251 @@
+//! Everything that happens in one test, in one list, with the host's time.
+//!
+//! Guest clocks are of no use for figures: under emulation on a busy host they
+//! run at their own pace. So every line of the serial console, every request
+//! and every event of the machine is stamped here, and every wait of a test is
+//! a wait for an entry of this list.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use tokio::sync::watch;
+
+/// Who an event comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A line on the guest's serial console: firmware, boot loader, kernel, agent.
+    Console,
+    /// The scripted conductor: requests it got and commands it gave.
+    Conductor,
+    /// The image server.
+    Images,
+    /// dnsmasq: DHCP and TFTP.
+    Dhcp,
+    /// The virtual machine itself: started, reset, powered off.
+    Machine,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::Console => "console",
+            Self::Conductor => "conductor",
+            Self::Images => "images",
+            Self::Dhcp => "dhcp",
+            Self::Machine => "machine",
+        })
+    }
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Host time since the journal was opened.
+    pub at: Duration,
+    /// Who it comes from.
+    pub source: Source,
+    /// What happened, one line.
+    pub text: String,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{:9.3} {:<9} {}",
+            self.at.as_secs_f64(),
+            self.source,
+            self.text
+        )
+    }
+}
+
+/// A position in the journal: "from here on".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark(usize);
+
+type Listener = Box<dyn Fn(&Event) + Send + Sync>;
+
+struct Inner {
+    start: Instant,
+    events: Mutex<Vec<Event>>,
+    count: watch::Sender<usize>,
+    listener: Option<Listener>,
+}
+
+/// The list of events. Clones share it.
+#[derive(Clone)]
+pub struct Journal {
+    inner: Arc<Inner>,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl Journal {
+    /// An empty journal whose time starts now. The listener, if any, sees each
+    /// event as it is recorded.
+    #[must_use]
+    pub fn new(listener: Option<Listener>) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                start: Instant::now(),
+                events: Mutex::new(Vec::new()),
+                count: watch::Sender::new(0),
+                listener,
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
+        // A panic of a test while it held the lock leaves a valid list.
+        self.inner
+            .events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Host time since the journal was opened.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.inner.start.elapsed()
+    }
+
+    /// Adds an event that happens now.
+    pub fn record(&self, source: Source, text: impl Into<String>) {
+        self.record_at(self.now(), source, text);
+    }
+
+    /// Adds an event that began at `at`, a time this journal gave.
+    pub fn record_at(&self, at: Duration, source: Source, text: impl Into<String>) {
+        let event = Event {
+            at,
+            source,
+            text: text.into(),
+        };
+        if let Some(listener) = &self.inner.listener {
+            listener(&event);
+        }
+        let mut events = self.lock();
+        events.push(event);
+        self.inner.count.send_replace(events.len());
+    }
+
+    /// The position after the last event.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark(self.lock().len())
+    }
+
+    /// A copy of all events so far.
+    #[must_use]
+    pub fn events(&self) -> Vec<Event> {
+        self.lock().clone()
+    }
+
+    /// The first event after `mark` that matches, if it has happened.
+    pub fn find(&self, mark: Mark, matches: impl Fn(&Event) -> bool) -> Option<Event> {
+        let events = self.lock();
+        events.iter().skip(mark.0).find(|e| matches(e)).cloned()
+    }
+
+    /// Waits until an event after `mark` matches. `what` names it in the error.
+    /// A machine that ends first ends the wait.
+    pub async fn wait_for(
+        &self,
+        what: &str,
+        mark: Mark,
+        within: Duration,
+        matches: impl Fn(&Event) -> bool,
+    ) -> Result<Event> {
+        let deadline = tokio::time::Instant::now() + within;
+        let mut count = self.inner.count.subscribe();
+        let mut next = mark.0;
+        loop {
+            let mut ended = None;
+            {
+                let events = self.lock();
+                for event in events.iter().skip(next) {
+                    if matches(event) {
+                        return Ok(event.clone());
+                    }
+                    if event.source == Source::Machine && event.text.starts_with(MACHINE_ENDED) {
+                        ended = Some(event.text.clone());
+                    }
+                }
+                next = events.len().max(next);
+            }
+            if let Some(ended) = ended {
+                bail!("waiting for {what}: {ended}");
+            }
+            match tokio::time::timeout_at(deadline, count.changed()).await {
+                // The sender lives as long as `self`.
+                Ok(_) => {}
+                Err(_) => bail!("waiting for {what}: nothing within {} s", within.as_secs()),
+            }
+        }
+    }
+}
+
+/// How the event of an ended machine begins; see [`Journal::wait_for`].
+pub const MACHINE_ENDED: &str = "machine ended";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap()
+            .block_on(future)
+    }
+
+    #[test]
+    fn wait_sees_what_came_before_and_after_it_began() {
+        block_on(async {
+            let journal = Journal::default();
+            let mark = journal.mark();
+            journal.record(Source::Console, "one");
+            let second = Duration::from_secs(1);
+            let is = |text: &'static str| move |e: &Event| e.text == text;
+            journal
+                .wait_for("one", mark, second, is("one"))
+                .await
+                .unwrap();
+            let later = journal.clone();
+            let (waited, ()) =
+                tokio::join!(journal.wait_for("two", mark, second, is("two")), async {
+                    later.record(Source::Console, "two");
+                });
+            assert_eq!(waited.unwrap().text, "two");
+            let after = journal.mark();
+            assert!(journal.find(after, is("two")).is_none());
+        });
+    }
+
+    #[test]
+    fn an_ended_machine_ends_the_wait() {
+        block_on(async {
+            let journal = Journal::default();
+            let mark = journal.mark();
+            journal.record(Source::Machine, format!("{MACHINE_ENDED}: exit status 0"));
+            let error = journal
+                .wait_for("a line", mark, Duration::from_secs(600), |e| {
+                    e.text == "a line"
+                })
+                .await
+                .unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "waiting for a line: machine ended: exit status 0"
+            );
+        });
+    }
+}

@@ -1,0 +1,201 @@
+//! One test's own world: a network namespace, a folder and a journal.
+//!
+//! The namespace belongs to the thread that runs the test and to the programs
+//! started from it; it has no name and so nothing is left when they end, not
+//! even after SIGKILL. All its sockets are the test's alone, hence every test
+//! can use the same ports and addresses.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::geteuid;
+use tempfile::TempDir;
+
+use crate::artifacts;
+use crate::guest_slots;
+use crate::journal::{Journal, Source};
+use crate::program;
+
+/// The host's address on the lab's bridge (RFC 5737, TEST-NET-1).
+pub const HOST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// The guest's, where it is static or handed out by DHCP.
+pub const GUEST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+/// The host's IPv6 address on the bridge (RFC 3849).
+pub const HOST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+/// The guest's.
+pub const GUEST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10);
+
+/// The taps on the bridge, one for each NIC a guest can have.
+pub const TAPS: [&str; 2] = ["tap0", "tap1"];
+
+/// Which address family a test uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// The host's address in this family.
+    #[must_use]
+    pub fn host(self) -> IpAddr {
+        match self {
+            Self::V4 => HOST_V4.into(),
+            Self::V6 => HOST_V6.into(),
+        }
+    }
+
+    /// The base URL of a service on the host's `port`.
+    #[must_use]
+    pub fn url(self, port: u16) -> String {
+        format!("http://{}", SocketAddr::new(self.host(), port))
+    }
+}
+
+/// What a test works in.
+pub struct Lab {
+    /// What happened so far.
+    pub journal: Journal,
+    name: String,
+    folder: TempDir,
+}
+
+impl Lab {
+    /// The name of the test.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A path in the test's folder, which goes away with the test.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn log_path(&self) -> PathBuf {
+        artifacts::out_dir()
+            .join("logs")
+            .join(format!("{}.log", self.name))
+    }
+
+    /// Writes the journal where the developer finds it after the test.
+    fn keep_journal(&self) -> Result<PathBuf> {
+        let path = self.log_path();
+        let text: String = self
+            .journal
+            .events()
+            .iter()
+            .map(|event| format!("{event}\n"))
+            .collect();
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        Ok(path)
+    }
+
+    fn print_tail(&self) {
+        const TAIL: usize = 60;
+        let events = self.journal.events();
+        eprintln!("---- {}: the last of {} events", self.name, events.len());
+        for event in events.iter().skip(events.len().saturating_sub(TAIL)) {
+            eprintln!("{event}");
+        }
+        eprintln!("---- all of them: {}", self.log_path().display());
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if let Err(error) = self.keep_journal() {
+            eprintln!("{}: {error:#}", self.name);
+        }
+        if std::thread::panicking() {
+            self.print_tail();
+        }
+    }
+}
+
+/// Runs a test's body in a lab of its own. Waits for a free guest slot first.
+/// If the body fails or panics, the end of the journal is printed.
+pub fn run<T, B>(name: &str, body: B) -> Result<T>
+where
+    T: Send,
+    B: AsyncFnOnce(&Lab) -> Result<T> + Send,
+{
+    run_with_journal(name, Journal::default(), body)
+}
+
+/// [`run`] with a journal of the caller's.
+pub fn run_with_journal<T, B>(name: &str, journal: Journal, body: B) -> Result<T>
+where
+    T: Send,
+    B: AsyncFnOnce(&Lab) -> Result<T> + Send,
+{
+    ensure!(
+        geteuid().is_root(),
+        "the lab needs root: it makes a network namespace, a bridge and taps"
+    );
+    let _slot = guest_slots::take()?;
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn_scoped(scope, || {
+                unshare(CloneFlags::CLONE_NEWNET).context("making a network namespace")?;
+                tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?
+                    .block_on(in_namespace(name, journal, body))
+            })?;
+        match worker.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+async fn in_namespace<T, B>(name: &str, journal: Journal, body: B) -> Result<T>
+where
+    B: AsyncFnOnce(&Lab) -> Result<T>,
+{
+    let scratch = artifacts::out_dir().join("run");
+    std::fs::create_dir_all(&scratch)?;
+    let lab = Lab {
+        journal,
+        name: name.to_owned(),
+        folder: tempfile::Builder::new()
+            .prefix(&format!("{name}."))
+            .tempdir_in(scratch)?,
+    };
+    lab.journal.record(Source::Machine, format!("test {name}"));
+    make_network().await.context("making the lab's network")?;
+    let result = body(&lab).await;
+    if let Err(error) = &result {
+        lab.journal
+            .record(Source::Machine, format!("test failed: {error:#}"));
+        lab.print_tail();
+    }
+    result
+}
+
+/// A bridge with the host's addresses and the taps on it.
+async fn make_network() -> Result<()> {
+    let ip = async |line: String| {
+        let words: Vec<&str> = line.split(' ').collect();
+        program::run("ip", &words).await.map(drop)
+    };
+    ip("link set lo up".into()).await?;
+    // No snooping: it would drop neighbour solicitations until a guest has
+    // joined its groups and a querier has asked, and nobody asks here.
+    ip("link add br0 type bridge forward_delay 0 stp_state 0 mcast_snooping 0".into()).await?;
+    ip(format!("addr add {HOST_V4}/24 dev br0")).await?;
+    ip(format!("-6 addr add {HOST_V6}/64 dev br0 nodad")).await?;
+    for tap in TAPS {
+        ip(format!("tuntap add {tap} mode tap")).await?;
+        ip(format!("link set {tap} master br0 up")).await?;
+    }
+    ip("link set br0 up".into()).await
+}

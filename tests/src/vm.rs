@@ -1,0 +1,87 @@
+//! Virtual machines: what a test wants of one, and one that runs.
+
+mod accelerator;
+mod arguments;
+mod console;
+mod guest;
+mod qmp;
+
+pub use guest::Guest;
+
+use std::path::PathBuf;
+
+/// The firmware of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Firmware {
+    /// SeaBIOS.
+    Bios,
+    /// OVMF, with variables of its own.
+    Uefi,
+}
+
+/// How a disk is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bus {
+    /// `/dev/vda`
+    VirtioBlk,
+    /// `/dev/sda`
+    VirtioScsi,
+    /// `/dev/nvme0n1`
+    Nvme,
+}
+
+/// A disk: a raw file.
+#[derive(Debug, Clone)]
+pub struct Disk {
+    /// The file.
+    pub path: PathBuf,
+    /// How the guest sees it.
+    pub bus: Bus,
+}
+
+/// How the machine gets to a kernel.
+#[derive(Debug, Clone)]
+pub enum Boot {
+    /// QEMU loads kernel and ramdisk itself: no firmware menu, no boot loader.
+    Direct {
+        /// The kernel image.
+        kernel: PathBuf,
+        /// The ramdisk.
+        ramdisk: PathBuf,
+        /// The kernel arguments.
+        arguments: String,
+    },
+    /// The disk, and when it does not boot, an ISO in the CD drive.
+    Iso(PathBuf),
+    /// The disk, and when it does not boot, the same ISO as a USB stick.
+    UsbStick(PathBuf),
+    /// The disk, and when it does not boot, the first NIC by iPXE's option ROM.
+    Network,
+    /// The disk and nothing else.
+    Disk,
+}
+
+/// What a test wants of a machine.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// Its firmware.
+    pub firmware: Firmware,
+    /// Its RAM.
+    pub memory_mib: u32,
+    /// Its disks, in the order of their PCI slots.
+    pub disks: Vec<Disk>,
+    /// The MAC address of each of its NICs; the first is on the first tap.
+    pub nics: Vec<String>,
+    /// What it boots.
+    pub boot: Boot,
+    /// Where UEFI variables live from one start to the next.
+    pub variables: PathBuf,
+}
+
+impl Machine {
+    /// The MAC address of the first NIC.
+    #[must_use]
+    pub fn mac(&self) -> &str {
+        self.nics.first().map_or("", String::as_str)
+    }
+}

@@ -1,0 +1,206 @@
+//! A machine as QEMU's command line. Pure.
+
+use super::{Boot, Bus, Firmware, Machine};
+use crate::lab::TAPS;
+
+/// OVMF's code and the template of its variables, where Debian's ovmf has them.
+const OVMF_CODE: &str = "/usr/share/OVMF/OVMF_CODE_4M.fd";
+pub(super) const OVMF_VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
+
+/// The name of the serial console's character device.
+pub(super) const SERIAL: &str = "serial";
+
+/// The arguments for `machine`; `qmp` names the abstract socket on which we
+/// listen for QEMU's control connection.
+pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> {
+    let mut list = Arguments::default();
+    list.option("-machine", "q35,graphics=off");
+    if kvm {
+        list.option("-accel", "kvm");
+        list.option("-cpu", "host");
+    } else {
+        list.option("-accel", "tcg,thread=multi");
+        list.option("-cpu", "max");
+    }
+    list.option("-smp", "2");
+    list.option("-m", machine.memory_mib.to_string());
+    list.flag("-nodefaults");
+    list.option("-vga", "std");
+    list.option("-display", "none");
+    // The console goes over QEMU's standard streams, so its first byte cannot
+    // be lost to a reader that is not there yet.
+    list.option("-chardev", format!("stdio,id={SERIAL},signal=off"));
+    list.option("-serial", format!("chardev:{SERIAL}"));
+    list.option("-chardev", format!("socket,id=qmp,path={qmp},abstract=on"));
+    list.option("-mon", "chardev=qmp,mode=control");
+    firmware(machine, &mut list);
+    disks(machine, &mut list);
+    boot(machine, &mut list);
+    nics(machine, &mut list);
+    list.0
+}
+
+#[derive(Default)]
+struct Arguments(Vec<String>);
+
+impl Arguments {
+    fn flag(&mut self, flag: &str) {
+        self.0.push(flag.to_owned());
+    }
+
+    fn option(&mut self, option: &str, value: impl Into<String>) {
+        self.0.push(option.to_owned());
+        self.0.push(value.into());
+    }
+}
+
+fn firmware(machine: &Machine, list: &mut Arguments) {
+    if machine.firmware == Firmware::Uefi {
+        list.option(
+            "-drive",
+            format!("if=pflash,format=raw,unit=0,readonly=on,file={OVMF_CODE}"),
+        );
+        list.option(
+            "-drive",
+            format!(
+                "if=pflash,format=raw,unit=1,file={}",
+                machine.variables.display()
+            ),
+        );
+    }
+}
+
+/// SeaBIOS has no order of its own that survives a reset, so it is told to try
+/// the disks first. OVMF is left alone: its order is in its variables, and that
+/// the agent's entry comes first after a reset is part of what is tested.
+fn boot_index(machine: &Machine, index: usize) -> String {
+    match machine.firmware {
+        Firmware::Bios => format!(",bootindex={index}"),
+        Firmware::Uefi => String::new(),
+    }
+}
+
+fn disks(machine: &Machine, list: &mut Arguments) {
+    for (index, disk) in machine.disks.iter().enumerate() {
+        let order = boot_index(machine, index);
+        // unsafe: a lost host is a lost test; unmap: zeros written by the guest
+        // do not fill the build machine's disk.
+        list.option(
+            "-drive",
+            format!(
+                "file={},format=raw,if=none,id=disk{index},cache=unsafe,discard=unmap,detect-zeroes=unmap",
+                disk.path.display()
+            ),
+        );
+        let device = match disk.bus {
+            Bus::VirtioBlk => format!("virtio-blk-pci,drive=disk{index},serial=disk{index}"),
+            Bus::Nvme => format!("nvme,drive=disk{index},serial=disk{index}"),
+            Bus::VirtioScsi => {
+                list.option("-device", format!("virtio-scsi-pci,id=scsi{index}"));
+                format!("scsi-hd,bus=scsi{index}.0,drive=disk{index},serial=disk{index}")
+            }
+        };
+        list.option("-device", device + &order);
+    }
+}
+
+fn boot(machine: &Machine, list: &mut Arguments) {
+    let order = boot_index(machine, machine.disks.len());
+    match &machine.boot {
+        Boot::Disk | Boot::Network => {}
+        Boot::Direct {
+            kernel,
+            ramdisk,
+            arguments,
+        } => {
+            list.option("-kernel", kernel.display().to_string());
+            list.option("-initrd", ramdisk.display().to_string());
+            list.option("-append", arguments.clone());
+            // QEMU would load the same kernel again; a test of a reboot goes
+            // through the firmware.
+            list.flag("-no-reboot");
+        }
+        Boot::Iso(path) => {
+            list.option("-drive", read_only(path));
+            list.option("-device", format!("ide-cd,drive=media{order}"));
+        }
+        Boot::UsbStick(path) => {
+            list.option("-drive", read_only(path));
+            list.option("-device", "qemu-xhci");
+            list.option(
+                "-device",
+                format!("usb-storage,drive=media,removable=on{order}"),
+            );
+        }
+    }
+}
+
+fn read_only(path: &std::path::Path) -> String {
+    format!(
+        "file={},format=raw,if=none,id=media,readonly=on",
+        path.display()
+    )
+}
+
+fn nics(machine: &Machine, list: &mut Arguments) {
+    for (index, (mac, tap)) in machine.nics.iter().zip(TAPS).enumerate() {
+        list.option(
+            "-netdev",
+            format!("tap,id=net{index},ifname={tap},script=no,downscript=no"),
+        );
+        // Without the ROM neither firmware spends time on a NIC that is not
+        // meant to boot: SeaBIOS has no driver and OVMF's comes last.
+        let rom = if machine.boot_by_network() {
+            boot_index(machine, machine.disks.len() + index)
+        } else {
+            ",romfile=".to_owned()
+        };
+        list.option(
+            "-device",
+            format!("virtio-net-pci,netdev=net{index},mac={mac}{rom}"),
+        );
+    }
+}
+
+impl Machine {
+    fn boot_by_network(&self) -> bool {
+        matches!(self.boot, Boot::Network)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::Disk;
+
+    fn machine(firmware: Firmware, boot: Boot) -> Machine {
+        Machine {
+            firmware,
+            memory_mib: 512,
+            disks: vec![Disk {
+                path: "/d".into(),
+                bus: Bus::VirtioScsi,
+            }],
+            nics: vec!["52:54:00:00:00:01".into()],
+            boot,
+            variables: "/v".into(),
+        }
+    }
+
+    #[test]
+    fn bios_tries_the_disk_before_the_medium() {
+        let line =
+            arguments(&machine(Firmware::Bios, Boot::Iso("/i".into())), false, "q").join(" ");
+        assert!(line.contains("scsi-hd,bus=scsi0.0,drive=disk0,serial=disk0,bootindex=0"));
+        assert!(line.contains("ide-cd,drive=media,bootindex=1"));
+        assert!(line.contains("mac=52:54:00:00:00:01,romfile="));
+    }
+
+    #[test]
+    fn uefi_keeps_the_order_of_its_variables() {
+        let line = arguments(&machine(Firmware::Uefi, Boot::Network), false, "q").join(" ");
+        assert!(!line.contains("bootindex"));
+        assert!(!line.contains("romfile"));
+        assert!(line.contains("unit=1,file=/v"));
+    }
+}

@@ -1,0 +1,175 @@
+//! The serial console as a stream of clean lines.
+//!
+//! Firmware and GRUB draw with terminal sequences; what counts as a line here
+//! ends at a line feed, or where the cursor is sent elsewhere.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use crate::journal::{Journal, Source};
+
+/// A longer line is cut into pieces: a guest in a loop must not eat our memory.
+const MAX_LINE: usize = 8 * 1024;
+
+/// After this silence an unfinished line is shown too: SeaBIOS stops in the
+/// middle of one when there is nothing to boot.
+const IDLE: Duration = Duration::from_millis(400);
+
+/// Reads until the guest's end and records every line in the journal.
+pub(super) async fn record(mut serial: impl AsyncRead + Unpin, journal: Journal) {
+    let mut lines = LineSplitter::default();
+    let mut began = journal.now();
+    let mut buffer = [0u8; 4096];
+    loop {
+        let count = match tokio::time::timeout(IDLE, serial.read(&mut buffer)).await {
+            Ok(Ok(count)) => count,
+            Ok(Err(_)) => 0,
+            Err(_) => {
+                if let Some(text) = lines.unfinished() {
+                    journal.record_at(began, Source::Console, text);
+                }
+                continue;
+            }
+        };
+        let now = journal.now();
+        if count == 0 {
+            if let Some(text) = lines.unfinished() {
+                journal.record_at(began, Source::Console, text);
+            }
+            return;
+        }
+        for &byte in &buffer[..count] {
+            if lines.is_empty() {
+                began = now;
+            }
+            if let Some(text) = lines.push(byte) {
+                journal.record_at(began, Source::Console, text);
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+enum Sequence {
+    #[default]
+    None,
+    /// After ESC.
+    Escape,
+    /// After ESC `[`, until a letter.
+    Control,
+}
+
+/// Takes bytes, gives lines without control characters.
+#[derive(Default)]
+struct LineSplitter {
+    line: Vec<u8>,
+    sequence: Sequence,
+    shown: usize,
+}
+
+impl LineSplitter {
+    fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    /// What came of the current line since it was last shown, if anything.
+    fn unfinished(&mut self) -> Option<String> {
+        if self.line.len() == self.shown {
+            return None;
+        }
+        self.shown = self.line.len();
+        Some(String::from_utf8_lossy(&self.line).into_owned())
+    }
+
+    fn push(&mut self, byte: u8) -> Option<String> {
+        match (&self.sequence, byte) {
+            (_, 0x1b) => self.sequence = Sequence::Escape,
+            (Sequence::Escape, b'[') => self.sequence = Sequence::Control,
+            (Sequence::Escape, _) => self.sequence = Sequence::None,
+            (Sequence::Control, b'@'..=b'~') => {
+                self.sequence = Sequence::None;
+                // H, J, f: the cursor moves or the screen is cleared.
+                if matches!(byte, b'H' | b'J' | b'f') {
+                    return self.finish();
+                }
+            }
+            (Sequence::Control, _) => {}
+            (Sequence::None, b'\n') => return self.finish(),
+            (Sequence::None, 0..0x20 | 0x7f) if byte != b'\t' => {}
+            (Sequence::None, _) => {
+                self.line.push(byte);
+                if self.line.len() == MAX_LINE {
+                    return self.finish();
+                }
+            }
+        }
+        None
+    }
+
+    fn finish(&mut self) -> Option<String> {
+        let line = std::mem::take(&mut self.line);
+        let shown = std::mem::take(&mut self.shown);
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end();
+        // Shown in full while it was unfinished, or blank.
+        (!text.trim().is_empty() && shown < line.len()).then(|| text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(bytes: &[u8]) -> Vec<String> {
+        let mut splitter = LineSplitter::default();
+        let mut lines: Vec<String> = bytes.iter().filter_map(|&b| splitter.push(b)).collect();
+        lines.extend(splitter.unfinished());
+        lines
+    }
+
+    #[test]
+    fn terminal_sequences_are_no_text() {
+        let table: &[(&[u8], &[&str])] = &[
+            (b"one\r\ntwo\r\n", &["one", "two"]),
+            (
+                b"\x1bc\x1b[?7l\x1b[2J\x1b[0mSeaBIOS\r\nrest",
+                &["SeaBIOS", "rest"],
+            ),
+            (
+                b"GRUB\x1b[2J\x1b[01;01HBdsDxe: x\r\n",
+                &["GRUB", "BdsDxe: x"],
+            ),
+            (b"\r\n \r\n", &[]),
+        ];
+        for (bytes, want) in table {
+            assert_eq!(split(bytes), *want, "{}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn an_endless_line_is_cut() {
+        let lines = split(&vec![b'x'; MAX_LINE + 10]);
+        assert_eq!(
+            lines.iter().map(String::len).collect::<Vec<_>>(),
+            [MAX_LINE, 10]
+        );
+    }
+
+    #[test]
+    fn a_line_shown_unfinished_is_not_repeated_but_its_growth_is() {
+        let mut splitter = LineSplitter::default();
+        for &byte in b"No bootable" {
+            assert_eq!(splitter.push(byte), None);
+        }
+        assert_eq!(splitter.unfinished().as_deref(), Some("No bootable"));
+        assert_eq!(splitter.unfinished(), None);
+        assert_eq!(splitter.push(b'\n'), None);
+        for &byte in b"half" {
+            splitter.push(byte);
+        }
+        assert_eq!(splitter.unfinished().as_deref(), Some("half"));
+        splitter.push(b'!');
+        assert_eq!(splitter.push(b'\n').as_deref(), Some("half!"));
+    }
+}

@@ -1,0 +1,164 @@
+//! A machine that runs.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin};
+use tokio::task::JoinHandle;
+
+use super::arguments::{OVMF_VARIABLES, SERIAL, arguments};
+use super::qmp::{self, Qmp};
+use super::{Firmware, Machine, accelerator, console};
+use crate::journal::{Event, Journal, MACHINE_ENDED, Mark, Source};
+use crate::lab::Lab;
+use crate::program;
+
+/// QEMU connects to us as soon as it has read its command line.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// A running virtual machine; dropped, it is gone.
+pub struct Guest {
+    journal: Journal,
+    began: Mark,
+    pid: Pid,
+    serial: ChildStdin,
+    qmp: Qmp,
+    /// Ends with the process, after the last line of its console is recorded.
+    ended: JoinHandle<()>,
+}
+
+impl Guest {
+    /// Starts a machine in the lab.
+    pub async fn start(lab: &Lab, machine: &Machine) -> Result<Self> {
+        let journal = lab.journal.clone();
+        let began = journal.mark();
+        if machine.firmware == Firmware::Uefi && !machine.variables.exists() {
+            std::fs::copy(OVMF_VARIABLES, &machine.variables)
+                .with_context(|| format!("copying {OVMF_VARIABLES} (package ovmf)"))?;
+        }
+        let kvm = accelerator::kvm_works().await?;
+        let control = format!("landfall-{}", uuid::Uuid::new_v4().simple());
+        let listener = qmp::listen(&control)?;
+        let mut child = program::bound_to_this_thread("qemu-system-x86_64")
+            .args(arguments(machine, kvm, &control))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("starting qemu-system-x86_64")?;
+        journal.record(
+            Source::Machine,
+            format!(
+                "power on: {:?}, {}",
+                machine.firmware,
+                if kvm { "KVM" } else { "TCG" }
+            ),
+        );
+        // Each is there: it was asked for above, and the child has just begun.
+        let serial = child.stdin.take().context("no pipe to QEMU")?;
+        let output = child.stdout.take().context("no pipe from QEMU")?;
+        // setpriv(1) becomes QEMU by exec, so this is QEMU's own id.
+        let pid = child.id().context("QEMU has ended already")?;
+        let pid = Pid::from_raw(i32::try_from(pid)?);
+        let reader = tokio::spawn(console::record(output, journal.clone()));
+        let ended = tokio::spawn(watch(child, reader, journal.clone()));
+        let connect = Qmp::accept(listener, journal.clone());
+        let ended_early =
+            journal.wait_for("QEMU's control connection", began, START_LIMIT, |_| false);
+        let qmp = tokio::select! {
+            qmp = connect => qmp?,
+            Err(error) = ended_early => return Err(error),
+        };
+        Ok(Self {
+            journal,
+            began,
+            pid,
+            serial,
+            qmp,
+            ended,
+        })
+    }
+
+    /// Waits for a console line that contains `text`, from the machine's start on.
+    pub async fn console(&self, text: &str, within: Duration) -> Result<Event> {
+        self.console_after(self.began, text, within).await
+    }
+
+    /// The same, for lines after `mark`.
+    pub async fn console_after(&self, mark: Mark, text: &str, within: Duration) -> Result<Event> {
+        let what = format!("'{text}' on the console");
+        self.journal
+            .wait_for(&what, mark, within, |event| {
+                event.source == Source::Console && event.text.contains(text)
+            })
+            .await
+    }
+
+    /// Waits until the machine is reset: by its own reboot.
+    pub async fn reset(&self, within: Duration) -> Result<Event> {
+        self.journal
+            .wait_for("the machine's reset", self.began, within, |event| {
+                event.source == Source::Machine && event.text.starts_with("RESET")
+            })
+            .await
+    }
+
+    /// Waits until the machine has powered itself off.
+    pub async fn powered_off(self, within: Duration) -> Result<()> {
+        tokio::time::timeout(within, self.ended)
+            .await
+            .with_context(|| format!("the machine still runs after {} s", within.as_secs()))??;
+        let by_itself = self.journal.find(self.began, |event| {
+            event.source == Source::Machine && event.text.starts_with("SHUTDOWN")
+        });
+        ensure!(
+            by_itself.is_some_and(|event| event.text.contains("\"guest\":true")),
+            "the machine ended, but not by its own power-off"
+        );
+        Ok(())
+    }
+
+    /// Pulls the plug: no flush, no handler, nothing.
+    pub async fn cut_power(self) -> Result<()> {
+        self.journal.record(Source::Machine, "power cut");
+        kill(self.pid, Signal::SIGKILL).context("killing QEMU")?;
+        self.ended.await?;
+        Ok(())
+    }
+
+    /// A magic SysRq key by way of a break on the serial console.
+    pub async fn sysrq(&mut self, key: u8) -> Result<()> {
+        self.journal
+            .record(Source::Machine, format!("SysRq {}", char::from(key)));
+        self.qmp
+            .execute("chardev-send-break", json!({"id": SERIAL}))
+            .await?;
+        self.serial.write_all(&[key]).await?;
+        self.serial.flush().await?;
+        Ok(())
+    }
+}
+
+/// Records the end of the process once its console has been read to the end.
+async fn watch(mut child: Child, console: JoinHandle<()>, journal: Journal) {
+    let mut complaints = String::new();
+    if let Some(stderr) = child.stderr.take() {
+        // Errors of QEMU itself are a few lines.
+        let _ = stderr.take(64 * 1024).read_to_string(&mut complaints).await;
+    }
+    let status = child.wait().await;
+    let _ = console.await;
+    for line in complaints.lines() {
+        journal.record(Source::Machine, format!("qemu: {line}"));
+    }
+    let how = match status {
+        Ok(status) => status.to_string(),
+        Err(error) => error.to_string(),
+    };
+    journal.record(Source::Machine, format!("{MACHINE_ENDED}: {how}"));
+}
