@@ -5,7 +5,9 @@
 //! [`journal`] holds what happened, with host times.
 
 pub mod artifacts;
+pub mod dhcp_server;
 mod guest_slots;
+pub mod image_server;
 pub mod journal;
 pub mod lab;
 mod program;

@@ -1,0 +1,351 @@
+//! An HTTP server for images and boot files, with faults on demand.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, Response, StatusCode, Uri};
+use futures_util::stream;
+use sha2::{Digest, Sha256};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::journal::{Journal, Source};
+use crate::lab::{Family, HOST_V4, HOST_V6, Lab};
+
+/// The server's port.
+pub const PORT: u16 = 8080;
+
+/// What goes out in one piece; small enough for an even pace and exact cuts.
+const CHUNK: usize = 16 * 1024;
+
+/// A file and how it is served.
+#[derive(Debug, Clone)]
+pub struct ServedFile {
+    /// Its path below the root of the server, without the leading slash.
+    pub name: String,
+    /// What is in it.
+    pub content: Bytes,
+    /// What goes wrong.
+    pub behaviour: Behaviour,
+}
+
+/// How a file is served; the default is: well.
+#[derive(Debug, Clone, Default)]
+pub struct Behaviour {
+    /// After so many bytes of the first transfer the connection breaks...
+    pub dies_after: Option<usize>,
+    /// ...and for so long the port is closed.
+    pub stays_dark: Duration,
+    /// Answer a Range with the whole file, as some servers do.
+    pub ignores_ranges: bool,
+    /// Not more than this.
+    pub bytes_per_second: Option<u64>,
+}
+
+/// A request that the server got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The path without the leading slash.
+    pub name: String,
+    /// The Range header.
+    pub range: Option<String>,
+    /// The If-Range header.
+    pub if_range: Option<String>,
+    /// The status of the answer.
+    pub status: u16,
+}
+
+struct Entry {
+    file: ServedFile,
+    etag: String,
+    died: AtomicBool,
+}
+
+struct Shared {
+    journal: Journal,
+    files: BTreeMap<String, Entry>,
+    requests: Mutex<Vec<Request>>,
+    /// Tells the listeners to close for the time in `dark_for`.
+    died: Notify,
+    dark_for: Mutex<Duration>,
+}
+
+/// A server at work until it is dropped.
+pub struct ImageServer {
+    shared: Arc<Shared>,
+    _tasks: JoinSet<()>,
+}
+
+/// The URL of a file.
+#[must_use]
+pub fn url(family: Family, name: &str) -> String {
+    format!("{}/{name}", family.url(PORT))
+}
+
+impl ImageServer {
+    /// Starts to serve on the lab's host addresses.
+    pub async fn start(lab: &Lab, files: Vec<ServedFile>) -> Result<Self> {
+        let files = files.into_iter().map(|file| {
+            let etag = format!("\"{:.16}\"", hex(&Sha256::digest(&file.content)));
+            (
+                file.name.clone(),
+                Entry {
+                    file,
+                    etag,
+                    died: AtomicBool::new(false),
+                },
+            )
+        });
+        let shared = Arc::new(Shared {
+            journal: lab.journal.clone(),
+            files: files.collect(),
+            requests: Mutex::default(),
+            died: Notify::new(),
+            dark_for: Mutex::default(),
+        });
+        let mut tasks = JoinSet::new();
+        for address in [
+            SocketAddr::from((HOST_V4, PORT)),
+            SocketAddr::from((HOST_V6, PORT)),
+        ] {
+            let listener = TcpListener::bind(address)
+                .await
+                .with_context(|| format!("listening on {address}"))?;
+            tasks.spawn(listen(shared.clone(), address, listener));
+        }
+        Ok(Self {
+            shared,
+            _tasks: tasks,
+        })
+    }
+
+    /// All requests so far for the file `name`.
+    #[must_use]
+    pub fn requests(&self, name: &str) -> Vec<Request> {
+        let requests = self
+            .shared
+            .requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        requests
+            .iter()
+            .filter(|request| request.name == name)
+            .cloned()
+            .collect()
+    }
+}
+
+async fn listen(shared: Arc<Shared>, address: SocketAddr, mut listener: TcpListener) {
+    loop {
+        let router = Router::new().fallback(serve).with_state(shared.clone());
+        tokio::select! {
+            _ = async { axum::serve(listener, router).await } => return,
+            () = shared.died.notified() => {}
+        }
+        let dark_for = *shared
+            .dark_for
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        sleep(dark_for).await;
+        listener = match TcpListener::bind(address).await {
+            Ok(listener) => listener,
+            Err(error) => {
+                shared
+                    .journal
+                    .record(Source::Images, format!("cannot listen again: {error}"));
+                return;
+            }
+        };
+        shared
+            .journal
+            .record(Source::Images, format!("{address} is back"));
+    }
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+async fn serve(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response<Body> {
+    let name = uri.path().trim_start_matches('/').to_owned();
+    let header = |key: &str| {
+        headers
+            .get(key)
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_owned)
+    };
+    let (range, if_range) = (header("range"), header("if-range"));
+    let mut response = match shared.files.get(&name) {
+        None => plain(StatusCode::NOT_FOUND),
+        Some(entry) => {
+            // RFC 9110, 13.1.5: a Range counts only while the validator still fits.
+            let same = if_range.as_ref().is_none_or(|tag| *tag == entry.etag);
+            let usable = range
+                .as_deref()
+                .filter(|_| same && !entry.file.behaviour.ignores_ranges);
+            answer(&shared, &name, entry, usable)
+        }
+    };
+    let status = response.status().as_u16();
+    let asked = range
+        .as_deref()
+        .map(|range| format!(" {range}"))
+        .unwrap_or_default();
+    shared
+        .journal
+        .record(Source::Images, format!("GET /{name}{asked} {status}"));
+    let mut requests = shared
+        .requests
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    requests.push(Request {
+        name,
+        range,
+        if_range,
+        status,
+    });
+    response
+        .headers_mut()
+        .insert("server", axum::http::HeaderValue::from_static("images"));
+    response
+}
+
+fn plain(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+fn answer(shared: &Arc<Shared>, name: &str, entry: &Entry, range: Option<&str>) -> Response<Body> {
+    let length = entry.file.content.len();
+    let mut builder = Response::builder()
+        .header("etag", &entry.etag)
+        .header("content-type", "application/octet-stream");
+    if !entry.file.behaviour.ignores_ranges {
+        builder = builder.header("accept-ranges", "bytes");
+    }
+    let window = match range.map(|range| parse_range(range, length)) {
+        None => 0..length,
+        Some(Some(window)) => {
+            let described = format!("bytes {}-{}/{length}", window.start, window.end - 1);
+            builder = builder
+                .status(StatusCode::PARTIAL_CONTENT)
+                .header("content-range", described);
+            window
+        }
+        Some(None) => {
+            let response = builder
+                .status(StatusCode::RANGE_NOT_SATISFIABLE)
+                .header("content-range", format!("bytes */{length}"))
+                .body(Body::empty());
+            return response.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR));
+        }
+    };
+    let transfer = Transfer {
+        shared: shared.clone(),
+        name: name.to_owned(),
+        left: entry.file.content.slice(window.clone()),
+        sent: 0,
+        dies_after: entry
+            .file
+            .behaviour
+            .dies_after
+            .filter(|_| !entry.died.swap(true, Ordering::Relaxed)),
+        stays_dark: entry.file.behaviour.stays_dark,
+        bytes_per_second: entry.file.behaviour.bytes_per_second,
+        began: Instant::now(),
+    };
+    builder
+        .header("content-length", window.len())
+        .body(Body::from_stream(stream::unfold(transfer, Transfer::next)))
+        .unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
+}
+
+/// One range of bytes; several are not offered, as a server may decide.
+fn parse_range(text: &str, length: usize) -> Option<std::ops::Range<usize>> {
+    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let window = match (first, last) {
+        ("", suffix) => length.saturating_sub(suffix.parse().ok()?)..length,
+        (first, "") => first.parse().ok()?..length,
+        (first, last) => {
+            first.parse().ok()?..last.parse::<usize>().ok()?.checked_add(1)?.min(length)
+        }
+    };
+    (window.start < window.end && window.end <= length).then_some(window)
+}
+
+struct Transfer {
+    shared: Arc<Shared>,
+    name: String,
+    left: Bytes,
+    sent: usize,
+    dies_after: Option<usize>,
+    stays_dark: Duration,
+    bytes_per_second: Option<u64>,
+    began: Instant,
+}
+
+impl Transfer {
+    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
+        if self.left.is_empty() {
+            return None;
+        }
+        if let Some(pace) = self.bytes_per_second {
+            let due = Duration::from_secs_f64(self.sent as f64 / pace as f64);
+            sleep_until(self.began + due).await;
+        }
+        let until_death = self
+            .dies_after
+            .map_or(usize::MAX, |limit| limit.saturating_sub(self.sent));
+        if until_death == 0 {
+            let text = format!("/{}: breaks off after {} bytes", self.name, self.sent);
+            self.shared.journal.record(Source::Images, text);
+            *self
+                .shared
+                .dark_for
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = self.stays_dark;
+            self.shared.died.notify_waiters();
+            return Some((Err(io::Error::other("scripted death")), self));
+        }
+        let chunk = self
+            .left
+            .split_to(CHUNK.min(self.left.len()).min(until_death));
+        self.sent += chunk.len();
+        Some((Ok(chunk), self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_follow_rfc_9110() {
+        let table = [
+            ("bytes=0-", Some(0..100)),
+            ("bytes=40-", Some(40..100)),
+            ("bytes=40-49", Some(40..50)),
+            ("bytes=40-400", Some(40..100)),
+            ("bytes=-10", Some(90..100)),
+            ("bytes=100-", None),
+            ("bytes=9-5", None),
+            ("bytes=a-b", None),
+            ("items=0-1", None),
+        ];
+        for (text, want) in table {
+            assert_eq!(parse_range(text, 100), want, "{text}");
+        }
+    }
+}
