@@ -5,6 +5,7 @@
 //! [`journal`] holds what happened, with host times.
 
 pub mod artifacts;
+pub mod conductor;
 pub mod dhcp_server;
 mod guest_slots;
 pub mod image_server;

@@ -1,0 +1,188 @@
+//! The scripted conductor: Ironic's side of the deploy-agent protocol, as an
+//! Ironic 39 with its defaults speaks it.
+//!
+//! [`script`] says what is to be done with the node, [`api`] answers the agent,
+//! [`deploy`] gives it commands at its heartbeats by way of [`agent_client`].
+//! It is strict where Ironic is strict; what Ironic would let pass, but an agent
+//! should not do, is collected as complaints, and a test fails on any.
+
+mod agent_client;
+mod api;
+mod deploy;
+mod node;
+pub mod script;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::journal::{Journal, Source};
+use crate::lab::{HOST_V4, HOST_V6, Lab};
+use script::Script;
+
+/// Ironic's port.
+pub const PORT: u16 = 6385;
+
+/// Where the deployment of the node stands. The names are Ironic's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProvisionState {
+    /// Waiting for a heartbeat.
+    WaitCallback,
+    /// The agent has been told to restart or power off into its new system.
+    Active,
+    /// Given up, with `last_error`.
+    DeployFailed(String),
+}
+
+/// What the conductor remembers of the agent.
+struct Memory {
+    state: watch::Sender<ProvisionState>,
+    token: Option<String>,
+    callback_url: Option<String>,
+    verify_ca: Option<String>,
+    agent_version: Option<String>,
+    inventory: Option<Value>,
+    lookups: usize,
+    held: bool,
+    complaints: Vec<String>,
+}
+
+struct Shared {
+    journal: Journal,
+    script: Script,
+    memory: Mutex<Memory>,
+    heartbeats: mpsc::Sender<()>,
+}
+
+impl Shared {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, text: impl Into<String>) {
+        self.journal.record(Source::Conductor, text);
+    }
+
+    fn complain(&self, text: impl Into<String>) {
+        let text = text.into();
+        self.note(format!("complaint: {text}"));
+        self.memory().complaints.push(text);
+    }
+}
+
+/// A conductor with one node, at work until it is dropped.
+pub struct Conductor {
+    shared: Arc<Shared>,
+    state: watch::Receiver<ProvisionState>,
+    _tasks: JoinSet<()>,
+}
+
+impl Conductor {
+    /// Starts to serve on the lab's host addresses.
+    pub async fn start(lab: &Lab, script: Script) -> Result<Self> {
+        // One heartbeat waits while another is worked on; more are dropped, as
+        // with the node locked.
+        let (heartbeats, waiting) = mpsc::channel(1);
+        let (state, receiver) = watch::channel(ProvisionState::WaitCallback);
+        let shared = Arc::new(Shared {
+            journal: lab.journal.clone(),
+            heartbeats,
+            memory: Mutex::new(Memory {
+                state,
+                token: None,
+                callback_url: None,
+                verify_ca: None,
+                agent_version: None,
+                inventory: None,
+                lookups: 0,
+                held: script.hold,
+                complaints: Vec::new(),
+            }),
+            script,
+        });
+        let mut tasks = JoinSet::new();
+        for address in [
+            SocketAddr::from((HOST_V4, PORT)),
+            SocketAddr::from((HOST_V6, PORT)),
+        ] {
+            let listener = TcpListener::bind(address)
+                .await
+                .with_context(|| format!("listening on {address}"))?;
+            let router = api::router(shared.clone());
+            tasks.spawn(async move {
+                // Ends only with an error of accept(), which the agent then sees.
+                let _ = axum::serve(listener, router).await;
+            });
+        }
+        tasks.spawn(deploy::drive(shared.clone(), waiting));
+        shared.note("serving");
+        Ok(Self {
+            shared,
+            state: receiver,
+            _tasks: tasks,
+        })
+    }
+
+    /// Waits for the end of the deployment.
+    pub async fn outcome(&self, within: Duration) -> Result<ProvisionState> {
+        let mut state = self.state.clone();
+        let ended = state.wait_for(|state| *state != ProvisionState::WaitCallback);
+        let outcome = tokio::time::timeout(within, ended)
+            .await
+            .with_context(|| format!("no end of the deployment within {} s", within.as_secs()))??;
+        Ok(outcome.clone())
+    }
+
+    /// Waits for the deployment to succeed, and for it to have gone by the book.
+    pub async fn deployed(&self, within: Duration) -> Result<()> {
+        let outcome = self.outcome(within).await?;
+        ensure!(
+            outcome == ProvisionState::Active,
+            "the deployment ended as {outcome:?}"
+        );
+        self.no_complaints()
+    }
+
+    /// Waits for the deployment to fail, by the book, and returns `last_error`.
+    pub async fn failed(&self, within: Duration) -> Result<String> {
+        let ProvisionState::DeployFailed(last_error) = self.outcome(within).await? else {
+            anyhow::bail!("the deployment succeeded");
+        };
+        self.no_complaints()?;
+        Ok(last_error)
+    }
+
+    fn no_complaints(&self) -> Result<()> {
+        let complaints = self.shared.memory().complaints.clone();
+        ensure!(
+            complaints.is_empty(),
+            "the agent broke the protocol:\n{}",
+            complaints.join("\n")
+        );
+        Ok(())
+    }
+
+    /// Lets a held script ([`Script::hold`]) go on with the next heartbeat.
+    pub fn release(&self) {
+        self.shared.memory().held = false;
+        self.shared.note("the deployment goes on");
+    }
+
+    /// The inventory that the agent reported.
+    #[must_use]
+    pub fn inventory(&self) -> Option<Value> {
+        self.shared.memory().inventory.clone()
+    }
+
+    /// How many lookups found the node.
+    #[must_use]
+    pub fn lookups(&self) -> usize {
+        self.shared.memory().lookups
+    }
+}

@@ -1,0 +1,240 @@
+//! The deployment, driven by heartbeats as in Ironic's deploy interfaces.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::agent_client::{AgentClient, Command};
+use super::script::{Finish, Method};
+use super::{ProvisionState, Shared, node};
+
+/// Ironic polls a `poll=True` command this often...
+const POLL_PAUSE: Duration = Duration::from_secs(6);
+/// ...and this many times.
+const POLL_LIMIT: usize = 100;
+
+/// What is known from one heartbeat to the next.
+#[derive(Default)]
+struct Progress {
+    hardware_versions: Option<Value>,
+    step_given: bool,
+}
+
+/// Works on heartbeats until the deployment has ended.
+pub(super) async fn drive(shared: Arc<Shared>, mut heartbeats: mpsc::Receiver<()>) {
+    let mut progress = Progress::default();
+    while heartbeats.recv().await.is_some() {
+        if shared.memory().held {
+            continue;
+        }
+        let end = match at_heartbeat(&shared, &mut progress).await {
+            Ok(false) => continue,
+            Ok(true) => ProvisionState::Active,
+            Err(error) => {
+                let last_error = format!("{error:#}");
+                shared.note(format!("deploy failed: {last_error}"));
+                collect_logs(&shared).await;
+                ProvisionState::DeployFailed(last_error)
+            }
+        };
+        // Ironic forgets the token as soon as the node leaves the wait state.
+        let memory = &mut *shared.memory();
+        memory.token = None;
+        memory.state.send_replace(end);
+        return;
+    }
+}
+
+fn client(shared: &Shared) -> Result<AgentClient> {
+    let memory = shared.memory();
+    // A heartbeat is accepted only with all three.
+    let (Some(url), Some(ca), Some(token)) =
+        (&memory.callback_url, &memory.verify_ca, &memory.token)
+    else {
+        bail!("no heartbeat has been accepted");
+    };
+    AgentClient::new(url, ca, token)
+}
+
+/// Returns true when the node's new system has been started.
+async fn at_heartbeat(shared: &Shared, progress: &mut Progress) -> Result<bool> {
+    let agent = client(shared)?;
+    if progress.hardware_versions.is_none() {
+        progress.hardware_versions = Some(read_steps(shared, &agent).await?);
+    }
+    let list = agent.list().await?;
+    let last = list
+        .iter()
+        .rfind(|command| command.name != "get_deploy_steps");
+    let Some(last) = last else {
+        if progress.step_given {
+            // Ironic would take this for a fresh boot and go on with the step
+            // after the one that was lost.
+            shared.complain("the agent has forgotten the deploy step it was given");
+        }
+        give_step(shared, &agent, progress).await?;
+        return Ok(false);
+    };
+    shared.note(format!(
+        "command list ends with {} {}",
+        last.name, last.status
+    ));
+    if last.name != "execute_deploy_step" {
+        return Ok(false);
+    }
+    match last.status.as_str() {
+        "RUNNING" => Ok(false),
+        "SUCCEEDED" => {
+            ensure!(
+                last.result["deploy_step"] == node::step(&shared.script),
+                "expected the deploy_step that was sent, found {}",
+                last.result["deploy_step"]
+            );
+            after_step(shared, &agent).await?;
+            Ok(true)
+        }
+        "FAILED" => bail!("{}", last.error_text()),
+        other => bail!("unexpected command_status {other}"),
+    }
+}
+
+/// `deploy.get_deploy_steps`: the step of the script must be offered.
+async fn read_steps(shared: &Shared, agent: &AgentClient) -> Result<Value> {
+    shared.note("command deploy.get_deploy_steps");
+    let params = json!({
+        "node": node::full(&shared.script, &json!({}), false),
+        "ports": node::ports(&shared.script),
+    });
+    let command = agent
+        .command("deploy.get_deploy_steps", &params, true)
+        .await?;
+    ensure!(
+        command.status == "SUCCEEDED",
+        "get_deploy_steps: {}",
+        command.error_text()
+    );
+    let managers = command.result["deploy_steps"]
+        .as_object()
+        .with_context(|| format!("expected deploy_steps by manager, found {}", command.result))?;
+    let wanted = shared.script.method.step_name();
+    let offered: Vec<&Value> = managers
+        .values()
+        .filter_map(Value::as_array)
+        .flatten()
+        .collect();
+    for step in &offered {
+        // Ironic rejects the whole list when one of these is missing.
+        for member in ["interface", "step", "priority"] {
+            ensure!(
+                step.get(member).is_some(),
+                "the step {step} has no {member}"
+            );
+        }
+    }
+    ensure!(
+        offered
+            .iter()
+            .any(|step| step["step"] == wanted && step["interface"] == "deploy"),
+        "the agent does not offer the deploy step {wanted}"
+    );
+    let versions = command.result["hardware_manager_version"].clone();
+    ensure!(
+        versions.is_object(),
+        "expected hardware_manager_version, found {versions}"
+    );
+    Ok(versions)
+}
+
+async fn give_step(shared: &Shared, agent: &AgentClient, progress: &mut Progress) -> Result<()> {
+    let step = node::step(&shared.script);
+    shared.note(format!(
+        "command deploy.execute_deploy_step {}",
+        shared.script.method.step_name()
+    ));
+    let params = json!({
+        "step": step,
+        "node": node::full(&shared.script, &step, true),
+        "ports": node::ports(&shared.script),
+        "deploy_version": progress.hardware_versions,
+    });
+    progress.step_given = true;
+    let command = agent
+        .command("deploy.execute_deploy_step", &params, false)
+        .await?;
+    ensure!(
+        command.status == "RUNNING",
+        "execute_deploy_step: {}: {}",
+        command.status,
+        command.error_text()
+    );
+    Ok(())
+}
+
+/// What follows the step in each deploy interface, up to the last command.
+async fn after_step(shared: &Shared, agent: &AgentClient) -> Result<()> {
+    if let Method::WriteImage { .. } = shared.script.method {
+        shared.note("command standby.get_partition_uuids");
+        let uuids = agent
+            .command("standby.get_partition_uuids", &json!({}), true)
+            .await?;
+        ensure!(
+            uuids.status == "SUCCEEDED",
+            "get_partition_uuids: {}",
+            uuids.error_text()
+        );
+        // Whole disk images get a boot loader entry under UEFI only.
+        if shared.script.uefi {
+            install_bootloader(shared, agent, &uuids.result).await?;
+        }
+    }
+    let name = match shared.script.finish {
+        Finish::PowerOff => "standby.power_off",
+        Finish::Reboot => "standby.run_image",
+    };
+    shared.note(format!("command {name}"));
+    agent.command(name, &json!({}), false).await?;
+    shared.note("deployed");
+    Ok(())
+}
+
+async fn install_bootloader(shared: &Shared, agent: &AgentClient, uuids: &Value) -> Result<()> {
+    const NAME: &str = "install_bootloader";
+    shared.note("command image.install_bootloader");
+    let params = json!({
+        "root_uuid": uuids.get("root uuid"),
+        "efi_system_part_uuid": uuids.get("efi system partition uuid"),
+        "prep_boot_part_uuid": uuids.get("PReP Boot partition uuid"),
+        "target_boot_mode": "uefi",
+    });
+    agent
+        .command("image.install_bootloader", &params, false)
+        .await?;
+    for _ in 0..POLL_LIMIT {
+        let list = agent.list().await?;
+        let last = list.iter().rfind(|command| command.name == NAME);
+        match last.map(|command| command.status.as_str()) {
+            Some("SUCCEEDED") => return Ok(()),
+            Some("RUNNING") => tokio::time::sleep(POLL_PAUSE).await,
+            _ => bail!(
+                "{NAME}: {}",
+                last.map_or_else(|| "not in the list".into(), Command::error_text)
+            ),
+        }
+    }
+    bail!("{NAME}: no end after {POLL_LIMIT} polls")
+}
+
+/// `[agent]deploy_logs_collect = on_failure`; an agent that cannot is forgiven.
+async fn collect_logs(shared: &Shared) {
+    let Ok(agent) = client(shared) else { return };
+    shared.note("command log.collect_system_logs");
+    if let Err(error) = agent
+        .command("log.collect_system_logs", &json!({}), true)
+        .await
+    {
+        shared.note(format!("no logs: {error:#}"));
+    }
+}

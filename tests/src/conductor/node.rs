@@ -1,0 +1,130 @@
+//! The node in Ironic's JSON.
+
+use serde_json::{Value, json};
+
+use super::PORT;
+use super::script::{Method, Script};
+use crate::lab::HOST_V4;
+
+/// The node's UUID. There is one node.
+pub(super) const UUID: &str = "62347504-3396-4ff0-b5e1-bc78f454c418";
+
+/// The mask that Ironic puts in place of secrets.
+pub(super) const MASKED: &str = "******";
+
+fn properties(script: &Script) -> Value {
+    let mode = if script.uefi { "uefi" } else { "bios" };
+    let mut properties = json!({"cpu_arch": "x86_64", "capabilities": format!("boot_mode:{mode}")});
+    if let Some(hints) = &script.root_device {
+        properties["root_device"] = hints.clone();
+    }
+    properties
+}
+
+fn instance_info(script: &Script, config_drive: Value) -> Value {
+    json!({
+        "image_source": script.image.url,
+        "image_os_hash_algo": script.image.hash_algorithm,
+        "image_os_hash_value": script.image.hash,
+        "image_disk_format": "raw",
+        "image_type": "whole-disk",
+        "configdrive": config_drive,
+        "image_url": MASKED,
+    })
+}
+
+/// What a lookup shows: five members, the config drive masked.
+pub(super) fn looked_up(script: &Script) -> Value {
+    let base = format!("http://{HOST_V4}:{PORT}");
+    json!({
+        "uuid": UUID,
+        "properties": properties(script),
+        "instance_info": instance_info(script, MASKED.into()),
+        "driver_internal_info": {"is_whole_disk_image": true, "agent_secret_token": MASKED},
+        "links": [
+            {"href": format!("{base}/v1/nodes/{UUID}"), "rel": "self"},
+            {"href": format!("{base}/nodes/{UUID}"), "rel": "bookmark"},
+        ],
+    })
+}
+
+/// What a command carries. `unmasked` is for `execute_deploy_step` alone, the
+/// only command that sees the config drive.
+pub(super) fn full(script: &Script, deploy_step: &Value, unmasked: bool) -> Value {
+    let config_drive = match &script.method {
+        _ if !unmasked => MASKED.into(),
+        Method::InstallCoreos {
+            meta_data,
+            ignition,
+        } => {
+            json!({"meta_data": meta_data, "user_data": ignition, "network_data": {}})
+        }
+        Method::WriteImage { config_drive } => json!(config_drive),
+    };
+    let interface = match &script.method {
+        Method::InstallCoreos { .. } => "custom-agent",
+        Method::WriteImage { .. } => "direct",
+    };
+    let mut node = template(include_str!("node.json"));
+    node["uuid"] = UUID.into();
+    node["properties"] = properties(script);
+    node["instance_info"] = instance_info(script, config_drive);
+    node["deploy_step"] = deploy_step.clone();
+    node["deploy_interface"] = interface.into();
+    node
+}
+
+/// The `config` of a lookup's answer.
+pub(super) fn lookup_config(token: &str) -> Value {
+    let mut config = template(include_str!("lookup_config.json"));
+    config["agent_token"] = token.into();
+    config
+}
+
+#[expect(clippy::expect_used, reason = "the templates are part of this program")]
+fn template(text: &str) -> Value {
+    serde_json::from_str(text).expect("a template in this folder is JSON")
+}
+
+/// The node's ports.
+pub(super) fn ports(script: &Script) -> Value {
+    let port = |(index, mac): (usize, &String)| {
+        json!({
+            "id": index + 1, "uuid": format!("65bcd3f3-b7f6-4003-a774-4c5488a0e5{index:02x}"),
+            "node_id": 1, "node_uuid": UUID, "address": mac, "extra": {},
+            "local_link_connection": {}, "portgroup_id": null, "pxe_enabled": index == 0,
+            "internal_info": {}, "physical_network": null, "is_smartnic": false,
+        })
+    };
+    script.macs.iter().enumerate().map(port).collect()
+}
+
+/// The deploy step that the script asks for, with its arguments.
+pub(super) fn step(script: &Script) -> Value {
+    match &script.method {
+        Method::InstallCoreos { .. } => {
+            json!({"interface": "deploy", "step": "install_coreos", "priority": 80, "args": {}})
+        }
+        Method::WriteImage { config_drive } => {
+            let image = &script.image;
+            let mut info = json!({
+                "id": image.url.rsplit('/').next(),
+                "urls": [image.url],
+                "disk_format": "raw",
+                "container_format": null,
+                "stream_raw_images": true,
+                "os_hash_algo": image.hash_algorithm,
+                "os_hash_value": image.hash,
+                "node_uuid": UUID,
+            });
+            let mut arguments = json!({});
+            // Ironic sends it twice; both places are looked at by agents.
+            if let Some(config_drive) = config_drive {
+                info["configdrive"] = json!(config_drive);
+                arguments["configdrive"] = json!(config_drive);
+            }
+            arguments["image_info"] = info;
+            json!({"interface": "deploy", "step": "write_image", "args": arguments})
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What the conductor does with the node: data, no code.
+
+use serde_json::Value;
+
+/// A deployment.
+#[derive(Debug, Clone)]
+pub struct Script {
+    /// The MAC addresses of the node's ports; a lookup needs one of them.
+    pub macs: Vec<String>,
+    /// Hints for the root disk (`properties.root_device`); none: the default rule.
+    pub root_device: Option<Value>,
+    /// How the node boots (`capabilities` of the node).
+    pub uefi: bool,
+    /// The image.
+    pub image: Image,
+    /// How it gets onto the disk.
+    pub method: Method,
+    /// What ends the deployment.
+    pub finish: Finish,
+    /// Record heartbeats but do nothing until [`super::Conductor::release`], as
+    /// Ironic does for a node in maintenance.
+    pub hold: bool,
+}
+
+/// An image as the operator describes it to Ironic.
+#[derive(Debug, Clone)]
+pub struct Image {
+    /// Where it is.
+    pub url: String,
+    /// `sha256` or `sha512`, over the bytes at the URL.
+    pub hash_algorithm: &'static str,
+    /// The digest in lower-case hexadecimal.
+    pub hash: String,
+}
+
+/// The deploy interface.
+#[derive(Debug, Clone)]
+pub enum Method {
+    /// `custom-agent` with the step `install_coreos`: what OpenShift does.
+    InstallCoreos {
+        /// `configdrive.meta_data`: host name, permanent kernel arguments.
+        meta_data: Value,
+        /// `configdrive.user_data`: the Ignition config.
+        ignition: String,
+    },
+    /// `direct` with the step `write_image`.
+    WriteImage {
+        /// The config drive as Ironic sends it: base64 of gzip of ISO 9660.
+        config_drive: Option<String>,
+    },
+}
+
+impl Method {
+    pub(super) fn step_name(&self) -> &'static str {
+        match self {
+            Self::InstallCoreos { .. } => "install_coreos",
+            Self::WriteImage { .. } => "write_image",
+        }
+    }
+}
+
+/// The last command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// `standby.power_off`; the BMC would boot the node from its disk.
+    PowerOff,
+    /// `standby.run_image`: the agent reboots (the power interface `agent`).
+    Reboot,
+}
