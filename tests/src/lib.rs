@@ -6,10 +6,14 @@
 
 pub mod artifacts;
 pub mod conductor;
+pub mod config_drive;
 pub mod dhcp_server;
 mod guest_slots;
+pub mod ignition;
 pub mod image_server;
 pub mod journal;
 pub mod lab;
+mod media;
 mod program;
+pub mod site;
 pub mod vm;

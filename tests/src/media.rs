@@ -1,0 +1,67 @@
+//! Boot media for one test, made by the builder as an operator would call it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use axum::body::Bytes;
+
+use crate::artifacts;
+use crate::image_server::{Behaviour, ServedFile};
+use crate::lab::Lab;
+use crate::program;
+
+/// The inputs that every call of the builder shares.
+fn inputs(kernel_arguments: &str) -> Result<Vec<String>> {
+    let mut list = vec![
+        "--agent".to_owned(),
+        artifacts::agent()?.display().to_string(),
+        "--kernel-deb".to_owned(),
+        artifacts::kernel_deb()?.display().to_string(),
+    ];
+    for argument in kernel_arguments.split(' ') {
+        list.extend(["--karg".to_owned(), argument.to_owned()]);
+    }
+    Ok(list)
+}
+
+async fn build(what: &str, kernel_arguments: &str, more: &[&str], to: &Path) -> Result<()> {
+    let builder = artifacts::builder()?.display().to_string();
+    let inputs = inputs(kernel_arguments)?;
+    let to = to.display().to_string();
+    let mut arguments = vec![what];
+    arguments.extend(inputs.iter().map(String::as_str));
+    arguments.extend(more);
+    arguments.extend(["-o", &to]);
+    program::run(&builder, &arguments).await?;
+    Ok(())
+}
+
+/// An ISO with these kernel arguments.
+pub async fn iso(lab: &Lab, kernel_arguments: &str) -> Result<PathBuf> {
+    let path = lab.path("agent.iso");
+    build("iso", kernel_arguments, &[], &path).await?;
+    Ok(path)
+}
+
+/// A network boot tree with these kernel arguments, as files for the server
+/// at `base_url`.
+pub async fn network_tree(
+    lab: &Lab,
+    kernel_arguments: &str,
+    base_url: &str,
+) -> Result<Vec<ServedFile>> {
+    let path = lab.path("pxe");
+    build("pxe", kernel_arguments, &["--base-url", base_url], &path).await?;
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            files.push(ServedFile {
+                name: entry.file_name().to_string_lossy().into_owned(),
+                content: Bytes::from(std::fs::read(entry.path())?),
+                behaviour: Behaviour::default(),
+            });
+        }
+    }
+    Ok(files)
+}

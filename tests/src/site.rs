@@ -1,0 +1,267 @@
+//! One host to install: which machine, which network, which image, which way.
+//!
+//! A [`Plan`] is a point in the table of combinations. [`Plan::site`] makes the
+//! parts for it; a test changes what it is about and starts them.
+
+use anyhow::Result;
+use axum::body::Bytes;
+use serde_json::json;
+
+use crate::artifacts::{self, Packing};
+use crate::conductor::script::{Finish, Image, Method, Script};
+use crate::conductor::{self, Conductor};
+use crate::config_drive::ConfigDrive;
+use crate::dhcp_server::DhcpServer;
+use crate::ignition::Proof;
+use crate::image_server::{self, Behaviour, ImageServer, ServedFile};
+use crate::lab::{Family, GUEST_V4, GUEST_V6, HOST_V4, HOST_V6, Lab};
+use crate::media;
+use crate::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
+
+/// The MAC address of the host's first NIC.
+pub const MAC: &str = "52:54:00:c0:ff:01";
+
+/// The RAM of every host: what the agent promises to get along with.
+pub const MEMORY_MIB: u32 = 512;
+
+/// How the agent's ramdisk gets into the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Loaded by QEMU: for tests that are not about booting.
+    Direct,
+    /// ISO in the CD drive: Redfish virtual media.
+    Iso,
+    /// The same ISO as a USB stick.
+    UsbStick,
+    /// iPXE in the NIC's ROM, script and files over HTTP.
+    Pxe,
+}
+
+/// How the host gets its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// From `ip=`, IPv4.
+    StaticV4,
+    /// From `ip=`, IPv6 and no IPv4 at all.
+    StaticV6,
+    /// DHCPv4.
+    Dhcp,
+}
+
+/// The deploy method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deploy {
+    /// `install_coreos` with the Ignition config.
+    InstallCoreos,
+    /// `write_image`, with the Ignition config on a config drive.
+    WriteImage,
+}
+
+/// A combination.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Firmware.
+    pub firmware: Firmware,
+    /// Boot medium.
+    pub way: Way,
+    /// Address.
+    pub network: Network,
+    /// Form of the image.
+    pub packing: Packing,
+    /// Deploy method.
+    pub deploy: Deploy,
+    /// Disk controller.
+    pub bus: Bus,
+    /// Disk size; the default rule for root disks wants 4 GiB at least.
+    pub disk_mib: u64,
+    /// Last command.
+    pub finish: Finish,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            firmware: Firmware::Bios,
+            way: Way::Direct,
+            network: Network::StaticV4,
+            packing: Packing::Gz,
+            deploy: Deploy::InstallCoreos,
+            bus: Bus::VirtioBlk,
+            disk_mib: 5 * 1024,
+            finish: Finish::PowerOff,
+        }
+    }
+}
+
+/// The parts for one combination, not yet started.
+pub struct Site {
+    /// The host.
+    pub machine: Machine,
+    /// What the conductor will do.
+    pub script: Script,
+    /// What the HTTP server will offer; the image is the first.
+    pub files: Vec<ServedFile>,
+    /// The Ignition config and how to recognise that it was applied.
+    pub proof: Proof,
+    /// The config drive, with [`Deploy::WriteImage`].
+    pub config_drive: Option<ConfigDrive>,
+    dhcp: bool,
+    boot_script: Option<String>,
+}
+
+/// The parts of a site that serve; the host comes and goes.
+pub struct Services {
+    /// The conductor.
+    pub conductor: Conductor,
+    /// The HTTP server.
+    pub images: ImageServer,
+    _dhcp: Option<DhcpServer>,
+}
+
+/// A permanent kernel argument which the deployment's meta data ask for.
+pub const PERMANENT_ARGUMENT: &str = "landfall.test=kept";
+
+/// Kernel arguments of every test host: the console, a kernel clock that stands
+/// a loaded host (without `no_timer_check` an emulated machine can die in the
+/// check of its timer), and enough log to see when the kernel began.
+const TEST_ARGUMENTS: &str =
+    "console=tty0 console=ttyS0,115200n8 no_timer_check earlyprintk=serial,ttyS0,115200 loglevel=6";
+
+impl Plan {
+    fn family(&self) -> Family {
+        match self.network {
+            Network::StaticV6 => Family::V6,
+            Network::StaticV4 | Network::Dhcp => Family::V4,
+        }
+    }
+
+    /// The kernel arguments of the ramdisk.
+    #[must_use]
+    pub fn kernel_arguments(&self) -> String {
+        let bootif = format!("BOOTIF=01-{}", MAC.replace(':', "-"));
+        let ip = match self.network {
+            Network::StaticV4 => format!("ip={GUEST_V4}::{HOST_V4}:255.255.255.0:::none {bootif}"),
+            Network::StaticV6 => format!("ip=[{GUEST_V6}]::[{HOST_V6}]:64:::none {bootif}"),
+            Network::Dhcp => "ip=dhcp".to_owned(),
+        };
+        let api = self.family().url(conductor::PORT);
+        format!(
+            "{TEST_ARGUMENTS} {ip} ipa-api-url={api} \
+             ipa-inspection-callback-url={api}/v1/continue_inspection"
+        )
+    }
+
+    /// Makes the parts: media, an empty disk, the script.
+    pub async fn site(&self, lab: &Lab) -> Result<Site> {
+        let disk = lab.path("disk.raw");
+        std::fs::File::create(&disk)?.set_len(self.disk_mib << 20)?;
+        let name = self.packing.file_name();
+        let mut files = vec![ServedFile {
+            name: name.to_owned(),
+            content: Bytes::from(std::fs::read(artifacts::coreos_image(self.packing)?)?),
+            behaviour: Behaviour::default(),
+        }];
+        let arguments = self.kernel_arguments();
+        let mut boot_script = None;
+        let boot = match self.way {
+            Way::Direct => Boot::Direct {
+                kernel: artifacts::kernel()?,
+                ramdisk: artifacts::ramdisk()?,
+                arguments,
+            },
+            Way::Iso => Boot::Iso(media::iso(lab, &arguments).await?),
+            Way::UsbStick => Boot::UsbStick(media::iso(lab, &arguments).await?),
+            Way::Pxe => {
+                // iPXE 1.0 of Debian 12 speaks IPv6, but the ROMs come without it.
+                let base = Family::V4.url(image_server::PORT);
+                files.extend(media::network_tree(lab, &arguments, &base).await?);
+                boot_script = Some(format!("{base}/boot.ipxe"));
+                Boot::Network
+            }
+        };
+        let proof = Proof::new("node-1.example.org");
+        let mut config_drive = None;
+        let method = match self.deploy {
+            Deploy::InstallCoreos => Method::InstallCoreos {
+                meta_data: json!({
+                    "uuid": "node-1",
+                    "name": "node-1",
+                    "hostname": proof.host_name(),
+                    "coreos_append_karg": [PERMANENT_ARGUMENT],
+                }),
+                ignition: proof.config(),
+            },
+            Deploy::WriteImage => {
+                let drive = ConfigDrive::with_user_data(lab, &proof.config()).await?;
+                let encoded = drive.encoded()?;
+                config_drive = Some(drive);
+                Method::WriteImage {
+                    config_drive: Some(encoded),
+                }
+            }
+        };
+        Ok(Site {
+            machine: Machine {
+                firmware: self.firmware,
+                memory_mib: MEMORY_MIB,
+                disks: vec![Disk {
+                    path: disk,
+                    bus: self.bus,
+                }],
+                nics: vec![MAC.to_owned()],
+                boot,
+                variables: lab.path("uefi-variables"),
+            },
+            script: Script {
+                macs: vec![MAC.to_owned()],
+                root_device: None,
+                uefi: self.firmware == Firmware::Uefi,
+                image: Image {
+                    url: image_server::url(self.family(), name),
+                    hash_algorithm: "sha256",
+                    hash: artifacts::coreos_image_sha256(self.packing)?,
+                },
+                method,
+                finish: self.finish,
+                hold: false,
+            },
+            files,
+            proof,
+            config_drive,
+            dhcp: self.network == Network::Dhcp,
+            boot_script,
+        })
+    }
+}
+
+impl Site {
+    /// Starts everything but the host.
+    pub async fn serve(&self, lab: &Lab) -> Result<Services> {
+        let boot_script = self.boot_script.as_deref();
+        let dhcp = if self.dhcp || boot_script.is_some() {
+            Some(DhcpServer::start(lab, self.machine.mac(), boot_script).await?)
+        } else {
+            None
+        };
+        Ok(Services {
+            images: ImageServer::start(lab, self.files.clone()).await?,
+            conductor: Conductor::start(lab, self.script.clone()).await?,
+            _dhcp: dhcp,
+        })
+    }
+
+    /// Switches the host on.
+    pub async fn power_on(&self, lab: &Lab) -> Result<Guest> {
+        Guest::start(lab, &self.machine).await
+    }
+
+    /// Switches it on with nothing but its disk, as after the medium is ejected.
+    pub async fn power_on_from_disk(&self, lab: &Lab) -> Result<Guest> {
+        let machine = Machine {
+            boot: Boot::Disk,
+            nics: Vec::new(),
+            ..self.machine.clone()
+        };
+        Guest::start(lab, &machine).await
+    }
+}
