@@ -7,3 +7,4 @@ pub mod block_ioctl;
 pub mod boot_clock;
 pub mod mount;
 pub mod uevent;
+pub mod zero_range;

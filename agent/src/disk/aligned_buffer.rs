@@ -1,0 +1,69 @@
+//! Memory that O_DIRECT accepts.
+
+use std::ops::{Deref, DerefMut};
+
+/// open(2): O_DIRECT wants addresses, offsets and lengths in multiples of the
+/// logical sector size; 4096 covers both sizes that exist.
+const ALIGNMENT: usize = 4096;
+
+/// Bytes that start at a multiple of 4096.
+///
+/// Rust has no stable aligned `Vec` without `unsafe`; a page too much and a
+/// slice that starts at the right place does it.
+#[derive(Debug)]
+pub struct AlignedBuffer {
+    storage: Box<[u8]>,
+    start: usize,
+    len: usize,
+}
+
+impl AlignedBuffer {
+    /// A buffer of `len` zeros.
+    pub fn zeroed(len: usize) -> Self {
+        // A boxed slice cannot be moved by growing, so the start stays right.
+        let storage = vec![0u8; len + ALIGNMENT].into_boxed_slice();
+        let start = (ALIGNMENT - storage.as_ptr().addr() % ALIGNMENT) % ALIGNMENT;
+        Self {
+            storage,
+            start,
+            len,
+        }
+    }
+
+    /// These bytes, followed by zeros up to a multiple of `unit`.
+    pub fn padded(bytes: &[u8], unit: usize) -> Self {
+        let mut buffer = Self::zeroed(bytes.len().next_multiple_of(unit));
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        buffer
+    }
+}
+
+impl Deref for AlignedBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.storage[self.start..self.start + self.len]
+    }
+}
+
+impl DerefMut for AlignedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.storage[self.start..self.start + self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_at_a_page_and_pads_with_zeros() {
+        for len in [1, 511, 512, 4097] {
+            let buffer = AlignedBuffer::padded(&vec![7; len], 512);
+            assert_eq!(buffer.as_ptr().addr() % ALIGNMENT, 0);
+            assert_eq!(buffer.len() % 512, 0);
+            assert!(buffer[..len].iter().all(|&b| b == 7));
+            assert!(buffer[len..].iter().all(|&b| b == 0));
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Who uses a disk: mounts, swap, and what is stacked on it (RAID, LVM, dm).
+//!
+//! An exclusive open only says "busy"; this says by what, for all partitions
+//! at once.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where the kernel tells about devices; tests point it at a made-up tree.
+#[derive(Debug, Clone)]
+pub struct KernelView {
+    /// `/sys`
+    pub sys: PathBuf,
+    /// `/proc`
+    pub proc: PathBuf,
+}
+
+impl Default for KernelView {
+    fn default() -> Self {
+        Self {
+            sys: "/sys".into(),
+            proc: "/proc".into(),
+        }
+    }
+}
+
+/// A disk or one of its partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// The kernel's name: `vda`, `nvme0n1p3`.
+    pub name: String,
+    /// `major:minor`.
+    pub number: String,
+    /// The partition's number, `None` for the disk itself.
+    pub partition: Option<u32>,
+    /// Where sysfs has it.
+    pub directory: PathBuf,
+}
+
+impl KernelView {
+    /// The device with this number, as sysfs knows it.
+    ///
+    /// # Errors
+    /// If there is no such block device.
+    pub fn device(&self, major: u64, minor: u64) -> io::Result<Device> {
+        let number = format!("{major}:{minor}");
+        let directory = fs::canonicalize(self.sys.join("dev/block").join(&number))?;
+        read_device(&directory, number)
+    }
+
+    /// The partitions of a disk, by number.
+    ///
+    /// # Errors
+    /// If sysfs cannot be read.
+    pub fn partitions(&self, disk: &Device) -> io::Result<Vec<Device>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&disk.directory)? {
+            let directory = entry?.path();
+            if !directory.join("partition").exists() {
+                continue;
+            }
+            let number = read(&directory.join("dev"))?;
+            found.push(read_device(&directory, number)?);
+        }
+        found.sort_by_key(|device| device.partition);
+        Ok(found)
+    }
+
+    /// Every use of the disk and of its partitions, in words.
+    ///
+    /// # Errors
+    /// If /sys or /proc cannot be read: not to know is not to be free.
+    pub fn uses(&self, disk: &Device) -> io::Result<Vec<String>> {
+        let mut devices = self.partitions(disk)?;
+        devices.insert(0, disk.clone());
+        let mounts = fs::read_to_string(self.proc.join("self/mountinfo"))?;
+        // Kernels without swap have no such file.
+        let swaps = fs::read_to_string(self.proc.join("swaps")).unwrap_or_default();
+        let mut uses = Vec::new();
+        for device in &devices {
+            for place in mount_points(&mounts, device) {
+                uses.push(format!("{} is mounted on {place}", device.name));
+            }
+            if is_swap(&swaps, device) {
+                uses.push(format!("{} is swap", device.name));
+            }
+            for holder in holders(device)? {
+                uses.push(format!("{} is held by {holder}", device.name));
+            }
+        }
+        Ok(uses)
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    Ok(fs::read_to_string(path)?.trim().to_owned())
+}
+
+fn read_device(directory: &Path, number: String) -> io::Result<Device> {
+    let name = directory
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let partition = match read(&directory.join("partition")) {
+        Ok(text) => Some(text.parse().map_err(io::Error::other)?),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(e),
+    };
+    Ok(Device {
+        name,
+        number,
+        partition,
+        directory: directory.to_owned(),
+    })
+}
+
+/// proc_pid_mountinfo(5): `id parent major:minor root mount-point options ... - type source options`.
+fn mount_points<'a>(mountinfo: &'a str, device: &Device) -> Vec<&'a str> {
+    let source = format!("/dev/{}", device.name);
+    mountinfo
+        .lines()
+        .filter_map(|line| {
+            let (left, right) = line.split_once(" - ")?;
+            let mut fields = left.split(' ');
+            let number = fields.nth(2)?;
+            let place = fields.nth(1)?;
+            // btrfs mounts carry an anonymous number, the device is in `source`.
+            let from = right.split(' ').nth(1)?;
+            (number == device.number || from == source).then_some(place)
+        })
+        .collect()
+}
+
+fn is_swap(swaps: &str, device: &Device) -> bool {
+    swaps
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next())
+        .any(|path| path.strip_prefix("/dev/") == Some(device.name.as_str()))
+}
+
+fn holders(device: &Device) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(device.directory.join("holders")) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sysfs with disk `vda` (254:0) and partitions 1 and 3.
+    fn tree() -> (tempfile::TempDir, KernelView) {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put("sys/block/vda/dev", "254:0\n");
+        for part in ["1", "3"] {
+            put(
+                &format!("sys/block/vda/vda{part}/dev"),
+                &format!("254:{part}\n"),
+            );
+            put(
+                &format!("sys/block/vda/vda{part}/partition"),
+                &format!("{part}\n"),
+            );
+        }
+        put(
+            "proc/self/mountinfo",
+            "22 1 0:5 / /proc rw - proc proc rw\n",
+        );
+        fs::create_dir_all(dir.path().join("sys/dev/block")).unwrap();
+        for (number, place) in [("254:0", "vda"), ("254:3", "vda/vda3")] {
+            std::os::unix::fs::symlink(
+                dir.path().join("sys/block").join(place),
+                dir.path().join("sys/dev/block").join(number),
+            )
+            .unwrap();
+        }
+        let view = KernelView {
+            sys: dir.path().join("sys"),
+            proc: dir.path().join("proc"),
+        };
+        (dir, view)
+    }
+
+    #[test]
+    fn finds_the_disk_and_its_partitions() {
+        let (_dir, view) = tree();
+        let disk = view.device(254, 0).unwrap();
+        assert_eq!((disk.name.as_str(), disk.partition), ("vda", None));
+        let parts = view.partitions(&disk).unwrap();
+        assert_eq!(
+            parts.iter().map(|p| p.partition).collect::<Vec<_>>(),
+            [Some(1), Some(3)]
+        );
+        assert_eq!(view.device(254, 3).unwrap().partition, Some(3));
+        assert!(view.device(8, 0).is_err());
+        assert_eq!(view.uses(&disk).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn names_every_use() {
+        let (dir, view) = tree();
+        fs::write(
+            dir.path().join("proc/self/mountinfo"),
+            "22 1 0:5 / /proc rw - proc proc rw\n\
+             30 1 254:1 / /mnt/old rw shared:1 - ext4 /dev/vda1 rw\n\
+             31 1 0:44 / /srv rw - btrfs /dev/vda3 rw\n",
+        )
+        .unwrap();
+        fs::write(
+            dir.path().join("proc/swaps"),
+            "Filename Type Size Used Priority\n/dev/vda3 partition 1 0 -2\n",
+        )
+        .unwrap();
+        fs::create_dir_all(dir.path().join("sys/block/vda/vda3/holders/dm-0")).unwrap();
+        let disk = view.device(254, 0).unwrap();
+        assert_eq!(
+            view.uses(&disk).unwrap(),
+            [
+                "vda1 is mounted on /mnt/old",
+                "vda3 is mounted on /srv",
+                "vda3 is swap",
+                "vda3 is held by dm-0",
+            ]
+        );
+    }
+}

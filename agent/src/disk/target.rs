@@ -1,0 +1,289 @@
+//! The disk that is written to: opened once, exclusively, and known to be free.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use nix::libc;
+use nix::sys::stat::{major, minor};
+
+use crate::disk::aligned_buffer::AlignedBuffer;
+use crate::disk::busy::{Device, KernelView};
+use crate::failure::{Class, Failure, Result};
+use crate::permission::WritePermission;
+use crate::sys::{block_ioctl, zero_range};
+
+/// BLKRRPART fails while anything on the machine scans the disk (a blkid, a
+/// late uevent); coreos-installer waits as long.
+const REREAD_TRIES: u32 = 20;
+const REREAD_PAUSE: Duration = Duration::from_millis(100);
+
+/// A whole disk, open for writing and ours alone.
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
+    file: File,
+    size: u64,
+    sector: u32,
+    is_device: bool,
+}
+
+impl Target {
+    /// Opens a whole block device that nobody else uses.
+    ///
+    /// # Errors
+    /// If it is missing, no block device, a partition, read-only, empty or in
+    /// use; a disk in use is reported with every use by name.
+    pub fn open(path: &Path, _permission: &WritePermission) -> Result<Self> {
+        let metadata = fs::metadata(path).map_err(|e| not_found(path, &e.to_string()))?;
+        if !metadata.file_type().is_block_device() {
+            return Err(not_found(path, "not a block device"));
+        }
+        let kernel = KernelView::default();
+        let number = metadata.rdev();
+        let device = kernel
+            .device(major(number), minor(number))
+            .map_err(|e| not_found(path, &format!("not in /sys: {e}")))?;
+        refuse_unfit(&kernel, path, &device)?;
+
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_DIRECT | libc::O_EXCL)
+            .open(path)
+            .map_err(|e| match e.raw_os_error() {
+                // Between the look above and now, or by a user that sysfs does
+                // not show (another exclusive open).
+                Some(libc::EBUSY) => busy(path, "opened exclusively by another program"),
+                _ => block_device_error(path, &format!("opening for writing: {e}")),
+            })?;
+        let ioctl = |what, e: io::Error| block_device_error(path, &format!("{what}: {e}"));
+        let size = block_ioctl::size_bytes(&file).map_err(|e| ioctl("asking for the size", e))?;
+        let sector = block_ioctl::logical_sector_size(&file)
+            .map_err(|e| ioctl("asking for the sector size", e))?;
+        if size == 0 {
+            return Err(block_device_error(path, "size is 0, no medium"));
+        }
+        Self::new(path, file, size, sector, true)
+    }
+
+    /// Opens an existing regular file as if it were a disk of its size, for
+    /// tests and for making images without a device.
+    ///
+    /// # Errors
+    /// If it is no regular file or cannot be written.
+    pub fn open_file(path: &Path, sector: u32, _permission: &WritePermission) -> Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|e| not_found(path, &e.to_string()))?;
+        let metadata = file
+            .metadata()
+            .map_err(|e| not_found(path, &e.to_string()))?;
+        if !metadata.is_file() {
+            return Err(not_found(path, "not a regular file"));
+        }
+        Self::new(path, file, metadata.len(), sector, false)
+    }
+
+    fn new(path: &Path, file: File, size: u64, sector: u32, is_device: bool) -> Result<Self> {
+        if sector != 512 && sector != 4096 {
+            return Err(block_device_error(
+                path,
+                &format!("expected a sector size of 512 or 4096 bytes, found {sector}"),
+            ));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            // A file's last partial sector cannot be addressed.
+            size: size - size % u64::from(sector),
+            sector,
+            is_device,
+        })
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size in bytes, a multiple of the sector size.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Its logical sector size in bytes: 512 or 4096.
+    pub fn sector_size(&self) -> u32 {
+        self.sector
+    }
+
+    /// Writes whole sectors. The slice must lie in an [`AlignedBuffer`] at a
+    /// multiple of the sector size, and `offset` must be such a multiple.
+    ///
+    /// # Errors
+    /// What the kernel says, with place and length.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        if offset.saturating_add(bytes.len() as u64) > self.size {
+            return Err(self.write_error(&format!(
+                "{} bytes at offset {offset} go beyond the end of the disk at {}",
+                bytes.len(),
+                self.size
+            )));
+        }
+        self.file.write_all_at(bytes, offset).map_err(|e| {
+            self.write_error(&format!(
+                "writing {} bytes at offset {offset}: {e}",
+                bytes.len()
+            ))
+        })
+    }
+
+    /// Reads whole sectors.
+    ///
+    /// # Errors
+    /// What the kernel says, with place and length.
+    pub fn read_at(&self, offset: u64, len: usize) -> Result<AlignedBuffer> {
+        let mut buffer = AlignedBuffer::zeroed(len);
+        self.file.read_exact_at(&mut buffer, offset).map_err(|e| {
+            self.write_error(&format!("reading {len} bytes at offset {offset}: {e}"))
+        })?;
+        Ok(buffer)
+    }
+
+    /// Makes a range read as zeros without writing it; `false` if the device
+    /// cannot.
+    ///
+    /// # Errors
+    /// What the kernel says for any other reason.
+    pub fn punch_zeros(&self, offset: u64, len: u64) -> Result<bool> {
+        zero_range::punch_zeros(&self.file, offset, len)
+            .map_err(|e| self.write_error(&format!("zeroing {len} bytes at offset {offset}: {e}")))
+    }
+
+    /// Everything written so far is on the medium when this returns.
+    ///
+    /// # Errors
+    /// What the kernel says; the content of the disk is then unknown.
+    pub fn sync(&self) -> Result<()> {
+        self.file
+            .sync_all()
+            .map_err(|e| self.write_error(&format!("flushing: {e}")))
+    }
+
+    /// Makes the kernel look at the new partition table. Nothing to do for a file.
+    ///
+    /// # Errors
+    /// If the kernel still says busy after 2 s, or anything else.
+    pub fn reread_partitions(&self) -> Result<()> {
+        if !self.is_device {
+            return Ok(());
+        }
+        let mut tries = 0;
+        loop {
+            match block_ioctl::reread_partition_table(&self.file) {
+                Ok(()) => return Ok(()),
+                Err(e) if e.raw_os_error() == Some(libc::EBUSY) && tries < REREAD_TRIES => {
+                    tries += 1;
+                    thread::sleep(REREAD_PAUSE);
+                }
+                // A loop device without partition support; the caller that
+                // needs a partition's node will say that it is missing.
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
+                    tracing::warn!("{} has no partition scanning", self.path.display());
+                    return Ok(());
+                }
+                Err(e) => {
+                    return Err(block_device_error(
+                        &self.path,
+                        &format!("reading the partition table again: {e}"),
+                    ));
+                }
+            }
+        }
+    }
+
+    fn write_error(&self, text: &str) -> Failure {
+        Failure::new(
+            Class::ImageWriteError,
+            format!("{}: {text}", self.path.display()),
+        )
+    }
+}
+
+fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()> {
+    if let Some(number) = device.partition {
+        return Err(not_found(
+            path,
+            &format!("expected a whole disk, found partition {number}"),
+        ));
+    }
+    // A missing attribute says nothing; the open below will.
+    if fs::read_to_string(device.directory.join("ro")).is_ok_and(|text| text.trim() == "1") {
+        return Err(block_device_error(path, "the disk is read-only")
+            .hint("look for a write-protect switch or a read-only export of the volume"));
+    }
+    let uses = kernel
+        .uses(device)
+        .map_err(|e| block_device_error(path, &format!("finding out who uses it: {e}")))?;
+    if uses.is_empty() {
+        Ok(())
+    } else {
+        Err(busy(path, &uses.join(", ")))
+    }
+}
+
+/// The words that coreos-installer uses, because people search for them.
+fn busy(path: &Path, uses: &str) -> Failure {
+    block_device_error(path, &format!("found busy partitions: {uses}"))
+        .hint("unmount, stop or detach these and try again")
+}
+
+fn not_found(path: &Path, text: &str) -> Failure {
+    Failure::new(Class::DeviceNotFound, format!("{}: {text}", path.display()))
+}
+
+fn block_device_error(path: &Path, text: &str) -> Failure {
+    Failure::new(
+        Class::BlockDeviceError,
+        format!("{}: {text}", path.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn permission() -> WritePermission {
+        WritePermission::by_operator()
+    }
+
+    #[test]
+    fn what_is_no_disk_is_refused_by_name() {
+        for path in ["/dev/null", "/dev/landfall-no-such-disk", "/etc/passwd"] {
+            let failure = Target::open(Path::new(path), &permission()).unwrap_err();
+            assert_eq!(failure.class, Class::DeviceNotFound);
+            assert!(failure.details.starts_with(path), "{failure}");
+        }
+        assert!(Target::open_file(Path::new("/tmp"), 512, &permission()).is_err());
+    }
+
+    #[test]
+    fn a_file_is_a_disk_of_whole_sectors() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(4096 * 3 + 100).unwrap();
+        let target = Target::open_file(file.path(), 4096, &permission()).unwrap();
+        assert_eq!((target.size(), target.sector_size()), (4096 * 3, 4096));
+        target
+            .write_at(&AlignedBuffer::padded(b"x", 4096), 8192)
+            .unwrap();
+        assert_eq!(target.read_at(8192, 4096).unwrap()[0], b'x');
+        let beyond = target.write_at(&AlignedBuffer::zeroed(8192), 8192);
+        assert_eq!(beyond.unwrap_err().class, Class::ImageWriteError);
+        assert!(Target::open_file(file.path(), 520, &permission()).is_err());
+    }
+}
