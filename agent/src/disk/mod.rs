@@ -2,4 +2,11 @@
 
 pub mod aligned_buffer;
 pub mod busy;
+pub mod checksum_file;
+pub mod digest;
+pub mod fetch;
+pub mod resume;
 pub mod target;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+//! May a broken download go on where it broke? Pure decisions over what the
+//! server said then and says now (RFC 9110, sections 13.1.5 and 14).
+//!
+//! The digest and the decoder hold the state of the bytes so far and cannot go
+//! back: a download either goes on with the same file or ends.
+
+use std::time::Duration;
+
+/// The longest pause that a server may ask for with `Retry-After`.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
+
+/// What a server said about the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resource {
+    /// Its length in bytes, if known.
+    pub total: Option<u64>,
+    /// Its entity tag as sent, `W/` included.
+    pub etag: Option<String>,
+    /// Its `Last-Modified` as sent.
+    pub last_modified: Option<String>,
+}
+
+impl Resource {
+    /// What to put into `If-Range`: only a strong validator may be used there.
+    pub fn validator(&self) -> Option<&str> {
+        match self.etag.as_deref() {
+            Some(tag) if !tag.starts_with("W/") => Some(tag),
+            _ => self.last_modified.as_deref(),
+        }
+    }
+
+    /// In which way the server's file is not the one the download began with.
+    fn difference(&self, now: &Self) -> Option<String> {
+        let differs = |what: &str, then: &Option<String>, now: &Option<String>| match (then, now) {
+            (Some(then), Some(now)) if then != now => Some(format!("{what} was {then}, is {now}")),
+            _ => None,
+        };
+        if let (Some(then), Some(now)) = (self.total, now.total)
+            && then != now
+        {
+            return Some(format!("length was {then} bytes, is {now} bytes"));
+        }
+        // Servers behind one name agree on the entity tag or on the time, not
+        // always on both: the stronger one that both have decides.
+        if self.etag.is_some() && now.etag.is_some() {
+            return differs("entity tag", &self.etag, &now.etag);
+        }
+        differs("Last-Modified", &self.last_modified, &now.last_modified)
+    }
+}
+
+/// The head of an answer, as far as it matters here.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// `Content-Length`.
+    pub content_length: Option<u64>,
+    /// `Content-Range` as sent.
+    pub content_range: Option<String>,
+    /// `ETag` as sent.
+    pub etag: Option<String>,
+    /// `Last-Modified` as sent.
+    pub last_modified: Option<String>,
+    /// `Retry-After` as sent.
+    pub retry_after: Option<String>,
+}
+
+/// What to do with an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Read the body and drop its first `skip` bytes, which are known already.
+    Go {
+        /// What the server says of the file now.
+        resource: Resource,
+        /// Bytes at the start of the body that came before.
+        skip: u64,
+    },
+    /// The server may do better later, and may have said when.
+    Later(String, Option<Duration>),
+    /// This will not become better.
+    Never(String),
+    /// The file is not the one that the download began with.
+    Changed(String),
+}
+
+/// Judges the answer to a request for the bytes from `received` on. `known` is
+/// what the first answer said, `None` for the first request.
+pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdict {
+    let mut now = Resource {
+        total: answer.content_length,
+        etag: answer.etag.clone(),
+        last_modified: answer.last_modified.clone(),
+    };
+    let skip = match answer.status {
+        200 => received,
+        206 if received > 0 => {
+            let Some((start, total)) = answer.content_range.as_deref().and_then(content_range)
+            else {
+                return Verdict::Never(format!(
+                    "expected a Content-Range from byte {received}, found {}",
+                    answer.content_range.as_deref().unwrap_or("none")
+                ));
+            };
+            if start != received {
+                return Verdict::Never(format!(
+                    "asked for bytes from {received}, was sent bytes from {start}"
+                ));
+            }
+            now.total = total;
+            0
+        }
+        // The length that we know is beyond the end of what is there now.
+        416 => return Verdict::Changed(format!("the server has no byte {received} any more")),
+        408 | 429 | 500..=599 => {
+            return Verdict::Later(
+                format!("HTTP status {}", answer.status),
+                answer.retry_after.as_deref().and_then(retry_after),
+            );
+        }
+        status => return Verdict::Never(format!("HTTP status {status}")),
+    };
+    if let Some(difference) = known.and_then(|known| known.difference(&now)) {
+        return Verdict::Changed(difference);
+    }
+    Verdict::Go {
+        resource: now,
+        skip,
+    }
+}
+
+/// `bytes 100-199/200` or `bytes 100-199/*`: the first byte and the length of
+/// the whole.
+fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
+    let (range, total) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    let total = match total {
+        "*" => None,
+        total => Some(total.parse().ok()?),
+    };
+    let consistent = first <= last && total.is_none_or(|total| last < total);
+    consistent.then_some((first, total))
+}
+
+/// `Retry-After` in seconds; its other form, a date, is not worth a clock.
+fn retry_after(text: &str) -> Option<Duration> {
+    let seconds = text.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Resource {
+        Resource {
+            total: Some(1000),
+            etag: Some("\"a\"".into()),
+            last_modified: Some("Mon".into()),
+        }
+    }
+
+    fn answer(status: u16) -> Answer {
+        Answer {
+            status,
+            content_length: Some(1000),
+            etag: Some("\"a\"".into()),
+            last_modified: Some("Mon".into()),
+            ..Answer::default()
+        }
+    }
+
+    fn partial(range: &str) -> Answer {
+        Answer {
+            content_length: Some(600),
+            content_range: Some(range.into()),
+            ..answer(206)
+        }
+    }
+
+    #[test]
+    fn first_answer() {
+        let go = |answer: &Answer| judge(None, 0, answer);
+        assert_eq!(
+            go(&answer(200)),
+            Verdict::Go {
+                resource: known(),
+                skip: 0
+            }
+        );
+        for status in [204, 206, 301, 400, 401, 403, 404, 410] {
+            assert!(
+                matches!(go(&answer(status)), Verdict::Never(_)),
+                "{status} is final"
+            );
+        }
+        for status in [408, 429, 500, 502, 503, 504] {
+            assert!(
+                matches!(go(&answer(status)), Verdict::Later(_, None)),
+                "{status} may pass"
+            );
+        }
+    }
+
+    #[test]
+    fn partial_content_goes_on() {
+        for (range, goes_on) in [
+            ("bytes 400-999/1000", true),
+            ("bytes 400-999/*", true),
+            ("bytes 0-999/1000", false),
+            ("bytes 401-999/1000", false),
+            ("bytes 400-999/999", false),
+            ("bytes 400-399/1000", false),
+            ("bytes */1000", false),
+            ("octets 400-999/1000", false),
+            ("", false),
+        ] {
+            let verdict = judge(Some(&known()), 400, &partial(range));
+            assert_eq!(
+                matches!(verdict, Verdict::Go { skip: 0, .. }),
+                goes_on,
+                "{range}: {verdict:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn ignored_range_means_skipping() {
+        let verdict = judge(Some(&known()), 400, &answer(200));
+        assert!(matches!(verdict, Verdict::Go { skip: 400, .. }));
+    }
+
+    #[test]
+    fn another_file_is_never_mixed_in() {
+        let mut other_tag = answer(200);
+        other_tag.etag = Some("\"b\"".into());
+        let mut other_length = answer(200);
+        other_length.content_length = Some(999);
+        let mut other_total = partial("bytes 400-1199/1200");
+        other_total.etag = None;
+        let mut other_time = answer(200);
+        other_time.etag = None;
+        other_time.last_modified = Some("Tue".into());
+        let mut other_partial = partial("bytes 400-999/1000");
+        other_partial.etag = Some("\"b\"".into());
+        for changed in [
+            other_tag,
+            other_length,
+            other_total,
+            other_time,
+            other_partial,
+            answer(416),
+        ] {
+            let verdict = judge(Some(&known()), 400, &changed);
+            assert!(
+                matches!(verdict, Verdict::Changed(_)),
+                "{changed:?}: {verdict:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn same_tag_with_another_time_is_the_same_file() {
+        let mut mirror = answer(200);
+        mirror.last_modified = Some("Tue".into());
+        assert!(matches!(
+            judge(Some(&known()), 400, &mirror),
+            Verdict::Go { .. }
+        ));
+    }
+
+    #[test]
+    fn only_strong_validators_go_into_if_range() {
+        assert_eq!(known().validator(), Some("\"a\""));
+        let weak = Resource {
+            etag: Some("W/\"a\"".into()),
+            ..known()
+        };
+        assert_eq!(weak.validator(), Some("Mon"));
+        assert_eq!(Resource::default().validator(), None);
+    }
+
+    #[test]
+    fn retry_after_is_bounded() {
+        let mut busy = answer(503);
+        for (text, expected) in [
+            ("7", Some(7)),
+            ("99999", Some(120)),
+            ("Wed, 21 Oct 2015 07:28:00 GMT", None),
+            ("-1", None),
+        ] {
+            busy.retry_after = Some(text.into());
+            assert_eq!(
+                judge(None, 0, &busy),
+                Verdict::Later("HTTP status 503".into(), expected.map(Duration::from_secs))
+            );
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Images to write and a server that misbehaves, for the tests of this directory.
+
+use std::io::{BufRead, BufReader, Cursor, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use crate::http_client::{HttpOptions, client};
+
+/// The disk GUID of a CoreOS image that was never booted.
+pub const SENTINEL: &str = "00000000-0000-4000-a000-000000000001";
+
+/// A client as the agent makes it.
+pub fn http_client() -> reqwest::Client {
+    // The second test of the process finds it installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    client(&HttpOptions::default()).unwrap()
+}
+
+/// A disk image with boot code, a GPT with the sentinel GUID and two
+/// partitions that hold data, zeros and data.
+pub fn gpt_image(size: u64, sector: u32) -> Vec<u8> {
+    let mut device = Cursor::new(vec![0u8; size as usize]);
+    let last = u32::try_from(size / u64::from(sector) - 1).unwrap();
+    gpt::mbr::ProtectiveMBR::with_lb_size(last)
+        .overwrite_lba0(&mut device)
+        .unwrap();
+    let mut disk = gpt::GptConfig::new()
+        .writable(true)
+        .logical_block_size(u64::from(sector).try_into().unwrap())
+        .create_from_device(device, Some(SENTINEL.parse().unwrap()))
+        .unwrap();
+    for (name, kind) in [
+        ("EFI-SYSTEM", gpt::partition_types::EFI),
+        ("boot", gpt::partition_types::LINUX_FS),
+    ] {
+        disk.add_partition(name, size / 4, kind, 0, Some(64))
+            .unwrap();
+    }
+    let spans: Vec<(u64, u64)> = disk
+        .partitions()
+        .values()
+        .map(|p| {
+            (
+                p.first_lba * u64::from(sector),
+                p.last_lba * u64::from(sector),
+            )
+        })
+        .collect();
+    let mut image = disk.write().unwrap().into_inner();
+    for (byte, place) in image.iter_mut().take(440).zip(0u8..=255) {
+        *byte = place ^ 0x5a;
+    }
+    for (start, end) in spans {
+        let third = (end - start) / 3;
+        for place in (start..start + third).chain(end - third..end) {
+            image[place as usize] = (place % 251) as u8 ^ (place >> 12) as u8;
+        }
+    }
+    image
+}
+
+/// What the server was asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// How many requests came before this one.
+    pub earlier: usize,
+    /// The first byte of a `Range`.
+    pub from: Option<u64>,
+    /// `If-Range`.
+    pub if_range: Option<String>,
+}
+
+/// How the server answers.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<String>,
+    pub body: Vec<u8>,
+    /// The connection is closed after so many bytes of the body.
+    pub cut: Option<usize>,
+    /// The connection stays open without a byte after the cut.
+    pub stall: bool,
+}
+
+impl Reply {
+    /// A whole file as a correct server sends it.
+    pub fn whole(body: &[u8], etag: &str) -> Self {
+        Self {
+            status: 200,
+            headers: vec![
+                format!("Content-Length: {}", body.len()),
+                format!("ETag: {etag}"),
+            ],
+            body: body.to_vec(),
+            cut: None,
+            stall: false,
+        }
+    }
+
+    /// What a correct server sends for this request.
+    pub fn correct(body: &[u8], etag: &str, asked: &Asked) -> Self {
+        let Some(from) = asked.from else {
+            return Self::whole(body, etag);
+        };
+        if asked.if_range.as_deref().is_some_and(|tag| tag != etag) {
+            return Self::whole(body, etag);
+        }
+        let rest = &body[from as usize..];
+        Self {
+            status: 206,
+            headers: vec![
+                format!("Content-Length: {}", rest.len()),
+                format!(
+                    "Content-Range: bytes {from}-{}/{}",
+                    body.len() - 1,
+                    body.len()
+                ),
+                format!("ETag: {etag}"),
+            ],
+            ..Self::whole(rest, etag)
+        }
+    }
+
+    pub fn status(status: u16) -> Self {
+        Self {
+            status,
+            headers: vec!["Content-Length: 0".into()],
+            ..Self::whole(b"", "\"x\"")
+        }
+    }
+
+    #[must_use]
+    pub fn cut(mut self, after: usize) -> Self {
+        self.cut = Some(after);
+        self
+    }
+}
+
+/// An HTTP server on a thread; one connection a request.
+pub struct Server {
+    pub url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    pub fn start(answer: impl Fn(&Asked) -> Reply + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/image.raw", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&asked);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { return };
+                let mut request = read_request(&stream);
+                let mut log = log.lock().unwrap();
+                request.earlier = log.len();
+                log.push(request.clone());
+                drop(log);
+                send(stream, answer(&request));
+            }
+        });
+        Self { url, asked }
+    }
+
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn read_request(stream: &TcpStream) -> Asked {
+    let mut asked = Asked::default();
+    for line in BufReader::new(stream).lines() {
+        let line = line.unwrap_or_default();
+        if line.is_empty() {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(": ") {
+            match name.to_ascii_lowercase().as_str() {
+                "range" => {
+                    let from = value.strip_prefix("bytes=").unwrap();
+                    asked.from = Some(from.strip_suffix('-').unwrap().parse().unwrap());
+                }
+                "if-range" => asked.if_range = Some(value.to_owned()),
+                _ => {}
+            }
+        }
+    }
+    asked
+}
+
+fn send(mut stream: TcpStream, reply: Reply) {
+    let mut head = format!("HTTP/1.1 {} X\r\nConnection: close\r\n", reply.status);
+    for header in &reply.headers {
+        head.push_str(header);
+        head.push_str("\r\n");
+    }
+    head.push_str("\r\n");
+    let body = &reply.body[..reply.cut.unwrap_or(reply.body.len()).min(reply.body.len())];
+    // The agent may hang up at any time.
+    let _ = stream.write_all(head.as_bytes());
+    let _ = stream.write_all(body);
+    if reply.stall {
+        thread::spawn(move || {
+            thread::sleep(Duration::from_secs(20));
+            drop(stream);
+        });
+    }
+}
