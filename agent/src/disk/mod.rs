@@ -6,6 +6,8 @@ pub mod checksum_file;
 pub mod decode;
 pub mod digest;
 pub mod fetch;
+pub mod gpt;
+pub mod image_head;
 pub mod resume;
 pub mod target;
 

@@ -1,0 +1,312 @@
+//! What the first MiB of an unpacked image tells, and whether the disk can take
+//! it. Pure; runs before anything on the disk is touched.
+
+use crate::disk::gpt::{self, Table};
+use crate::failure::{Class, Failure, Result};
+
+/// How much of the image is looked at, held back and written last: MBR, GPT and
+/// the BIOS boot code live there.
+pub const HEAD_LEN: usize = 1 << 20;
+
+/// The disk, as far as an image must fit it.
+#[derive(Debug, Clone, Copy)]
+pub struct Disk {
+    /// Size in bytes.
+    pub size: u64,
+    /// Logical sector size in bytes.
+    pub sector: u32,
+}
+
+/// What is known of the image's size before it is unpacked.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Promise {
+    /// The exact size: the length of an unpacked download.
+    pub exact: Option<u64>,
+    /// A lower bound from a packed stream's header.
+    pub at_least: Option<u64>,
+}
+
+/// What the image is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Its partition table, if it is a GPT; otherwise it has an MBR only.
+    pub gpt: Option<Table>,
+    /// Where the image ends at least, as far as its own table and the promises
+    /// tell.
+    pub end: u64,
+}
+
+/// Formats that are not what belongs on a disk, with what they are called and
+/// what to do about them.
+const FOREIGN: &[(usize, &[u8], &str, &str)] = &[
+    (0, b"QFI\xfb", "a qcow2 image", CONVERT),
+    (0, b"QED\0", "a QED image", CONVERT),
+    (0, b"KDMV", "a VMDK image", CONVERT),
+    (0, b"COWD", "a VMDK image", CONVERT),
+    (0, b"# Disk DescriptorFile", "a VMDK descriptor", CONVERT),
+    (0, b"vhdxfile", "a VHDX image", CONVERT),
+    (0, b"conectix", "a VHD image", CONVERT),
+    (0x40, b"\x7f\x10\xda\xbe", "a VDI image", CONVERT),
+    (0, b"LUKS\xba\xbe", "an encrypted (LUKS) volume", OTHER),
+    (0, b"\x1f\x8b\x08", "packed twice (gzip)", UNPACK),
+    (0, b"\xfd7zXZ\0", "packed twice (xz)", UNPACK),
+    (0, b"\x28\xb5\x2f\xfd", "packed twice (zstd)", UNPACK),
+    (0, b"BZh", "packed with bzip2", UNPACK),
+    (0, b"\x04\x22\x4d\x18", "packed with lz4", UNPACK),
+    (0, b"LZIP", "packed with lzip", UNPACK),
+    (0, b"PK\x03\x04", "a ZIP archive", UNPACK),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", UNPACK),
+    (257, b"ustar", "a tar archive", UNPACK),
+    // ISO 9660, 6.7.1: the volume descriptors start at sector 16.
+    (32769, b"CD001", "an ISO 9660 image", ISO),
+];
+
+const CONVERT: &str = "convert it: qemu-img convert -O raw IMAGE image.raw";
+const UNPACK: &str = "serve the raw disk image, plain or packed once with gzip, xz or zstd";
+const OTHER: &str = "serve a raw image of a whole disk";
+const ISO: &str = "an ISO boots from a CD or a stick; give the disk image (metal.raw)";
+
+/// Judges the image by its first MiB (or all of it, if it is smaller).
+///
+/// # Errors
+/// If it is no disk image, is made for another sector size, or is larger than
+/// the disk. Nothing has been written then.
+pub fn inspect(head: &[u8], disk: Disk, promise: Promise) -> Result<Image> {
+    refuse_foreign(head)?;
+    let gpt = find_gpt(head, disk.sector)?;
+    if gpt.is_none() && !has_mbr(head) {
+        return Err(invalid(format!(
+            "the image is no disk image: no GPT and no MBR in its first sectors, it starts with {}",
+            preview(head)
+        ))
+        .hint(OTHER));
+    }
+    let table_end = gpt
+        .as_ref()
+        .map_or_else(|| mbr_end(head), Table::image_size);
+    let end = table_end
+        .max(promise.exact.unwrap_or(0))
+        .max(promise.at_least.unwrap_or(0));
+    if end > disk.size {
+        return Err(too_large(end, disk.size));
+    }
+    Ok(Image { gpt, end })
+}
+
+/// The image does not fit: used before writing, and while writing when only
+/// then it shows.
+pub fn too_large(image: u64, disk: u64) -> Failure {
+    Failure::new(
+        Class::ImageWriteError,
+        format!(
+            "the image is larger than the disk: image at least {image} bytes, disk {disk} bytes"
+        ),
+    )
+    .hint("choose a larger root disk (root device hints) or a smaller image")
+}
+
+fn invalid(details: impl Into<String>) -> Failure {
+    Failure::new(Class::InvalidImage, details)
+}
+
+fn refuse_foreign(head: &[u8]) -> Result<()> {
+    for (offset, magic, name, advice) in FOREIGN {
+        if head
+            .get(*offset..)
+            .is_some_and(|rest| rest.starts_with(magic))
+        {
+            return Err(
+                invalid(format!("the image is no raw disk image: it is {name}")).hint(*advice),
+            );
+        }
+    }
+    let text = String::from_utf8_lossy(head.get(..64).unwrap_or(head)).to_ascii_lowercase();
+    if text.trim_start().starts_with("<!doctype html") || text.trim_start().starts_with("<html") {
+        return Err(invalid("the image is no disk image: it is a web page")
+            .hint("open the image URL in a browser: it may ask for a login"));
+    }
+    Ok(())
+}
+
+/// The GPT for this disk's sector size. A table for the other size is the
+/// image of another kind of disk.
+fn find_gpt(head: &[u8], sector: u32) -> Result<Option<Table>> {
+    let other = if sector == 512 { 4096 } else { 512 };
+    if gpt::has_signature(head, sector) {
+        return Table::parse(head, sector)
+            .map(Some)
+            .map_err(|reason| invalid(format!("the image's GPT: {reason}")));
+    }
+    if gpt::has_signature(head, other) {
+        // coreos-installer's words, because people search for them.
+        return Err(invalid(format!(
+            "source has sector size {other} but destination has sector size {sector}"
+        ))
+        .hint(if sector == 4096 {
+            "use the metal4k image on this disk"
+        } else {
+            "use the metal image on this disk, not metal4k"
+        }));
+    }
+    Ok(None)
+}
+
+/// A master boot record with at least one partition. FAT and NTFS boot sectors
+/// end in the same two bytes, but have text where the table would be.
+fn has_mbr(head: &[u8]) -> bool {
+    let Some(entries) = mbr_entries(head) else {
+        return false;
+    };
+    let mut used = 0;
+    for entry in entries {
+        if !matches!(entry[0], 0 | 0x80) {
+            return false;
+        }
+        used += u32::from(entry[4] != 0);
+    }
+    used > 0
+}
+
+fn mbr_entries(head: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
+    (head.get(510..512)? == [0x55, 0xaa]).then(|| head[446..510].chunks_exact(16))
+}
+
+/// Where the last partition of an MBR ends, in bytes. Always in 512 byte
+/// sectors: too small a bound on a 4K disk, which only makes the check later.
+fn mbr_end(head: &[u8]) -> u64 {
+    mbr_entries(head)
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry[4] != 0)
+        .map(|entry| {
+            let field = |at: usize| {
+                u64::from(u32::from_le_bytes([
+                    entry[at],
+                    entry[at + 1],
+                    entry[at + 2],
+                    entry[at + 3],
+                ]))
+            };
+            (field(8) + field(12)) * 512
+        })
+        .max()
+        .unwrap_or(0)
+}
+
+fn preview(head: &[u8]) -> String {
+    if head.is_empty() {
+        return "nothing, it is empty".to_owned();
+    }
+    let bytes: Vec<String> = head.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    bytes.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::tests::gpt_image;
+
+    const DISK: Disk = Disk {
+        size: 64 << 20,
+        sector: 512,
+    };
+
+    fn mbr(entries: &[(u8, u32, u32)]) -> Vec<u8> {
+        let mut head = vec![0; 4096];
+        for (n, (kind, start, len)) in entries.iter().enumerate() {
+            let at = 446 + 16 * n;
+            head[at + 4] = *kind;
+            head[at + 8..at + 12].copy_from_slice(&start.to_le_bytes());
+            head[at + 12..at + 16].copy_from_slice(&len.to_le_bytes());
+        }
+        head[510..512].copy_from_slice(&[0x55, 0xaa]);
+        head
+    }
+
+    #[test]
+    fn a_gpt_image_tells_its_size() {
+        let image = gpt_image(16 << 20, 512);
+        let facts = inspect(&image[..HEAD_LEN], DISK, Promise::default()).unwrap();
+        assert_eq!(facts.end, 16 << 20);
+        assert_eq!(facts.gpt.unwrap().partitions().len(), 2);
+    }
+
+    #[test]
+    fn larger_than_the_disk_by_any_sign() {
+        let image = gpt_image(16 << 20, 512);
+        let small = Disk {
+            size: 8 << 20,
+            sector: 512,
+        };
+        let one_mib = mbr(&[(0x83, 2048, 2048)]);
+        let exact = |exact| Promise {
+            exact: Some(exact),
+            at_least: None,
+        };
+        let at_least = |at_least| Promise {
+            exact: None,
+            at_least: Some(at_least),
+        };
+        for (head, promise, disk) in [
+            (&image[..HEAD_LEN], Promise::default(), small),
+            (&mbr(&[(0x83, 2048, 1 << 20)]), Promise::default(), DISK),
+            (&one_mib, exact(DISK.size + 1), DISK),
+            (&one_mib, at_least(1 << 40), DISK),
+        ] {
+            let failure = inspect(head, disk, promise).unwrap_err();
+            assert_eq!(failure.class, Class::ImageWriteError, "{failure}");
+            assert!(
+                failure.details.contains("larger than the disk"),
+                "{failure}"
+            );
+        }
+        assert!(inspect(&one_mib, DISK, exact(DISK.size)).is_ok());
+    }
+
+    #[test]
+    fn the_other_sector_size_is_refused() {
+        let image = gpt_image(16 << 20, 4096);
+        let failure = inspect(&image[..HEAD_LEN], DISK, Promise::default()).unwrap_err();
+        assert_eq!(
+            failure.details,
+            "source has sector size 4096 but destination has sector size 512"
+        );
+        let image = gpt_image(16 << 20, 512);
+        let disk = Disk {
+            sector: 4096,
+            ..DISK
+        };
+        let failure = inspect(&image[..HEAD_LEN], disk, Promise::default()).unwrap_err();
+        assert!(failure.details.starts_with("source has sector size 512"));
+    }
+
+    #[test]
+    fn what_is_no_disk_image_is_called_by_its_name() {
+        let at = |offset: usize, magic: &[u8]| {
+            // With the marks of an MBR, as hybrid images have them.
+            let mut head = mbr(&[(0x83, 1, 1)]);
+            head.resize(40_000, 0);
+            head[offset..offset + magic.len()].copy_from_slice(magic);
+            head
+        };
+        let mut fat = mbr(&[]);
+        fat[446..450].copy_from_slice(b"NTLD");
+        for (head, expected) in [
+            (at(0, b"QFI\xfb\0\0\0\x03"), "qcow2"),
+            (at(0, b"KDMV"), "VMDK"),
+            (at(0x40, b"\x7f\x10\xda\xbe"), "VDI"),
+            (at(32769, b"CD001"), "ISO 9660"),
+            (at(257, b"ustar"), "tar"),
+            (b"\n<!DOCTYPE html><html>".to_vec(), "web page"),
+            (b"\x1f\x8b\x08\0".to_vec(), "packed twice"),
+            (vec![0; 4096], "no GPT and no MBR"),
+            (Vec::new(), "empty"),
+            (fat, "no GPT and no MBR"),
+        ] {
+            let failure = inspect(&head, DISK, Promise::default()).unwrap_err();
+            assert_eq!(failure.class, Class::InvalidImage);
+            assert!(failure.details.contains(expected), "{failure}");
+            assert!(failure.hint.is_some());
+        }
+    }
+}
