@@ -8,8 +8,11 @@ pub mod digest;
 pub mod fetch;
 pub mod gpt;
 pub mod image_head;
+pub mod pipeline;
 pub mod resume;
+pub mod sparse_write;
 pub mod target;
+pub mod write_image;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,332 @@
+//! fetch -> (digest beside decode) -> buffers of 1 MiB, one thread a stage,
+//! bounded queues between them. Memory does not grow with the image.
+
+use std::io::{self, BufRead, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use bytes::Bytes;
+
+use crate::disk::aligned_buffer::AlignedBuffer;
+use crate::disk::decode::{Decoder, Packing};
+use crate::disk::digest::{Algorithm, Hasher};
+use crate::disk::fetch::{Download, Event};
+use crate::failure::{Class, Failure, Result};
+
+/// The unit of unpacked data: what one write to the disk takes at most.
+pub const UNIT: usize = 1 << 20;
+/// Units on their way between the decoder and the disk.
+const UNITS: usize = 4;
+/// Downloaded chunks waiting to be hashed. They are shared with the decoder.
+const HASH_QUEUE: usize = 8;
+/// After a decoder error the rest of the download is read for its checksum, to
+/// tell a damaged transfer from a damaged image; but not more than this.
+const REST_LIMIT: u64 = 64 << 20;
+
+/// What comes out of the pipeline, in this order: one `Begin`, units, one `End`.
+#[derive(Debug)]
+pub enum Step {
+    /// The download and the decoder are under way.
+    Begin(Stream),
+    /// The next bytes of the image: a full unit, except for the last.
+    Unit(AlignedBuffer, usize),
+    /// The image ends here and all of it came out well, its digest apart.
+    End,
+}
+
+/// What is known of the stream from its start.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    /// The URL that it comes from, fit for showing.
+    pub url: String,
+    /// The bytes to download, if the server said so.
+    pub total: Option<u64>,
+    /// How it is packed.
+    pub packing: Packing,
+    /// The image's size, or less, if the stream's header promises one.
+    pub promised: Option<u64>,
+}
+
+/// The digest of what was downloaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Computed {
+    /// By this algorithm.
+    pub algorithm: Algorithm,
+    /// Lower-case hexadecimal text.
+    pub hex: String,
+    /// Over this many bytes.
+    pub bytes: u64,
+}
+
+/// A failure, and whether the download was read to its end all the same, so
+/// that its digest says something.
+#[derive(Debug)]
+pub struct Broken {
+    /// What happened.
+    pub failure: Failure,
+    /// The digest covers the whole download.
+    pub digest_complete: bool,
+}
+
+type Message = std::result::Result<Step, Broken>;
+
+/// The running stages. Dropping it ends them.
+#[derive(Debug)]
+pub struct Pipeline {
+    steps: Receiver<Message>,
+    free: SyncSender<AlignedBuffer>,
+    hasher: JoinHandle<Computed>,
+    downloaded: Arc<AtomicU64>,
+}
+
+impl Pipeline {
+    /// Starts the stages behind this download.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn start(download: Download, algorithm: Algorithm) -> Result<Self> {
+        let no_thread = |e: io::Error| {
+            Failure::new(
+                Class::ImageWriteError,
+                format!("starting a thread for the image: {e}"),
+            )
+        };
+        let (to_hash, chunks) = sync_channel::<Bytes>(HASH_QUEUE);
+        let hasher = thread::Builder::new()
+            .name("image-digest".into())
+            .spawn(move || hash(&chunks, algorithm))
+            .map_err(no_thread)?;
+
+        let (free, buffers) = sync_channel(UNITS);
+        for _ in 0..UNITS {
+            // There is room for all of them and the other end is at hand.
+            let _ = free.send(AlignedBuffer::zeroed(UNIT));
+        }
+        let (sender, steps) = sync_channel(UNITS);
+        let downloaded = Arc::new(AtomicU64::new(0));
+        let input = Tee {
+            download,
+            current: Bytes::new(),
+            to_hash,
+            downloaded: Arc::clone(&downloaded),
+            ended: false,
+        };
+        thread::Builder::new()
+            .name("image-decode".into())
+            .spawn(move || {
+                let end = decode(input, &sender, &buffers);
+                // Without a receiver nobody waits for the end.
+                let _ = sender.send(end.map(|()| Step::End));
+            })
+            .map_err(no_thread)?;
+        Ok(Self {
+            steps,
+            free,
+            hasher,
+            downloaded,
+        })
+    }
+
+    /// The next step.
+    ///
+    /// # Errors
+    /// When the download or the decoder failed.
+    pub fn next(&self) -> Message {
+        self.steps.recv().unwrap_or_else(|_| {
+            Err(Broken {
+                failure: image_error("the decoder ended without a word"),
+                digest_complete: false,
+            })
+        })
+    }
+
+    /// Gives a unit's buffer back for the next bytes.
+    pub fn give_back(&self, buffer: AlignedBuffer) {
+        // The decoder may have ended already.
+        let _ = self.free.try_send(buffer);
+    }
+
+    /// Bytes downloaded so far.
+    pub fn downloaded(&self) -> u64 {
+        self.downloaded.load(Ordering::Relaxed)
+    }
+
+    /// The digest of all that was downloaded; to be asked for after the end.
+    ///
+    /// # Errors
+    /// If the digest's thread is gone.
+    pub fn digest(self) -> Result<Computed> {
+        // Lets a decoder that waits for a buffer or a reader go, and with it
+        // the digest's queue.
+        drop((self.steps, self.free));
+        self.hasher
+            .join()
+            .map_err(|_| image_error("the digest ended without a result"))
+    }
+}
+
+fn image_error(text: &str) -> Failure {
+    Failure::new(Class::ImageWriteError, text)
+}
+
+fn hash(chunks: &Receiver<Bytes>, algorithm: Algorithm) -> Computed {
+    let mut hasher = Hasher::new(algorithm);
+    let mut bytes = 0;
+    for chunk in chunks {
+        hasher.update(&chunk);
+        bytes += chunk.len() as u64;
+    }
+    Computed {
+        algorithm,
+        hex: hasher.finish(),
+        bytes,
+    }
+}
+
+/// The download as a reader, with a copy (of the reference, not the bytes) of
+/// everything for the digest.
+struct Tee {
+    download: Download,
+    current: Bytes,
+    to_hash: SyncSender<Bytes>,
+    downloaded: Arc<AtomicU64>,
+    ended: bool,
+}
+
+impl Tee {
+    fn begin(&mut self) -> Result<(String, Option<u64>)> {
+        match self.download.next()? {
+            Event::Begin { url, total } => Ok((url, total)),
+            Event::Chunk(_) | Event::End => Err(image_error("the download began without a head")),
+        }
+    }
+}
+
+impl BufRead for Tee {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.current.is_empty() && !self.ended {
+            match self.download.next().map_err(io::Error::other)? {
+                Event::Begin { .. } => {}
+                Event::Chunk(chunk) => {
+                    // The digest's thread only ends when this end is dropped.
+                    let _ = self.to_hash.send(chunk.clone());
+                    self.downloaded
+                        .fetch_add(chunk.len() as u64, Ordering::Relaxed);
+                    self.current = chunk;
+                }
+                Event::End => self.ended = true,
+            }
+        }
+        Ok(&self.current)
+    }
+
+    fn consume(&mut self, amount: usize) {
+        let _ = self.current.split_to(amount.min(self.current.len()));
+    }
+}
+
+impl Read for Tee {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let available = self.fill_buf()?;
+        let len = available.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&available[..len]);
+        self.consume(len);
+        Ok(len)
+    }
+}
+
+fn decode(
+    mut input: Tee,
+    steps: &SyncSender<Message>,
+    buffers: &Receiver<AlignedBuffer>,
+) -> std::result::Result<(), Broken> {
+    let at_once = |failure| Broken {
+        failure,
+        digest_complete: false,
+    };
+    let downloaded = Arc::clone(&input.downloaded);
+    let (url, total) = input.begin().map_err(at_once)?;
+    let (mut decoder, promised) = Decoder::new(input).map_err(|e| {
+        at_once(explain(
+            e,
+            Packing::Raw,
+            &url,
+            downloaded.load(Ordering::Relaxed),
+        ))
+    })?;
+    let packing = decoder.packing();
+    let begin = Step::Begin(Stream {
+        url: url.clone(),
+        total,
+        packing,
+        promised,
+    });
+    if steps.send(Ok(begin)).is_err() {
+        return Ok(());
+    }
+    loop {
+        let Ok(mut buffer) = buffers.recv() else {
+            return Ok(());
+        };
+        let filled = match decoder.fill(&mut buffer) {
+            Ok(filled) => filled,
+            Err(e) => {
+                let from_download = carries_failure(&e);
+                let failure = explain(e, packing, &url, downloaded.load(Ordering::Relaxed));
+                let digest_complete =
+                    !from_download && read_rest(decoder.into_input(), total, packing);
+                return Err(Broken {
+                    failure,
+                    digest_complete,
+                });
+            }
+        };
+        if filled > 0 && steps.send(Ok(Step::Unit(buffer, filled))).is_err() {
+            return Ok(());
+        }
+        if filled < UNIT {
+            return Ok(());
+        }
+    }
+}
+
+fn carries_failure(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Failure>())
+}
+
+/// A download's failure comes through the decoder as it is; what the decoder
+/// itself has to say gets its place.
+fn explain(error: io::Error, packing: Packing, url: &str, downloaded: u64) -> Failure {
+    match error.downcast::<Failure>() {
+        Ok(failure) => failure,
+        Err(error) => Failure::new(
+            Class::InvalidImage,
+            format!("{url}: unpacking {packing}, within the first {downloaded} bytes: {error}"),
+        )
+        .hint("the image is truncated or damaged: compare its checksum on the server"),
+    }
+}
+
+/// Reads the download to its end for the digest. False if that would take too
+/// long or fails.
+fn read_rest(mut input: Tee, total: Option<u64>, packing: Packing) -> bool {
+    let left = total.map(|total| total.saturating_sub(input.downloaded.load(Ordering::Relaxed)));
+    if left.is_none_or(|left| left > REST_LIMIT) {
+        return false;
+    }
+    if left > Some(0) {
+        tracing::warn!("the {packing} stream is broken, reading the rest for its checksum");
+    }
+    loop {
+        match input.fill_buf() {
+            Ok([]) => return true,
+            Ok(chunk) => {
+                let len = chunk.len();
+                input.consume(len);
+            }
+            Err(_) => return false,
+        }
+    }
+}

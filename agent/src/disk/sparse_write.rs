@@ -1,0 +1,226 @@
+//! Writing an image without sending its zeros, onto a disk that may hold old data.
+//!
+//! Zeros are never just skipped: the file system in the image may rely on
+//! them. The range ahead of the writer is zeroed by the device, if it can, and
+//! only then granules of zeros are left out; if it cannot, they are written.
+
+use std::ops::Range;
+
+use crate::disk::target::Target;
+use crate::failure::Result;
+
+/// How much is zeroed ahead in one call: small enough that the call returns
+/// while a progress line is due, and large enough not to be noticed.
+const ZERO_STEP: u64 = 256 << 20;
+/// The unit of leaving out: finding zeros costs 0.01 to 0.05 s/GiB.
+const GRANULE: usize = 64 << 10;
+
+/// Counts of what was done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes sent to the disk.
+    pub data: u64,
+    /// Zeros that were not sent.
+    pub zeros: u64,
+}
+
+/// Writes ascending, non-overlapping pieces to a range of a disk.
+#[derive(Debug)]
+pub struct SparseWriter<'a> {
+    target: &'a Target,
+    /// The zeroed range reaches to here; `None` once the device refused.
+    zeroed_to: Option<u64>,
+    /// Zeroing ahead stops here, writing does not.
+    zero_limit: u64,
+    written: Written,
+}
+
+impl<'a> SparseWriter<'a> {
+    /// A writer that starts at `range.start`. Up to `range.end` it may zero in
+    /// large steps; beyond, only as far as it writes.
+    pub fn new(target: &'a Target, range: Range<u64>) -> Self {
+        Self {
+            target,
+            zeroed_to: Some(range.start),
+            zero_limit: range.end.min(target.size()),
+            written: Written::default(),
+        }
+    }
+
+    /// What was written so far.
+    pub fn written(&self) -> Written {
+        self.written
+    }
+
+    /// Writes whole sectors at `offset`, which is not before the end of the
+    /// piece before.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn write(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.zero_ahead(offset + bytes.len() as u64)?;
+        if self.zeroed_to.is_none() {
+            self.written.data += bytes.len() as u64;
+            return self.target.write_at(bytes, offset);
+        }
+        let mut data = 0;
+        for run in data_runs(bytes) {
+            self.target
+                .write_at(&bytes[run.clone()], offset + run.start as u64)?;
+            data += run.len() as u64;
+        }
+        self.written.data += data;
+        self.written.zeros += bytes.len() as u64 - data;
+        Ok(())
+    }
+
+    fn zero_ahead(&mut self, needed: u64) -> Result<()> {
+        while let Some(from) = self.zeroed_to
+            && from < needed
+        {
+            let to = (from + ZERO_STEP).min(self.zero_limit).max(needed);
+            let len = to - from;
+            let zeroed = self.target.punch_zeros(from, len)? && self.is_zero(from, len)?;
+            self.zeroed_to = zeroed.then_some(to);
+            if self.zeroed_to.is_none() {
+                tracing::info!(
+                    "{} does not zero ranges by itself, zeros are written from byte {from} on",
+                    self.target.path().display()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the device did what it said: firmware that acknowledges
+    /// write-zeroes and does nothing would bring old data into the new file
+    /// system. One granule a step costs nothing.
+    fn is_zero(&self, offset: u64, len: u64) -> Result<bool> {
+        // At most GRANULE: fits any usize.
+        let len = len.min(GRANULE as u64) as usize;
+        let granule = self.target.read_at(offset, len)?;
+        Ok(all_zero(&granule))
+    }
+}
+
+fn all_zero(bytes: &[u8]) -> bool {
+    // Vectorised by the compiler for whole words.
+    let (words, rest) = bytes.as_chunks::<16>();
+    words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|&b| b == 0)
+}
+
+/// The ranges of granules that are not all zero, neighbours joined.
+fn data_runs(bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for (index, granule) in bytes.chunks(GRANULE).enumerate() {
+        if all_zero(granule) {
+            continue;
+        }
+        let start = index * GRANULE;
+        match runs.last_mut() {
+            Some(run) if run.end == start => run.end += granule.len(),
+            _ => runs.push(start..start + granule.len()),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::disk::aligned_buffer::AlignedBuffer;
+    use crate::permission::WritePermission;
+
+    const MIB: usize = 1 << 20;
+
+    /// A disk of old data.
+    fn old_disk(size: usize) -> (tempfile::NamedTempFile, Target) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), vec![0xaa; size]).unwrap();
+        let target = Target::open_file(file.path(), 512, &WritePermission::by_operator()).unwrap();
+        (file, target)
+    }
+
+    fn content(path: &Path) -> Vec<u8> {
+        std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn zeros_replace_old_data_without_being_sent() {
+        let (file, target) = old_disk(4 * MIB);
+        let mut writer = SparseWriter::new(&target, 0..2 * MIB as u64);
+        let mut unit = AlignedBuffer::zeroed(MIB);
+        unit[5 * GRANULE] = 1;
+        unit[6 * GRANULE + 9] = 2;
+        writer.write(&unit, 0).unwrap();
+        writer
+            .write(&AlignedBuffer::zeroed(MIB), MIB as u64)
+            .unwrap();
+        let disk = content(file.path());
+        assert_eq!(disk[..MIB], unit[..]);
+        assert!(all_zero(&disk[MIB..2 * MIB]));
+        assert!(disk[2 * MIB..].iter().all(|&b| b == 0xaa), "beyond stays");
+        assert_eq!(
+            writer.written(),
+            Written {
+                data: 2 * GRANULE as u64,
+                zeros: (2 * MIB - 2 * GRANULE) as u64
+            }
+        );
+    }
+
+    #[test]
+    fn a_device_that_refuses_gets_the_zeros() {
+        let (file, target) = old_disk(2 * MIB);
+        let mut writer = SparseWriter::new(&target, 0..2 * MIB as u64);
+        writer.zeroed_to = None;
+        writer.write(&AlignedBuffer::zeroed(MIB), 0).unwrap();
+        assert!(all_zero(&content(file.path())[..MIB]));
+        assert_eq!(writer.written().data, MIB as u64);
+    }
+
+    #[test]
+    fn beyond_the_limit_only_what_is_written_is_zeroed() {
+        let (file, target) = old_disk(4 * MIB);
+        let mut writer = SparseWriter::new(&target, 0..MIB as u64);
+        writer.write(&AlignedBuffer::zeroed(MIB), 0).unwrap();
+        writer
+            .write(&AlignedBuffer::zeroed(512), MIB as u64)
+            .unwrap();
+        let disk = content(file.path());
+        assert!(all_zero(&disk[..MIB + 512]));
+        assert_eq!(disk[MIB + 512], 0xaa);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// Whatever the pieces, the disk holds the image afterwards.
+        #[test]
+        fn disk_holds_what_was_given(
+            sparse in proptest::collection::vec((0usize..4 * MIB, any::<u8>()), 0..20),
+            sectors in proptest::collection::vec(1usize..1500, 4..12),
+        ) {
+            let mut image = vec![0; 4 * MIB];
+            for (place, byte) in sparse {
+                image[place] = byte;
+            }
+            let (file, target) = old_disk(4 * MIB);
+            let mut writer = SparseWriter::new(&target, 0..4 * MIB as u64);
+            let mut at = 0;
+            for count in sectors {
+                let end = (at + count * 512).min(image.len());
+                writer.write(&AlignedBuffer::padded(&image[at..end], 512), at as u64).unwrap();
+                at = end;
+            }
+            let disk = content(file.path());
+            prop_assert!(disk[..at] == image[..at]);
+            let written = writer.written();
+            prop_assert_eq!(written.data + written.zeros, at as u64);
+        }
+    }
+}

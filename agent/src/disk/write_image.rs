@@ -1,0 +1,411 @@
+//! An image from a URL to a disk, in an order that never leaves a disk that
+//! boots a half-written or unverified system:
+//!
+//! 1. the first MiB is unpacked and judged; nothing is written before that;
+//! 2. first and last MiB of the disk are wiped and flushed;
+//! 3. the image is written from its second MiB on, and flushed;
+//! 4. its checksum and length are compared;
+//! 5. the first MiB (boot code, MBR, GPT) is written, flushed and read back,
+//!    with the GPT already corrected for this disk, then the backup GPT.
+//!
+//! Whatever fails after step 1 ends with first and last MiB wiped.
+
+use std::time::Instant;
+
+use crate::disk::aligned_buffer::AlignedBuffer;
+use crate::disk::decode::Packing;
+use crate::disk::digest::{Algorithm, ExpectedDigest};
+use crate::disk::fetch::{Download, Patience, Request};
+use crate::disk::gpt::Table;
+use crate::disk::image_head::{self, Disk, HEAD_LEN, Image, Promise};
+use crate::disk::pipeline::{Broken, Computed, Pipeline, Step, Stream, UNIT};
+use crate::disk::sparse_write::{SparseWriter, Written};
+use crate::disk::target::Target;
+use crate::failure::{Class, Failure, Result};
+use crate::report::{Progress, mib};
+
+/// What is wiped at both ends of the disk: every partition table, and the
+/// superblocks of old RAID members at the end.
+const WIPE_LEN: u64 = 1 << 20;
+/// First and last MiB and something between.
+const SMALLEST_DISK: u64 = 4 << 20;
+
+/// Where an image comes from and what it must be.
+#[derive(Debug, Clone)]
+pub struct ImageSource {
+    /// The same image in several places.
+    pub urls: Vec<String>,
+    /// The checksum over the bytes as downloaded. Without one the image is
+    /// written unverified, with a warning.
+    pub digest: Option<ExpectedDigest>,
+    /// The complete value of an `Authorization` header.
+    pub authorization: Option<String>,
+    /// How long to bear with the server.
+    pub patience: Patience,
+}
+
+/// What was done.
+#[derive(Debug, Clone)]
+pub struct WrittenImage {
+    /// The URL that delivered, fit for showing.
+    pub url: String,
+    /// How the image was packed.
+    pub packing: Packing,
+    /// The digest of what was downloaded, and how much that was.
+    pub digest: Computed,
+    /// Whether the digest was expected; otherwise there was nothing to compare.
+    pub verified: bool,
+    /// The length of the unpacked image.
+    pub image_bytes: u64,
+    /// What was sent to the disk and what was left out.
+    pub written: Written,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Writes the image to the disk and closes the disk.
+///
+/// # Errors
+/// Nothing has been touched when the failure is that the image does not belong
+/// on this disk; after any other failure the disk does not boot.
+pub fn write_image(
+    source: &ImageSource,
+    target: Target,
+    client: &reqwest::Client,
+) -> Result<WrittenImage> {
+    let started = Instant::now();
+    if source.digest.is_none() {
+        tracing::warn!("no checksum was given, the image is written unverified");
+    }
+    let disk = Disk {
+        size: target.size(),
+        sector: target.sector_size(),
+    };
+    if disk.size < SMALLEST_DISK {
+        return Err(image_head::too_large(SMALLEST_DISK, disk.size));
+    }
+    let request = Request {
+        urls: source.urls.clone(),
+        authorization: source.authorization.clone(),
+        patience: source.patience.clone(),
+    };
+    let algorithm = source
+        .digest
+        .as_ref()
+        .map_or(Algorithm::Sha256, ExpectedDigest::algorithm);
+    let pipeline = Pipeline::start(Download::start(request, client.clone())?, algorithm)?;
+    let work = Work {
+        source,
+        target: &target,
+        disk,
+    };
+    let (stream, pipeline, head) = work.first_unit(pipeline)?;
+    let plan = work.plan(&stream, head)?;
+
+    let (url, packing) = (stream.url.clone(), stream.packing);
+    match work.place(&stream, pipeline, plan) {
+        Ok(placed) => {
+            let done = WrittenImage {
+                url,
+                packing,
+                verified: source.digest.is_some(),
+                digest: placed.digest,
+                image_bytes: placed.image_bytes,
+                written: placed.written,
+                seconds: started.elapsed().as_secs_f64(),
+            };
+            tracing::info!("{}", done.line(&target));
+            Ok(done)
+        }
+        Err(failure) => {
+            // Before the cleanup, which may fail or hang on a dying disk.
+            tracing::error!("{failure}");
+            work.make_unbootable();
+            Err(failure)
+        }
+    }
+}
+
+impl WrittenImage {
+    fn line(&self, target: &Target) -> String {
+        format!(
+            "image on {}: {} downloaded ({}), {} unpacked, {} written, {} {} {}, {:.1} s",
+            target.path().display(),
+            mib(self.digest.bytes),
+            self.packing,
+            mib(self.image_bytes),
+            mib(self.written.data),
+            self.digest.algorithm,
+            self.digest.hex,
+            if self.verified {
+                "verified"
+            } else {
+                "not verified"
+            },
+            self.seconds
+        )
+    }
+}
+
+/// The first MiB as it will be on the disk, and the end that belongs to it.
+struct Plan {
+    image: Image,
+    head: AlignedBuffer,
+    head_len: usize,
+    /// The backup GPT and its place.
+    backup: Option<(u64, AlignedBuffer)>,
+}
+
+struct Placed {
+    digest: Computed,
+    image_bytes: u64,
+    written: Written,
+}
+
+struct Work<'a> {
+    source: &'a ImageSource,
+    target: &'a Target,
+    disk: Disk,
+}
+
+impl Work<'_> {
+    /// The first unit of the image; an empty one if the image is empty.
+    fn first_unit(&self, pipeline: Pipeline) -> Result<(Stream, Pipeline, (AlignedBuffer, usize))> {
+        let mut begun = None;
+        loop {
+            match pipeline.next() {
+                Ok(Step::Begin(stream)) => begun = Some(stream),
+                Ok(Step::Unit(buffer, len)) => {
+                    let stream = begun.ok_or_else(|| no_head("data"))?;
+                    return Ok((stream, pipeline, (buffer, len)));
+                }
+                Ok(Step::End) => {
+                    let stream = begun.ok_or_else(|| no_head("its end"))?;
+                    return Ok((stream, pipeline, (AlignedBuffer::zeroed(UNIT), 0)));
+                }
+                Err(broken) => return Err(self.diagnose(begun.as_ref(), broken, pipeline)),
+            }
+        }
+    }
+
+    /// Judges the image by its first unit. Touches nothing.
+    fn plan(&self, stream: &Stream, (mut head, head_len): (AlignedBuffer, usize)) -> Result<Plan> {
+        let promise = Promise {
+            exact: (stream.packing == Packing::Raw)
+                .then_some(stream.total)
+                .flatten(),
+            at_least: stream.promised,
+        };
+        // A unit is given back full of other bytes.
+        head[head_len..].fill(0);
+        let mut image =
+            image_head::inspect(&head[..head_len], self.disk, promise).map_err(|failure| {
+                Failure {
+                    details: format!(
+                        "{}: {}; the disk was not touched",
+                        stream.url, failure.details
+                    ),
+                    ..failure
+                }
+            })?;
+        let backup = match &mut image.gpt {
+            Some(table) => Some(self.fit_table(table, &mut head)?),
+            None => None,
+        };
+        tracing::info!(
+            "writing {} ({}{}) to {} ({}, {} byte sectors)",
+            stream.url,
+            stream.packing,
+            stream
+                .total
+                .map_or_else(String::new, |total| format!(", {} to download", mib(total))),
+            self.target.path().display(),
+            mib(self.disk.size),
+            self.disk.sector,
+        );
+        Ok(Plan {
+            image,
+            head,
+            head_len,
+            backup,
+        })
+    }
+
+    /// The table as it will be on this disk: into the first MiB, and the backup
+    /// for the end.
+    fn fit_table(&self, table: &mut Table, head: &mut [u8]) -> Result<(u64, AlignedBuffer)> {
+        table.move_backup_to_end(self.disk.size).map_err(|reason| {
+            Failure::new(Class::InvalidImage, format!("the image's GPT: {reason}"))
+        })?;
+        table.write_primary(head);
+        let (offset, bytes) = table.backup();
+        Ok((
+            offset,
+            AlignedBuffer::padded(&bytes, self.disk.sector as usize),
+        ))
+    }
+
+    fn place(&self, stream: &Stream, pipeline: Pipeline, plan: Plan) -> Result<Placed> {
+        self.wipe_ends()?;
+        // The backup GPT's place gets our backup GPT and nothing before.
+        let data_end = plan
+            .backup
+            .as_ref()
+            .map_or(self.disk.size, |(offset, _)| *offset);
+        let mut writer =
+            SparseWriter::new(self.target, HEAD_LEN as u64..plan.image.end.min(data_end));
+        let mut progress = Progress::new("writing the image", stream.total);
+        let mut image_bytes = plan.head_len as u64;
+        loop {
+            match pipeline.next() {
+                Ok(Step::Begin(_)) => {}
+                Ok(Step::Unit(mut buffer, len)) => {
+                    let offset = image_bytes;
+                    image_bytes += len as u64;
+                    if image_bytes > self.disk.size {
+                        return Err(image_head::too_large(image_bytes, self.disk.size));
+                    }
+                    let padded = len.next_multiple_of(self.disk.sector as usize);
+                    buffer[len..padded].fill(0);
+                    // Less than a unit: fits any usize.
+                    let keep = data_end.saturating_sub(offset).min(padded as u64) as usize;
+                    writer.write(&buffer[..keep], offset)?;
+                    pipeline.give_back(buffer);
+                    if let Some(line) = progress.at(pipeline.downloaded()) {
+                        tracing::info!("{line}");
+                    }
+                }
+                Ok(Step::End) => break,
+                Err(broken) => return Err(self.diagnose(Some(stream), broken, pipeline)),
+            }
+        }
+        self.target.sync()?;
+        let digest = pipeline.digest()?;
+        self.compare(&stream.url, &digest)?;
+        if let Some(table) = &plan.image.gpt
+            && table.partitions_end() > image_bytes
+        {
+            return Err(Failure::new(
+                Class::InvalidImage,
+                format!(
+                    "{}: the image is truncated: its partitions end at byte {}, it ends at byte {image_bytes}",
+                    stream.url,
+                    table.partitions_end()
+                ),
+            ));
+        }
+        let mut written = writer.written();
+        written.data += HEAD_LEN as u64;
+        self.commit(&plan)?;
+        Ok(Placed {
+            digest,
+            image_bytes,
+            written,
+        })
+    }
+
+    /// From here on the disk boots. The primary table first: a firmware that
+    /// finds only a valid backup may offer to "repair" the disk from it.
+    fn commit(&self, plan: &Plan) -> Result<()> {
+        self.write_and_compare(0, &plan.head)?;
+        if let Some((offset, backup)) = &plan.backup {
+            self.write_and_compare(*offset, backup)?;
+        }
+        self.target.reread_partitions()
+    }
+
+    fn write_and_compare(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.target.write_at(bytes, offset)?;
+        self.target.sync()?;
+        if self.target.read_at(offset, bytes.len())?[..] != *bytes {
+            return Err(Failure::new(
+                Class::ImageWriteError,
+                format!(
+                    "{}: {} bytes at offset {offset} read back differently",
+                    self.target.path().display(),
+                    bytes.len()
+                ),
+            )
+            .hint("the disk or its controller is faulty"));
+        }
+        Ok(())
+    }
+
+    fn compare(&self, url: &str, got: &Computed) -> Result<()> {
+        match &self.source.digest {
+            Some(expected) if expected.hex() != got.hex => Err(Failure::new(
+                Class::ImageChecksumError,
+                format!(
+                    "{url}: checksum mismatch: {} expected {}, got {} over {} bytes",
+                    got.algorithm,
+                    expected.hex(),
+                    got.hex,
+                    got.bytes
+                ),
+            )
+            .hint("the file on the server is not the one that the checksum was made of")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The better explanation of two: when the whole download has the wrong
+    /// checksum, then that is why it could not be unpacked.
+    fn diagnose(&self, stream: Option<&Stream>, broken: Broken, pipeline: Pipeline) -> Failure {
+        let Some(stream) = stream.filter(|_| broken.digest_complete) else {
+            return broken.failure;
+        };
+        match pipeline
+            .digest()
+            .and_then(|got| self.compare(&stream.url, &got))
+        {
+            Ok(()) => broken.failure,
+            Err(mismatch) => Failure {
+                details: format!("{}; {}", mismatch.details, broken.failure.details),
+                ..mismatch
+            },
+        }
+    }
+
+    fn ends(&self) -> [u64; 2] {
+        [0, self.disk.size - WIPE_LEN]
+    }
+
+    fn wipe_ends(&self) -> Result<()> {
+        let zeros = AlignedBuffer::zeroed(WIPE_LEN as usize);
+        for offset in self.ends() {
+            self.target.write_at(&zeros, offset)?;
+        }
+        self.target.sync()
+    }
+
+    /// After a failure: no partition table, whatever else is on the disk. Goes
+    /// on after errors, the disk may be half dead.
+    fn make_unbootable(&self) {
+        let zeros = AlignedBuffer::zeroed(WIPE_LEN as usize);
+        let wiped = self
+            .ends()
+            .map(|offset| self.target.write_at(&zeros, offset));
+        let path = self.target.path().display();
+        match wiped
+            .into_iter()
+            .chain([self.target.sync()])
+            .find_map(Result::err)
+        {
+            None => tracing::info!("{path} was left without a partition table, it does not boot"),
+            Some(failure) => tracing::error!("{failure}; {path} may hold a part of the image"),
+        }
+        if let Err(failure) = self.target.reread_partitions() {
+            tracing::warn!("{failure}");
+        }
+    }
+}
+
+fn no_head(found: &str) -> Failure {
+    Failure::new(
+        Class::ImageWriteError,
+        format!("the image stream began with {found}"),
+    )
+}
+
+#[cfg(test)]
+mod tests;

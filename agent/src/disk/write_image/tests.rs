@@ -1,0 +1,465 @@
+use std::path::Path;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tempfile::NamedTempFile;
+
+use super::*;
+use crate::disk::digest::Hasher;
+use crate::disk::tests::{Asked, Reply, Server, gpt_image, http_client};
+use crate::permission::WritePermission;
+
+const MIB: u64 = 1 << 20;
+const DISK: u64 = 12 * MIB;
+const OLD: u8 = 0xaa;
+
+/// A disk full of old data.
+fn disk(size: u64) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), vec![OLD; size as usize]).unwrap();
+    file
+}
+
+fn open(path: &Path, sector: u32) -> Target {
+    Target::open_file(path, sector, &WritePermission::by_operator()).unwrap()
+}
+
+fn sha256(bytes: &[u8]) -> ExpectedDigest {
+    let mut hasher = Hasher::new(Algorithm::Sha256);
+    hasher.update(bytes);
+    ExpectedDigest::new(Algorithm::Sha256, &hasher.finish()).unwrap()
+}
+
+fn impatient() -> Patience {
+    Patience {
+        stall: Duration::from_millis(400),
+        give_up: Duration::from_secs(3),
+        first_pause: Duration::from_millis(20),
+        longest_pause: Duration::from_millis(100),
+    }
+}
+
+fn source(server: &Server, digest: Option<ExpectedDigest>) -> ImageSource {
+    ImageSource {
+        urls: vec![server.url.clone()],
+        digest,
+        authorization: None,
+        patience: impatient(),
+    }
+}
+
+fn write(server: &Server, body: &[u8], disk: &NamedTempFile) -> Result<WrittenImage> {
+    let source = source(server, Some(sha256(body)));
+    write_image(&source, open(disk.path(), 512), &http_client())
+}
+
+fn correct(body: &[u8]) -> Server {
+    let body = body.to_vec();
+    Server::start(move |asked| Reply::correct(&body, "\"1\"", asked))
+}
+
+fn content(disk: &NamedTempFile) -> Vec<u8> {
+    std::fs::read(disk.path()).unwrap()
+}
+
+/// The disk holds the image, with the GPT of this disk.
+fn assert_holds(disk: &NamedTempFile, image: &[u8]) {
+    let content = content(disk);
+    let mut expected = image.to_vec();
+    let size = content.len() as u64;
+    expected.resize(content.len(), OLD);
+    expected[(size - MIB) as usize..].fill(0);
+    if image.len() as u64 > size - MIB {
+        let from = (size - MIB) as usize;
+        expected[from..image.len()].copy_from_slice(&image[from..]);
+    }
+    let mut table = Table::parse(&image[..MIB as usize], 512).unwrap();
+    table.move_backup_to_end(size).unwrap();
+    table.write_primary(&mut expected[..MIB as usize]);
+    let (offset, backup) = table.backup();
+    expected[offset as usize..].copy_from_slice(&backup);
+    let differs = content.iter().zip(&expected).position(|(a, b)| a != b);
+    assert_eq!(differs, None, "first differing byte");
+}
+
+fn assert_untouched(disk: &NamedTempFile) {
+    assert!(content(disk).iter().all(|&b| b == OLD), "disk was touched");
+}
+
+/// Neither a primary nor a backup table, nor boot code.
+fn assert_unbootable(disk: &NamedTempFile) {
+    let content = content(disk);
+    let (first, rest) = content.split_at(MIB as usize);
+    let last = &rest[rest.len() - MIB as usize..];
+    assert!(first.iter().chain(last).all(|&b| b == 0));
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let level = flate2::Compression::fast();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn xz(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn every_packing_arrives() {
+    let image = gpt_image(8 * MIB, 512);
+    let bodies = [
+        (Packing::Raw, image.clone()),
+        (Packing::Gzip, gzip(&image)),
+        (Packing::Zstd, zstd::bulk::compress(&image, 1).unwrap()),
+        (Packing::Xz, xz(&image)),
+    ];
+    for (packing, body) in bodies {
+        let disk = disk(DISK);
+        let server = correct(&body);
+        let done = write(&server, &body, &disk).unwrap();
+        assert_holds(&disk, &image);
+        assert_eq!(done.packing, packing);
+        assert_eq!(done.image_bytes, 8 * MIB);
+        assert_eq!(done.digest.bytes, body.len() as u64);
+        assert!(done.verified);
+        assert!(
+            done.written.data < 7 * MIB,
+            "zeros were sent: {:?}",
+            done.written
+        );
+        assert_eq!(server.asked().len(), 1);
+    }
+}
+
+#[test]
+fn an_image_of_the_disks_size_fits() {
+    let image = gpt_image(DISK, 512);
+    let disk = disk(DISK);
+    write(&correct(&image), &image, &disk).unwrap();
+    assert!(content(&disk) == image);
+}
+
+#[test]
+fn sectors_of_4096_bytes() {
+    let image = gpt_image(8 * MIB, 4096);
+    let file = disk(DISK);
+    let server = correct(&image);
+    let source = source(&server, Some(sha256(&image)));
+    write_image(&source, open(file.path(), 4096), &http_client()).unwrap();
+    let table = Table::parse(&content(&file)[..MIB as usize], 4096).unwrap();
+    assert_eq!(table.image_size(), DISK);
+    let wrong = disk(DISK);
+    let failure = write(&server, &image, &wrong).unwrap_err();
+    assert_eq!(failure.class, Class::InvalidImage);
+    assert!(
+        failure
+            .details
+            .contains("source has sector size 4096 but destination has sector size 512")
+    );
+    assert_untouched(&wrong);
+}
+
+#[test]
+fn a_dropped_connection_is_resumed_by_range() {
+    let image = gpt_image(8 * MIB, 512);
+    let body = image.clone();
+    let server = Server::start(move |asked| {
+        let reply = Reply::correct(&body, "\"1\"", asked);
+        if asked.earlier < 3 {
+            reply.cut(2_000_000)
+        } else {
+            reply
+        }
+    });
+    let disk = disk(DISK);
+    write(&server, &image, &disk).unwrap();
+    assert_holds(&disk, &image);
+    let asked = server.asked();
+    assert_eq!(asked.len(), 4);
+    assert_eq!(asked[1].if_range.as_deref(), Some("\"1\""));
+    let starts: Vec<u64> = asked.iter().filter_map(|a| a.from).collect();
+    assert!(starts.is_sorted() && starts[0] > 0, "{starts:?}");
+    assert!(
+        starts[2] <= 6_000_000,
+        "no byte was asked for twice or skipped: {starts:?}"
+    );
+}
+
+#[test]
+fn a_server_that_ignores_range_is_read_again() {
+    let image = gpt_image(8 * MIB, 512);
+    let body = image.clone();
+    let server = Server::start(move |asked| {
+        let reply = Reply::whole(&body, "\"1\"");
+        if asked.earlier == 0 {
+            reply.cut(3_000_000)
+        } else {
+            reply
+        }
+    });
+    let disk = disk(DISK);
+    write(&server, &image, &disk).unwrap();
+    assert_holds(&disk, &image);
+}
+
+#[test]
+fn a_stalled_connection_is_given_up() {
+    let image = gpt_image(8 * MIB, 512);
+    let body = image.clone();
+    let server = Server::start(move |asked| {
+        let mut reply = Reply::correct(&body, "\"1\"", asked);
+        if asked.earlier == 0 {
+            reply = reply.cut(3_000_000);
+            reply.stall = true;
+        }
+        reply
+    });
+    let disk = disk(DISK);
+    write(&server, &image, &disk).unwrap();
+    assert_holds(&disk, &image);
+    assert_eq!(server.asked()[1].from, Some(3_000_000));
+}
+
+#[test]
+fn another_file_under_the_url_ends_the_download() {
+    let image = gpt_image(8 * MIB, 512);
+    let body = image.clone();
+    let server = Server::start(move |asked| {
+        if asked.earlier == 0 {
+            Reply::whole(&body, "\"1\"").cut(3_000_000)
+        } else {
+            Reply::correct(&body, "\"2\"", asked)
+        }
+    });
+    let disk = disk(DISK);
+    let failure = write(&server, &image, &disk).unwrap_err();
+    assert_eq!(failure.class, Class::ImageDownloadError);
+    assert!(
+        failure.details.contains("changed on the server"),
+        "{failure}"
+    );
+    assert_unbootable(&disk);
+}
+
+#[test]
+fn a_server_that_stays_away_ends_it_with_both_lengths() {
+    let image = gpt_image(8 * MIB, 512);
+    let body = image.clone();
+    let server = Server::start(move |asked| {
+        if asked.earlier == 0 {
+            Reply::whole(&body, "\"1\"").cut(3_000_000)
+        } else {
+            Reply::status(503)
+        }
+    });
+    let disk = disk(DISK);
+    let failure = write(&server, &image, &disk).unwrap_err();
+    assert_eq!(failure.class, Class::ImageDownloadError);
+    assert!(
+        failure.details.contains("503") && failure.details.contains("byte 3000000 of 8388608"),
+        "{failure}"
+    );
+    assert_unbootable(&disk);
+}
+
+#[test]
+fn statuses_that_pass_and_statuses_that_do_not() {
+    let image = gpt_image(8 * MIB, 512);
+    let body = image.clone();
+    let server = Server::start(move |asked| match asked.earlier {
+        0 => Reply::status(503),
+        1 => Reply::status(429),
+        _ => Reply::correct(&body, "\"1\"", asked),
+    });
+    write(&server, &image, &disk(DISK)).unwrap();
+
+    let gone = Server::start(|_| Reply::status(404));
+    let untouched = disk(DISK);
+    let failure = write(&gone, &image, &untouched).unwrap_err();
+    assert_eq!(failure.class, Class::ImageDownloadError);
+    assert!(failure.details.contains("404") && failure.details.contains(&gone.url));
+    assert_eq!(gone.asked().len(), 1, "404 is final");
+    assert_untouched(&untouched);
+
+    let mut both = source(&gone, Some(sha256(&image)));
+    both.urls.push(correct(&image).url);
+    let target = disk(DISK);
+    write_image(&both, open(target.path(), 512), &http_client()).unwrap();
+    assert_holds(&target, &image);
+}
+
+#[test]
+fn a_mismatch_names_everything_and_leaves_no_table() {
+    let image = gpt_image(8 * MIB, 512);
+    for body in [image.clone(), gzip(&image)] {
+        let disk = disk(DISK);
+        let server = correct(&body);
+        let failure = write(&server, b"another image", &disk).unwrap_err();
+        assert_eq!(failure.class, Class::ImageChecksumError);
+        for part in [
+            server.url.as_str(),
+            "sha256",
+            sha256(b"another image").hex(),
+            sha256(&body).hex(),
+            &body.len().to_string(),
+        ] {
+            assert!(failure.details.contains(part), "{part} in {failure}");
+        }
+        assert_unbootable(&disk);
+    }
+}
+
+#[test]
+fn a_damaged_stream_is_a_checksum_error_when_one_was_given() {
+    let image = gpt_image(8 * MIB, 512);
+    let good = gzip(&image);
+    let mut damaged = good.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 0x20;
+    let truncated = good[..good.len() - 1000].to_vec();
+    for body in [damaged, truncated] {
+        let disk = disk(DISK);
+        let failure = write(&correct(&body), &good, &disk).unwrap_err();
+        assert_eq!(failure.class, Class::ImageChecksumError, "{failure}");
+        assert!(failure.details.contains("unpacking gzip"), "{failure}");
+        assert_unbootable(&disk);
+        // The publisher's own checksum of a broken file: the file is to blame.
+        let failure = write(&correct(&body), &body, &disk).unwrap_err();
+        assert_eq!(failure.class, Class::InvalidImage, "{failure}");
+        assert_unbootable(&disk);
+    }
+}
+
+#[test]
+fn a_truncated_raw_image_is_refused_even_with_its_checksum() {
+    let image = gpt_image(8 * MIB, 512);
+    let body = &image[..3_000_000];
+    let disk = disk(DISK);
+    let failure = write(&correct(body), body, &disk).unwrap_err();
+    assert_eq!(failure.class, Class::InvalidImage);
+    assert!(failure.details.contains("truncated"), "{failure}");
+    assert_unbootable(&disk);
+}
+
+#[test]
+fn larger_than_the_disk_is_refused_before_the_first_byte() {
+    let image = gpt_image(16 * MIB, 512);
+    for body in [image.clone(), gzip(&image), xz(&image)] {
+        let disk = disk(DISK);
+        let failure = write(&correct(&body), &body, &disk).unwrap_err();
+        assert_eq!(failure.class, Class::ImageWriteError);
+        assert!(
+            failure.details.contains("16777216") && failure.details.contains("12582912"),
+            "{failure}"
+        );
+        assert_untouched(&disk);
+    }
+}
+
+/// A table that lies about the size is found out when the disk is full.
+#[test]
+fn a_decompression_bomb_ends_at_the_disks_end() {
+    let mut image = gpt_image(8 * MIB, 512);
+    image.resize(64 << 20, 0);
+    let body = gzip(&image);
+    let disk = disk(DISK);
+    let failure = write(&correct(&body), &body, &disk).unwrap_err();
+    assert!(
+        failure.details.contains("larger than the disk"),
+        "{failure}"
+    );
+    assert_unbootable(&disk);
+    assert_eq!(content(&disk).len() as u64, DISK);
+}
+
+#[test]
+fn what_is_no_image_touches_nothing() {
+    for (body, expected) in [
+        (b"<!DOCTYPE html>".to_vec(), "web page"),
+        (b"QFI\xfb\0\0\0\x03".to_vec(), "qcow2"),
+        (gzip(b"QFI\xfb\0\0\0\x03"), "qcow2"),
+        (vec![0; 2_000_000], "no GPT and no MBR"),
+        (Vec::new(), "empty"),
+    ] {
+        let disk = disk(DISK);
+        let failure = write(&correct(&body), &body, &disk).unwrap_err();
+        assert_eq!(failure.class, Class::InvalidImage);
+        assert!(failure.details.contains(expected), "{failure}");
+        assert_untouched(&disk);
+    }
+}
+
+#[test]
+fn a_length_that_lies() {
+    let image = gpt_image(8 * MIB, 512);
+    let body = image.clone();
+    // Promises more than it sends, on every try.
+    let server = Server::start(move |asked| {
+        if asked.from.is_some() {
+            return Reply::status(416);
+        }
+        let mut reply = Reply::whole(&body, "\"1\"");
+        reply.headers[0] = format!("Content-Length: {}", body.len() + 5000);
+        reply
+    });
+    let disk = disk(DISK);
+    let failure = write(&server, &image, &disk).unwrap_err();
+    assert_eq!(failure.class, Class::ImageDownloadError);
+    assert_unbootable(&disk);
+}
+
+#[test]
+fn a_length_that_is_not_told() {
+    let image = gpt_image(8 * MIB, 512);
+    let body = image.clone();
+    let server = Server::start(move |_| {
+        let mut reply = Reply::whole(&body, "\"1\"");
+        reply.headers.remove(0);
+        reply
+    });
+    let disk = disk(DISK);
+    write(&server, &image, &disk).unwrap();
+    assert_holds(&disk, &image);
+}
+
+#[test]
+fn without_a_checksum_the_digest_is_told_all_the_same() {
+    let image = gpt_image(8 * MIB, 512);
+    let disk = disk(DISK);
+    let server = correct(&image);
+    let done = write_image(
+        &source(&server, None),
+        open(disk.path(), 512),
+        &http_client(),
+    )
+    .unwrap();
+    assert!(!done.verified);
+    assert_eq!(done.digest.hex, sha256(&image).hex());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Wherever connections break, the disk ends up the same.
+    #[test]
+    fn any_cuts_give_the_same_disk(cuts in proptest::collection::vec(1usize..3_000_000, 0..6)) {
+        let image = gpt_image(5 * MIB, 512);
+        let body = zstd::bulk::compress(&image, 1).unwrap();
+        let (served, lengths) = (body.clone(), cuts.clone());
+        let server = Server::start(move |asked: &Asked| {
+            let reply = Reply::correct(&served, "\"1\"", asked);
+            match lengths.get(asked.earlier) {
+                Some(&cut) => reply.cut(cut % served.len()),
+                None => reply,
+            }
+        });
+        let disk = disk(DISK);
+        write(&server, &body, &disk).unwrap();
+        assert_holds(&disk, &image);
+    }
+}
