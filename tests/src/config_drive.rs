@@ -13,6 +13,7 @@ use crate::lab::Lab;
 use crate::program;
 
 /// A config drive: an ISO 9660 file system with the label `config-2`.
+#[derive(Clone)]
 pub struct ConfigDrive {
     iso: Vec<u8>,
 }

@@ -13,7 +13,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use futures_util::stream;
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha512};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -37,6 +37,14 @@ pub struct ServedFile {
     pub content: Bytes,
     /// What goes wrong.
     pub behaviour: Behaviour,
+}
+
+impl ServedFile {
+    /// The SHA-512 of its content, in lower-case hexadecimal.
+    #[must_use]
+    pub fn sha512(&self) -> String {
+        hex(&Sha512::digest(&self.content))
+    }
 }
 
 /// How a file is served; the default is: well.
@@ -173,7 +181,7 @@ async fn listen(shared: Arc<Shared>, address: SocketAddr, mut listener: TcpListe
 }
 
 /// Lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -76,6 +76,8 @@ pub struct Plan {
     pub disk_mib: u64,
     /// Last command.
     pub finish: Finish,
+    /// Kernel arguments of the ramdisk beside the usual ones.
+    pub more_arguments: &'static str,
 }
 
 impl Default for Plan {
@@ -89,11 +91,13 @@ impl Default for Plan {
             bus: Bus::VirtioBlk,
             disk_mib: 5 * 1024,
             finish: Finish::PowerOff,
+            more_arguments: "",
         }
     }
 }
 
 /// The parts for one combination, not yet started.
+#[derive(Clone)]
 pub struct Site {
     /// The host.
     pub machine: Machine,
@@ -145,10 +149,15 @@ impl Plan {
             Network::Dhcp => "ip=dhcp".to_owned(),
         };
         let api = self.family().url(conductor::PORT);
-        format!(
+        let mut arguments = format!(
             "{TEST_ARGUMENTS} {ip} ipa-api-url={api} \
              ipa-inspection-callback-url={api}/v1/continue_inspection"
-        )
+        );
+        if !self.more_arguments.is_empty() {
+            arguments.push(' ');
+            arguments.push_str(self.more_arguments);
+        }
+        arguments
     }
 
     /// Makes the parts: media, an empty disk, the script.

@@ -8,7 +8,7 @@ mod qmp;
 
 pub use guest::Guest;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The firmware of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,17 @@ pub enum Boot {
     Network,
     /// The disk and nothing else.
     Disk,
+}
+
+impl Boot {
+    /// The file of the boot medium, if there is one.
+    #[must_use]
+    pub fn medium(&self) -> Option<&Path> {
+        match self {
+            Self::Iso(path) | Self::UsbStick(path) => Some(path),
+            Self::Direct { .. } | Self::Network | Self::Disk => None,
+        }
+    }
 }
 
 /// What a test wants of a machine.

@@ -1,0 +1,116 @@
+//! Each boot way with each firmware, from the medium to the installed system,
+//! with nobody's hand in between: the host restarts by itself.
+//!
+//! The other columns of the table (address, image, method, disk) are spread
+//! over these so that every value occurs.
+
+use landfall_tests::artifacts::Packing;
+use landfall_tests::conductor::script::Finish;
+use landfall_tests::installation::install;
+use landfall_tests::site::{Deploy, Network, Plan, Way};
+use landfall_tests::vm::{Bus, Firmware};
+
+use crate::host_test;
+
+#[test]
+fn iso_uefi() {
+    host_test("iso_uefi", async |lab| {
+        let plan = Plan {
+            firmware: Firmware::Uefi,
+            way: Way::Iso,
+            network: Network::StaticV4,
+            packing: Packing::Gz,
+            deploy: Deploy::InstallCoreos,
+            bus: Bus::VirtioScsi,
+            finish: Finish::Reboot,
+            ..Plan::default()
+        };
+        install(lab, plan).await
+    });
+}
+
+#[test]
+fn iso_bios() {
+    host_test("iso_bios", async |lab| {
+        let plan = Plan {
+            firmware: Firmware::Bios,
+            way: Way::Iso,
+            network: Network::StaticV6,
+            packing: Packing::Zst,
+            deploy: Deploy::InstallCoreos,
+            bus: Bus::VirtioBlk,
+            finish: Finish::Reboot,
+            ..Plan::default()
+        };
+        install(lab, plan).await
+    });
+}
+
+#[test]
+fn pxe_uefi() {
+    host_test("pxe_uefi", async |lab| {
+        let plan = Plan {
+            firmware: Firmware::Uefi,
+            way: Way::Pxe,
+            network: Network::Dhcp,
+            packing: Packing::Xz,
+            deploy: Deploy::WriteImage,
+            bus: Bus::Nvme,
+            finish: Finish::Reboot,
+            ..Plan::default()
+        };
+        install(lab, plan).await
+    });
+}
+
+#[test]
+fn pxe_bios() {
+    host_test("pxe_bios", async |lab| {
+        let plan = Plan {
+            firmware: Firmware::Bios,
+            way: Way::Pxe,
+            network: Network::Dhcp,
+            packing: Packing::Zst,
+            deploy: Deploy::InstallCoreos,
+            bus: Bus::VirtioScsi,
+            finish: Finish::Reboot,
+            ..Plan::default()
+        };
+        install(lab, plan).await
+    });
+}
+
+/// The same ISO as a USB stick: partition table instead of El Torito.
+#[test]
+fn usb_uefi() {
+    host_test("usb_uefi", async |lab| {
+        let plan = Plan {
+            firmware: Firmware::Uefi,
+            way: Way::UsbStick,
+            network: Network::StaticV6,
+            packing: Packing::Gz,
+            deploy: Deploy::WriteImage,
+            bus: Bus::VirtioBlk,
+            finish: Finish::Reboot,
+            ..Plan::default()
+        };
+        install(lab, plan).await
+    });
+}
+
+#[test]
+fn usb_bios() {
+    host_test("usb_bios", async |lab| {
+        let plan = Plan {
+            firmware: Firmware::Bios,
+            way: Way::UsbStick,
+            network: Network::StaticV4,
+            packing: Packing::Raw,
+            deploy: Deploy::InstallCoreos,
+            bus: Bus::VirtioBlk,
+            finish: Finish::Reboot,
+            ..Plan::default()
+        };
+        install(lab, plan).await
+    });
+}

@@ -1,0 +1,173 @@
+//! Images that do not arrive as they should. Each test reads the console: an
+//! operator sees nothing else.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use landfall_tests::artifacts::Packing;
+use landfall_tests::image_server;
+use landfall_tests::installation::{BOOT, DEPLOYMENT, deploy_and_boot};
+use landfall_tests::lab::Lab;
+use landfall_tests::site::{Plan, Site};
+use landfall_tests::vm::Firmware;
+use serde_json::json;
+
+use crate::host_test;
+
+/// Long enough for either firmware to have tried everything.
+const NOTHING_TO_BOOT: Duration = Duration::from_secs(90);
+
+/// Boots the disk alone, under both firmwares: neither may find a loader on it.
+pub(crate) async fn does_not_boot(lab: &Lab, site: &Site) -> Result<()> {
+    for (firmware, text) in [
+        (Firmware::Bios, "No bootable device."),
+        (Firmware::Uefi, "BdsDxe: failed to load Boot0001"),
+    ] {
+        let mark = lab.journal.mark();
+        let mut site = site.clone();
+        site.machine.firmware = firmware;
+        // Fresh variables: an entry of the agent's must not be what decides.
+        site.machine.variables = lab.path(&format!("variables-{firmware:?}"));
+        let guest = site.power_on_from_disk(lab).await?;
+        guest.console_after(mark, text, NOTHING_TO_BOOT).await?;
+        guest.cut_power().await?;
+        let loader = lab.journal.find(mark, |event| {
+            event.text.contains("GRUB") || event.text.contains("Linux version")
+        });
+        ensure!(loader.is_none(), "{firmware:?} booted the disk: {loader:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn wrong_checksum() {
+    host_test("wrong_checksum", async |lab| {
+        let plan = Plan::default();
+        let mut site = plan.site(lab).await?;
+        let right = std::mem::replace(&mut site.script.image.hash, "0123456789abcdef".repeat(4));
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
+        // URL, algorithm, expected, got and bytes: in what Ironic shows and on
+        // the console.
+        let bytes = site.files[0].content.len().to_string();
+        for text in [
+            &site.script.image.url,
+            "sha256",
+            &site.script.image.hash,
+            &right,
+            &bytes,
+        ] {
+            ensure!(
+                last_error.contains(text),
+                "last_error does not name {text}: {last_error}"
+            );
+        }
+        let line = guest.console("commands: FAILED", BOOT).await?;
+        ensure!(
+            line.text.contains(&right),
+            "the console does not say what was got: {}",
+            line.text
+        );
+        guest.cut_power().await?;
+        does_not_boot(lab, &site).await
+    });
+}
+
+#[test]
+fn image_server_dies_in_the_middle() {
+    host_test("image_server_dies_in_the_middle", async |lab| {
+        let plan = Plan {
+            packing: Packing::Xz,
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        let half = site.files[0].content.len() / 2;
+        site.files[0].behaviour.dies_after = Some(half);
+        site.files[0].behaviour.stays_dark = Duration::from_secs(4);
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        guest.console("disk: warning: ", BOOT).await?;
+        deploy_and_boot(lab, &plan, &site, &services, guest).await?;
+        let requests = services.images.requests(Packing::Xz.file_name());
+        let resumed: Vec<_> = requests
+            .iter()
+            .filter(|request| request.status == 206)
+            .collect();
+        ensure!(
+            resumed.len() == 1,
+            "expected one resumed transfer, found {requests:?}"
+        );
+        let from = resumed[0].range.as_deref().and_then(|range| {
+            range
+                .strip_prefix("bytes=")?
+                .strip_suffix('-')?
+                .parse::<usize>()
+                .ok()
+        });
+        ensure!(
+            from.is_some_and(|from| from > 0 && from <= half),
+            "expected it to go on at or before byte {half}, found {:?}",
+            resumed[0].range
+        );
+        ensure!(
+            resumed[0].if_range.is_some(),
+            "a Range without If-Range mixes two versions of a file"
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn image_larger_than_the_disk() {
+    host_test("image_larger_than_the_disk", async |lab| {
+        let plan = Plan {
+            disk_mib: 64,
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        // Below 4 GiB a disk is taken only if the operator names it.
+        site.script.root_device = Some(json!({"name": "s== /dev/vda"}));
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
+        ensure!(
+            last_error.contains("/dev/vda"),
+            "last_error does not name the disk: {last_error}"
+        );
+        guest.console("commands: FAILED", BOOT).await?;
+        guest.cut_power().await?;
+        untouched(&site.machine.disks[0].path)
+    });
+}
+
+fn untouched(disk: &Path) -> Result<()> {
+    let content = std::fs::read(disk)?;
+    let first = content.iter().position(|byte| *byte != 0);
+    ensure!(
+        first.is_none(),
+        "the disk was written to, at byte {first:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn image_server_without_ranges() {
+    host_test("image_server_without_ranges", async |lab| {
+        let plan = Plan {
+            packing: Packing::Gz,
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        let half = site.files[0].content.len() / 2;
+        site.files[0].behaviour = image_server::Behaviour {
+            dies_after: Some(half),
+            ignores_ranges: true,
+            ..Default::default()
+        };
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        deploy_and_boot(lab, &plan, &site, &services, guest).await
+    });
+}

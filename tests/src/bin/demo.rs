@@ -1,0 +1,159 @@
+//! `make demo`: the main job on one virtual host, for the eye.
+
+use std::process::ExitCode;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+use landfall_tests::artifacts::{self, Packing};
+use landfall_tests::conductor::script::Finish;
+use landfall_tests::ignition::INSTALLED_SYSTEM_OK;
+use landfall_tests::installation::deploy_and_boot;
+use landfall_tests::journal::{Event, Journal};
+use landfall_tests::lab::{self, Lab};
+use landfall_tests::site::{Deploy, MEMORY_MIB, Network, Plan, Way};
+use landfall_tests::timeline;
+use landfall_tests::vm::{Bus, Firmware};
+
+/// Installs a virtual host from scratch: boot medium, agent, image, Ignition.
+#[derive(Parser)]
+struct Arguments {
+    /// How the ramdisk gets into the host.
+    #[arg(long, value_enum, default_value = "iso")]
+    boot: BootWay,
+    /// The host's firmware.
+    #[arg(long, value_enum, default_value = "uefi")]
+    firmware: FirmwareKind,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum BootWay {
+    Iso,
+    Pxe,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum FirmwareKind {
+    Bios,
+    Uefi,
+}
+
+impl Arguments {
+    fn plan(&self) -> Plan {
+        Plan {
+            firmware: match self.firmware {
+                FirmwareKind::Bios => Firmware::Bios,
+                FirmwareKind::Uefi => Firmware::Uefi,
+            },
+            way: match self.boot {
+                BootWay::Iso => Way::Iso,
+                BootWay::Pxe => Way::Pxe,
+            },
+            network: Network::StaticV4,
+            packing: Packing::Gz,
+            deploy: Deploy::InstallCoreos,
+            bus: Bus::VirtioScsi,
+            finish: Finish::Reboot,
+            ..Plan::default()
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let plan = Arguments::parse().plan();
+    println!(
+        "A host with an empty disk, {MEMORY_MIB} MiB of RAM, {:?} firmware; boots by {:?}.",
+        plan.firmware, plan.way
+    );
+    println!("Seconds since power on, on this machine's clock:\n");
+    let journal = Journal::new(Some(Box::new(show)));
+    let result = lab::run_with_journal("demo", journal.clone(), async |lab: &Lab| {
+        install(lab, &plan).await
+    });
+    let events = journal.events();
+    match result {
+        Ok(media) => {
+            summary(&events, &media);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            if let Some(milestone) = timeline::missing(&events) {
+                println!("\nFAILED: {} was not reached.", milestone.name);
+            }
+            println!("FAILED: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns the name and size of what the host was booted from.
+async fn install(lab: &Lab, plan: &Plan) -> Result<Vec<(&'static str, u64)>> {
+    let site = plan.site(lab).await?;
+    let mut media = vec![("initramfs", artifacts::ramdisk()?.metadata()?.len())];
+    if let Some(iso) = site.machine.boot.medium() {
+        media.push(("ISO", iso.metadata()?.len()));
+    }
+    let services = site.serve(lab).await?;
+    let guest = site.power_on(lab).await?;
+    deploy_and_boot(lab, plan, &site, &services, guest).await?;
+    Ok(media)
+}
+
+/// One line of the timeline, as it happens.
+fn show(event: &Event) {
+    static POWER_ON: OnceLock<Duration> = OnceLock::new();
+    if event.text.starts_with("power on") {
+        POWER_ON.get_or_init(|| event.at);
+    }
+    let (Some((who, text)), Some(power_on)) = (timeline::describe(event), POWER_ON.get()) else {
+        return;
+    };
+    let seconds = event.at.saturating_sub(*power_on).as_secs_f64();
+    println!("{seconds:7.2}  {who:<10} {text}");
+}
+
+fn summary(events: &[Event], media: &[(&str, u64)]) {
+    let reached = timeline::reached(events);
+    println!("\n{:<36} {:>8}   stage", "reached", "seconds");
+    let mut last = None;
+    for (milestone, at) in &reached {
+        let took = last.map_or(0.0, |last: Duration| (*at - last).as_secs_f64());
+        println!("{:<36} {took:8.2}   {}", milestone.name, milestone.stage);
+        last = Some(*at);
+    }
+    let time_of = |name: &str| {
+        reached
+            .iter()
+            .find(|(m, _)| m.name == name)
+            .map(|(_, at)| *at)
+    };
+    if let (Some(kernel), Some(init), Some(lookup)) = (
+        time_of("the kernel's first line"),
+        time_of("/init"),
+        time_of("the first lookup"),
+    ) {
+        println!(
+            "\nkernel start to /init {:.2} s, to the first lookup {:.2} s",
+            (init - kernel).as_secs_f64(),
+            (lookup - kernel).as_secs_f64()
+        );
+    }
+    for (name, bytes) in media {
+        println!("{name}: {:.1} MB", *bytes as f64 / 1e6);
+    }
+    let memory = events.iter().rev().find_map(|event| {
+        let (_, text) = timeline::agent_line(&event.text)?;
+        text.starts_with("agent memory").then(|| text.to_owned())
+    });
+    println!(
+        "{}",
+        memory.unwrap_or_else(|| "agent memory: not reported".to_owned())
+    );
+    for event in events
+        .iter()
+        .filter(|event| event.text.contains(INSTALLED_SYSTEM_OK))
+    {
+        println!("\n{}", event.text);
+    }
+}

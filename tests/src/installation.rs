@@ -1,0 +1,95 @@
+//! The main job, from power on to the proof, and what must be true after it.
+
+use std::time::Duration;
+
+use crate::conductor::script::Finish;
+use crate::config_drive;
+use crate::ignition::INSTALLED_SYSTEM_OK;
+use crate::journal::{Event, Journal, Mark, Source};
+use crate::lab::Lab;
+use crate::site::{Deploy, PERMANENT_ARGUMENT, Plan, Services, Site};
+use crate::vm::{Firmware, Guest};
+use anyhow::{Result, ensure};
+
+/// From power on until the agent has been told what to do. An emulated guest
+/// needs 10 to 30 s of it on a quiet machine; the rest is for busy ones.
+pub const BOOT: Duration = Duration::from_secs(240);
+
+/// From there to the end of the deployment.
+pub const DEPLOYMENT: Duration = Duration::from_secs(300);
+
+/// From the reset to the last line of the installed system.
+pub const FIRST_BOOT: Duration = Duration::from_secs(240);
+
+/// For a host that has nothing left to do but to switch itself off.
+pub const POWER_OFF: Duration = Duration::from_secs(60);
+
+/// Installs a host by `plan` and checks everything about it.
+pub async fn install(lab: &Lab, plan: Plan) -> Result<()> {
+    let site = plan.site(lab).await?;
+    let services = site.serve(lab).await?;
+    let guest = site.power_on(lab).await?;
+    deploy_and_boot(lab, &plan, &site, &services, guest).await
+}
+
+/// The rest of the way for a host that has just been switched on.
+pub async fn deploy_and_boot(
+    lab: &Lab,
+    plan: &Plan,
+    site: &Site,
+    services: &Services,
+    guest: Guest,
+) -> Result<()> {
+    services.conductor.deployed(BOOT + DEPLOYMENT).await?;
+    let reset = lab.journal.mark();
+    let guest = match plan.finish {
+        Finish::Reboot => {
+            guest.reset(POWER_OFF).await?;
+            guest
+        }
+        Finish::PowerOff => {
+            guest.powered_off(POWER_OFF).await?;
+            site.power_on_from_disk(lab).await?
+        }
+    };
+    guest
+        .console_after(reset, INSTALLED_SYSTEM_OK, FIRST_BOOT)
+        .await?;
+    guest.powered_off(POWER_OFF).await?;
+    check_console(&lab.journal, reset, plan, site)?;
+    match &site.config_drive {
+        Some(drive) => drive.check_on(&site.machine.disks[0].path).await,
+        None => config_drive::partitions(&site.machine.disks[0].path.display().to_string())
+            .await
+            .map(drop),
+    }
+}
+
+fn console_line(journal: &Journal, mark: Mark, text: &str) -> Result<Event> {
+    let found = journal.find(mark, |event| {
+        event.source == Source::Console && event.text.contains(text)
+    });
+    found.ok_or_else(|| anyhow::anyhow!("the console does not show '{text}'"))
+}
+
+/// What the installed system's console must show.
+fn check_console(journal: &Journal, reset: Mark, plan: &Plan, site: &Site) -> Result<()> {
+    if plan.firmware == Firmware::Uefi {
+        // The entry that the agent made, not the firmware's own for the disk.
+        console_line(journal, reset, "starting Boot")
+            .and_then(|_| console_line(journal, reset, "\"Red Hat Enterprise Linux\""))?;
+    }
+    if plan.deploy == Deploy::WriteImage {
+        return Ok(());
+    }
+    console_line(journal, reset, &site.proof.line())?;
+    let arguments = console_line(journal, reset, "TEST-ROOT: cmdline: ")?;
+    ensure!(
+        arguments.text.contains(PERMANENT_ARGUMENT),
+        "{PERMANENT_ARGUMENT} is not among {}",
+        arguments.text
+    );
+    console_line(journal, reset, "TEST-INITRD: config.ign: mode 600 uid 0")?;
+    console_line(journal, reset, "folder mode 700")?;
+    Ok(())
+}

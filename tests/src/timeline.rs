@@ -1,0 +1,218 @@
+//! A journal as a person wants to read it: what to show of it, and how long
+//! each stage took.
+
+use std::time::Duration;
+
+use crate::journal::{Event, Source};
+
+/// The stages of the agent, as its console lines name them.
+const AGENT_STAGES: [&str; 11] = [
+    "init",
+    "settings",
+    "network",
+    "discovery",
+    "inventory",
+    "ironic",
+    "api",
+    "commands",
+    "disk",
+    "handover",
+    "shutdown",
+];
+
+/// A line of the agent: `[   12.345] stage: text`.
+///
+/// The kernel's own lines have six digits after the point.
+#[must_use]
+pub fn agent_line(line: &str) -> Option<(&str, &str)> {
+    let (clock, rest) = line.strip_prefix('[')?.split_once("] ")?;
+    let (_, fraction) = clock.split_once('.')?;
+    let (stage, text) = rest.split_once(": ")?;
+    (fraction.len() == 3 && AGENT_STAGES.contains(&stage)).then_some((stage, text))
+}
+
+/// Who speaks, and what to show of it; nothing for the many lines that would
+/// hide the others.
+#[must_use]
+pub fn describe(event: &Event) -> Option<(&'static str, String)> {
+    let text = event.text.as_str();
+    match event.source {
+        Source::Console => console(text),
+        Source::Conductor => Some(("conductor", text.to_owned())),
+        Source::Images => Some(("images", text.to_owned())),
+        Source::Dhcp => text
+            .find("DHCPACK")
+            .map(|at| ("dhcp", text[at..].to_owned())),
+        Source::Machine => {
+            let said = text.split(" {").next().unwrap_or(text);
+            Some(("machine", said.to_lowercase()))
+        }
+    }
+}
+
+fn console(line: &str) -> Option<(&'static str, String)> {
+    if let Some((stage, text)) = agent_line(line) {
+        return Some(("agent", format!("{stage}: {text}")));
+    }
+    let has = |part: &str| line.contains(part);
+    if has("Linux version") {
+        let version = line.split("Linux version ").nth(1)?.split(' ').next()?;
+        return Some(("kernel", format!("Linux {version}")));
+    }
+    if line.starts_with("SeaBIOS")
+        || line.starts_with("BdsDxe")
+        || line.starts_with("Booting from")
+        || has("iPXE 1.")
+    {
+        return Some(("firmware", line.to_owned()));
+    }
+    if has("Welcome to GRUB") || line.starts_with("GRUB: CoreOS") {
+        return Some(("GRUB", line.trim_start_matches("GRUB: ").to_owned()));
+    }
+    if let Some(text) = line.strip_prefix("TEST-INITRD: ") {
+        let wanted = ["config.ign", "net: static", "net: dhcp", "ignition --stage"];
+        return wanted
+            .iter()
+            .any(|start| text.starts_with(start))
+            .then(|| ("initramfs", text.to_owned()));
+    }
+    if line.starts_with("IGN: ") && has("[finished]") {
+        let text = line.split("[finished]").nth(1)?.trim();
+        return Some(("Ignition", text.to_owned()));
+    }
+    if line.starts_with("TEST-IMAGE-") {
+        return Some(("system", line.to_owned()));
+    }
+    None
+}
+
+/// A point on the way from power on to the proof.
+#[derive(Debug, Clone, Copy)]
+pub struct Milestone {
+    /// What has been reached.
+    pub name: &'static str,
+    /// What the time up to here is called.
+    pub stage: &'static str,
+    reached: fn(&Event) -> bool,
+}
+
+fn on_console(event: &Event, text: &str) -> bool {
+    event.source == Source::Console && event.text.contains(text)
+}
+
+/// The milestones of an installation, in their order.
+pub const MILESTONES: [Milestone; 11] = [
+    Milestone {
+        name: "power on",
+        stage: "",
+        reached: |event| event.source == Source::Machine && event.text.starts_with("power on"),
+    },
+    Milestone {
+        name: "the kernel's first line",
+        stage: "firmware, boot loader",
+        reached: |event| on_console(event, "Linux version"),
+    },
+    Milestone {
+        name: "/init",
+        stage: "kernel",
+        reached: |event| agent_line(&event.text).is_some_and(|(stage, _)| stage == "init"),
+    },
+    Milestone {
+        name: "the first lookup",
+        stage: "/init, network, inventory",
+        reached: |event| event.text.starts_with("lookup 200"),
+    },
+    Milestone {
+        name: "the command to install",
+        stage: "heartbeat, deploy steps",
+        reached: |event| event.text.starts_with("command deploy.execute_deploy_step"),
+    },
+    Milestone {
+        name: "the disk written",
+        stage: "download, write, verify",
+        reached: |event| {
+            event
+                .text
+                .starts_with("command list ends with execute_deploy_step SUCCEEDED")
+        },
+    },
+    Milestone {
+        name: "the reset",
+        stage: "last commands, reboot",
+        reached: |event| event.source == Source::Machine && event.text.starts_with("RESET"),
+    },
+    Milestone {
+        name: "GRUB of the installed system",
+        stage: "firmware",
+        reached: |event| on_console(event, "Welcome to GRUB"),
+    },
+    Milestone {
+        name: "the installed kernel's first line",
+        stage: "GRUB",
+        reached: |event| on_console(event, "Linux version"),
+    },
+    Milestone {
+        name: "Ignition",
+        stage: "kernel, initramfs",
+        reached: |event| on_console(event, "ignition --stage="),
+    },
+    Milestone {
+        name: "the proof",
+        stage: "Ignition, first boot",
+        reached: |event| on_console(event, "TEST-IMAGE-OK"),
+    },
+];
+
+/// When each milestone was reached, up to the first that was not.
+#[must_use]
+pub fn reached(events: &[Event]) -> Vec<(Milestone, Duration)> {
+    let mut events = events.iter();
+    MILESTONES
+        .into_iter()
+        .map_while(|milestone| {
+            let event = events.find(|event| (milestone.reached)(event))?;
+            Some((milestone, event.at))
+        })
+        .collect()
+}
+
+/// The first milestone that was not reached.
+#[must_use]
+pub fn missing(events: &[Event]) -> Option<Milestone> {
+    MILESTONES.get(reached(events).len()).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agent_lines_are_told_from_the_kernel_s() {
+        let table = [
+            ("[    1.234] network: eth0 up", Some(("network", "eth0 up"))),
+            ("[   12.345] init: ready", Some(("init", "ready"))),
+            ("[    1.234567] init: of the kernel", None),
+            ("[    1.234] virtio: no stage of ours", None),
+            ("Linux version", None),
+        ];
+        for (line, want) in table {
+            assert_eq!(agent_line(line), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_first_milestone_that_is_not_reached_is_named() {
+        let event = |at, source, text: &str| Event {
+            at: Duration::from_secs(at),
+            source,
+            text: text.to_owned(),
+        };
+        let events = [
+            event(1, Source::Machine, "power on: Bios, TCG"),
+            event(5, Source::Console, "[    0.000000] Linux version 6.1.0"),
+            event(9, Source::Console, "Welcome to GRUB!"),
+        ];
+        assert_eq!(reached(&events).len(), 2);
+        assert_eq!(missing(&events).map(|m| m.name), Some("/init"));
+    }
+}
