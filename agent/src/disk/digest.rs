@@ -289,6 +289,6 @@ mod tests {
     }
 
     fn reqwest_client() -> reqwest::Client {
-        crate::disk::tests::http_client()
+        crate::disk::fixtures::http_client()
     }
 }

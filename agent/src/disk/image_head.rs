@@ -204,7 +204,7 @@ fn preview(head: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::tests::gpt_image;
+    use crate::disk::fixtures::gpt_image;
 
     const DISK: Disk = Disk {
         size: 64 << 20,

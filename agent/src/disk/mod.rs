@@ -6,6 +6,7 @@ pub mod checksum_file;
 pub mod decode;
 pub mod digest;
 pub mod fetch;
+pub mod file_system;
 pub mod gpt;
 pub mod image_head;
 pub mod pipeline;
@@ -15,4 +16,4 @@ pub mod target;
 pub mod write_image;
 
 #[cfg(test)]
-mod tests;
+pub mod fixtures;

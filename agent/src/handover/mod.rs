@@ -1,1 +1,8 @@
 //! After the image is on disk: what its first boot needs to find.
+
+pub mod boot_partition;
+pub mod file_in_boot;
+pub mod firstboot_network;
+pub mod ignition_file;
+pub mod install_coreos;
+pub mod kernel_args;

@@ -7,4 +7,5 @@ pub mod block_ioctl;
 pub mod boot_clock;
 pub mod mount;
 pub mod uevent;
+pub mod xattr;
 pub mod zero_range;

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::disk::tests::{SENTINEL, gpt_image};
+use crate::disk::fixtures::{SENTINEL, gpt_image};
 
 const MIB: u64 = 1 << 20;
 

@@ -6,7 +6,7 @@ use tempfile::NamedTempFile;
 
 use super::*;
 use crate::disk::digest::Hasher;
-use crate::disk::tests::{Asked, Reply, Server, gpt_image, http_client};
+use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client};
 use crate::permission::WritePermission;
 
 const MIB: u64 = 1 << 20;

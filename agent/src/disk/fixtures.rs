@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Cursor, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -206,5 +208,45 @@ fn send(mut stream: TcpStream, reply: Reply) {
             thread::sleep(Duration::from_secs(20));
             drop(stream);
         });
+    }
+}
+
+/// A loop device over a file; gone when dropped.
+pub struct LoopDevice(PathBuf);
+
+impl LoopDevice {
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("/sbin/losetup")
+            .arg("-d")
+            .arg(&self.0)
+            .status();
+    }
+}
+
+/// `None`, with the reason printed, where loop devices are not to be had.
+pub fn loop_device(file: &Path) -> Option<LoopDevice> {
+    let made = Command::new("/sbin/losetup")
+        .args(["-f", "--show"])
+        .arg(file)
+        .output();
+    match made {
+        Ok(output) if output.status.success() => {
+            let path = String::from_utf8(output.stdout).unwrap();
+            Some(LoopDevice(PathBuf::from(path.trim())))
+        }
+        Ok(output) => {
+            println!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+            None
+        }
+        Err(e) => {
+            println!("skipped: losetup: {e}");
+            None
+        }
     }
 }

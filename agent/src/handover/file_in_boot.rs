@@ -1,0 +1,185 @@
+//! Changing files of the mounted boot partition: never outside of it, and so
+//! that a crash leaves the old file or the new one.
+
+use std::fmt::Display;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Class, Failure, Result};
+use crate::sys::xattr;
+
+/// Where a path inside the partition really is, links resolved.
+///
+/// The image's links are made for a system whose root is another one; an
+/// absolute one would lead into our ramdisk.
+///
+/// # Errors
+/// If it does not exist or lies outside.
+pub fn inside(boot: &Path, relative: &Path) -> Result<PathBuf> {
+    let path = boot.join(relative);
+    let root = fs::canonicalize(boot).map_err(|e| problem(boot, &e))?;
+    let real = fs::canonicalize(&path).map_err(|e| problem(&path, &e))?;
+    if real.starts_with(&root) {
+        Ok(real)
+    } else {
+        Err(problem(
+            &path,
+            &format!("leads out of the boot partition, to {}", real.display()),
+        ))
+    }
+}
+
+/// Replaces the content of a file and keeps its mode, owner and SELinux label.
+/// The new content is complete on disk before it takes the old one's name.
+///
+/// # Errors
+/// If the file system refuses; the old file is then still there.
+pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
+    let failed = |e: std::io::Error| problem(path, &e);
+    let old = fs::metadata(path).map_err(failed)?;
+    let label = xattr::get(path, xattr::SELINUX).map_err(failed)?;
+    // Beside the directory and not in it: a boot loader takes every *.conf of
+    // `entries` for something to boot.
+    let directory = path.parent().unwrap_or(path);
+    let scratch = directory
+        .parent()
+        .unwrap_or(directory)
+        .join(".landfall-new");
+    // Left there by a crash.
+    let _ = fs::remove_file(&scratch);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&scratch)
+        .map_err(failed)?;
+    file.write_all(content).map_err(failed)?;
+    std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid())).map_err(failed)?;
+    file.set_permissions(old.permissions()).map_err(failed)?;
+    if let Some(label) = label {
+        xattr::set(&scratch, xattr::SELINUX, &label).map_err(failed)?;
+    }
+    file.sync_all().map_err(failed)?;
+    fs::rename(&scratch, path).map_err(failed)?;
+    sync_directory(directory)
+}
+
+/// Makes a directory with this mode, or takes the one that is there.
+///
+/// # Errors
+/// If the file system refuses, or something else has the name.
+pub fn make_directory(path: &Path, mode: u32) -> Result<()> {
+    match fs::DirBuilder::new().mode(mode).create(path) {
+        Ok(()) => {
+            // mkdir(2) applies the umask.
+            fs::set_permissions(path, fs::Permissions::from_mode(mode))
+                .map_err(|e| problem(path, &e))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            let metadata = fs::symlink_metadata(path).map_err(|e| problem(path, &e))?;
+            if metadata.is_dir() {
+                Ok(())
+            } else {
+                Err(problem(path, &"expected a directory"))
+            }
+        }
+        Err(e) => Err(problem(path, &e)),
+    }
+}
+
+/// Makes a file that must not exist yet, readable for root alone, complete on
+/// disk when this returns.
+///
+/// # Errors
+/// If it exists, or the file system refuses; then there is no such file.
+pub fn create(path: &Path, content: &[u8]) -> Result<()> {
+    let failed = |e: std::io::Error| problem(path, &e);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(failed)?;
+    let written = file
+        .set_permissions(fs::Permissions::from_mode(0o600))
+        .and_then(|()| file.write_all(content))
+        .and_then(|()| file.sync_all());
+    if let Err(e) = written {
+        // Half a file is worse than none: the first boot would take it.
+        let _ = fs::remove_file(path);
+        return Err(failed(e));
+    }
+    sync_directory(path.parent().unwrap_or(path))
+}
+
+fn sync_directory(path: &Path) -> Result<()> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|e| problem(path, &e))
+}
+
+/// A failure about a file of the boot partition.
+pub fn problem(path: &Path, reason: &dyn Display) -> Failure {
+    Failure::new(
+        Class::DeploymentError,
+        format!("{}: {reason}", path.display()),
+    )
+}
+
+/// A failure about what was asked for.
+pub fn operator(details: impl Into<String>) -> Failure {
+    Failure::new(Class::InvalidCommandParamsError, details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replacing_keeps_mode_and_leaves_nothing_beside() {
+        let boot = tempfile::tempdir().unwrap();
+        let entries = boot.path().join("loader.1/entries");
+        fs::create_dir_all(&entries).unwrap();
+        let path = entries.join("a.conf");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        fs::write(boot.path().join("loader.1/.landfall-new"), "left").unwrap();
+        replace(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
+        assert_eq!(fs::read_dir(&entries).unwrap().count(), 1);
+        assert_eq!(
+            fs::read_dir(boot.path().join("loader.1")).unwrap().count(),
+            1
+        );
+        assert!(replace(&entries.join("none.conf"), b"x").is_err());
+    }
+
+    #[test]
+    fn links_may_not_lead_out() {
+        let boot = tempfile::tempdir().unwrap();
+        fs::create_dir(boot.path().join("loader.1")).unwrap();
+        std::os::unix::fs::symlink("loader.1", boot.path().join("loader")).unwrap();
+        std::os::unix::fs::symlink("/etc", boot.path().join("grub2")).unwrap();
+        assert!(inside(boot.path(), Path::new("loader")).is_ok());
+        let failure = inside(boot.path(), Path::new("grub2")).unwrap_err();
+        assert!(failure.details.contains("leads out"), "{failure}");
+        assert!(inside(boot.path(), Path::new("missing")).is_err());
+    }
+
+    #[test]
+    fn created_files_are_private_and_new() {
+        let boot = tempfile::tempdir().unwrap();
+        let directory = boot.path().join("ignition");
+        make_directory(&directory, 0o700).unwrap();
+        make_directory(&directory, 0o700).unwrap();
+        let path = directory.join("config.ign");
+        create(&path, b"{}").unwrap();
+        assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o7777, 0o700);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        assert!(create(&path, b"other").is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"{}");
+        assert!(make_directory(&path, 0o700).is_err(), "a file has the name");
+    }
+}

@@ -1,0 +1,102 @@
+//! Kernel arguments for the first boot only, mostly the network: a line that
+//! the image's grub.cfg sources from `ignition.firstboot`.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use nix::libc;
+
+use crate::failure::Result;
+use crate::handover::file_in_boot::{operator, problem};
+
+/// Empty in the image; its presence makes GRUB add `ignition.firstboot`.
+const FILE: &str = "ignition.firstboot";
+
+/// The line, as a script for GRUB.
+///
+/// # Errors
+/// If the arguments hold what has a meaning inside GRUB's double quotes
+/// (GRUB manual, 6.1) or would end the line.
+pub fn line(arguments: &str) -> Result<String> {
+    let special = |c: char| matches!(c, '"' | '$' | '\\') || c.is_control();
+    if let Some(found) = arguments.chars().find(|&c| special(c)) {
+        return Err(operator(format!(
+            "first-boot arguments {arguments:?}: expected text without quotes, dollar signs, backslashes and line breaks, found {found:?}"
+        )));
+    }
+    Ok(format!("set ignition_network_kcmdline=\"{arguments}\"\n"))
+}
+
+/// Fails if the image has no first boot to give arguments to.
+///
+/// # Errors
+/// If the file is missing or no regular file.
+pub fn check(boot: &Path) -> Result<()> {
+    open(boot).map(drop)
+}
+
+/// Appends the line to the file, which must exist.
+///
+/// # Errors
+/// If it does not exist or cannot be written.
+pub fn append(boot: &Path, line: &str) -> Result<()> {
+    let mut file = open(boot)?;
+    file.write_all(line.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(|e| problem(&boot.join(FILE), &e))
+}
+
+fn open(boot: &Path) -> Result<std::fs::File> {
+    let path = boot.join(FILE);
+    let file = OpenOptions::new()
+        .append(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(&path)
+        .map_err(|e| {
+            problem(&path, &e).hint("is this a CoreOS image? Its boot partition holds that file")
+        })?;
+    match file.metadata() {
+        Ok(metadata) if metadata.is_file() => Ok(file),
+        Ok(_) => Err(problem(&path, &"expected a regular file")),
+        Err(e) => Err(problem(&path, &e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_that_grub_reads_back_as_given() {
+        assert_eq!(
+            line("rd.neednet=1 ip=10.0.0.2::10.0.0.1:24:h:ens3:none nameserver=10.0.0.1").unwrap(),
+            "set ignition_network_kcmdline=\"rd.neednet=1 ip=10.0.0.2::10.0.0.1:24:h:ens3:none nameserver=10.0.0.1\"\n"
+        );
+        for bad in ["a\"b", "a$b", "a\\", "a\nb", "\r"] {
+            assert!(line(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn appended_to_what_is_there_and_never_created() {
+        let boot = tempfile::tempdir().unwrap();
+        let path = boot.path().join(FILE);
+        let missing = append(boot.path(), "x\n").unwrap_err();
+        assert!(missing.details.contains("ignition.firstboot"), "{missing}");
+        assert!(!path.exists());
+        std::fs::write(&path, "old\n").unwrap();
+        append(boot.path(), "new\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old\nnew\n");
+    }
+
+    #[test]
+    fn a_link_out_of_the_partition_is_not_followed() {
+        let boot = tempfile::tempdir().unwrap();
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        std::os::unix::fs::symlink(outside.path(), boot.path().join(FILE)).unwrap();
+        assert!(append(boot.path(), "x\n").is_err());
+        assert!(std::fs::read(outside.path()).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,190 @@
+//! What makes a written CoreOS image this host's own: Ignition config, kernel
+//! arguments and network of the first boot, all in its boot partition.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Instant;
+
+use nix::mount::MsFlags;
+
+use crate::failure::{Class, Failure, Result};
+use crate::handover::file_in_boot::{create, make_directory, operator};
+use crate::handover::{boot_partition, firstboot_network, ignition_file, kernel_args};
+use crate::permission::WritePermission;
+use crate::sys::mount::Mounted;
+
+const MOUNT_POINT: &str = "/run/landfall/boot";
+/// Read by CoreOS's initramfs on first boot, then removed.
+const NETWORK_DIRECTORY: &str = "coreos-firstboot-network";
+
+/// What to change. Nothing in it, nothing changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CoreosChanges {
+    /// The Ignition config, written as these very bytes.
+    pub ignition: Option<Vec<u8>>,
+    /// Permanent kernel arguments to add at the end.
+    pub append_kargs: Vec<String>,
+    /// Permanent kernel arguments to take away first.
+    pub delete_kargs: Vec<String>,
+    /// Kernel arguments of the first boot only.
+    pub firstboot_args: Option<String>,
+    /// NetworkManager keyfiles for the first boot: name and content.
+    pub network_keyfiles: Vec<(String, Vec<u8>)>,
+}
+
+impl CoreosChanges {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Fails on what could not be written, so that it can be asked before the
+    /// image is.
+    ///
+    /// # Errors
+    /// With the first fault.
+    pub fn check(&self) -> Result<()> {
+        if let Some(config) = &self.ignition {
+            ignition_file::check(config)?;
+        }
+        kernel_args::check(&self.append_kargs)?;
+        kernel_args::check(&self.delete_kargs)?;
+        if let Some(arguments) = &self.firstboot_args {
+            firstboot_network::line(arguments)?;
+        }
+        for (name, _) in &self.network_keyfiles {
+            let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
+            if !plain {
+                return Err(operator(format!(
+                    "network keyfile {name:?}: expected a plain file name"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes the changes in the boot partition of this disk. They are on the
+/// medium when this returns.
+///
+/// # Errors
+/// If the disk has no boot partition, or a change cannot be made.
+pub fn install_coreos(
+    disk: &Path,
+    changes: &CoreosChanges,
+    _permission: &WritePermission,
+) -> Result<()> {
+    changes.check()?;
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let started = Instant::now();
+    let found = boot_partition::find(disk)?;
+    let node = boot_partition::node(disk, found.partition.number)?;
+    let mount_point = Path::new(MOUNT_POINT);
+    fs::create_dir_all(mount_point).map_err(|e| failed(mount_point, &e))?;
+    change_mounted(&node, found.file_system.kind, mount_point, changes)?;
+    tracing::info!(
+        "{}: {} ({:.1} s)",
+        node.display(),
+        summary(changes),
+        started.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+/// Mounts, changes, flushes and unmounts.
+fn change_mounted(
+    node: &Path,
+    kind: &str,
+    mount_point: &Path,
+    changes: &CoreosChanges,
+) -> Result<()> {
+    let flags = MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    let mounted = Mounted::new(node, mount_point, kind, flags)
+        .map_err(|e| failed(node, &format!("mounting as {kind}: {e}")))?;
+    apply(mount_point, changes)?;
+    File::open(mount_point)
+        .and_then(|root| nix::unistd::syncfs(root).map_err(Into::into))
+        .map_err(|e| failed(node, &format!("flushing: {e}")))?;
+    mounted
+        .unmount()
+        .map_err(|e| failed(node, &format!("unmounting: {e}")))
+}
+
+/// Makes the changes in a mounted boot file system: first everything that can
+/// be refused is looked at, then written. The Ignition config is the last: a
+/// system that was interrupted here comes up without its config, which shows,
+/// and not with its config but without its network, which may not.
+fn apply(boot: &Path, changes: &CoreosChanges) -> Result<()> {
+    let kargs = if changes.append_kargs.is_empty() && changes.delete_kargs.is_empty() {
+        None
+    } else {
+        let edit = kernel_args::prepare(boot, &changes.append_kargs, &changes.delete_kargs)?;
+        Some(edit)
+    };
+    let firstboot = match &changes.firstboot_args {
+        Some(arguments) => {
+            firstboot_network::check(boot)?;
+            Some(firstboot_network::line(arguments)?)
+        }
+        None => None,
+    };
+    if changes.ignition.is_some() {
+        ignition_file::check_absent(boot)?;
+    }
+
+    if let Some(edit) = kargs {
+        edit.write()?;
+    }
+    if !changes.network_keyfiles.is_empty() {
+        let directory = boot.join(NETWORK_DIRECTORY);
+        make_directory(&directory, 0o755)?;
+        for (name, content) in &changes.network_keyfiles {
+            create(&directory.join(name), content)?;
+        }
+    }
+    if let Some(line) = firstboot {
+        firstboot_network::append(boot, &line)?;
+    }
+    if let Some(config) = &changes.ignition {
+        ignition_file::write(boot, config)?;
+    }
+    Ok(())
+}
+
+/// What was done, for the console: sizes and counts, no secrets.
+fn summary(changes: &CoreosChanges) -> String {
+    let mut parts = Vec::new();
+    if let Some(config) = &changes.ignition {
+        parts.push(format!("Ignition config of {} bytes", config.len()));
+    }
+    for (what, arguments) in [
+        ("added", &changes.append_kargs),
+        ("deleted", &changes.delete_kargs),
+    ] {
+        if !arguments.is_empty() {
+            parts.push(format!("kernel arguments {what}: {}", arguments.join(" ")));
+        }
+    }
+    if let Some(arguments) = &changes.firstboot_args {
+        parts.push(format!("first-boot arguments: {arguments}"));
+    }
+    if !changes.network_keyfiles.is_empty() {
+        parts.push(format!(
+            "{} network keyfiles",
+            changes.network_keyfiles.len()
+        ));
+    }
+    parts.join("; ")
+}
+
+fn failed(path: &Path, reason: &dyn std::fmt::Display) -> Failure {
+    Failure::new(
+        Class::DeploymentError,
+        format!("{}: {reason}", path.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! Extended attributes, as far as a replaced file needs its old one's.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::libc;
+
+/// The SELinux label of a file.
+pub const SELINUX: &CStr = c"security.selinux";
+
+/// Linux limits a value to 64 KiB (xattr(7)); labels are far shorter.
+const LIMIT: usize = 4096;
+
+/// The value of an attribute, `None` if the file has no such attribute or the
+/// file system has none at all.
+///
+/// # Errors
+/// What getxattr(2) says otherwise.
+pub fn get(path: &Path, name: &CStr) -> io::Result<Option<Vec<u8>>> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut value = vec![0u8; LIMIT];
+    // SAFETY: both names are NUL-terminated and live for the call; the kernel
+    // writes at most LIMIT bytes to a buffer of LIMIT bytes.
+    let len = unsafe {
+        libc::getxattr(
+            path.as_ptr(),
+            name.as_ptr(),
+            value.as_mut_ptr().cast(),
+            LIMIT,
+        )
+    };
+    match Errno::result(len) {
+        Ok(len) => {
+            value.truncate(usize::try_from(len).unwrap_or(0));
+            Ok(Some(value))
+        }
+        Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Sets an attribute.
+///
+/// # Errors
+/// What setxattr(2) says.
+pub fn set(path: &Path, name: &CStr, value: &[u8]) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: both names are NUL-terminated, the value is readable for its
+    // length, and all three live for the call.
+    let done = unsafe {
+        libc::setxattr(
+            path.as_ptr(),
+            name.as_ptr(),
+            value.as_ptr().cast(),
+            value.len(),
+            0,
+        )
+    };
+    Errno::result(done)?;
+    Ok(())
+}
