@@ -230,9 +230,9 @@ impl Drop for LoopDevice {
 }
 
 /// `None`, with the reason printed, where loop devices are not to be had.
-pub fn loop_device(file: &Path) -> Option<LoopDevice> {
+pub fn loop_device(file: &Path, sector: u32) -> Option<LoopDevice> {
     let made = Command::new("/sbin/losetup")
-        .args(["-f", "--show"])
+        .args(["--find", "--show", "--sector-size", &sector.to_string()])
         .arg(file)
         .output();
     match made {

@@ -6,7 +6,7 @@ use tempfile::NamedTempFile;
 
 use super::*;
 use crate::disk::digest::Hasher;
-use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client};
+use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client, loop_device};
 use crate::permission::WritePermission;
 
 const MIB: u64 = 1 << 20;
@@ -440,6 +440,68 @@ fn without_a_checksum_the_digest_is_told_all_the_same() {
     .unwrap();
     assert!(!done.verified);
     assert_eq!(done.digest.hex, sha256(&image).hex());
+}
+
+/// O_DIRECT, O_EXCL, zeroing and BLKRRPART on a real block device.
+#[test]
+fn a_block_device_of_either_sector_size() {
+    for sector in [512, 4096] {
+        // Not a whole number of MiB, as real disks are not.
+        let file = disk(DISK + 7 * 4096);
+        let Some(device) = loop_device(file.path(), sector) else {
+            return;
+        };
+        let image = gpt_image(8 * MIB, sector);
+        let body = zstd::bulk::compress(&image, 1).unwrap();
+        let server = correct(&body);
+        let permission = WritePermission::by_operator();
+        let target = Target::open(device.path(), &permission).unwrap();
+        assert_eq!(target.size(), DISK + 7 * 4096);
+        assert_eq!(target.sector_size(), sector);
+
+        let busy = Target::open(device.path(), &permission).unwrap_err();
+        assert_eq!(busy.class, Class::BlockDeviceError);
+        assert!(busy.details.contains("found busy partitions"), "{busy}");
+
+        let wanted = source(&server, Some(sha256(&body)));
+        write_image(&wanted, target, &http_client()).unwrap();
+        let content = content(&file);
+        assert!(content[MIB as usize..7 * MIB as usize] == image[MIB as usize..7 * MIB as usize]);
+        let table = Table::parse(&content[..MIB as usize], sector).unwrap();
+        assert_eq!(table.image_size(), DISK + 7 * 4096);
+
+        let target = Target::open(device.path(), &permission).unwrap();
+        let wrong = source(&server, Some(sha256(b"other")));
+        write_image(&wrong, target, &http_client()).unwrap_err();
+        assert_unbootable(&file);
+    }
+}
+
+#[test]
+fn a_mounted_disk_is_refused_by_name() {
+    use std::process::Command;
+    let file = disk(DISK);
+    let made = Command::new("/sbin/mke2fs")
+        .args(["-q", "-F"])
+        .arg(file.path())
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let Some(device) = loop_device(file.path(), 512) else {
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let flags = nix::mount::MsFlags::MS_RDONLY;
+    let mounted = match crate::sys::mount::Mounted::new(device.path(), place.path(), "ext4", flags)
+    {
+        Ok(mounted) => mounted,
+        Err(e) => return println!("skipped: mount: {e}"),
+    };
+    let failure = Target::open(device.path(), &WritePermission::by_operator()).unwrap_err();
+    let expected = format!("is mounted on {}", place.path().display());
+    assert!(failure.details.contains(&expected), "{failure}");
+    mounted.unmount().unwrap();
+    Target::open(device.path(), &WritePermission::by_operator()).unwrap();
 }
 
 proptest! {

@@ -148,7 +148,7 @@ fn a_mounted_ext4_is_changed_and_clean() {
         .unwrap();
     assert!(made.status.success(), "{made:?}");
     let mount_point = tempfile::tempdir().unwrap();
-    let Some(device) = loop_device(image.path()) else {
+    let Some(device) = loop_device(image.path(), 512) else {
         return;
     };
     let changed = change_mounted(device.path(), "ext4", mount_point.path(), &all_changes());
