@@ -38,7 +38,8 @@ demo: build image ## Install a virtual host from scratch and watch it
 test: test-unit test-e2e ## Every test
 
 test-unit: setup ## Unit and table tests of all crates
-	cargo test --workspace --lib --bins
+	cargo test --workspace --exclude landfall-tests
+	cargo test -p landfall-tests --lib --bins
 
 test-e2e: build image ## Virtual hosts through firmware, kernel, agent and Ignition
 	cargo test -p landfall-tests --test e2e

@@ -170,44 +170,12 @@ impl Plan {
             content: Bytes::from(std::fs::read(artifacts::coreos_image(self.packing)?)?),
             behaviour: Behaviour::default(),
         }];
-        let arguments = self.kernel_arguments();
-        let mut boot_script = None;
-        let boot = match self.way {
-            Way::Direct => Boot::Direct {
-                kernel: artifacts::kernel()?,
-                ramdisk: artifacts::ramdisk()?,
-                arguments,
-            },
-            Way::Iso => Boot::Iso(media::iso(lab, &arguments).await?),
-            Way::UsbStick => Boot::UsbStick(media::iso(lab, &arguments).await?),
-            Way::Pxe => {
-                // iPXE 1.0 of Debian 12 speaks IPv6, but the ROMs come without it.
-                let base = Family::V4.url(image_server::PORT);
-                files.extend(media::network_tree(lab, &arguments, &base).await?);
-                boot_script = Some(format!("{base}/boot.ipxe"));
-                Boot::Network
-            }
-        };
+        let medium = self.medium(lab).await?;
+        files.extend(medium.files);
         let proof = Proof::new("node-1.example.org");
-        let mut config_drive = None;
-        let method = match self.deploy {
-            Deploy::InstallCoreos => Method::InstallCoreos {
-                meta_data: json!({
-                    "uuid": "node-1",
-                    "name": "node-1",
-                    "hostname": proof.host_name(),
-                    "coreos_append_karg": [PERMANENT_ARGUMENT],
-                }),
-                ignition: proof.config(),
-            },
-            Deploy::WriteImage => {
-                let drive = ConfigDrive::with_user_data(lab, &proof.config()).await?;
-                let encoded = drive.encoded()?;
-                config_drive = Some(drive);
-                Method::WriteImage {
-                    config_drive: Some(encoded),
-                }
-            }
+        let config_drive = match self.deploy {
+            Deploy::InstallCoreos => None,
+            Deploy::WriteImage => Some(ConfigDrive::with_user_data(lab, &proof.config()).await?),
         };
         Ok(Site {
             machine: Machine {
@@ -218,7 +186,7 @@ impl Plan {
                     bus: self.bus,
                 }],
                 nics: vec![MAC.to_owned()],
-                boot,
+                boot: medium.boot,
                 variables: lab.path("uefi-variables"),
             },
             script: Script {
@@ -230,7 +198,7 @@ impl Plan {
                     hash_algorithm: "sha256",
                     hash: artifacts::coreos_image_sha256(self.packing)?,
                 },
-                method,
+                method: method(config_drive.as_ref(), &proof)?,
                 finish: self.finish,
                 hold: false,
             },
@@ -238,9 +206,61 @@ impl Plan {
             proof,
             config_drive,
             dhcp: self.network == Network::Dhcp,
-            boot_script,
+            boot_script: medium.script,
         })
     }
+
+    async fn medium(&self, lab: &Lab) -> Result<Medium> {
+        let arguments = self.kernel_arguments();
+        let boot = match self.way {
+            Way::Direct => Boot::Direct {
+                kernel: artifacts::kernel()?,
+                ramdisk: artifacts::ramdisk()?,
+                arguments,
+            },
+            Way::Iso => Boot::Iso(media::iso(lab, &arguments).await?),
+            Way::UsbStick => Boot::UsbStick(media::iso(lab, &arguments).await?),
+            Way::Pxe => {
+                // Always IPv4: QEMU's iPXE ROMs are built without IPv6.
+                let base = Family::V4.url(image_server::PORT);
+                return Ok(Medium {
+                    boot: Boot::Network,
+                    files: media::network_tree(lab, &arguments, &base).await?,
+                    script: Some(format!("{base}/boot.ipxe")),
+                });
+            }
+        };
+        Ok(Medium {
+            boot,
+            files: Vec::new(),
+            script: None,
+        })
+    }
+}
+
+/// How the ramdisk gets into the machine, with what has to be served for it.
+struct Medium {
+    boot: Boot,
+    files: Vec<ServedFile>,
+    script: Option<String>,
+}
+
+/// The deploy method: with a config drive it is `write_image`.
+fn method(config_drive: Option<&ConfigDrive>, proof: &Proof) -> Result<Method> {
+    Ok(match config_drive {
+        Some(drive) => Method::WriteImage {
+            config_drive: Some(drive.encoded()?),
+        },
+        None => Method::InstallCoreos {
+            meta_data: json!({
+                "uuid": "node-1",
+                "name": "node-1",
+                "hostname": proof.host_name(),
+                "coreos_append_karg": [PERMANENT_ARGUMENT],
+            }),
+            ignition: proof.config(),
+        },
+    })
 }
 
 impl Site {
