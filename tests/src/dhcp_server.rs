@@ -27,9 +27,11 @@ impl DhcpServer {
         let mut command = program::bound_to_this_thread("dnsmasq");
         command
             // No files of the machine: no configuration, no pid file, no leases.
-            .args(["--conf-file=/dev/null", "--pid-file", "--user=root"])
+            .args(["--conf-file=/dev/null", "--pid-file"])
             .arg(format!("--dhcp-leasefile={}", lab.path("leases").display()))
-            .args(["--keep-in-foreground", "--log-facility=-"])
+            // Beside staying in the foreground: keep all privileges. Whoever
+            // drops one loses the parent death signal, too (prctl(2)).
+            .arg("--no-daemon")
             .args(["--port=0", "--interface=br0", "--bind-interfaces"])
             // --no-ping: it would ask for the address for 3 s before the offer.
             .args(["--dhcp-authoritative", "--no-ping"])

@@ -163,11 +163,12 @@ where
 {
     let scratch = artifacts::out_dir().join("run");
     std::fs::create_dir_all(&scratch)?;
+    remove_orphans(&scratch)?;
     let lab = Lab {
         journal,
         name: name.to_owned(),
         folder: tempfile::Builder::new()
-            .prefix(&format!("{name}."))
+            .prefix(&format!("{}-{name}-", std::process::id()))
             .tempdir_in(scratch)?,
     };
     lab.journal.record(Source::Machine, format!("test {name}"));
@@ -179,6 +180,20 @@ where
         lab.print_tail();
     }
     result
+}
+
+/// Removes the folders of processes that had no time to do it themselves.
+fn remove_orphans(scratch: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(scratch)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.split('-').next());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            // Another test may be at the same folder.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    Ok(())
 }
 
 /// A bridge with the host's addresses and the taps on it.
