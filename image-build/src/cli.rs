@@ -9,6 +9,8 @@ use landfall_initramfs::kernel_source::KernelSource;
 use landfall_initramfs::module_set::ModuleSet;
 use landfall_initramfs::path_error;
 
+use crate::base_url::BaseUrl;
+
 /// Build the ramdisk that turns a bare server into a CoreOS node, and media that boot it.
 #[derive(Debug, Parser)]
 #[command(
@@ -24,6 +26,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Initramfs(InitramfsArguments),
+    Iso(IsoArguments),
 }
 
 /// Build the ramdisk: agent, kernel modules and firmware in one file.
@@ -39,6 +42,49 @@ pub(crate) struct InitramfsArguments {
     pub(crate) ramdisk: RamdiskArguments,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
+}
+
+/// Build an ISO that boots by BIOS and UEFI, as CD, USB stick or virtual media.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  landfall-image iso --agent target/release/landfall-agent \\
+      --kernel-package linux-image-cloud-amd64 \\
+      --karg ipa-api-url=http://192.0.2.1:6385 \\
+      --karg ip=192.0.2.50::192.0.2.1:24::eno1:none -o landfall.iso
+
+Hosts with Secure Boot are served by default: shim and the signed GRUB add
+4.3 MB. The kernel arguments and an area for a second ramdisk can be replaced
+in the finished image; boot/landfall-areas.json on it says where they are.
+Needs the packages xorriso, grub-common, grub-pc-bin and shim-signed,
+grub-efi-amd64-signed (with --no-secure-boot: grub-efi-amd64-bin).")]
+pub(crate) struct IsoArguments {
+    #[command(flatten)]
+    pub(crate) ramdisk: RamdiskArguments,
+    #[command(flatten)]
+    pub(crate) kernel_args: KernelArgumentTexts,
+    /// Put shim and the signed GRUB on it (the default)
+    #[arg(long, overrides_with = "no_secure_boot")]
+    pub(crate) secure_boot: bool,
+    /// Save 4.3 MB; hosts with Secure Boot will not boot it
+    #[arg(long)]
+    pub(crate) no_secure_boot: bool,
+    /// Size of the area for per-host files, in KiB
+    #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(4..=65536))]
+    pub(crate) embed_kib: u32,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// What the kernel is told.
+#[derive(Debug, Args)]
+pub(crate) struct KernelArgumentTexts {
+    /// Add kernel arguments; may be repeated
+    ///
+    /// `console=tty0 console=ttyS0,115200n8 quiet` stand before them, the consoles
+    /// unless you give one, `quiet` unless you give a log level.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) karg: Vec<String>,
 }
 
 /// What a ramdisk is made of.

@@ -9,8 +9,18 @@
     )
 )]
 
+mod areas;
+mod base_url;
+mod boot_parts;
 mod cli;
 mod epoch;
+mod fat_image;
+mod grub_cfg;
+
+mod iso_command;
+mod iso_image;
+mod kernel_args;
+mod medium_identity;
 mod ramdisk_command;
 mod report;
 
@@ -23,6 +33,7 @@ use crate::cli::{Cli, Command};
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Initramfs(arguments) => ramdisk_command::run(&arguments),
+        Command::Iso(arguments) => iso_command::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

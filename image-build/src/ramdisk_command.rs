@@ -37,14 +37,22 @@ pub(crate) fn build_ramdisk(
     Ok(build::build(&recipe, output, &|text| report.stage(text))?)
 }
 
-/// What a person wants to know about a ramdisk.
-pub(crate) fn text(summary: &Summary) -> String {
+fn text(summary: &Summary) -> String {
     format!(
-        "{}: {} ({} unpacked, {})\n  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} files ({})\n  agent    {}\n  sha256   {}",
+        "{}: {} ({} unpacked, {})\n{}\n  sha256   {}",
         summary.path.display(),
         megabytes(summary.bytes),
         megabytes(summary.unpacked_bytes),
         summary.compression,
+        ramdisk_lines(summary),
+        summary.sha256,
+    )
+}
+
+/// What a person wants to know about a ramdisk, in any summary.
+pub(crate) fn ramdisk_lines(summary: &Summary) -> String {
+    format!(
+        "  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} files ({})\n  agent    {}",
         summary.kernel_release,
         summary.modules,
         megabytes(summary.module_bytes),
@@ -52,6 +60,5 @@ pub(crate) fn text(summary: &Summary) -> String {
         summary.firmware_files,
         megabytes(summary.firmware_bytes),
         megabytes(summary.agent_bytes),
-        summary.sha256,
     )
 }

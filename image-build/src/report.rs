@@ -1,9 +1,9 @@
 //! What the user is told, and where: data on standard output, talk on standard error.
 
-use std::io::IsTerminal as _;
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 /// Tells the stages of one run.
@@ -37,12 +37,16 @@ impl Report {
 
     /// The last word: JSON if it was asked for, else one text.
     pub(crate) fn done(&self, summary: &impl Serialize, text: &str) -> Result<()> {
-        if self.json {
-            println!("{}", serde_json::to_string_pretty(summary)?);
+        let text = if self.json {
+            &serde_json::to_string_pretty(summary)?
         } else {
-            println!("{text}");
+            text
+        };
+        match writeln!(std::io::stdout(), "{text}") {
+            // A reader that has seen enough (`| head`) is no fault.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            result => result.context("writing to standard output"),
         }
-        Ok(())
     }
 }
 

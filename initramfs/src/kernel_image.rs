@@ -32,6 +32,8 @@ pub struct KernelImage {
     pub release: String,
     /// Whether UEFI firmware can start it as a program.
     pub has_efi_stub: bool,
+    /// Whether it carries a signature; whose, only the firmware can say.
+    pub is_signed: bool,
 }
 
 impl KernelImage {
@@ -48,8 +50,11 @@ impl KernelImage {
         })
     }
 
-    /// Reads a kernel; the error says what was expected.
-    fn parse(image: &[u8]) -> Result<Self, &'static str> {
+    /// Reads a kernel's first bytes (128 KiB are enough); the error says what was expected.
+    ///
+    /// # Errors
+    /// What was expected and is not there.
+    pub fn parse(image: &[u8]) -> Result<Self, &'static str> {
         const BOOT_HEADER: &str = "the boot header of an x86 bzImage";
         const VERSION: &str = "a kernel version in the boot header";
         if image.get(0x202..0x206) != Some(b"HdrS") {
@@ -71,11 +76,32 @@ impl KernelImage {
             .ok()
             .filter(|word| !word.is_empty())
             .ok_or(VERSION)?;
+        let certificates = certificate_table_size(image);
         Ok(Self {
             release: release.to_owned(),
-            has_efi_stub: image.starts_with(b"MZ"),
+            has_efi_stub: certificates.is_some(),
+            is_signed: certificates.is_some_and(|size| size > 0),
         })
     }
+}
+
+/// From the PE header (Microsoft's "PE Format"): data directory 4 of a PE32+ image.
+/// `None` if it is none.
+fn certificate_table_size(image: &[u8]) -> Option<u32> {
+    let u32_at = |at: usize| {
+        let field = image.get(at..at.checked_add(4)?)?;
+        Some(u32::from_le_bytes([field[0], field[1], field[2], field[3]]))
+    };
+    if !image.starts_with(b"MZ") {
+        return None;
+    }
+    let header = usize::try_from(u32_at(0x3c)?).ok()?;
+    let optional_header = header.checked_add(24)?;
+    let magic = image.get(optional_header..optional_header.checked_add(2)?)?;
+    if u32_at(header)? != u32::from_le_bytes(*b"PE\0\0") || magic != [0x0b, 0x02] {
+        return None;
+    }
+    u32_at(optional_header + 112 + 4 * 8 + 4)
 }
 
 #[cfg(test)]
@@ -87,6 +113,9 @@ pub(crate) mod tests {
     pub(crate) fn bz_image(release: &str) -> Vec<u8> {
         let mut image = vec![0; 0x400];
         image[..2].copy_from_slice(b"MZ");
+        image[0x3c] = 0x40;
+        image[0x40..0x44].copy_from_slice(b"PE\0\0");
+        image[0x58..0x5a].copy_from_slice(&[0x0b, 0x02]);
         image[0x202..0x206].copy_from_slice(b"HdrS");
         image[0x20e..0x210].copy_from_slice(&0x200u16.to_le_bytes());
         image.extend_from_slice(format!("{release} (builder) #1 SMP\0").as_bytes());
@@ -95,14 +124,22 @@ pub(crate) mod tests {
 
     #[test]
     fn a_kernel_tells_its_release() {
-        let image = KernelImage::parse(&bz_image("6.1.0-56-cloud-amd64")).unwrap();
+        let mut image = bz_image("6.1.0-56-cloud-amd64");
+        let parsed = KernelImage::parse(&image).unwrap();
+        let release = "6.1.0-56-cloud-amd64".to_owned();
         assert_eq!(
-            image,
+            parsed,
             KernelImage {
-                release: "6.1.0-56-cloud-amd64".into(),
-                has_efi_stub: true
+                release,
+                has_efi_stub: true,
+                is_signed: false
             }
         );
+        image[0x58 + 112 + 36] = 8;
+        assert!(KernelImage::parse(&image).unwrap().is_signed);
+        image[0] = 0;
+        let parsed = KernelImage::parse(&image).unwrap();
+        assert!(!parsed.has_efi_stub && !parsed.is_signed);
     }
 
     #[test]
@@ -132,7 +169,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn mutated_images_never_panic(at in 0x200usize..0x210, byte: u8, cut in 0usize..1100) {
+        fn mutated_images_never_panic(at in 0usize..0x210, byte: u8, cut in 0usize..1100) {
             let mut image = bz_image("6.1.0");
             image[at] = byte;
             image.truncate(cut);

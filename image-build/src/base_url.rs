@@ -1,0 +1,125 @@
+//! Where a network boot fetches kernel and ramdisk from.
+
+use std::str::FromStr;
+
+/// `http://host[:port][/directory]`, in characters that GRUB and iPXE scripts leave alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BaseUrl {
+    scheme: Scheme,
+    /// With its port, an IPv6 address in brackets.
+    authority: String,
+    /// Begins with a slash and ends with one.
+    directory: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    Https,
+}
+
+/// Why a URL is of no use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("base URL `{0}`: expected http://HOST[:PORT][/DIRECTORY] or https://...")]
+pub(crate) struct BadUrl(String);
+
+impl FromStr for BaseUrl {
+    type Err = BadUrl;
+
+    fn from_str(text: &str) -> Result<Self, BadUrl> {
+        let bad = || BadUrl(text.escape_default().to_string());
+        let (scheme, rest) = if let Some(rest) = text.strip_prefix("http://") {
+            (Scheme::Http, rest)
+        } else {
+            (
+                Scheme::Https,
+                text.strip_prefix("https://").ok_or_else(bad)?,
+            )
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/[]%".contains(c);
+        let (authority, directory) = rest.split_once('/').unwrap_or((rest, ""));
+        if authority.is_empty()
+            || !rest.chars().all(plain)
+            || directory.split('/').any(|part| part == "..")
+        {
+            return Err(bad());
+        }
+        let directory = directory.trim_matches('/');
+        let directory = if directory.is_empty() {
+            "/".to_owned()
+        } else {
+            format!("/{directory}/")
+        };
+        Ok(Self {
+            scheme,
+            authority: authority.to_owned(),
+            directory,
+        })
+    }
+}
+
+impl BaseUrl {
+    /// The URL of the directory, with a slash at its end.
+    pub(crate) fn as_url(&self) -> String {
+        let scheme = match self.scheme {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        };
+        format!("{scheme}://{}{}", self.authority, self.directory)
+    }
+
+    /// The directory as GRUB names it, with a slash at its end. GRUB knows no TLS:
+    /// for https it is the TFTP root.
+    pub(crate) fn as_grub_path(&self) -> String {
+        match self.scheme {
+            Scheme::Http => format!("(http,{}){}", self.authority, self.directory),
+            Scheme::Https => "/".to_owned(),
+        }
+    }
+
+    pub(crate) fn is_https(&self) -> bool {
+        self.scheme == Scheme::Https
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        for (text, url, grub) in [
+            ("http://192.0.2.1", "http://192.0.2.1/", "(http,192.0.2.1)/"),
+            (
+                "http://boot.example:8080/a/b/",
+                "http://boot.example:8080/a/b/",
+                "(http,boot.example:8080)/a/b/",
+            ),
+            (
+                "http://[fd00::1]:80/x",
+                "http://[fd00::1]:80/x/",
+                "(http,[fd00::1]:80)/x/",
+            ),
+            ("https://boot.example/x", "https://boot.example/x/", "/"),
+        ] {
+            let base: BaseUrl = text.parse().unwrap();
+            assert_eq!(
+                (base.as_url().as_str(), base.as_grub_path().as_str()),
+                (url, grub)
+            );
+        }
+        for text in [
+            "",
+            "ftp://a",
+            "http://",
+            "http:///x",
+            "http://a b",
+            "http://a/${x}",
+            "http://a/../b",
+            "http://a/;b",
+            "http://u@a",
+        ] {
+            assert!(text.parse::<BaseUrl>().is_err(), "{text}");
+        }
+    }
+}

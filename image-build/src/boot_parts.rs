@@ -1,0 +1,126 @@
+//! The programs and boot loaders that come from Debian packages.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+/// Something that must be installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// A file, or a program looked up in PATH.
+    pub(crate) what: &'static str,
+    /// The package that brings it.
+    pub(crate) package: &'static str,
+}
+
+pub(crate) const XORRISO: Part = Part {
+    what: "xorriso",
+    package: "xorriso",
+};
+pub(crate) const GRUB_MKIMAGE: Part = Part {
+    what: "grub-mkimage",
+    package: "grub-common",
+};
+pub(crate) const BIOS_MODULES: Part = Part {
+    what: "/usr/lib/grub/i386-pc/normal.mod",
+    package: "grub-pc-bin",
+};
+pub(crate) const BIOS_CD_BOOT: Part = Part {
+    what: "/usr/lib/grub/i386-pc/cdboot.img",
+    package: "grub-pc-bin",
+};
+pub(crate) const BIOS_HYBRID_MBR: Part = Part {
+    what: "/usr/lib/grub/i386-pc/boot_hybrid.img",
+    package: "grub-pc-bin",
+};
+pub(crate) const EFI_MODULES: Part = Part {
+    what: "/usr/lib/grub/x86_64-efi/normal.mod",
+    package: "grub-efi-amd64-bin",
+};
+/// Signed by Microsoft's key for others, so firmware starts it as it comes.
+pub(crate) const SHIM: Part = Part {
+    what: "/usr/lib/shim/shimx64.efi.signed",
+    package: "shim-signed",
+};
+/// The flavour whose built-in prefix is /boot/grub on the medium it came from.
+pub(crate) const SIGNED_GRUB_CD: Part = Part {
+    what: "/usr/lib/grub/x86_64-efi-signed/gcdx64.efi.signed",
+    package: "grub-efi-amd64-signed",
+};
+/// The flavour whose built-in prefix is /grub on the TFTP server it came from.
+pub(crate) const SIGNED_GRUB_NET: Part = Part {
+    what: "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed",
+    package: "grub-efi-amd64-signed",
+};
+/// iPXE for BIOS cards that have none of their own.
+pub(crate) const IPXE_BIOS: Part = Part {
+    what: "/usr/lib/ipxe/undionly.kpxe",
+    package: "ipxe",
+};
+
+impl Part {
+    /// Where it is, if it is installed.
+    pub(crate) fn find(self) -> Option<PathBuf> {
+        let path = Path::new(self.what);
+        if path.is_absolute() {
+            return path.is_file().then(|| path.to_owned());
+        }
+        // sbin is in root's PATH only, and building needs no root.
+        let directories = std::env::var_os("PATH").unwrap_or_default();
+        let all = std::env::split_paths(&directories).chain(["/usr/sbin".into(), "/sbin".into()]);
+        all.map(|directory: PathBuf| directory.join(self.what))
+            .find(|path| path.is_file())
+    }
+}
+
+/// Checks that all parts are installed.
+///
+/// `remedy` is what else the user may do.
+pub(crate) fn require(parts: &[Part], remedy: &str) -> Result<()> {
+    let missing: Vec<&Part> = parts.iter().filter(|part| part.find().is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = missing.iter().map(|part| part.what).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|part| part.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    bail!(
+        "missing {}: apt-get install {}{remedy}",
+        names.join(", "),
+        packages.join(" ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_at_once_with_its_packages() {
+        let sh = Part {
+            what: "sh",
+            package: "dash",
+        };
+        assert!(sh.find().unwrap().ends_with("sh"));
+        require(&[sh], "").unwrap();
+        let parts = [
+            Part {
+                what: "no-such-program",
+                package: "b",
+            },
+            sh,
+            Part {
+                what: "/no/such/file",
+                package: "a",
+            },
+            Part {
+                what: "/no/such/other",
+                package: "b",
+            },
+        ];
+        let error = require(&parts, ", or do without").unwrap_err().to_string();
+        let expected = "missing no-such-program, /no/such/file, /no/such/other: apt-get install a b, or do without";
+        assert_eq!(error, expected);
+    }
+}

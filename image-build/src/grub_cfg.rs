@@ -1,0 +1,124 @@
+//! GRUB scripts: of the CD, of its loaders, and of a network boot.
+
+use crate::base_url::BaseUrl;
+use crate::kernel_args::KernelArgs;
+
+const TITLE: &str = "Landfall: discover and install this host";
+
+/// GRUB shows itself on the screen alone unless told otherwise. UEFI's console is
+/// wherever the firmware's is; under BIOS the serial port has to be asked for.
+const TERMINALS: &str = "\
+if [ \"$grub_platform\" = pc ]; then
+  if serial --unit=0 --speed=115200; then
+    terminal_input console serial
+    terminal_output console serial
+  fi
+fi
+";
+
+/// One second: nobody waits at an unattended install, and someone at the console can
+/// still press `e`.
+const TIMEOUT: u32 = 1;
+
+/// What the loaders on the medium run first: find the medium they came from, by its
+/// own id, so that a disk with another /boot/grub cannot win.
+pub(crate) fn find_medium(volume_id: &str) -> String {
+    format!(
+        "search --no-floppy --fs-uuid --set=root {volume_id}\n\
+         set prefix=($root)/boot/grub\n\
+         configfile $prefix/grub.cfg\n"
+    )
+}
+
+/// The medium's menu. It is the same on every medium: kernel arguments and per-host
+/// files are in areas of their own, which can be overwritten in place.
+pub(crate) fn medium_menu() -> String {
+    format!(
+        "set timeout={TIMEOUT}\nset default=0\n{TERMINALS}\
+         set kargs=\"\"\nsource $prefix/kargs.cfg\n\
+         menuentry \"{TITLE}\" {{\n\
+         \x20 echo \"Loading the kernel ...\"\n\
+         \x20 linux /boot/vmlinuz $kargs\n\
+         \x20 echo \"Loading the ramdisk ...\"\n\
+         \x20 initrd /boot/initrd.img /boot/embed.img\n\
+         }}\n"
+    )
+}
+
+/// The line that sets the kernel arguments.
+pub(crate) fn set_kargs(arguments: &KernelArgs) -> String {
+    format!("set kargs=\"{arguments}\"\n")
+}
+
+/// The menu of a network boot. `$net_default_mac` is the card that GRUB was loaded
+/// through; the agent configures that one first.
+pub(crate) fn network_menu(arguments: &KernelArgs, base: Option<&BaseUrl>) -> String {
+    let place = base.map_or_else(|| "/".to_owned(), BaseUrl::as_grub_path);
+    format!(
+        "set timeout={TIMEOUT}\nset default=0\n{TERMINALS}{}\
+         menuentry \"{TITLE}\" {{\n\
+         \x20 echo \"Loading the kernel ...\"\n\
+         \x20 linux {place}vmlinuz $kargs BOOTIF=01-$net_default_mac\n\
+         \x20 echo \"Loading the ramdisk ...\"\n\
+         \x20 initrd {place}initrd.img\n\
+         }}\n",
+        set_kargs(arguments)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn arguments() -> KernelArgs {
+        KernelArgs::exactly(&["ipa-api-url=http://[fd00::1]:6385 a=*?b;c|d&e<f>{g}".into()])
+            .unwrap()
+    }
+
+    #[test]
+    fn grub_itself_accepts_the_scripts() {
+        let base: BaseUrl = "http://192.0.2.1:8080/boot".parse().unwrap();
+        let scripts = [
+            find_medium("2023-11-14-22-13-20-00"),
+            medium_menu(),
+            set_kargs(&arguments()),
+            network_menu(&arguments(), None),
+            network_menu(&arguments(), Some(&base)),
+        ];
+        let dir = tempfile::tempdir().unwrap();
+        for script in scripts {
+            let path = dir.path().join("grub.cfg");
+            std::fs::write(&path, &script).unwrap();
+            let output = Command::new("grub-script-check")
+                .arg(&path)
+                .output()
+                .unwrap();
+            assert!(
+                output.status.success(),
+                "{script}\n{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+    }
+
+    #[test]
+    fn network_menus_fetch_from_where_they_should() {
+        let menu = network_menu(&arguments(), None);
+        assert!(
+            menu.contains("  linux /vmlinuz $kargs BOOTIF=01-$net_default_mac\n"),
+            "{menu}"
+        );
+        assert!(menu.contains("  initrd /initrd.img\n"), "{menu}");
+        let base: BaseUrl = "http://192.0.2.1:8080/boot".parse().unwrap();
+        let menu = network_menu(&arguments(), Some(&base));
+        assert!(
+            menu.contains("  linux (http,192.0.2.1:8080)/boot/vmlinuz $kargs"),
+            "{menu}"
+        );
+        assert!(
+            menu.contains("  initrd (http,192.0.2.1:8080)/boot/initrd.img\n"),
+            "{menu}"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! `landfall-image iso`.
+
+use std::fs::File;
+use std::io;
+
+use anyhow::{Context as _, Result};
+use landfall_initramfs::build;
+use landfall_initramfs::digest_writer::DigestWriter;
+use landfall_initramfs::kernel_image::KernelImage;
+use landfall_initramfs::output_file::OutputFile;
+use serde::Serialize;
+
+use crate::cli::IsoArguments;
+use crate::iso_image::{self, Medium};
+use crate::kernel_args::KernelArgs;
+use crate::medium_identity::MediumIdentity;
+use crate::ramdisk_command::{build_ramdisk, ramdisk_lines};
+use crate::report::{Report, megabytes};
+use crate::{boot_parts, epoch};
+
+#[derive(Serialize)]
+struct IsoSummary {
+    path: std::path::PathBuf,
+    bytes: u64,
+    sha256: String,
+    volume_uuid: String,
+    secure_boot: bool,
+    kernel_args: String,
+    kernel_bytes: u64,
+    ramdisk: build::Summary,
+}
+
+pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
+    let report = Report::new(arguments.output.json);
+    let secure_boot = !arguments.no_secure_boot;
+    // Everything that can be refused is refused before the work begins.
+    let kernel_args = KernelArgs::with_defaults(&arguments.kernel_args.karg)?;
+    let remedy = if secure_boot {
+        ", or build without Secure Boot: --no-secure-boot"
+    } else {
+        ""
+    };
+    boot_parts::require(&iso_image::required_parts(secure_boot), remedy)?;
+    let output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
+
+    report.stage("looking for the kernel");
+    let kernel = arguments.ramdisk.kernel.source()?.resolve()?;
+    let work = tempfile::Builder::new()
+        .prefix("landfall-iso-")
+        .tempdir()
+        .context("making a work directory")?;
+    let ramdisk_path = work.path().join("initrd.img");
+    let mut ramdisk = build_ramdisk(
+        &arguments.ramdisk,
+        &kernel,
+        OutputFile::create(&ramdisk_path, false)?,
+        &report,
+    )?;
+    ramdisk.path = "boot/initrd.img".into();
+    let image = KernelImage::read(&kernel.image)?;
+    if !image.has_efi_stub {
+        ramdisk.warnings.push(format!(
+            "kernel {} has no EFI stub: UEFI hosts cannot start it",
+            image.release
+        ));
+    } else if secure_boot && !image.is_signed {
+        ramdisk.warnings.push(format!(
+            "kernel {} is not signed: hosts with Secure Boot refuse it",
+            image.release
+        ));
+    }
+    report.warnings(&ramdisk.warnings);
+
+    report.stage("putting the ISO together");
+    let (kernel_bytes, kernel_sha256) = digest(&kernel.image)?;
+    let embed_size = arguments.embed_kib as usize * 1024;
+    let choices = format!("secure boot {secure_boot}, embed {embed_size}");
+    let identity = MediumIdentity::of(&[
+        &kernel_sha256,
+        &ramdisk.sha256,
+        kernel_args.as_str(),
+        &choices,
+    ]);
+    let medium = Medium {
+        kernel: &kernel.image,
+        ramdisk: &ramdisk_path,
+        kernel_args: &kernel_args,
+        identity: &identity,
+        secure_boot,
+        embed_size,
+        epoch: epoch::from_environment()?,
+    };
+    iso_image::write(&medium, work.path(), output.temporary_path())?;
+    let (bytes, sha256) = digest(output.temporary_path())?;
+    let summary = IsoSummary {
+        path: output.path().to_owned(),
+        bytes,
+        sha256,
+        volume_uuid: identity.volume_uuid.clone(),
+        secure_boot,
+        kernel_args: kernel_args.to_string(),
+        kernel_bytes,
+        ramdisk,
+    };
+    output.finish()?;
+    report.done(&summary, &text(&summary))
+}
+
+fn digest(path: &std::path::Path) -> Result<(u64, String)> {
+    let mut file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    let mut writer = DigestWriter::new(io::sink());
+    io::copy(&mut file, &mut writer).with_context(|| format!("reading {}", path.display()))?;
+    Ok(writer.finish())
+}
+
+fn text(summary: &IsoSummary) -> String {
+    format!(
+        "{}: {} (kernel {}, ramdisk {}, {})\n{}\n  kargs    {}\n  sha256   {}",
+        summary.path.display(),
+        megabytes(summary.bytes),
+        megabytes(summary.kernel_bytes),
+        megabytes(summary.ramdisk.bytes),
+        if summary.secure_boot {
+            "BIOS, UEFI, Secure Boot"
+        } else {
+            "BIOS, UEFI without Secure Boot"
+        },
+        ramdisk_lines(&summary.ramdisk),
+        summary.kernel_args,
+        summary.sha256,
+    )
+}

@@ -1,0 +1,243 @@
+//! One hybrid image: El Torito CD and USB stick, BIOS and UEFI, made by xorriso.
+//!
+//! The EFI system partition exists once: the CD's boot catalogue and the partition
+//! table that a stick shows point at the same blocks.
+
+use std::fs::{self, File, FileTimes};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::areas::{self, Areas};
+use crate::boot_parts::{self, Part};
+use crate::kernel_args::KernelArgs;
+use crate::medium_identity::MediumIdentity;
+use crate::{fat_image, grub_cfg};
+
+/// At most 32 characters of A-Z, 0-9 and `_`.
+pub(crate) const VOLUME_LABEL: &str = "LANDFALL";
+const BIOS_LOADER: &str = "boot/grub/eltorito.img";
+
+/// What goes on the medium.
+#[derive(Debug)]
+pub(crate) struct Medium<'a> {
+    pub(crate) kernel: &'a Path,
+    pub(crate) ramdisk: &'a Path,
+    pub(crate) kernel_args: &'a KernelArgs,
+    pub(crate) identity: &'a MediumIdentity,
+    pub(crate) secure_boot: bool,
+    pub(crate) embed_size: usize,
+    pub(crate) epoch: u32,
+}
+
+/// The parts that have to be installed.
+pub(crate) fn required_parts(secure_boot: bool) -> Vec<Part> {
+    let mut parts = vec![
+        boot_parts::XORRISO,
+        boot_parts::GRUB_MKIMAGE,
+        boot_parts::BIOS_MODULES,
+        boot_parts::BIOS_CD_BOOT,
+        boot_parts::BIOS_HYBRID_MBR,
+    ];
+    if secure_boot {
+        parts.extend([boot_parts::SHIM, boot_parts::SIGNED_GRUB_CD]);
+    } else {
+        parts.push(boot_parts::EFI_MODULES);
+    }
+    parts
+}
+
+/// Writes the image to `output`, working in the empty directory `work`.
+pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<()> {
+    let esp = work.join("esp.img");
+    fs::write(&esp, efi_partition(medium, work)?).context("writing the EFI system partition")?;
+    let tree = work.join("tree");
+    fill(medium, work, &tree)?;
+    set_times(&tree, medium.epoch)
+        .with_context(|| format!("setting times in {}", tree.display()))?;
+    run(Command::new("xorriso")
+        .env("SOURCE_DATE_EPOCH", medium.epoch.to_string())
+        .args(["-as", "mkisofs", "-quiet", "-R", "-r", "-V", VOLUME_LABEL])
+        .arg(format!(
+            "--modification-date={}",
+            medium.identity.modification_date
+        ))
+        .args(["--set_all_file_dates", "set_to_mtime"])
+        .args([
+            "-b",
+            BIOS_LOADER,
+            "-no-emul-boot",
+            "-boot-load-size",
+            "4",
+            "-boot-info-table",
+        ])
+        .args([
+            "--grub2-boot-info",
+            "--grub2-mbr",
+            boot_parts::BIOS_HYBRID_MBR.what,
+        ])
+        .args(["--protective-msdos-label", "-partition_offset", "16"])
+        .args(["-append_partition", "2", "0xef"])
+        .arg(&esp)
+        .args([
+            "-appended_part_as_gpt",
+            "--gpt_disk_guid",
+            &medium.identity.disk_guid,
+        ])
+        .args([
+            "-eltorito-alt-boot",
+            "-e",
+            "--interval:appended_partition_2:all::",
+            "-no-emul-boot",
+        ])
+        .arg("-o")
+        .args([output, &tree]))
+}
+
+fn fill(medium: &Medium<'_>, work: &Path, tree: &Path) -> Result<()> {
+    let put = |path: &str, bytes: &[u8]| -> Result<()> {
+        let full = tree.join(path);
+        if let Some(parent) = full.parent() {
+            fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+        }
+        fs::write(&full, bytes).with_context(|| format!("writing {}", full.display()))
+    };
+    let copy = |path: &str, from: &Path| -> Result<()> {
+        put(
+            path,
+            &fs::read(from).with_context(|| format!("reading {}", from.display()))?,
+        )
+    };
+    copy("boot/vmlinuz", medium.kernel)?;
+    copy("boot/initrd.img", medium.ramdisk)?;
+    put(areas::EMBED_PATH, &vec![0; medium.embed_size])?;
+    put(areas::KARGS_PATH, &areas::kargs_area(medium.kernel_args))?;
+    let areas = Areas::new(medium.kernel_args, medium.embed_size);
+    put(
+        areas::DESCRIPTION_PATH,
+        (serde_json::to_string_pretty(&areas)? + "\n").as_bytes(),
+    )?;
+    put("boot/grub/grub.cfg", grub_cfg::medium_menu().as_bytes())?;
+    let mut bios_loader =
+        fs::read(boot_parts::BIOS_CD_BOOT.what).context("reading GRUB's CD boot sector")?;
+    bios_loader.extend(bios_core(medium, work)?);
+    put(BIOS_LOADER, &bios_loader)
+}
+
+fn bios_core(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
+    let modules = [
+        "biosdisk",
+        "iso9660",
+        "part_msdos",
+        "part_gpt",
+        "search",
+        "search_fs_uuid",
+        "normal",
+        "configfile",
+    ];
+    let modules = modules
+        .iter()
+        .chain(&["linux", "echo", "test", "serial", "terminal"]);
+    grub_core(
+        medium,
+        work,
+        "i386-pc",
+        &modules.copied().collect::<Vec<_>>(),
+    )
+}
+
+fn efi_partition(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
+    let serial = medium.identity.fat_serial;
+    if !medium.secure_boot {
+        let modules = [
+            "iso9660",
+            "fat",
+            "part_msdos",
+            "part_gpt",
+            "search",
+            "search_fs_uuid",
+            "normal",
+            "configfile",
+        ];
+        let modules = modules
+            .iter()
+            .chain(&["linux", "echo", "test", "efi_gop", "efi_uga", "terminal"]);
+        let core = grub_core(
+            medium,
+            work,
+            "x86_64-efi",
+            &modules.copied().collect::<Vec<_>>(),
+        )?;
+        return fat_image::build(&[("EFI/BOOT/BOOTX64.EFI", core)], serial);
+    }
+    let read = |part: Part| fs::read(part.what).with_context(|| format!("reading {}", part.what));
+    // fbx64.efi has to stay away from removable media: shim would run it and add boot entries.
+    let files = [
+        ("EFI/BOOT/BOOTX64.EFI", read(boot_parts::SHIM)?),
+        ("EFI/BOOT/grubx64.efi", read(boot_parts::SIGNED_GRUB_CD)?),
+        (
+            "boot/grub/grub.cfg",
+            grub_cfg::find_medium(&medium.identity.volume_uuid).into_bytes(),
+        ),
+    ];
+    fat_image::build(&files, serial)
+}
+
+fn grub_core(medium: &Medium<'_>, work: &Path, format: &str, modules: &[&str]) -> Result<Vec<u8>> {
+    let config = work.join(format!("{format}.cfg"));
+    let core = work.join(format!("{format}.core"));
+    fs::write(&config, grub_cfg::find_medium(&medium.identity.volume_uuid))
+        .context("writing GRUB's first script")?;
+    run(Command::new("grub-mkimage")
+        .args([
+            "-O",
+            format,
+            "-p",
+            "/boot/grub",
+            "-d",
+            &format!("/usr/lib/grub/{format}"),
+            "-c",
+        ])
+        .arg(&config)
+        .arg("-o")
+        .arg(&core)
+        .args(modules))?;
+    fs::read(&core).context("reading GRUB's core image")
+}
+
+/// Gives every file and directory the one time of the build.
+fn set_times(path: &Path, epoch: u32) -> std::io::Result<()> {
+    if path.is_dir() {
+        for entry in fs::read_dir(path)? {
+            set_times(&entry?.path(), epoch)?;
+        }
+    }
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(epoch.into());
+    File::open(path)?.set_times(FileTimes::new().set_modified(time).set_accessed(time))
+}
+
+/// Runs a program in a locale and time zone that are the same everywhere.
+fn run(command: &mut Command) -> Result<()> {
+    let program = PathBuf::from(command.get_program());
+    let output = command.envs([("LC_ALL", "C"), ("TZ", "UTC")]).output();
+    let output = output.with_context(|| format!("running {}", program.display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let mut last: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .rev()
+        .take(3)
+        .collect();
+    last.reverse();
+    bail!(
+        "{} ended with {}: {}",
+        program.display(),
+        output.status,
+        last.join(" / ")
+    )
+}

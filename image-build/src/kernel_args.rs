@@ -1,0 +1,213 @@
+//! Kernel arguments on their way through GRUB and iPXE scripts.
+//!
+//! Both loaders take the arguments as text of a script of theirs. What either would
+//! read as anything but text is refused, so nobody adds a command to a boot menu by
+//! way of an argument.
+
+use std::fmt;
+
+/// x86's COMMAND_LINE_SIZE, NUL included: the kernel cuts what is longer, silently.
+const COMMAND_LINE_SIZE: usize = 2048;
+/// What loaders add: `BOOT_IMAGE=` with a URL (GRUB), `initrd=` (iPXE), `BOOTIF=` (both).
+const LOADER_SHARE: usize = 256;
+/// Longest text that is accepted.
+pub(crate) const MAX_BYTES: usize = COMMAND_LINE_SIZE - LOADER_SHARE;
+
+/// Screen and first serial port; the last is /dev/console. A port that is not there
+/// costs nothing, and a host without a screen shows itself.
+const CONSOLES: [&str; 2] = ["console=tty0", "console=ttyS0,115200n8"];
+/// At 115200 baud every line of the kernel costs milliseconds; errors are still shown.
+const QUIET: &str = "quiet";
+
+/// Why arguments cannot be passed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum KernelArgsError {
+    #[error("kernel argument `{argument}`: {character} cannot be passed through GRUB and iPXE")]
+    BadCharacter { argument: String, character: String },
+    #[error("kernel argument `{argument}`: `{word}` is a command in an iPXE script")]
+    BadWord { argument: String, word: String },
+    #[error(
+        "kernel arguments are {found} bytes, expected at most {MAX_BYTES}: the kernel cuts longer ones silently"
+    )]
+    TooLong { found: usize },
+}
+
+/// Arguments that are safe in both scripts, separated by single blanks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KernelArgs(String);
+
+impl KernelArgs {
+    /// The given texts, each one or more arguments, after the defaults: consoles
+    /// unless one is given, `quiet` unless a log level is.
+    pub(crate) fn with_defaults(texts: &[String]) -> Result<Self, KernelArgsError> {
+        let given = Self::exactly(texts)?;
+        let mut words: Vec<&str> = Vec::new();
+        if !given.has_key("console") {
+            words.extend(CONSOLES);
+        }
+        if !["quiet", "debug", "loglevel"]
+            .iter()
+            .any(|key| given.has_key(key))
+        {
+            words.push(QUIET);
+        }
+        words.extend(given.0.split_whitespace());
+        Self::exactly(&[words.join(" ")])
+    }
+
+    /// The given texts and nothing else.
+    pub(crate) fn exactly(texts: &[String]) -> Result<Self, KernelArgsError> {
+        for text in texts {
+            check(text)?;
+        }
+        let line = texts
+            .iter()
+            .flat_map(|text| text.split_whitespace())
+            .collect::<Vec<_>>()
+            .join(" ");
+        if line.len() > MAX_BYTES {
+            return Err(KernelArgsError::TooLong { found: line.len() });
+        }
+        Ok(Self(line))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn has_key(&self, key: &str) -> bool {
+        self.0
+            .split_whitespace()
+            .any(|word| word.split('=').next() == Some(key))
+    }
+}
+
+impl fmt::Display for KernelArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn check(text: &str) -> Result<(), KernelArgsError> {
+    let argument = || text.escape_default().to_string();
+    // Quotes and backslashes: GRUB puts another backslash before them. `$`: variables of both scripts.
+    let passes =
+        |c: char| (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\'' | '\\' | '$');
+    if let Some(bad) = text.chars().find(|&c| !passes(c)) {
+        return Err(KernelArgsError::BadCharacter {
+            argument: argument(),
+            character: format!("`{}`", bad.escape_default()),
+        });
+    }
+    let is_command = |word: &&str| matches!(*word, "&&" | "||") || word.starts_with('#');
+    if let Some(word) = text.split_whitespace().find(is_command) {
+        return Err(KernelArgsError::BadWord {
+            argument: argument(),
+            word: word.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn strings(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn defaults_give_way() {
+        for (given, expected) in [
+            (&[][..], "console=tty0 console=ttyS0,115200n8 quiet"),
+            (
+                &["a=1  b", " c"],
+                "console=tty0 console=ttyS0,115200n8 quiet a=1 b c",
+            ),
+            (&["console=ttyS1"], "quiet console=ttyS1"),
+            (
+                &["loglevel=7"],
+                "console=tty0 console=ttyS0,115200n8 loglevel=7",
+            ),
+            (&["console=hvc0 debug"], "console=hvc0 debug"),
+        ] {
+            assert_eq!(
+                KernelArgs::with_defaults(&strings(given)).unwrap().as_str(),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_script_would_read_is_refused() {
+        for (text, expected) in [
+            (
+                "a=\"b c\"",
+                "kernel argument `a=\\\"b c\\\"`: `\\\"` cannot be passed through GRUB and iPXE",
+            ),
+            (
+                "a=$root",
+                "kernel argument `a=$root`: `$` cannot be passed through GRUB and iPXE",
+            ),
+            (
+                "a\nreboot",
+                "kernel argument `a\\nreboot`: `\\n` cannot be passed through GRUB and iPXE",
+            ),
+            (
+                "it's",
+                "kernel argument `it\\'s`: `\\'` cannot be passed through GRUB and iPXE",
+            ),
+            (
+                "a\\b",
+                "kernel argument `a\\\\b`: `\\\\` cannot be passed through GRUB and iPXE",
+            ),
+            (
+                "a\0b",
+                "kernel argument `a\\u{0}b`: `\\u{0}` cannot be passed through GRUB and iPXE",
+            ),
+            (
+                "\u{e4}",
+                "kernel argument `\\u{e4}`: `\\u{e4}` cannot be passed through GRUB and iPXE",
+            ),
+            (
+                "a || shell",
+                "kernel argument `a || shell`: `||` is a command in an iPXE script",
+            ),
+            (
+                "a #b",
+                "kernel argument `a #b`: `#b` is a command in an iPXE script",
+            ),
+        ] {
+            assert_eq!(
+                KernelArgs::exactly(&strings(&[text]))
+                    .unwrap_err()
+                    .to_string(),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_would_cut_is_refused() {
+        assert!(KernelArgs::exactly(&["x".repeat(MAX_BYTES)]).is_ok());
+        let error = KernelArgs::exactly(&["x".repeat(MAX_BYTES), "y".into()]).unwrap_err();
+        assert_eq!(
+            error,
+            KernelArgsError::TooLong {
+                found: MAX_BYTES + 2
+            }
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_passes_holds_nothing_dangerous(text in "\\PC{0,40}") {
+            if let Ok(arguments) = KernelArgs::with_defaults(&[text]) {
+                prop_assert!(!arguments.as_str().contains(['"', '\'', '\\', '$', '\n', '\0']));
+                prop_assert!(!arguments.as_str().contains("  "));
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What tells one medium from another: derived from what is on it.
+//!
+//! GRUB finds an ISO by the modification date of its volume, 16 digits, which it
+//! calls the file system's UUID. With the real date, or with SOURCE_DATE_EPOCH, two
+//! different media of one day could be taken for each other: a host may well have an
+//! old stick in it. So the date is made from the content's digest.
+
+use landfall_initramfs::digest_writer;
+
+/// Names of one medium.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MediumIdentity {
+    /// `YYYYMMDDhhmmsscc`, for xorriso.
+    pub(crate) modification_date: String,
+    /// The same as GRUB prints and searches it.
+    pub(crate) volume_uuid: String,
+    /// Of the GPT that a USB stick shows.
+    pub(crate) disk_guid: String,
+    /// Of the EFI system partition.
+    pub(crate) fat_serial: u32,
+}
+
+impl MediumIdentity {
+    /// From everything that makes the medium what it is.
+    pub(crate) fn of(content: &[&str]) -> Self {
+        let digest = digest_writer::sha256(content.join("\n").as_bytes());
+        // 64 hex digits, so none of these can fail; 0 is as good as any.
+        let number = |at: usize, len: usize| {
+            u64::from_str_radix(&digest[at..at + len], 16).unwrap_or_default()
+        };
+        let date = number(0, 15);
+        // Any valid date does. Days up to 28 spare the calendar; 2000 to 2037 every tool can tell.
+        let part = |divisor: u64, range: u64| (date / divisor) % range;
+        let (year, month, day) = (2000 + part(1, 38), 1 + part(38, 12), 1 + part(456, 28));
+        let (hour, minute, second) = (part(12_768, 24), part(306_432, 60), part(18_385_920, 60));
+        let hundredth = part(1_103_155_200, 100);
+        let fields = [format!("{year:04}")].into_iter();
+        let fields: Vec<String> = fields
+            .chain([month, day, hour, minute, second, hundredth].map(|n| format!("{n:02}")))
+            .collect();
+        // Version 4, variant 1: readers that look see a random id.
+        let guid = format!(
+            "{}-{}-4{}-8{}-{}",
+            &digest[16..24],
+            &digest[24..28],
+            &digest[28..31],
+            &digest[31..34],
+            &digest[34..46]
+        );
+        Self {
+            modification_date: fields.concat(),
+            volume_uuid: fields.join("-"),
+            disk_guid: guid,
+            fat_serial: u32::try_from(number(46, 8)).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn it_depends_on_the_content_alone() {
+        let identity = MediumIdentity::of(&["kernel", "ramdisk"]);
+        assert_eq!(identity, MediumIdentity::of(&["kernel", "ramdisk"]));
+        for other in [&["kernel"][..], &["kernel", "other"], &["kernelramdisk"]] {
+            let other = MediumIdentity::of(other);
+            assert_ne!(identity.volume_uuid, other.volume_uuid);
+            assert_ne!(identity.disk_guid, other.disk_guid);
+            assert_ne!(identity.fat_serial, other.fat_serial);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn dates_are_dates(content in "[a-z]{1,8}") {
+            let identity = MediumIdentity::of(&[&content]);
+            let fields: Vec<u32> = identity.volume_uuid.split('-').map(|f| f.parse().unwrap()).collect();
+            let [year, month, day, hour, minute, second, hundredth] = fields[..] else { panic!("{fields:?}") };
+            prop_assert!((2000..2038).contains(&year) && (1..=12).contains(&month) && (1..=28).contains(&day));
+            prop_assert!(hour < 24 && minute < 60 && second < 60 && hundredth < 100);
+            prop_assert_eq!(identity.modification_date.len(), 16);
+            prop_assert_eq!(identity.disk_guid.len(), 36);
+        }
+    }
+}
