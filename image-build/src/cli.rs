@@ -27,6 +27,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Initramfs(InitramfsArguments),
     Iso(IsoArguments),
+    Inspect(InspectArguments),
 }
 
 /// Build the ramdisk: agent, kernel modules and firmware in one file.
@@ -74,6 +75,20 @@ pub(crate) struct IsoArguments {
     pub(crate) embed_kib: u32,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
+}
+
+/// Show what a ramdisk or an ISO holds, with its digest.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  landfall-image inspect --json landfall.iso | jq .ramdisk.kernel_release")]
+pub(crate) struct InspectArguments {
+    /// A ramdisk or an ISO
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What the kernel is told.

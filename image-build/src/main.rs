@@ -16,7 +16,9 @@ mod cli;
 mod epoch;
 mod fat_image;
 mod grub_cfg;
-
+mod inspect;
+mod inspect_command;
+mod iso9660;
 mod iso_command;
 mod iso_image;
 mod kernel_args;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Initramfs(arguments) => ramdisk_command::run(&arguments),
         Command::Iso(arguments) => iso_command::run(&arguments),
+        Command::Inspect(arguments) => inspect_command::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

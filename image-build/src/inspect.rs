@@ -1,0 +1,276 @@
+//! What is in a ramdisk or an ISO, as data.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use landfall_initramfs::build::{BUILD_FACTS, COMPLETE_MARKER, INDEX_NAME};
+use landfall_initramfs::compress::unpack_segments;
+use landfall_initramfs::kernel_image::KernelImage;
+use landfall_initramfs::{digest_writer, newc, path_error};
+use landfall_module_index::IndexContent;
+use serde::Serialize;
+
+use crate::areas::{self, Areas};
+use crate::iso9660::Iso;
+
+/// A full server ramdisk with all firmware in an ISO is below 200 MB.
+const MAX_FILE_BYTES: u64 = 2 << 30;
+const MAX_UNPACKED_BYTES: usize = 4 << 30;
+const MAX_DESCRIPTION_BYTES: u32 = 64 << 10;
+/// The version is at most 64 KiB behind the boot header.
+const KERNEL_START_BYTES: u32 = 128 << 10;
+
+/// A file, looked into.
+#[derive(Debug, Serialize)]
+pub(crate) struct Inspection {
+    pub(crate) kind: &'static str,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) iso: Option<IsoContent>,
+    pub(crate) ramdisk: RamdiskContent,
+}
+
+/// What an ISO has beside its ramdisk.
+#[derive(Debug, Serialize)]
+pub(crate) struct IsoContent {
+    pub(crate) label: String,
+    pub(crate) volume_uuid: String,
+    pub(crate) kernel_release: String,
+    pub(crate) kernel_is_signed: bool,
+    /// As they are now.
+    pub(crate) kernel_args: Option<String>,
+    /// Whether they are those that it was built with.
+    pub(crate) kernel_args_are_default: bool,
+    pub(crate) embed_size: usize,
+    /// Paths of the files in the embed area.
+    pub(crate) embedded_files: Vec<String>,
+}
+
+/// What a ramdisk has.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct RamdiskContent {
+    pub(crate) packing: Vec<&'static str>,
+    pub(crate) unpacked_bytes: u64,
+    pub(crate) unpacked_sha256: String,
+    /// Whether the last member is there that the builder writes.
+    pub(crate) complete: bool,
+    pub(crate) kernel_release: Option<String>,
+    /// What the builder noted.
+    pub(crate) build: Option<serde_json::Value>,
+    pub(crate) init_bytes: Option<u64>,
+    pub(crate) modules: Vec<Member>,
+    pub(crate) firmware: Vec<Member>,
+    pub(crate) configuration: Vec<Member>,
+    pub(crate) other_files: Vec<Member>,
+    /// What does not fit together.
+    pub(crate) faults: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Member {
+    pub(crate) path: String,
+    pub(crate) bytes: u64,
+}
+
+/// Looks into a file of either kind.
+pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
+    let bytes = path_error::read_bounded(path, MAX_FILE_BYTES)?;
+    let sha256 = digest_writer::sha256(&bytes);
+    let size = bytes.len() as u64;
+    if bytes.get(32769..32774) == Some(b"CD001") {
+        let mut iso = Iso::open(Cursor::new(&bytes))?;
+        let content =
+            iso_content(&mut iso).with_context(|| format!("looking into {}", path.display()))?;
+        let limit = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let ramdisk = ramdisk(&iso.read("boot/initrd.img", limit)?)?;
+        return Ok(Inspection {
+            kind: "iso",
+            bytes: size,
+            sha256,
+            iso: Some(content),
+            ramdisk,
+        });
+    }
+    if bytes.is_empty() {
+        bail!("{} is empty, expected a ramdisk or an ISO", path.display());
+    }
+    let ramdisk = ramdisk(&bytes)
+        .with_context(|| format!("{}: expected a ramdisk or an ISO", path.display()))?;
+    Ok(Inspection {
+        kind: "ramdisk",
+        bytes: size,
+        sha256,
+        iso: None,
+        ramdisk,
+    })
+}
+
+fn iso_content(iso: &mut Iso<Cursor<&Vec<u8>>>) -> Result<IsoContent> {
+    let description = iso.read(areas::DESCRIPTION_PATH, MAX_DESCRIPTION_BYTES)?;
+    let areas: Areas =
+        serde_json::from_slice(&description).with_context(|| areas::DESCRIPTION_PATH.to_owned())?;
+    let kernel = KernelImage::parse(&iso.read_start("boot/vmlinuz", KERNEL_START_BYTES)?);
+    let kernel = kernel
+        .map_err(|expected| anyhow::anyhow!("boot/vmlinuz: expected {expected}, found none"))?;
+    let kargs = iso.read(&areas.kargs.path, MAX_DESCRIPTION_BYTES)?;
+    let kernel_args = areas::read_kargs(&kargs).map(str::to_owned);
+    let embed = iso.read(&areas.embed.path, 64 << 20)?;
+    let mut embedded_files = Vec::new();
+    for segment in unpack_segments(&embed, MAX_UNPACKED_BYTES).context("embed area")? {
+        for entry in newc::Reader::new(&segment.archive) {
+            let entry = entry?;
+            if entry.is_file() {
+                embedded_files.push(entry.name.to_owned());
+            }
+        }
+    }
+    Ok(IsoContent {
+        label: iso.label.clone(),
+        volume_uuid: iso.uuid.clone(),
+        kernel_release: kernel.release,
+        kernel_is_signed: kernel.is_signed,
+        kernel_args_are_default: kernel_args.as_deref() == Some(areas.kargs.default.as_str()),
+        kernel_args,
+        embed_size: embed.len(),
+        embedded_files,
+    })
+}
+
+fn ramdisk(file: &[u8]) -> Result<RamdiskContent> {
+    let segments = unpack_segments(file, MAX_UNPACKED_BYTES)?;
+    let mut content = RamdiskContent::default();
+    let mut all = Vec::new();
+    for segment in &segments {
+        content.packing.push(segment.packing);
+        for entry in newc::Reader::new(&segment.archive) {
+            add(&mut content, entry?);
+        }
+        all.extend_from_slice(&segment.archive);
+    }
+    content.unpacked_bytes = all.len() as u64;
+    content.unpacked_sha256 = digest_writer::sha256(&all);
+    if content.init_bytes.is_none() {
+        content
+            .faults
+            .push("there is no /init: the kernel cannot start it".to_owned());
+    }
+    if !content.complete {
+        content.faults.push(format!(
+            "there is no /{COMPLETE_MARKER}: it is cut off or was made by something else"
+        ));
+    }
+    Ok(content)
+}
+
+fn add(content: &mut RamdiskContent, entry: newc::Entry<'_>) {
+    let name = entry.name;
+    if !entry.is_file() {
+        return;
+    }
+    let member = Member {
+        path: name.to_owned(),
+        bytes: entry.data.len() as u64,
+    };
+    if name == "init" {
+        content.init_bytes = Some(member.bytes);
+    } else if name == COMPLETE_MARKER {
+        content.complete = true;
+    } else if name == BUILD_FACTS {
+        content.build = serde_json::from_slice(entry.data).ok();
+    } else if name.starts_with("lib/modules/") && name.ends_with(INDEX_NAME) {
+        index(content, entry.data);
+    } else if name.starts_with("lib/modules/") {
+        content.modules.push(member);
+    } else if name.starts_with("lib/firmware/") {
+        content.firmware.push(member);
+    } else if name.starts_with("etc/") {
+        content.configuration.push(member);
+    } else {
+        content.other_files.push(member);
+    }
+}
+
+/// The index stands behind the modules in the archive: paths are sorted, and `kernel` is before `landfall`.
+fn index(content: &mut RamdiskContent, bytes: &[u8]) {
+    let index = match IndexContent::parse(&String::from_utf8_lossy(bytes)) {
+        Ok(index) => index,
+        Err(error) => return content.faults.push(error.to_string()),
+    };
+    for module in &index.modules {
+        let path = format!("lib/modules/{}/{}", index.kernel_release, module.path);
+        if !content.modules.iter().any(|member| member.path == path) {
+            content
+                .faults
+                .push(format!("the index names {path}, which is not there"));
+        }
+    }
+    content.kernel_release = Some(index.kernel_release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+        let mut writer = newc::Writer::new(Vec::new());
+        for (name, data) in files {
+            let header = newc::Header {
+                mode: 0o100_644,
+                ..Default::default()
+            };
+            writer
+                .member(name, header, data.len() as u64, data.as_bytes())
+                .unwrap();
+        }
+        writer.finish().unwrap().0
+    }
+
+    #[test]
+    fn faults_of_a_ramdisk_are_told() {
+        let index = "landfall-module-index 1\nkernel 6.1\nmodule a kernel/a.ko\nmodule b kernel/b.ko\nend\n";
+        let content = ramdisk(&archive(&[
+            ("lib/modules/6.1/kernel/a.ko", "x"),
+            ("lib/modules/6.1/landfall.index", index),
+            ("lib/firmware/f.bin", "xx"),
+            ("etc/landfall/build.json", "{\"format\":1}"),
+            ("etc/landfall/ca.pem", "xxx"),
+            ("hello", ""),
+        ]))
+        .unwrap();
+        let expected = [
+            "the index names lib/modules/6.1/kernel/b.ko, which is not there",
+            "there is no /init: the kernel cannot start it",
+            "there is no /etc/landfall/complete: it is cut off or was made by something else",
+        ];
+        assert_eq!(content.faults, expected);
+        assert_eq!(content.kernel_release.as_deref(), Some("6.1"));
+        let counts = [
+            &content.modules,
+            &content.firmware,
+            &content.configuration,
+            &content.other_files,
+        ]
+        .map(Vec::len);
+        assert_eq!(counts, [1, 1, 1, 1]);
+        assert_eq!(content.build.unwrap()["format"], 1);
+    }
+
+    #[test]
+    fn what_is_neither() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        for (bytes, expected) in [
+            ("", "is empty, expected a ramdisk or an ISO"),
+            (
+                "hello",
+                "expected a ramdisk or an ISO: ramdisk at byte 0: expected a newc cpio archive or zstd",
+            ),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let error = format!("{:#}", inspect(&path).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

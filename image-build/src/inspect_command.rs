@@ -1,0 +1,95 @@
+//! `landfall-image inspect`.
+
+use anyhow::Result;
+
+use crate::cli::InspectArguments;
+use crate::inspect::{self, Inspection, IsoContent, Member, RamdiskContent};
+use crate::report::{Report, megabytes};
+
+pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
+    let inspection = inspect::inspect(&arguments.file)?;
+    let title = format!("{}: {}", arguments.file.display(), text(&inspection));
+    Report::new(arguments.json).done(&inspection, &title)
+}
+
+fn text(inspection: &Inspection) -> String {
+    let mut lines = vec![format!(
+        "{}, {}",
+        inspection.kind,
+        megabytes(inspection.bytes)
+    )];
+    lines.push(format!("  sha256   {}", inspection.sha256));
+    if let Some(iso) = &inspection.iso {
+        iso_lines(iso, &mut lines);
+    }
+    ramdisk_lines(&inspection.ramdisk, &mut lines);
+    lines.join("\n")
+}
+
+fn iso_lines(iso: &IsoContent, lines: &mut Vec<String>) {
+    let signed = if iso.kernel_is_signed {
+        "signed"
+    } else {
+        "not signed"
+    };
+    lines.push(format!(
+        "  volume   {}, uuid {}",
+        iso.label, iso.volume_uuid
+    ));
+    lines.push(format!("  kernel   {} ({signed})", iso.kernel_release));
+    let changed = if iso.kernel_args_are_default {
+        ""
+    } else {
+        " (changed since the build)"
+    };
+    let arguments = iso.kernel_args.as_deref().unwrap_or("not readable");
+    lines.push(format!("  kargs    {arguments}{changed}"));
+    let embedded = if iso.embedded_files.is_empty() {
+        "empty".to_owned()
+    } else {
+        iso.embedded_files.join(", ")
+    };
+    lines.push(format!(
+        "  embed    {} KiB, {embedded}",
+        iso.embed_size / 1024
+    ));
+}
+
+fn ramdisk_lines(ramdisk: &RamdiskContent, lines: &mut Vec<String>) {
+    let packing = ramdisk.packing.join(" + ");
+    lines.push(format!(
+        "  ramdisk  {} unpacked, packing {packing}",
+        megabytes(ramdisk.unpacked_bytes)
+    ));
+    lines.push(format!("  content  sha256 {}", ramdisk.unpacked_sha256));
+    lines.push(format!(
+        "  modules  for kernel {}",
+        ramdisk.kernel_release.as_deref().unwrap_or("unknown")
+    ));
+    if let Some(bytes) = ramdisk.init_bytes {
+        lines.push(format!("  agent    {}", megabytes(bytes)));
+    }
+    let groups = [
+        ("modules", &ramdisk.modules),
+        ("firmware", &ramdisk.firmware),
+        ("config", &ramdisk.configuration),
+        ("other", &ramdisk.other_files),
+    ];
+    for (name, members) in groups
+        .into_iter()
+        .filter(|(_, members)| !members.is_empty())
+    {
+        let total = members.iter().map(|member| member.bytes).sum();
+        lines.push(format!(
+            "{name}: {} files, {}",
+            members.len(),
+            megabytes(total)
+        ));
+        lines.extend(members.iter().map(member_line));
+    }
+    lines.extend(ramdisk.faults.iter().map(|fault| format!("FAULT {fault}")));
+}
+
+fn member_line(member: &Member) -> String {
+    format!("  {:>9} {}", member.bytes, member.path)
+}
