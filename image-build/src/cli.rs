@@ -27,6 +27,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Initramfs(InitramfsArguments),
     Iso(IsoArguments),
+    Pxe(PxeArguments),
     Inspect(InspectArguments),
 }
 
@@ -73,6 +74,31 @@ pub(crate) struct IsoArguments {
     /// Size of the area for per-host files, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(4..=65536))]
     pub(crate) embed_kib: u32,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// Build a directory to serve by TFTP and HTTP for network boot.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  landfall-image pxe --agent target/release/landfall-agent \\
+      --kernel-package linux-image-cloud-amd64 \\
+      --karg ipa-api-url=http://192.0.2.1:6385 \\
+      --base-url http://192.0.2.1:8080/landfall -o /srv/landfall
+
+DHCP then names the first file: boot.ipxe for iPXE (by HTTP or TFTP),
+shimx64.efi for UEFI firmware (by TFTP; goes on to grubx64.efi and
+grub/grub.cfg, also with Secure Boot). The directory has to be the root of
+the TFTP server, because Debian's signed GRUB looks for /grub/grub.cfg.")]
+pub(crate) struct PxeArguments {
+    #[command(flatten)]
+    pub(crate) ramdisk: RamdiskArguments,
+    #[command(flatten)]
+    pub(crate) kernel_args: KernelArgumentTexts,
+    /// Fetch kernel and ramdisk from here instead of by TFTP
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<BaseUrl>,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }

@@ -23,6 +23,8 @@ mod iso_command;
 mod iso_image;
 mod kernel_args;
 mod medium_identity;
+mod pxe_command;
+mod pxe_tree;
 mod ramdisk_command;
 mod report;
 
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Initramfs(arguments) => ramdisk_command::run(&arguments),
         Command::Iso(arguments) => iso_command::run(&arguments),
+        Command::Pxe(arguments) => pxe_command::run(&arguments),
         Command::Inspect(arguments) => inspect_command::run(&arguments),
     };
     match result {

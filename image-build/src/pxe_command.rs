@@ -1,0 +1,113 @@
+//! `landfall-image pxe`.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use landfall_initramfs::build;
+use landfall_initramfs::output_file::OutputFile;
+use serde::Serialize;
+
+use crate::cli::PxeArguments;
+use crate::kernel_args::KernelArgs;
+use crate::pxe_tree;
+use crate::ramdisk_command::{build_ramdisk, ramdisk_lines};
+use crate::report::{Report, megabytes};
+
+#[derive(Serialize)]
+struct PxeSummary {
+    path: PathBuf,
+    files: Vec<FileSummary>,
+    kernel_args: String,
+    warnings: Vec<String>,
+    ramdisk: build::Summary,
+}
+
+#[derive(Serialize)]
+struct FileSummary {
+    name: String,
+    bytes: u64,
+}
+
+pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
+    let report = Report::new(arguments.output.json);
+    let kernel_args = KernelArgs::with_defaults(&arguments.kernel_args.karg)?;
+    let (files, warnings) = pxe_tree::files(&kernel_args, arguments.base_url.as_ref())?;
+    let directory = &arguments.output.output;
+    let force = arguments.output.force;
+    // Begin every file before any work is done: what must not be replaced is seen now. Other
+    // files of the directory are left alone, it may be a TFTP root that serves more than us.
+    let create = |name: &str| -> Result<OutputFile> {
+        let path = directory.join(name);
+        let parent = path.parent().unwrap_or(directory);
+        fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+        Ok(OutputFile::create(&path, force)?)
+    };
+    let mut kernel_output = create(pxe_tree::KERNEL)?;
+    let ramdisk_output = create(pxe_tree::RAMDISK)?;
+    let outputs: Vec<OutputFile> = files
+        .iter()
+        .map(|file| create(file.name))
+        .collect::<Result<_>>()?;
+
+    report.stage("looking for the kernel");
+    let kernel = arguments.ramdisk.kernel.source()?.resolve()?;
+    let ramdisk = build_ramdisk(&arguments.ramdisk, &kernel, ramdisk_output, &report)?;
+    let image =
+        fs::read(&kernel.image).with_context(|| format!("reading {}", kernel.image.display()))?;
+    write(&mut kernel_output, &image)?;
+    kernel_output.finish()?;
+    let mut summaries = vec![
+        FileSummary {
+            name: pxe_tree::KERNEL.to_owned(),
+            bytes: image.len() as u64,
+        },
+        FileSummary {
+            name: pxe_tree::RAMDISK.to_owned(),
+            bytes: ramdisk.bytes,
+        },
+    ];
+    for (file, mut output) in files.iter().zip(outputs) {
+        write(&mut output, &file.bytes)?;
+        output.finish()?;
+        summaries.push(FileSummary {
+            name: file.name.to_owned(),
+            bytes: file.bytes.len() as u64,
+        });
+    }
+    report.warnings(&ramdisk.warnings);
+    report.warnings(&warnings);
+    let kernel_args = kernel_args.to_string();
+    let summary = PxeSummary {
+        path: directory.clone(),
+        files: summaries,
+        kernel_args,
+        warnings,
+        ramdisk,
+    };
+    report.done(&summary, &text(&summary, directory))
+}
+
+fn write(output: &mut OutputFile, bytes: &[u8]) -> Result<()> {
+    let path = output.path().to_owned();
+    output
+        .file()
+        .write_all(bytes)
+        .with_context(|| format!("writing {}", path.display()))
+}
+
+fn text(summary: &PxeSummary, directory: &Path) -> String {
+    let files: Vec<String> = summary
+        .files
+        .iter()
+        .map(|file| format!("{} ({})", file.name, megabytes(file.bytes)))
+        .collect();
+    format!(
+        "{}: {}\n{}\n  kargs    {}",
+        directory.display(),
+        files.join(", "),
+        ramdisk_lines(&summary.ramdisk),
+        summary.kernel_args
+    )
+}

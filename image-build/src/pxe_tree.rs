@@ -1,0 +1,153 @@
+//! The files that a network boot fetches, and where each firmware begins.
+//!
+//! | firmware                  | first file      | then                            |
+//! |---------------------------|-----------------|---------------------------------|
+//! | iPXE (card or chainload)  | `boot.ipxe`     | kernel, ramdisk                 |
+//! | UEFI, Secure Boot or not  | `shimx64.efi`   | `grubx64.efi`, `grub/grub.cfg`  |
+//! | BIOS without iPXE         | `undionly.kpxe` | `boot.ipxe`, named by DHCP      |
+//!
+//! iPXE is no way on under Secure Boot: what Debian's iPXE starts is checked against
+//! the firmware's keys, and those know Debian's kernel only through shim.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use crate::base_url::BaseUrl;
+use crate::boot_parts::{self, Part};
+use crate::grub_cfg;
+use crate::kernel_args::KernelArgs;
+
+/// A file of the tree that is text or comes from a package. Menus come last: what
+/// they name is there before they are.
+pub(crate) struct TreeFile {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Where the kernel is in the tree.
+pub(crate) const KERNEL: &str = "vmlinuz";
+/// Where the ramdisk is in the tree.
+pub(crate) const RAMDISK: &str = "initrd.img";
+
+/// Everything but kernel and ramdisk; and what is left out, with the reason.
+pub(crate) fn files(
+    arguments: &KernelArgs,
+    base: Option<&BaseUrl>,
+) -> Result<(Vec<TreeFile>, Vec<String>)> {
+    let mut files = Vec::new();
+    let mut warnings = Vec::new();
+    let loaders = [
+        (
+            "shimx64.efi",
+            boot_parts::SHIM,
+            "UEFI hosts can boot by iPXE only",
+        ),
+        // shim loads this name from where it came from itself.
+        (
+            "grubx64.efi",
+            boot_parts::SIGNED_GRUB_NET,
+            "UEFI hosts can boot by iPXE only",
+        ),
+        (
+            "undionly.kpxe",
+            boot_parts::IPXE_BIOS,
+            "BIOS hosts need iPXE in their network card",
+        ),
+    ];
+    for (name, part, loss) in loaders {
+        match read(part)? {
+            Some(bytes) => files.push(TreeFile { name, bytes }),
+            None => warnings.push(format!(
+                "{name} is left out, package {} is not installed: {loss}",
+                part.package
+            )),
+        }
+    }
+    if base.is_some_and(BaseUrl::is_https) {
+        warnings.push("GRUB knows no https: it fetches kernel and ramdisk by TFTP".to_owned());
+    }
+    files.push(TreeFile {
+        name: "grub/grub.cfg",
+        bytes: grub_cfg::network_menu(arguments, base).into_bytes(),
+    });
+    files.push(TreeFile {
+        name: "boot.ipxe",
+        bytes: ipxe_script(arguments, base).into_bytes(),
+    });
+    Ok((files, warnings))
+}
+
+fn read(part: Part) -> Result<Option<Vec<u8>>> {
+    if part.find().is_none() {
+        return Ok(None);
+    }
+    std::fs::read(Path::new(part.what))
+        .map(Some)
+        .with_context(|| format!("reading {}", part.what))
+}
+
+/// Relative names mean the place that the script came from. `initrd=` is for UEFI,
+/// where the kernel asks iPXE for the file by that name; BIOS kernels ignore it.
+/// `netX` is the card that iPXE booted through.
+fn ipxe_script(arguments: &KernelArgs, base: Option<&BaseUrl>) -> String {
+    let place = base.map(BaseUrl::as_url).unwrap_or_default();
+    format!(
+        "#!ipxe\n\
+         :start\n\
+         echo Landfall: loading {place}{KERNEL} and {RAMDISK}\n\
+         kernel {place}{KERNEL} initrd={RAMDISK} {arguments} BOOTIF=01-${{netX/mac:hexhyp}} || goto failed\n\
+         initrd --name {RAMDISK} {place}{RAMDISK} || goto failed\n\
+         boot || goto failed\n\
+         :failed\n\
+         echo Landfall: cannot load {place}{KERNEL} or {RAMDISK}, trying again in 10 seconds\n\
+         imgfree\n\
+         sleep 10\n\
+         goto start\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ipxe_script() {
+        let arguments = KernelArgs::exactly(&["a=b".into()]).unwrap();
+        let script = ipxe_script(&arguments, None);
+        assert!(script.starts_with("#!ipxe\n"));
+        assert!(
+            script.contains("\nkernel vmlinuz initrd=initrd.img a=b BOOTIF=01-${netX/mac:hexhyp} || goto failed\n"),
+            "{script}"
+        );
+        let base = "http://192.0.2.1:8080/x".parse().unwrap();
+        let script = ipxe_script(&arguments, Some(&base));
+        assert!(
+            script.contains("\nkernel http://192.0.2.1:8080/x/vmlinuz initrd=initrd.img a=b"),
+            "{script}"
+        );
+        assert!(
+            script.contains("\ninitrd --name initrd.img http://192.0.2.1:8080/x/initrd.img ||"),
+            "{script}"
+        );
+    }
+
+    #[test]
+    fn loaders_and_menus() {
+        let arguments = KernelArgs::exactly(&[]).unwrap();
+        let (files, warnings) = files(&arguments, Some(&"https://a/".parse().unwrap())).unwrap();
+        let names: Vec<&str> = files.iter().map(|file| file.name).collect();
+        assert!(
+            names.ends_with(&["grub/grub.cfg", "boot.ipxe"]),
+            "{names:?}"
+        );
+        assert_eq!(
+            names.contains(&"shimx64.efi"),
+            boot_parts::SHIM.find().is_some()
+        );
+        assert!(
+            warnings
+                .contains(&"GRUB knows no https: it fetches kernel and ramdisk by TFTP".to_owned())
+        );
+    }
+}
