@@ -3,6 +3,7 @@
 pub mod aligned_buffer;
 pub mod busy;
 pub mod checksum_file;
+pub mod config_drive;
 pub mod decode;
 pub mod digest;
 pub mod fetch;

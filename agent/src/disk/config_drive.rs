@@ -1,0 +1,409 @@
+//! The config drive: a small file system image that the first boot's
+//! cloud-init or Ignition (platform `openstack`) reads, in a partition of its own.
+
+use std::fmt;
+use std::io::Read;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::MultiGzDecoder;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::disk::aligned_buffer::AlignedBuffer;
+use crate::disk::fetch::{self, Patience, Request};
+use crate::disk::file_system::{self, PROBE_LEN};
+use crate::disk::gpt::{Partition, Table};
+use crate::disk::target::Target;
+use crate::failure::{Class, Failure, Result};
+
+/// The label of the file system and the name of the partition.
+const LABEL: &str = "config-2";
+/// Ironic's limit, and the size of the partition that is made.
+const SIZE: u64 = 64 << 20;
+const HEAD_LEN: usize = 1 << 20;
+const PIECE: usize = 1 << 20;
+
+/// A config drive in the form that Ironic gave it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ConfigDrive {
+    /// base64 of an image, mostly packed with gzip.
+    Text(String),
+    /// Where such a text, or the image itself, is to be had.
+    Url(String),
+}
+
+impl fmt::Debug for ConfigDrive {
+    /// Without the content, which is full of secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "ConfigDrive({} characters)", text.len()),
+            Self::Url(url) => write!(f, "ConfigDrive({})", fetch::shown(url)),
+        }
+    }
+}
+
+impl ConfigDrive {
+    /// From the value in a command; `None` if there is no config drive.
+    ///
+    /// # Errors
+    /// If the value is in the form of its parts, which has to be rendered first.
+    pub fn from_json(value: &Value) -> Result<Option<Self>> {
+        match value {
+            Value::Null => Ok(None),
+            Value::String(text) if text.trim().is_empty() => Ok(None),
+            Value::String(text) if is_url(text) => Ok(Some(Self::Url(text.trim().to_owned()))),
+            Value::String(text) => Ok(Some(Self::Text(text.clone()))),
+            Value::Object(parts) if parts.is_empty() => Ok(None),
+            _ => Err(Failure::new(
+                Class::InvalidCommandParamsError,
+                "config drive: expected base64 text or a URL, found JSON parts",
+            )
+            .hint("the conductor renders the parts for write_image; install_coreos takes them")),
+        }
+    }
+
+    /// The image that goes to the disk.
+    ///
+    /// # Errors
+    /// If it cannot be fetched, is not what it claims to be, or is too large.
+    pub fn load(&self, client: &reqwest::Client) -> Result<Vec<u8>> {
+        match self {
+            Self::Text(text) => unpack(decode_base64(text.as_bytes())?),
+            Self::Url(url) => {
+                let request = Request {
+                    urls: vec![url.clone()],
+                    authorization: None,
+                    patience: Patience::default(),
+                };
+                // The limit of the image bounds its text well enough: nobody
+                // fills 64 MiB with a config.
+                let body = fetch::small_file(request, client.clone(), SIZE as usize)?;
+                match decode_base64(&body) {
+                    Ok(image) => unpack(image),
+                    Err(_) => unpack(body),
+                }
+            }
+        }
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    let text = text.trim_start();
+    text.starts_with("http://") || text.starts_with("https://")
+}
+
+fn decode_base64(text: &[u8]) -> Result<Vec<u8>> {
+    // Some writers break the lines.
+    let dense: Vec<u8> = text
+        .iter()
+        .copied()
+        .filter(|b| !b.is_ascii_whitespace())
+        .collect();
+    STANDARD
+        .decode(dense)
+        .map_err(|e| error(format!("expected base64 text: {e}")))
+}
+
+fn unpack(image: Vec<u8>) -> Result<Vec<u8>> {
+    let image = if image.starts_with(&[0x1f, 0x8b]) {
+        let mut unpacked = Vec::new();
+        MultiGzDecoder::new(&image[..])
+            .take(SIZE + 1)
+            .read_to_end(&mut unpacked)
+            .map_err(|e| error(format!("unpacking gzip: {e}")))?;
+        unpacked
+    } else {
+        image
+    };
+    if image.is_empty() || image.len() as u64 > SIZE {
+        return Err(error(format!(
+            "expected an image of 1 to {SIZE} bytes, found {}",
+            if image.is_empty() { "none" } else { "more" }
+        )));
+    }
+    Ok(image)
+}
+
+/// Writes the config drive into the disk's `config-2` partition, which is made
+/// at the very end of the disk if there is none. Closes the disk.
+///
+/// # Errors
+/// If the disk has no GPT, no room, or several such partitions; the partition
+/// table is only touched when the content is on the disk.
+pub fn write_config_drive(target: Target, image: &[u8]) -> Result<Partition> {
+    let found = file_system::identify(&image[..image.len().min(PROBE_LEN)]);
+    match &found {
+        Some(found) if found.label.eq_ignore_ascii_case(LABEL) => {}
+        _ => {
+            tracing::warn!("the config drive is no file system labelled {LABEL}, written as it is")
+        }
+    }
+    if found.is_some_and(|found| found.kind == "iso9660") && target.sector_size() > 2048 {
+        return Err(error(format!(
+            "an ISO 9660 image cannot be read from {} with its sectors of {} bytes",
+            target.path().display(),
+            target.sector_size()
+        ))
+        .hint("use a disk with 512 byte sectors, or install_coreos, which needs no config drive"));
+    }
+    let mut head = target.read_at(0, HEAD_LEN)?;
+    let on_disk = |reason: String| error(format!("{}: {reason}", target.path().display()));
+    let mut table = Table::parse(&head, target.sector_size())
+        .map_err(|reason| on_disk(format!("expected a GPT: {reason}")))?;
+    table.move_backup_to_end(target.size()).map_err(on_disk)?;
+    let (partition, new) = match existing(&target, &table)? {
+        Some(partition) => (partition, false),
+        None => {
+            let added = table.add_at_end(LABEL, SIZE, Uuid::new_v4());
+            (added.map_err(on_disk)?, true)
+        }
+    };
+    if partition.len < image.len() as u64 {
+        return Err(on_disk(format!(
+            "partition {} has {} bytes, the config drive {}",
+            partition.number,
+            partition.len,
+            image.len()
+        )));
+    }
+    write_content(&target, &partition, image)?;
+
+    // The backup first: should the power go between the two, the primary is
+    // the old one, whole, or its checksum fails and the backup stands in.
+    let (offset, backup) = table.backup();
+    let sector = target.sector_size() as usize;
+    target.write_at(&AlignedBuffer::padded(&backup, sector), offset)?;
+    target.sync()?;
+    table.write_primary(&mut head);
+    target.write_at(&head, 0)?;
+    target.sync()?;
+    target.reread_partitions()?;
+    tracing::info!(
+        "config drive of {} bytes written to {} partition {} on {}",
+        image.len(),
+        if new { "the new" } else { "the existing" },
+        partition.number,
+        target.path().display()
+    );
+    Ok(partition)
+}
+
+/// The one partition that is a config drive by its name or by its file
+/// system's label, in any case.
+fn existing(target: &Target, table: &Table) -> Result<Option<Partition>> {
+    let mut found: Option<Partition> = None;
+    for partition in table.partitions() {
+        let labelled = partition.name.eq_ignore_ascii_case(LABEL)
+            || label(target, partition)?.eq_ignore_ascii_case(LABEL);
+        if !labelled {
+            continue;
+        }
+        if let Some(first) = &found {
+            return Err(error(format!(
+                "{}: expected one partition labelled {LABEL}, found {} and {}",
+                target.path().display(),
+                first.number,
+                partition.number
+            )));
+        }
+        found = Some(partition.clone());
+    }
+    Ok(found)
+}
+
+fn label(target: &Target, partition: &Partition) -> Result<String> {
+    // At most PROBE_LEN.
+    let len = partition.len.min(PROBE_LEN as u64) as usize;
+    let start = target.read_at(partition.offset, len)?;
+    Ok(file_system::identify(&start).map_or_else(String::new, |found| found.label))
+}
+
+/// Writes the image and zeros to the end of the partition, and reads the image back.
+fn write_content(target: &Target, partition: &Partition, image: &[u8]) -> Result<()> {
+    let sector = target.sector_size() as usize;
+    if !target.punch_zeros(partition.offset, partition.len)? {
+        let zeros = AlignedBuffer::zeroed(PIECE);
+        for start in (0..partition.len).step_by(PIECE) {
+            let len = (partition.len - start).min(PIECE as u64) as usize;
+            target.write_at(&zeros[..len], partition.offset + start)?;
+        }
+    }
+    let pieces = || image.chunks(PIECE).zip((partition.offset..).step_by(PIECE));
+    for (piece, offset) in pieces() {
+        target.write_at(&AlignedBuffer::padded(piece, sector), offset)?;
+    }
+    target.sync()?;
+    for (piece, offset) in pieces() {
+        let padded = AlignedBuffer::padded(piece, sector);
+        if target.read_at(offset, padded.len())?[..] != padded[..] {
+            return Err(Failure::new(
+                Class::ImageWriteError,
+                format!(
+                    "{}: the config drive reads back differently at offset {offset}",
+                    target.path().display()
+                ),
+            )
+            .hint("the disk or its controller is faulty"));
+        }
+    }
+    Ok(())
+}
+
+fn error(details: String) -> Failure {
+    Failure::new(Class::DeploymentError, format!("config drive: {details}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use serde_json::json;
+    use tempfile::NamedTempFile;
+
+    use super::*;
+    use crate::disk::fixtures::{Reply, Server, gpt_image, http_client};
+    use crate::permission::WritePermission;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Enough of an ISO 9660 image to carry its label.
+    fn iso() -> Vec<u8> {
+        let mut image = vec![0; 100_000];
+        image[32768..32774].copy_from_slice(b"\x01CD001");
+        image[32808..32816].copy_from_slice(b"config-2");
+        image[99_999] = 9;
+        image
+    }
+
+    fn packed() -> String {
+        let level = flate2::Compression::fast();
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+        encoder.write_all(&iso()).unwrap();
+        STANDARD.encode(encoder.finish().unwrap())
+    }
+
+    /// An 8 MiB image on a larger disk, with old data behind it.
+    fn disk(size: u64) -> NamedTempFile {
+        let file = NamedTempFile::new().unwrap();
+        let mut disk = gpt_image(8 * MIB, 512);
+        disk.resize(size as usize, 0xaa);
+        std::fs::write(file.path(), disk).unwrap();
+        file
+    }
+
+    fn open(disk: &NamedTempFile) -> Target {
+        Target::open_file(disk.path(), 512, &WritePermission::by_operator()).unwrap()
+    }
+
+    fn table(disk: &NamedTempFile) -> (Table, Vec<u8>) {
+        let content = std::fs::read(disk.path()).unwrap();
+        (
+            Table::parse(&content[..MIB as usize], 512).unwrap(),
+            content,
+        )
+    }
+
+    #[test]
+    fn every_form_of_text() {
+        let client = http_client();
+        let load = |value: Value| {
+            let drive = ConfigDrive::from_json(&value).unwrap().unwrap();
+            drive.load(&client)
+        };
+        assert_eq!(load(json!(packed())).unwrap(), iso());
+        let broken: String = packed().chars().flat_map(|c| [c, '\n']).collect();
+        assert_eq!(load(json!(broken)).unwrap(), iso());
+        assert_eq!(load(json!(STANDARD.encode(iso()))).unwrap(), iso());
+        for body in [packed().into_bytes(), iso()] {
+            let server = Server::start(move |_| Reply::whole(&body, "\"1\""));
+            assert_eq!(load(json!(server.url)).unwrap(), iso());
+        }
+        for nothing in [json!(null), json!(""), json!({})] {
+            assert_eq!(ConfigDrive::from_json(&nothing).unwrap(), None);
+        }
+        assert!(ConfigDrive::from_json(&json!({"user_data": "x"})).is_err());
+        let truncated = STANDARD.encode(&STANDARD.decode(packed()).unwrap()[..50]);
+        for bad in ["no base64!", "=", truncated.as_str()] {
+            assert!(load(json!(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_cut_at_the_limit() {
+        let level = flate2::Compression::fast();
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+        encoder.write_all(&vec![0; SIZE as usize + 1]).unwrap();
+        let failure = unpack(encoder.finish().unwrap()).unwrap_err();
+        assert!(
+            failure.details.contains("67108864 bytes, found more"),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn a_new_partition_at_the_very_end() {
+        let disk = disk(100 * MIB);
+        let partition = write_config_drive(open(&disk), &iso()).unwrap();
+        assert_eq!((partition.number, partition.offset), (3, 35 * MIB));
+        let (table, content) = table(&disk);
+        assert_eq!(table.partitions()[2], partition);
+        assert_eq!(table.image_size(), 100 * MIB);
+        let start = partition.offset as usize;
+        assert!(content[start..start + iso().len()] == iso());
+        let rest = &content[start + iso().len()..start + partition.len as usize];
+        assert!(rest.iter().all(|&b| b == 0), "old data is gone");
+        assert!(
+            content[MIB as usize..8 * MIB as usize - 64 * 512]
+                == gpt_image(8 * MIB, 512)[MIB as usize..8 * MIB as usize - 64 * 512]
+        );
+    }
+
+    #[test]
+    fn the_existing_partition_is_used_again() {
+        let disk = disk(100 * MIB);
+        let first = write_config_drive(open(&disk), &iso()).unwrap();
+        let mut other = iso();
+        other[50_000] = 7;
+        assert_eq!(write_config_drive(open(&disk), &other).unwrap(), first);
+        let (table, content) = table(&disk);
+        assert_eq!(table.partitions().len(), 3);
+        assert_eq!(content[first.offset as usize + 50_000], 7);
+    }
+
+    #[test]
+    fn found_by_its_file_system_and_never_guessed_between_two() {
+        let disk = disk(100 * MIB);
+        let mut content = std::fs::read(disk.path()).unwrap();
+        let (table, _) = table(&disk);
+        let first = table.partitions()[0].offset as usize;
+        content[first..first + iso().len()].copy_from_slice(&iso());
+        std::fs::write(disk.path(), &content).unwrap();
+        let used = write_config_drive(open(&disk), &iso()).unwrap();
+        assert_eq!(used.number, 1);
+        let second = table.partitions()[1].offset as usize;
+        content[second..second + iso().len()].copy_from_slice(&iso());
+        std::fs::write(disk.path(), &content).unwrap();
+        let failure = write_config_drive(open(&disk), &iso()).unwrap_err();
+        assert!(failure.details.contains("found 1 and 2"), "{failure}");
+    }
+
+    #[test]
+    fn without_room_or_table_the_disk_stays_as_it_is() {
+        let small = disk(20 * MIB);
+        let before = std::fs::read(small.path()).unwrap();
+        let failure = write_config_drive(open(&small), &iso()).unwrap_err();
+        assert!(failure.details.contains("no free space"), "{failure}");
+        assert!(std::fs::read(small.path()).unwrap() == before);
+        let blank = NamedTempFile::new().unwrap();
+        blank.as_file().set_len(100 * MIB).unwrap();
+        let failure = write_config_drive(open(&blank), &iso()).unwrap_err();
+        assert!(failure.details.contains("expected a GPT"), "{failure}");
+    }
+
+    #[test]
+    fn secrets_stay_out_of_debug_texts() {
+        let drive = ConfigDrive::Text("c2VjcmV0".into());
+        assert_eq!(format!("{drive:?}"), "ConfigDrive(8 characters)");
+    }
+}
