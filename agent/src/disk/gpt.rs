@@ -123,6 +123,11 @@ impl Table {
         })
     }
 
+    /// The sector size that the table counts in, in bytes.
+    pub fn sector_size(&self) -> u64 {
+        self.sector
+    }
+
     /// The partitions in use, by number.
     pub fn partitions(&self) -> &[Partition] {
         &self.partitions

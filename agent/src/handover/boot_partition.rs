@@ -4,27 +4,16 @@
 //! may differ, udev is not there, and /dev/disk/by-label could be the boot
 //! partition of another disk.
 
-use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
-use nix::sys::stat::{major, minor};
-
-use crate::disk::busy::KernelView;
 use crate::disk::file_system::{self, FileSystem};
-use crate::disk::gpt::{Partition, Table};
+use crate::disk::gpt::Partition;
 use crate::failure::{Class, Failure, Result};
-use crate::sys::block_ioctl;
+use crate::handover::written_disk::read_table;
 
 const LABEL: &str = "boot";
-const HEAD_LEN: u64 = 1 << 20;
-/// devtmpfs makes a node before BLKRRPART returns; only a driver that scans on
-/// its own makes this loop go round.
-const NODE_TRIES: u32 = 50;
-const NODE_PAUSE: Duration = Duration::from_millis(100);
 
 /// A partition and the file system on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,13 +49,10 @@ pub fn find(disk: &Path) -> Result<Found> {
 }
 
 /// The partitions of a disk that hold a file system we know.
-///
-/// # Errors
-/// If the disk cannot be read or has no valid GPT.
-pub fn partitions(disk: &Path) -> Result<Vec<Found>> {
+fn partitions(disk: &Path) -> Result<Vec<Found>> {
     let failed = |e: &dyn std::fmt::Display| failure(format!("{}: {e}", disk.display()));
+    let table = read_table(disk)?;
     let file = File::open(disk).map_err(|e| failed(&e))?;
-    let table = read_table(&file).map_err(|e| failed(&e))?;
     let mut found = Vec::new();
     for partition in table.partitions() {
         let mut start = vec![0; file_system::PROBE_LEN];
@@ -85,69 +71,18 @@ pub fn partitions(disk: &Path) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-fn read_table(file: &File) -> io::Result<Table> {
-    let is_device = file.metadata()?.file_type().is_block_device();
-    let (size, sectors) = if is_device {
-        // What the kernel cached before the image was written is stale; writes
-        // that went around the cache do not always drop it.
-        block_ioctl::flush_buffers(file)?;
-        let sector = block_ioctl::logical_sector_size(file)?;
-        (block_ioctl::size_bytes(file)?, vec![sector])
-    } else {
-        (file.metadata()?.len(), vec![512, 4096])
-    };
-    let mut head = vec![0; HEAD_LEN.min(size) as usize];
-    file.read_exact_at(&mut head, 0)?;
-    let mut reason = "no partition table".to_owned();
-    for sector in sectors {
-        match Table::parse(&head, sector) {
-            Ok(table) => return Ok(table),
-            Err(e) => reason = e,
-        }
-    }
-    Err(io::Error::other(reason))
-}
-
-/// The device node of a partition, once it is there.
-///
-/// # Errors
-/// If it does not appear within 5 s.
-pub fn node(disk: &Path, number: u32) -> Result<PathBuf> {
-    let kernel = KernelView::default();
-    let look = || -> io::Result<Option<PathBuf>> {
-        let id = fs::metadata(disk)?.rdev();
-        let device = kernel.device(major(id), minor(id))?;
-        let parts = kernel.partitions(&device)?;
-        let path = parts
-            .iter()
-            .find(|part| part.partition == Some(number))
-            .map(|part| Path::new("/dev").join(&part.name));
-        Ok(path.filter(|path| path.exists()))
-    };
-    for _ in 0..NODE_TRIES {
-        if let Some(path) =
-            look().map_err(|e| failure(format!("partitions of {}: {e}", disk.display())))?
-        {
-            return Ok(path);
-        }
-        thread::sleep(NODE_PAUSE);
-    }
-    Err(failure(format!(
-        "the kernel shows no partition {number} of {}",
-        disk.display()
-    )))
-}
-
 fn failure(details: String) -> Failure {
     Failure::new(Class::DeploymentError, details)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::process::Command;
 
     use super::*;
     use crate::disk::fixtures::gpt_image;
+    use crate::disk::gpt::Table;
 
     /// A disk image whose two partitions have ext4 file systems with these labels.
     fn disk_with(labels: [&str; 2]) -> tempfile::NamedTempFile {

@@ -9,7 +9,9 @@ use nix::mount::MsFlags;
 
 use crate::failure::{Class, Failure, Result};
 use crate::handover::file_in_boot::{create, make_directory, operator};
-use crate::handover::{boot_partition, firstboot_network, ignition_file, kernel_args};
+use crate::handover::{
+    boot_partition, firstboot_network, ignition_file, kernel_args, written_disk,
+};
 use crate::permission::WritePermission;
 use crate::sys::mount::Mounted;
 
@@ -80,7 +82,7 @@ pub fn install_coreos(
     }
     let started = Instant::now();
     let found = boot_partition::find(disk)?;
-    let node = boot_partition::node(disk, found.partition.number)?;
+    let node = written_disk::node(disk, found.partition.number)?;
     let mount_point = Path::new(MOUNT_POINT);
     fs::create_dir_all(mount_point).map_err(|e| failed(mount_point, &e))?;
     change_mounted(&node, found.file_system.kind, mount_point, changes)?;

@@ -1,8 +1,13 @@
 //! After the image is on disk: what its first boot needs to find.
 
 pub mod boot_partition;
+pub mod efi_entry;
+pub mod efi_load_option;
+pub mod efi_loader;
+pub mod efi_variables;
 pub mod file_in_boot;
 pub mod firstboot_network;
 pub mod ignition_file;
 pub mod install_coreos;
 pub mod kernel_args;
+pub mod written_disk;

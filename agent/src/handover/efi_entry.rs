@@ -1,0 +1,262 @@
+//! The firmware's boot entry for the written disk, first in the boot order.
+//!
+//! Only where the host booted by UEFI. Without the entry most firmware still
+//! finds `\EFI\BOOT`, but after the network and other disks.
+
+use std::fs;
+use std::path::Path;
+
+use nix::mount::MsFlags;
+
+use crate::disk::gpt::{EFI_SYSTEM, Partition};
+use crate::failure::{Class, Failure, Result};
+use crate::handover::efi_load_option::{self, LoaderPath};
+use crate::handover::efi_loader::{self, Loader};
+use crate::handover::efi_variables::{Entry, Variables};
+use crate::handover::written_disk;
+use crate::permission::WritePermission;
+use crate::sys::mount::Mounted;
+
+const FIRMWARE: &str = "/sys/firmware/efi";
+const VARIABLES: &str = "/sys/firmware/efi/efivars";
+const MOUNT_POINT: &str = "/run/landfall/esp";
+
+/// Whether the host booted by UEFI.
+pub fn booted_by_uefi() -> bool {
+    Path::new(FIRMWARE).exists()
+}
+
+/// Makes an entry for the disk's loader and puts it first. Entries with the
+/// same label, left by earlier deployments, give way. `None` if the host did
+/// not boot by UEFI or the disk has no loader.
+///
+/// # Errors
+/// If the disk has no EFI system partition, or the firmware refuses.
+pub fn make_boot_entry(disk: &Path, _permission: &WritePermission) -> Result<Option<Entry>> {
+    if !booted_by_uefi() {
+        return Ok(None);
+    }
+    let table = written_disk::read_table(disk)?;
+    let esp = table
+        .partitions()
+        .iter()
+        .find(|partition| partition.kind == EFI_SYSTEM)
+        .ok_or_else(|| {
+            Failure::new(
+                Class::DeviceNotFound,
+                format!("{}: no EFI system partition", disk.display()),
+            )
+            .hint("this host booted by UEFI, the image is for BIOS hosts")
+        })?;
+    let Some(loader) = look_for_loader(disk, esp)? else {
+        tracing::warn!(
+            "{} partition {} holds no EFI loader, no boot entry was made",
+            disk.display(),
+            esp.number
+        );
+        return Ok(None);
+    };
+    let path = LoaderPath {
+        partition: esp.number,
+        first_lba: esp.offset / table.sector_size(),
+        sectors: esp.len / table.sector_size(),
+        guid: esp.guid,
+        file: loader.file.clone(),
+    };
+    let variables = Variables::new(Path::new(VARIABLES));
+    tracing::info!("boot order was {}", order_text(&variables)?);
+    let entry = put_first(&variables, &loader.label, &path)?;
+    tracing::info!(
+        "boot entry {:04X} {:?} made for {}",
+        entry.number,
+        entry.label,
+        loader.file
+    );
+    tracing::info!("boot order is {}", order_text(&variables)?);
+    Ok(Some(entry))
+}
+
+fn look_for_loader(disk: &Path, esp: &Partition) -> Result<Option<Loader>> {
+    let node = written_disk::node(disk, esp.number)?;
+    let failed = |what: &str, e: std::io::Error| {
+        Failure::new(
+            Class::DeploymentError,
+            format!("{}: {what}: {e}", node.display()),
+        )
+    };
+    let mount_point = Path::new(MOUNT_POINT);
+    fs::create_dir_all(mount_point).map_err(|e| failed(MOUNT_POINT, e))?;
+    let flags = MsFlags::MS_RDONLY | MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    let mounted = Mounted::new(&node, mount_point, "vfat", flags)
+        .map_err(|e| failed("mounting as vfat", e))?;
+    let loader = efi_loader::find(mount_point).map_err(|e| failed("looking for a loader", e))?;
+    mounted.unmount().map_err(|e| failed("unmounting", e))?;
+    Ok(loader)
+}
+
+/// Takes over the first entry of that label, or the first free number; then
+/// the order; then removes other entries of the label. So at every moment the
+/// order names entries that exist, and a full variable store is not asked for
+/// more than before.
+fn put_first(variables: &Variables, label: &str, path: &LoaderPath) -> Result<Entry> {
+    let entries = variables.entries()?;
+    let mut same = entries.iter().filter(|entry| entry.label == label);
+    let number = match same.next() {
+        Some(entry) => entry.number,
+        None => free_number(&entries)?,
+    };
+    let content = efi_load_option::build(label, path);
+    if variables.entry(number)?.as_deref() != Some(&content[..]) {
+        variables.set_entry(number, &content)?;
+    }
+    let stale: Vec<u16> = same.map(|entry| entry.number).collect();
+    let before = variables.order()?;
+    let mut order = vec![number];
+    order.extend(
+        before
+            .iter()
+            .copied()
+            .filter(|n| *n != number && !stale.contains(n)),
+    );
+    if order != before {
+        variables.set_order(&order)?;
+    }
+    for number in stale {
+        variables.remove_entry(number)?;
+    }
+    // Some firmware accepts a variable and forgets it.
+    if variables.entry(number)?.as_deref() != Some(&content[..])
+        || variables.order()?.first() != Some(&number)
+    {
+        return Err(Failure::new(
+            Class::DeploymentError,
+            format!("the firmware did not keep boot entry {number:04X} {label:?} as first"),
+        )
+        .hint("ipa-ignore-bootloader-failure=1 goes on without an entry"));
+    }
+    Ok(Entry {
+        number,
+        label: label.to_owned(),
+    })
+}
+
+fn free_number(entries: &[Entry]) -> Result<u16> {
+    (0..=u16::MAX)
+        .find(|number| entries.iter().all(|entry| entry.number != *number))
+        .ok_or_else(|| {
+            Failure::new(
+                Class::DeploymentError,
+                "the firmware has no free boot entry",
+            )
+        })
+}
+
+fn order_text(variables: &Variables) -> Result<String> {
+    let entries = variables.entries()?;
+    let words: Vec<String> = variables
+        .order()?
+        .into_iter()
+        .map(|number| {
+            let label = entries
+                .iter()
+                .find(|entry| entry.number == number)
+                .map_or("missing", |entry| &entry.label);
+            format!("{number:04X} {label}")
+        })
+        .collect();
+    Ok(if words.is_empty() {
+        "empty".to_owned()
+    } else {
+        words.join(", ")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn path(file: &str) -> LoaderPath {
+        LoaderPath {
+            partition: 2,
+            first_lba: 4096,
+            sectors: 8192,
+            guid: Uuid::from_u128(1),
+            file: file.into(),
+        }
+    }
+
+    /// A firmware with these entries, all of them in the order.
+    fn firmware(labels: &[&str]) -> (tempfile::TempDir, Variables) {
+        let dir = tempfile::tempdir().unwrap();
+        let variables = Variables::new(dir.path());
+        for (number, label) in (0u16..).zip(labels) {
+            let content = efi_load_option::build(label, &path("\\old.efi"));
+            variables.set_entry(number, &content).unwrap();
+        }
+        let order: Vec<u16> = (0u16..).take(labels.len()).collect();
+        variables.set_order(&order).unwrap();
+        (dir, variables)
+    }
+
+    fn labels(variables: &Variables) -> Vec<String> {
+        let entries = variables.entries().unwrap();
+        entries.into_iter().map(|entry| entry.label).collect()
+    }
+
+    #[test]
+    fn a_new_entry_is_first_and_the_rest_keeps_its_order() {
+        let (_dir, variables) = firmware(&["PXE", "DVD"]);
+        variables.set_order(&[1, 0]).unwrap();
+        let entry = put_first(&variables, "RHEL", &path("\\shim.efi")).unwrap();
+        assert_eq!(entry.number, 2);
+        assert_eq!(variables.order().unwrap(), [2, 1, 0]);
+        assert_eq!(
+            variables.entry(2).unwrap().unwrap(),
+            efi_load_option::build("RHEL", &path("\\shim.efi"))
+        );
+        assert_eq!(
+            order_text(&variables).unwrap(),
+            "0002 RHEL, 0001 DVD, 0000 PXE"
+        );
+    }
+
+    #[test]
+    fn old_entries_of_the_label_give_way() {
+        let (_dir, variables) = firmware(&["PXE", "RHEL", "DVD", "RHEL"]);
+        let entry = put_first(&variables, "RHEL", &path("\\new.efi")).unwrap();
+        assert_eq!(entry.number, 1);
+        assert_eq!(variables.order().unwrap(), [1, 0, 2]);
+        assert_eq!(labels(&variables), ["PXE", "RHEL", "DVD"]);
+        let content = variables.entry(1).unwrap().unwrap();
+        assert_eq!(content, efi_load_option::build("RHEL", &path("\\new.efi")));
+    }
+
+    #[test]
+    fn a_second_deployment_changes_nothing() {
+        let (dir, variables) = firmware(&[]);
+        put_first(&variables, "RHEL", &path("\\shim.efi")).unwrap();
+        let times = || {
+            let mut times: Vec<_> = fs::read_dir(dir.path())
+                .unwrap()
+                .map(|file| file.unwrap().metadata().unwrap().modified().unwrap())
+                .collect();
+            times.sort();
+            times
+        };
+        let before = times();
+        put_first(&variables, "RHEL", &path("\\shim.efi")).unwrap();
+        assert_eq!(times(), before, "nothing was written");
+        assert_eq!(variables.order().unwrap(), [0]);
+    }
+
+    #[test]
+    fn numbers_with_gaps_are_filled() {
+        let (_dir, variables) = firmware(&["a", "b", "c"]);
+        variables.remove_entry(1).unwrap();
+        let entry = put_first(&variables, "RHEL", &path("\\shim.efi")).unwrap();
+        assert_eq!(entry.number, 1);
+        assert_eq!(variables.order().unwrap(), [1, 0, 2]);
+    }
+}

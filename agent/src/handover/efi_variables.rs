@@ -1,0 +1,242 @@
+//! The firmware's boot variables through efivarfs: `Boot####` and `BootOrder`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use nix::libc;
+
+use crate::failure::{Class, Failure, Result};
+use crate::handover::efi_load_option;
+use crate::sys::file_flags;
+
+/// EFI_GLOBAL_VARIABLE, in the form of efivarfs' file names.
+const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
+/// NON_VOLATILE, BOOTSERVICE_ACCESS, RUNTIME_ACCESS: what the specification
+/// wants of these variables (UEFI 2.10, table 3.1).
+const ATTRIBUTES: u32 = 7;
+/// The largest variable worth reading; the firmware's own limit is mostly 32 KiB.
+const SIZE_LIMIT: u64 = 1 << 20;
+
+/// A boot entry that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number: `Boot####`.
+    pub number: u16,
+    /// Its label; empty if it is broken.
+    pub label: String,
+}
+
+/// The directory where efivarfs is mounted.
+#[derive(Debug, Clone)]
+pub struct Variables {
+    directory: PathBuf,
+}
+
+impl Variables {
+    /// The variables in this directory.
+    pub fn new(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+        }
+    }
+
+    /// All boot entries, by number.
+    ///
+    /// # Errors
+    /// If the variables cannot be listed.
+    pub fn entries(&self) -> Result<Vec<Entry>> {
+        let failed = |e: io::Error| error(&self.directory.display().to_string(), &e);
+        let mut entries = Vec::new();
+        for file in fs::read_dir(&self.directory).map_err(failed)? {
+            let name = file.map_err(failed)?.file_name();
+            let Some(number) = name.to_str().and_then(entry_number) else {
+                continue;
+            };
+            let content = self.read(&entry_name(number))?.unwrap_or_default();
+            entries.push(Entry {
+                number,
+                label: efi_load_option::label(&content).unwrap_or_default(),
+            });
+        }
+        entries.sort_by_key(|entry| entry.number);
+        Ok(entries)
+    }
+
+    /// The content of an entry, `None` if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn entry(&self, number: u16) -> Result<Option<Vec<u8>>> {
+        self.read(&entry_name(number))
+    }
+
+    /// Makes or replaces an entry.
+    ///
+    /// # Errors
+    /// If the firmware refuses.
+    pub fn set_entry(&self, number: u16, content: &[u8]) -> Result<()> {
+        self.write(&entry_name(number), content)
+    }
+
+    /// Removes an entry.
+    ///
+    /// # Errors
+    /// If the firmware refuses.
+    pub fn remove_entry(&self, number: u16) -> Result<()> {
+        let name = entry_name(number);
+        let path = self.path(&name);
+        make_mutable(&path)
+            .and_then(|()| fs::remove_file(&path))
+            .map_err(|e| error(&name, &e))
+    }
+
+    /// The order in which the firmware tries the entries.
+    ///
+    /// # Errors
+    /// If it cannot be read; a machine without one has an empty one.
+    pub fn order(&self) -> Result<Vec<u16>> {
+        let content = self.read("BootOrder")?.unwrap_or_default();
+        Ok(content
+            .chunks_exact(2)
+            .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+            .collect())
+    }
+
+    /// Sets the order.
+    ///
+    /// # Errors
+    /// If the firmware refuses.
+    pub fn set_order(&self, order: &[u16]) -> Result<()> {
+        let content: Vec<u8> = order.iter().copied().flat_map(u16::to_le_bytes).collect();
+        self.write("BootOrder", &content)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}-{GLOBAL}"))
+    }
+
+    /// The value without its attributes.
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        let file = match File::open(self.path(name)) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(error(name, &e)),
+        };
+        file.take(SIZE_LIMIT)
+            .read_to_end(&mut bytes)
+            .map_err(|e| error(name, &e))?;
+        Ok(Some(bytes.get(4..).unwrap_or_default().to_vec()))
+    }
+
+    /// efivarfs takes attributes and value in one write(2); several would be
+    /// several values.
+    fn write(&self, name: &str, value: &[u8]) -> Result<()> {
+        let path = self.path(name);
+        let mut bytes = ATTRIBUTES.to_le_bytes().to_vec();
+        bytes.extend_from_slice(value);
+        let write = || -> io::Result<()> {
+            if path.exists() {
+                make_mutable(&path)?;
+            }
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&path)?;
+            let written = file.write(&bytes)?;
+            if written == bytes.len() {
+                Ok(())
+            } else {
+                Err(io::Error::other(format!(
+                    "{written} of {} bytes taken",
+                    bytes.len()
+                )))
+            }
+        };
+        write().map_err(|e| error(name, &e))
+    }
+}
+
+fn make_mutable(path: &Path) -> io::Result<()> {
+    File::open(path).and_then(|file| file_flags::make_mutable(&file))
+}
+
+fn entry_name(number: u16) -> String {
+    format!("Boot{number:04X}")
+}
+
+/// `Boot0001-8be4...` -> 1. Four upper-case digits; `BootOrder` and `BootNext`
+/// look alike.
+fn entry_number(file_name: &str) -> Option<u16> {
+    let digits = file_name
+        .strip_suffix(GLOBAL)?
+        .strip_suffix('-')?
+        .strip_prefix("Boot")?;
+    let plain = digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    plain
+        .then(|| u16::from_str_radix(digits, 16).ok())
+        .flatten()
+}
+
+fn error(name: &str, reason: &io::Error) -> Failure {
+    let failure = Failure::new(
+        Class::DeploymentError,
+        format!("UEFI variable {name}: {reason}"),
+    );
+    match reason.raw_os_error() {
+        Some(libc::ENOSPC) => failure.hint(
+            "the firmware's variable store is full: remove old boot entries in its setup, or go on without an entry by ipa-ignore-bootloader-failure=1",
+        ),
+        Some(libc::EROFS | libc::EPERM | libc::EACCES) => failure.hint(
+            "the firmware does not let its variables be changed; ipa-ignore-bootloader-failure=1 goes on without an entry",
+        ),
+        _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_boot_entries_are_entries() {
+        for (name, number) in [
+            ("Boot0001", Some(1)),
+            ("BootABCD", Some(0xabcd)),
+            ("BootOrder", None),
+            ("BootNext", None),
+            ("Boot001", None),
+            ("Boot+001", None),
+            ("Key0001", None),
+        ] {
+            assert_eq!(entry_number(&format!("{name}-{GLOBAL}")), number, "{name}");
+        }
+        assert_eq!(entry_number("Boot0001-other-guid"), None);
+    }
+
+    #[test]
+    fn variables_are_read_as_they_were_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let variables = Variables::new(dir.path());
+        assert!(variables.order().unwrap().is_empty());
+        assert_eq!(variables.entry(1).unwrap(), None);
+        variables.set_order(&[3, 0xabcd]).unwrap();
+        variables.set_entry(0x1a, b"\x01\0\0\0\0\0L\0\0\0").unwrap();
+        assert_eq!(variables.order().unwrap(), [3, 0xabcd]);
+        let entries = variables.entries().unwrap();
+        assert_eq!((entries[0].number, entries[0].label.as_str()), (0x1a, "L"));
+        let raw = fs::read(dir.path().join(format!("BootOrder-{GLOBAL}"))).unwrap();
+        assert_eq!(raw, [7, 0, 0, 0, 3, 0, 0xcd, 0xab]);
+        variables.remove_entry(0x1a).unwrap();
+        assert!(variables.entries().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_full_store_comes_with_a_way_out() {
+        let full = error("Boot0001", &io::Error::from_raw_os_error(libc::ENOSPC));
+        assert!(full.details.contains("Boot0001"));
+        assert!(full.hint.unwrap().contains("ipa-ignore-bootloader-failure"));
+    }
+}

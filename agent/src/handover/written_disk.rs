@@ -1,0 +1,89 @@
+//! The disk that was just written, as handing over needs it: its table from the
+//! medium, its partitions' device nodes, and mounting them.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::stat::{major, minor};
+
+use crate::disk::busy::KernelView;
+use crate::disk::gpt::Table;
+use crate::failure::{Class, Failure, Result};
+use crate::sys::block_ioctl;
+
+const HEAD_LEN: u64 = 1 << 20;
+/// devtmpfs makes a node before BLKRRPART returns; only a driver that scans on
+/// its own makes this loop go round.
+const NODE_TRIES: u32 = 50;
+const NODE_PAUSE: Duration = Duration::from_millis(100);
+
+/// The partition table of a disk (or image file), fresh from the medium.
+///
+/// # Errors
+/// If the disk cannot be read or has no valid GPT.
+pub fn read_table(disk: &Path) -> Result<Table> {
+    File::open(disk)
+        .and_then(|file| read(&file))
+        .map_err(|e| failure(format!("{}: {e}", disk.display())))
+}
+
+fn read(file: &File) -> io::Result<Table> {
+    let is_device = file.metadata()?.file_type().is_block_device();
+    let (size, sectors) = if is_device {
+        // What the kernel cached before the image was written is stale; writes
+        // that went around the cache do not always drop it.
+        block_ioctl::flush_buffers(file)?;
+        let sector = block_ioctl::logical_sector_size(file)?;
+        (block_ioctl::size_bytes(file)?, vec![sector])
+    } else {
+        (file.metadata()?.len(), vec![512, 4096])
+    };
+    let mut head = vec![0; HEAD_LEN.min(size) as usize];
+    file.read_exact_at(&mut head, 0)?;
+    let mut reason = "no partition table".to_owned();
+    for sector in sectors {
+        match Table::parse(&head, sector) {
+            Ok(table) => return Ok(table),
+            Err(e) => reason = e,
+        }
+    }
+    Err(io::Error::other(reason))
+}
+
+/// The device node of a partition, once it is there.
+///
+/// # Errors
+/// If it does not appear within 5 s.
+pub fn node(disk: &Path, number: u32) -> Result<PathBuf> {
+    let kernel = KernelView::default();
+    let look = || -> io::Result<Option<PathBuf>> {
+        let id = fs::metadata(disk)?.rdev();
+        let device = kernel.device(major(id), minor(id))?;
+        let parts = kernel.partitions(&device)?;
+        let path = parts
+            .iter()
+            .find(|part| part.partition == Some(number))
+            .map(|part| Path::new("/dev").join(&part.name));
+        Ok(path.filter(|path| path.exists()))
+    };
+    for _ in 0..NODE_TRIES {
+        if let Some(path) =
+            look().map_err(|e| failure(format!("partitions of {}: {e}", disk.display())))?
+        {
+            return Ok(path);
+        }
+        thread::sleep(NODE_PAUSE);
+    }
+    Err(failure(format!(
+        "the kernel shows no partition {number} of {}",
+        disk.display()
+    )))
+}
+
+fn failure(details: String) -> Failure {
+    Failure::new(Class::DeploymentError, details)
+}
