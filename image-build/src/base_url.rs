@@ -68,17 +68,11 @@ impl BaseUrl {
         format!("{scheme}://{}{}", self.authority, self.directory)
     }
 
-    /// The directory as GRUB names it, with a slash at its end. GRUB knows no TLS:
-    /// for https it is the TFTP root.
-    pub(crate) fn as_grub_path(&self) -> String {
-        match self.scheme {
-            Scheme::Http => format!("(http,{}){}", self.authority, self.directory),
-            Scheme::Https => "/".to_owned(),
-        }
-    }
-
-    pub(crate) fn is_https(&self) -> bool {
-        self.scheme == Scheme::Https
+    /// The directory as GRUB names it, with a slash at its end. `None` for https:
+    /// GRUB knows no TLS.
+    pub(crate) fn as_grub_path(&self) -> Option<String> {
+        (self.scheme == Scheme::Http)
+            .then(|| format!("(http,{}){}", self.authority, self.directory))
     }
 }
 
@@ -89,22 +83,26 @@ mod tests {
     #[test]
     fn urls() {
         for (text, url, grub) in [
-            ("http://192.0.2.1", "http://192.0.2.1/", "(http,192.0.2.1)/"),
+            (
+                "http://192.0.2.1",
+                "http://192.0.2.1/",
+                Some("(http,192.0.2.1)/"),
+            ),
             (
                 "http://boot.example:8080/a/b/",
                 "http://boot.example:8080/a/b/",
-                "(http,boot.example:8080)/a/b/",
+                Some("(http,boot.example:8080)/a/b/"),
             ),
             (
                 "http://[fd00::1]:80/x",
                 "http://[fd00::1]:80/x/",
-                "(http,[fd00::1]:80)/x/",
+                Some("(http,[fd00::1]:80)/x/"),
             ),
-            ("https://boot.example/x", "https://boot.example/x/", "/"),
+            ("https://boot.example/x", "https://boot.example/x/", None),
         ] {
             let base: BaseUrl = text.parse().unwrap();
             assert_eq!(
-                (base.as_url().as_str(), base.as_grub_path().as_str()),
+                (base.as_url().as_str(), base.as_grub_path().as_deref()),
                 (url, grub)
             );
         }

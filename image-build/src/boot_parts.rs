@@ -52,6 +52,11 @@ pub(crate) const SIGNED_GRUB_NET: Part = Part {
     what: "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed",
     package: "grub-efi-amd64-signed",
 };
+/// What the signed GRUB lacks to fetch by HTTP; it loads it unless Secure Boot is on.
+pub(crate) const GRUB_HTTP_MODULE: Part = Part {
+    what: "/usr/lib/grub/x86_64-efi/http.mod",
+    package: "grub-efi-amd64-bin",
+};
 /// iPXE for BIOS cards that have none of their own.
 pub(crate) const IPXE_BIOS: Part = Part {
     what: "/usr/lib/ipxe/undionly.kpxe",

@@ -1,6 +1,5 @@
 //! GRUB scripts: of the CD, of its loaders, and of a network boot.
 
-use crate::base_url::BaseUrl;
 use crate::kernel_args::KernelArgs;
 
 const TITLE: &str = "Landfall: discover and install this host";
@@ -52,17 +51,24 @@ pub(crate) fn set_kargs(arguments: &KernelArgs) -> String {
 
 /// The menu of a network boot. `$net_default_mac` is the card that GRUB was loaded
 /// through; the agent configures that one first.
-pub(crate) fn network_menu(arguments: &KernelArgs, base: Option<&BaseUrl>) -> String {
-    let place = base.map_or_else(|| "/".to_owned(), BaseUrl::as_grub_path);
+///
+/// With `http`, kernel and ramdisk come from there. Debian's signed GRUB speaks TFTP
+/// alone and has to load its HTTP module from beside this menu. Under Secure Boot it
+/// may load none, so there all comes by TFTP. (`insmod` would be no test for it: it
+/// succeeds whatever happens.)
+pub(crate) fn network_menu(arguments: &KernelArgs, http: Option<&str>) -> String {
+    let http =
+        http.map(|place| format!("if [ \"$lockdown\" != y ]; then\n\x20 set place={place}\nfi\n"));
     format!(
-        "set timeout={TIMEOUT}\nset default=0\n{TERMINALS}{}\
+        "set timeout={TIMEOUT}\nset default=0\n{TERMINALS}{}set place=/\n{}\
          menuentry \"{TITLE}\" {{\n\
          \x20 echo \"Loading the kernel ...\"\n\
-         \x20 linux {place}vmlinuz $kargs BOOTIF=01-$net_default_mac\n\
+         \x20 linux ${{place}}vmlinuz $kargs BOOTIF=01-$net_default_mac\n\
          \x20 echo \"Loading the ramdisk ...\"\n\
-         \x20 initrd {place}initrd.img\n\
+         \x20 initrd ${{place}}initrd.img\n\
          }}\n",
-        set_kargs(arguments)
+        set_kargs(arguments),
+        http.unwrap_or_default(),
     )
 }
 
@@ -78,13 +84,12 @@ mod tests {
 
     #[test]
     fn grub_itself_accepts_the_scripts() {
-        let base: BaseUrl = "http://192.0.2.1:8080/boot".parse().unwrap();
         let scripts = [
             find_medium("2023-11-14-22-13-20-00"),
             medium_menu(),
             set_kargs(&arguments()),
             network_menu(&arguments(), None),
-            network_menu(&arguments(), Some(&base)),
+            network_menu(&arguments(), Some("(http,192.0.2.1:8080)/boot/")),
         ];
         let dir = tempfile::tempdir().unwrap();
         for script in scripts {
@@ -104,21 +109,14 @@ mod tests {
 
     #[test]
     fn network_menus_fetch_from_where_they_should() {
-        let menu = network_menu(&arguments(), None);
-        assert!(
-            menu.contains("  linux /vmlinuz $kargs BOOTIF=01-$net_default_mac\n"),
-            "{menu}"
-        );
-        assert!(menu.contains("  initrd /initrd.img\n"), "{menu}");
-        let base: BaseUrl = "http://192.0.2.1:8080/boot".parse().unwrap();
-        let menu = network_menu(&arguments(), Some(&base));
-        assert!(
-            menu.contains("  linux (http,192.0.2.1:8080)/boot/vmlinuz $kargs"),
-            "{menu}"
-        );
-        assert!(
-            menu.contains("  initrd (http,192.0.2.1:8080)/boot/initrd.img\n"),
-            "{menu}"
-        );
+        let by_tftp = network_menu(&arguments(), None);
+        assert!(by_tftp.contains("\nset place=/\nmenuentry "), "{by_tftp}");
+        let linux = "  linux ${place}vmlinuz $kargs BOOTIF=01-$net_default_mac\n";
+        assert!(by_tftp.contains(linux), "{by_tftp}");
+
+        let menu = network_menu(&arguments(), Some("(http,192.0.2.1:8080)/boot/"));
+        let place = "; then\n  set place=(http,192.0.2.1:8080)/boot/\nfi\n";
+        assert!(menu.contains(place), "{menu}");
+        assert!(menu.contains(linux), "{menu}");
     }
 }

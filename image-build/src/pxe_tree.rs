@@ -37,7 +37,7 @@ pub(crate) fn files(
 ) -> Result<(Vec<TreeFile>, Vec<String>)> {
     let mut files = Vec::new();
     let mut warnings = Vec::new();
-    let loaders = [
+    let mut parts = vec![
         (
             "shimx64.efi",
             boot_parts::SHIM,
@@ -55,7 +55,20 @@ pub(crate) fn files(
             "BIOS hosts need iPXE in their network card",
         ),
     ];
-    for (name, part, loss) in loaders {
+    let mut grub_place = base.and_then(BaseUrl::as_grub_path);
+    if base.is_some_and(|base| base.as_grub_path().is_none()) {
+        warnings.push("GRUB knows no https: it fetches kernel and ramdisk by TFTP".to_owned());
+    }
+    if grub_place.is_some() {
+        let loss = "GRUB fetches kernel and ramdisk by TFTP";
+        parts.push((
+            "grub/x86_64-efi/http.mod",
+            boot_parts::GRUB_HTTP_MODULE,
+            loss,
+        ));
+        grub_place = grub_place.filter(|_| boot_parts::GRUB_HTTP_MODULE.find().is_some());
+    }
+    for (name, part, loss) in parts {
         match read(part)? {
             Some(bytes) => files.push(TreeFile { name, bytes }),
             None => warnings.push(format!(
@@ -64,12 +77,9 @@ pub(crate) fn files(
             )),
         }
     }
-    if base.is_some_and(BaseUrl::is_https) {
-        warnings.push("GRUB knows no https: it fetches kernel and ramdisk by TFTP".to_owned());
-    }
     files.push(TreeFile {
         name: "grub/grub.cfg",
-        bytes: grub_cfg::network_menu(arguments, base).into_bytes(),
+        bytes: grub_cfg::network_menu(arguments, grub_place.as_deref()).into_bytes(),
     });
     files.push(TreeFile {
         name: "boot.ipxe",
