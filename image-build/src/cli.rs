@@ -11,7 +11,9 @@ use landfall_initramfs::path_error;
 
 use crate::base_url::BaseUrl;
 
-/// Build the ramdisk that turns a bare server into a CoreOS node, and media that boot it.
+const KERNEL: &str = "KERNEL (one of)";
+
+/// Build the ramdisk that turns a bare server into a CoreOS node, and its media.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -33,12 +35,15 @@ pub(crate) enum Command {
 
 /// Build the ramdisk: agent, kernel modules and firmware in one file.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "landfall-image initramfs --agent PATH KERNEL [OPTIONS] -o initrd.img",
+    after_help = "\
 Example:
   landfall-image initramfs --agent target/release/landfall-agent \\
       --kernel-package linux-image-cloud-amd64 -o initrd.img
 
-Same input, same bytes: every time in the image is SOURCE_DATE_EPOCH, or 0.")]
+Same input, same bytes: every time in the image is SOURCE_DATE_EPOCH, or 0."
+)]
 pub(crate) struct InitramfsArguments {
     #[command(flatten)]
     pub(crate) ramdisk: RamdiskArguments,
@@ -46,20 +51,25 @@ pub(crate) struct InitramfsArguments {
     pub(crate) output: OutputArguments,
 }
 
-/// Build an ISO that boots by BIOS and UEFI, as CD, USB stick or virtual media.
+/// Build an ISO for BIOS and UEFI: CD, USB stick, virtual media.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "landfall-image iso --agent PATH KERNEL [OPTIONS] -o out.iso",
+    after_help = "\
 Example:
   landfall-image iso --agent target/release/landfall-agent \\
       --kernel-package linux-image-cloud-amd64 \\
       --karg ipa-api-url=http://192.0.2.1:6385 \\
       --karg ip=192.0.2.50::192.0.2.1:24::eno1:none -o landfall.iso
 
+The arguments follow `console=tty0 console=ttyS0,115200n8 quiet`; a console or
+a log level of yours takes the place of those.
 Hosts with Secure Boot are served by default: shim and the signed GRUB add
 4.3 MB. The kernel arguments and an area for a second ramdisk can be replaced
 in the finished image; boot/landfall-areas.json on it says where they are.
 Needs the packages xorriso, grub-common, grub-pc-bin and shim-signed,
-grub-efi-amd64-signed (with --no-secure-boot: grub-efi-amd64-bin).")]
+grub-efi-amd64-signed (with --no-secure-boot: grub-efi-amd64-bin)."
+)]
 pub(crate) struct IsoArguments {
     #[command(flatten)]
     pub(crate) ramdisk: RamdiskArguments,
@@ -68,10 +78,10 @@ pub(crate) struct IsoArguments {
     /// Put shim and the signed GRUB on it (the default)
     #[arg(long, overrides_with = "no_secure_boot")]
     pub(crate) secure_boot: bool,
-    /// Save 4.3 MB; hosts with Secure Boot will not boot it
+    /// Save 4.3 MB; Secure Boot hosts will refuse it
     #[arg(long)]
     pub(crate) no_secure_boot: bool,
-    /// Size of the area for per-host files, in KiB
+    /// KiB for per-host files
     #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(4..=65536))]
     pub(crate) embed_kib: u32,
     #[command(flatten)]
@@ -80,23 +90,28 @@ pub(crate) struct IsoArguments {
 
 /// Build a directory to serve by TFTP and HTTP for network boot.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "landfall-image pxe --agent PATH KERNEL [OPTIONS] -o DIR",
+    after_help = "\
 Example:
   landfall-image pxe --agent target/release/landfall-agent \\
       --kernel-package linux-image-cloud-amd64 \\
       --karg ipa-api-url=http://192.0.2.1:6385 \\
       --base-url http://192.0.2.1:8080/landfall -o /srv/landfall
 
+The arguments follow `console=tty0 console=ttyS0,115200n8 quiet`; a console or
+a log level of yours takes the place of those.
 DHCP then names the first file: boot.ipxe for iPXE (by HTTP or TFTP),
 shimx64.efi for UEFI firmware (by TFTP; goes on to grubx64.efi and
 grub/grub.cfg, also with Secure Boot). The directory has to be the root of
-the TFTP server, because Debian's signed GRUB looks for /grub/grub.cfg.")]
+the TFTP server, because Debian's signed GRUB looks for /grub/grub.cfg."
+)]
 pub(crate) struct PxeArguments {
     #[command(flatten)]
     pub(crate) ramdisk: RamdiskArguments,
     #[command(flatten)]
     pub(crate) kernel_args: KernelArgumentTexts,
-    /// Fetch kernel and ramdisk from here instead of by TFTP
+    /// Fetch kernel and ramdisk from here, not by TFTP
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<BaseUrl>,
     #[command(flatten)]
@@ -121,9 +136,6 @@ pub(crate) struct InspectArguments {
 #[derive(Debug, Args)]
 pub(crate) struct KernelArgumentTexts {
     /// Add kernel arguments; may be repeated
-    ///
-    /// `console=tty0 console=ttyS0,115200n8 quiet` stand before them, the consoles
-    /// unless you give one, `quiet` unless you give a log level.
     #[arg(long, value_name = "TEXT")]
     pub(crate) karg: Vec<String>,
 }
@@ -135,37 +147,34 @@ pub(crate) struct RamdiskArguments {
     #[arg(long, value_name = "PATH")]
     pub(crate) agent: PathBuf,
     #[command(flatten)]
-    pub(crate) kernel: KernelArguments,
-    /// Which modules: `vm`, `server`, or a file of names and `directory/` lines
+    kernel: KernelArguments,
+    /// Which kernel of --kernel-dir, if it holds several
+    #[arg(long, value_name = "VERSION", conflicts_with_all = ["kernel_package", "kernel_deb"], help_heading = KERNEL)]
+    kernel_release: Option<String>,
+    /// vm, server, or a file of names
     #[arg(long, value_name = "SET", default_value = "vm")]
     pub(crate) module_set: String,
-    /// Put in the firmware that the modules name, from here (/lib/firmware)
+    /// Put in the firmware that the modules name, from here
     #[arg(long, value_name = "DIR")]
     pub(crate) firmware_dir: Option<PathBuf>,
-    /// `zstd:1` to `zstd:19`, or `none`
-    ///
-    /// 19 takes a minute and makes the file a fifth smaller than 3; unpacking takes
-    /// the same time.
+    /// zstd:1 to zstd:19, or none
     #[arg(long, value_name = "HOW", default_value = "zstd:19")]
     pub(crate) compress: Compression,
 }
 
-/// Where the kernel comes from.
+/// Where the kernel comes from: one of these.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false, args = ["kernel_package", "kernel_deb", "kernel_dir"])]
+#[group(required = true, multiple = false)]
 pub(crate) struct KernelArguments {
     /// An installed Debian package (linux-image-amd64)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = KERNEL)]
     pub(crate) kernel_package: Option<String>,
     /// A kernel's .deb file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = KERNEL)]
     pub(crate) kernel_deb: Option<PathBuf>,
     /// A directory with vmlinuz and lib/modules/VERSION
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = KERNEL)]
     pub(crate) kernel_dir: Option<PathBuf>,
-    /// Which kernel of --kernel-dir, if it holds several
-    #[arg(long, value_name = "VERSION", requires = "kernel_dir")]
-    pub(crate) kernel_release: Option<String>,
 }
 
 /// Where the result goes.
@@ -182,23 +191,29 @@ pub(crate) struct OutputArguments {
     pub(crate) json: bool,
 }
 
-impl KernelArguments {
-    pub(crate) fn source(&self) -> Result<KernelSource> {
-        match (&self.kernel_package, &self.kernel_deb, &self.kernel_dir) {
+impl RamdiskArguments {
+    pub(crate) fn kernel(&self) -> Result<KernelSource> {
+        let kernel = &self.kernel;
+        match (
+            &kernel.kernel_package,
+            &kernel.kernel_deb,
+            &kernel.kernel_dir,
+        ) {
             (Some(name), _, _) => Ok(KernelSource::InstalledPackage(name.clone())),
             (_, Some(path), _) => Ok(KernelSource::Deb(path.clone())),
-            (_, _, Some(path)) => Ok(KernelSource::Directory {
-                path: path.clone(),
-                release: self.kernel_release.clone(),
-            }),
+            (_, _, Some(path)) => {
+                let release = self.kernel_release.clone();
+                Ok(KernelSource::Directory {
+                    path: path.clone(),
+                    release,
+                })
+            }
             _ => Err(anyhow!(
                 "expected a kernel: --kernel-package, --kernel-deb or --kernel-dir"
             )),
         }
     }
-}
 
-impl RamdiskArguments {
     pub(crate) fn module_set(&self) -> Result<ModuleSet> {
         if let Some(set) = ModuleSet::built_in(&self.module_set) {
             return Ok(set);
@@ -209,5 +224,69 @@ impl RamdiskArguments {
             &self.module_set,
             &String::from_utf8_lossy(&bytes),
         )?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn help_fits_a_serial_console() {
+        let mut command = Cli::command();
+        command.build();
+        let names: Vec<String> = command
+            .get_subcommands()
+            .map(|sub| sub.get_name().to_owned())
+            .collect();
+        let mut texts = vec![command.render_long_help().to_string()];
+        for name in names {
+            let sub = command.find_subcommand_mut(&name).unwrap();
+            texts.extend([
+                sub.render_long_help().to_string(),
+                sub.render_help().to_string(),
+            ]);
+        }
+        for line in texts.iter().flat_map(|text| text.lines()) {
+            assert!(line.len() <= 80, "{} columns: {line}", line.len());
+        }
+    }
+
+    #[test]
+    fn one_kernel_and_no_more() {
+        let line = "landfall-image iso --agent a -o out";
+        for (kernel, good) in [
+            ("", false),
+            ("--kernel-deb k.deb", true),
+            ("--kernel-dir d --kernel-release 6.1", true),
+            ("--kernel-deb k.deb --kernel-release 6.1", false),
+            ("--kernel-deb k.deb --kernel-dir d", false),
+        ] {
+            assert_eq!(parse(&format!("{line} {kernel}")).is_ok(), good, "{kernel}");
+        }
+    }
+
+    #[test]
+    fn the_last_word_on_secure_boot_counts() {
+        for (flags, expected) in [
+            ("", false),
+            ("--no-secure-boot", true),
+            ("--no-secure-boot --secure-boot", false),
+            ("--secure-boot --no-secure-boot", true),
+        ] {
+            let cli = parse(&format!(
+                "landfall-image iso --agent a -o out --kernel-dir d {flags}"
+            ))
+            .unwrap();
+            let Command::Iso(arguments) = cli.command else {
+                panic!("not iso")
+            };
+            assert_eq!(arguments.no_secure_boot, expected, "{flags}");
+        }
     }
 }

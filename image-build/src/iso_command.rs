@@ -14,7 +14,7 @@ use crate::cli::IsoArguments;
 use crate::iso_image::{self, Medium};
 use crate::kernel_args::KernelArgs;
 use crate::medium_identity::MediumIdentity;
-use crate::ramdisk_command::{build_ramdisk, ramdisk_lines};
+use crate::ramdisk_command::{build_ramdisk, find_kernel, ramdisk_lines};
 use crate::report::{Report, megabytes};
 use crate::{boot_parts, epoch};
 
@@ -43,8 +43,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     boot_parts::require(&iso_image::required_parts(secure_boot), remedy)?;
     let output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
 
-    report.stage("looking for the kernel");
-    let kernel = arguments.ramdisk.kernel.source()?.resolve()?;
+    let kernel = find_kernel(&arguments.ramdisk, &report)?;
     let work = tempfile::Builder::new()
         .prefix("landfall-iso-")
         .tempdir()

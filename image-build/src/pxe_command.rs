@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::cli::PxeArguments;
 use crate::kernel_args::KernelArgs;
 use crate::pxe_tree;
-use crate::ramdisk_command::{build_ramdisk, ramdisk_lines};
+use crate::ramdisk_command::{build_ramdisk, find_kernel, ramdisk_lines};
 use crate::report::{Report, megabytes};
 
 #[derive(Serialize)]
@@ -51,8 +51,7 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
         .map(|file| create(file.name))
         .collect::<Result<_>>()?;
 
-    report.stage("looking for the kernel");
-    let kernel = arguments.ramdisk.kernel.source()?.resolve()?;
+    let kernel = find_kernel(&arguments.ramdisk, &report)?;
     let ramdisk = build_ramdisk(&arguments.ramdisk, &kernel, ramdisk_output, &report)?;
     let image =
         fs::read(&kernel.image).with_context(|| format!("reading {}", kernel.image.display()))?;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use landfall_initramfs::build::{self, Recipe, Summary};
-use landfall_initramfs::kernel_source::Kernel;
+use landfall_initramfs::kernel_source::{Kernel, KernelSource};
 use landfall_initramfs::output_file::OutputFile;
 
 use crate::cli::{InitramfsArguments, RamdiskArguments};
@@ -12,11 +12,23 @@ use crate::report::{Report, megabytes};
 pub(crate) fn run(arguments: &InitramfsArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
     let output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
-    report.stage("looking for the kernel");
-    let kernel = arguments.ramdisk.kernel.source()?.resolve()?;
+    let kernel = find_kernel(&arguments.ramdisk, &report)?;
     let summary = build_ramdisk(&arguments.ramdisk, &kernel, output, &report)?;
     report.warnings(&summary.warnings);
     report.done(&summary, &text(&summary))
+}
+
+/// Finds the kernel of any command that needs one.
+pub(crate) fn find_kernel(arguments: &RamdiskArguments, report: &Report) -> Result<Kernel> {
+    let source = arguments.kernel()?;
+    report.stage(&match &source {
+        KernelSource::InstalledPackage(name) => format!("looking for kernel package {name}"),
+        KernelSource::Deb(path) => format!("unpacking {}", path.display()),
+        KernelSource::Directory { path, .. } => {
+            format!("looking for a kernel in {}", path.display())
+        }
+    });
+    Ok(source.resolve()?)
 }
 
 /// Builds the ramdisk of any command that needs one.

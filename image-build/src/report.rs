@@ -1,32 +1,27 @@
 //! What the user is told, and where: data on standard output, talk on standard error.
 
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-/// Tells the stages of one run.
+/// Tells the stages of one run: a line each, on a terminal and in a log alike.
 pub(crate) struct Report {
     start: Instant,
-    talks: bool,
     json: bool,
 }
 
 impl Report {
-    /// On a terminal every stage is told; a script hears only warnings and the result.
     pub(crate) fn new(json: bool) -> Self {
         Self {
             start: Instant::now(),
-            talks: std::io::stderr().is_terminal(),
             json,
         }
     }
 
     pub(crate) fn stage(&self, text: &str) {
-        if self.talks {
-            eprintln!("[{:6.1}s] {text}", self.start.elapsed().as_secs_f64());
-        }
+        eprintln!("[{:5.1}s] {text}", self.start.elapsed().as_secs_f64());
     }
 
     pub(crate) fn warnings(&self, warnings: &[String]) {

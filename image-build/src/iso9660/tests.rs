@@ -18,7 +18,7 @@ fn image() -> Vec<u8> {
     }
     std::fs::write(tree.join("boot/grub/grub.cfg"), "menu").unwrap();
     let out = dir.path().join("out.iso");
-    let status = Command::new("xorriso")
+    let output = Command::new("xorriso")
         .args([
             "-as",
             "mkisofs",
@@ -31,9 +31,13 @@ fn image() -> Vec<u8> {
             "-o",
         ])
         .args([&out, &tree])
-        .status()
+        .output()
         .unwrap();
-    assert!(status.success());
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     std::fs::read(out).unwrap()
 }
 

@@ -1,0 +1,315 @@
+//! Runs the real program, with the real xorriso and GRUB, on a kernel that only looks like one.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Agent, kernel image and one module, as far as the builder looks at them.
+struct Fixture(TempDir);
+
+impl Fixture {
+    fn new() -> Self {
+        let fixture = Self(tempfile::tempdir().unwrap());
+        let mut kernel = vec![0; 0x400];
+        kernel[..2].copy_from_slice(b"MZ");
+        kernel[0x202..0x206].copy_from_slice(b"HdrS");
+        kernel[0x20e..0x210].copy_from_slice(&0x200u16.to_le_bytes());
+        kernel.extend_from_slice(b"6.1-test (builder) #1\0");
+        fixture.put("kernel/boot/vmlinuz-6.1-test", &kernel);
+        let section = b"alias=virtio:d00000001v*\0vermagic=6.1-test SMP \0";
+        fixture.put(
+            "kernel/lib/modules/6.1-test/kernel/drivers/net/virtio_net.ko",
+            &module(section),
+        );
+        // The smallest thing that is a static program: an ELF header without program headers.
+        let mut agent = vec![0; 64];
+        agent[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        agent[18] = 62;
+        fixture.put("agent", &agent);
+        fixture
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_landfall-image"))
+            .args(arguments)
+            .current_dir(self.0.path())
+            .env_remove("SOURCE_DATE_EPOCH")
+            .output()
+            .unwrap()
+    }
+
+    /// Builds something; gives the JSON summary.
+    fn build(&self, command: &str, output: &str, more: &[&str]) -> Value {
+        let arguments = [
+            command,
+            "--agent",
+            "agent",
+            "--kernel-dir",
+            "kernel",
+            "--json",
+            "-o",
+            output,
+        ];
+        let result = self.run(&[&arguments, more].concat());
+        assert!(
+            result.status.success(),
+            "{}",
+            String::from_utf8_lossy(&result.stderr)
+        );
+        serde_json::from_slice(&result.stdout).unwrap()
+    }
+
+    fn inspect(&self, file: &str) -> Value {
+        serde_json::from_slice(&self.run(&["inspect", "--json", file]).stdout).unwrap()
+    }
+
+    /// The last line of a failure.
+    fn fails(&self, arguments: &[&str]) -> String {
+        let result = self.run(arguments);
+        assert_eq!(result.status.code(), Some(1));
+        String::from_utf8(result.stderr)
+            .unwrap()
+            .lines()
+            .last()
+            .unwrap()
+            .to_owned()
+    }
+}
+
+/// An ELF file with a .modinfo section.
+fn module(section: &[u8]) -> Vec<u8> {
+    let names = b"\0.shstrtab\0.modinfo\0";
+    let table = 64 + names.len() + section.len();
+    let mut file = vec![0; 64];
+    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    file[0x28..0x30].copy_from_slice(&(table as u64).to_le_bytes());
+    file[0x3a..0x40].copy_from_slice(&[64, 0, 3, 0, 1, 0]);
+    file.extend_from_slice(names);
+    file.extend_from_slice(section);
+    for (name, offset, len) in [
+        (0u32, 0, 0),
+        (1, 64, names.len()),
+        (11, 64 + names.len(), section.len()),
+    ] {
+        let mut header = [0; 64];
+        header[..4].copy_from_slice(&name.to_le_bytes());
+        header[0x18..0x20].copy_from_slice(&(offset as u64).to_le_bytes());
+        header[0x20..0x28].copy_from_slice(&(len as u64).to_le_bytes());
+        file.extend_from_slice(&header);
+    }
+    file
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    fs::read(a).unwrap() == fs::read(b).unwrap()
+}
+
+#[test]
+fn a_ramdisk_is_built_and_looked_into() {
+    let fixture = Fixture::new();
+    let summary = fixture.build("initramfs", "initrd.img", &[]);
+    assert_eq!(summary["kernel_release"], "6.1-test");
+    assert_eq!(summary["modules"], 1);
+    let inspection = fixture.inspect("initrd.img");
+    assert_eq!(inspection["kind"], "ramdisk");
+    assert_eq!(inspection["sha256"], summary["sha256"]);
+    assert_eq!(inspection["ramdisk"]["kernel_release"], "6.1-test");
+    assert_eq!(inspection["ramdisk"]["faults"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn the_same_input_gives_the_same_iso_on_another_day() {
+    let fixture = Fixture::new();
+    for more in [&[][..], &["--no-secure-boot"]] {
+        for name in ["a.iso", "b.iso"] {
+            fixture.build("iso", name, &[more, &["--force"]].concat());
+            // The volume's dates have a resolution of hundredths, FAT's of two seconds.
+            std::thread::sleep(std::time::Duration::from_millis(2100));
+        }
+        assert!(
+            same(&fixture.path("a.iso"), &fixture.path("b.iso")),
+            "{more:?}"
+        );
+    }
+}
+
+#[test]
+fn other_content_is_another_medium() {
+    let fixture = Fixture::new();
+    let first = fixture.build("iso", "a.iso", &[]);
+    let second = fixture.build("iso", "b.iso", &["--karg", "a=b"]);
+    assert_ne!(first["volume_uuid"], second["volume_uuid"]);
+    let inspection = fixture.inspect("b.iso");
+    let iso = &inspection["iso"];
+    assert_eq!(iso["volume_uuid"], second["volume_uuid"]);
+    assert_eq!(
+        iso["kernel_args"],
+        "console=tty0 console=ttyS0,115200n8 quiet a=b"
+    );
+    assert_eq!(iso["kernel_args_are_default"], true);
+    assert_eq!(iso["embed_size"], 256 * 1024);
+    assert_eq!(inspection["ramdisk"]["kernel_release"], "6.1-test");
+    // xorriso agrees on the name by which GRUB will search for the medium.
+    let report = Command::new("xorriso")
+        .arg("-indev")
+        .arg(fixture.path("b.iso"))
+        .arg("-pvd_info")
+        .output()
+        .unwrap();
+    let digits = second["volume_uuid"].as_str().unwrap().replace('-', "");
+    assert!(String::from_utf8_lossy(&report.stdout).contains(&digits));
+}
+
+#[test]
+fn both_areas_can_be_overwritten_in_place() {
+    let fixture = Fixture::new();
+    fixture.build("iso", "a.iso", &["--karg", "before=1"]);
+    let mut bytes = fs::read(fixture.path("a.iso")).unwrap();
+    let mut overwrite = |offset: usize, content: &[u8]| {
+        bytes[offset..offset + content.len()].copy_from_slice(content)
+    };
+    let mut area = b"set kargs=\"after=2\"\n".to_vec();
+    area.resize(4096, b'\n');
+    overwrite(offset_by_xorriso(&fixture, "boot/grub/kargs.cfg"), &area);
+
+    fs::create_dir(fixture.path("extra")).unwrap();
+    fixture.put("extra/host.json", b"{}");
+    let cpio = Command::new("sh")
+        .args(["-c", "echo host.json | cpio -o -H newc --quiet"])
+        .current_dir(fixture.path("extra"))
+        .output()
+        .unwrap();
+    overwrite(offset_by_xorriso(&fixture, "boot/embed.img"), &cpio.stdout);
+    fixture.put("patched.iso", &bytes);
+
+    let iso = &fixture.inspect("patched.iso")["iso"];
+    assert_eq!(iso["kernel_args"], "after=2");
+    assert_eq!(iso["kernel_args_are_default"], false);
+    assert_eq!(iso["embedded_files"], serde_json::json!(["host.json"]));
+}
+
+/// Where a file begins in `a.iso`.
+fn offset_by_xorriso(fixture: &Fixture, path: &str) -> usize {
+    let find = ["-find", &format!("/{path}"), "-exec", "report_lba", "--"];
+    let report = Command::new("xorriso")
+        .arg("-indev")
+        .arg(fixture.path("a.iso"))
+        .args(find)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(report.stdout).unwrap();
+    let line = text.lines().find(|line| line.contains(path)).unwrap();
+    line.split(',')
+        .nth(1)
+        .unwrap()
+        .trim()
+        .parse::<usize>()
+        .unwrap()
+        * 2048
+}
+
+#[test]
+fn a_network_tree_has_menus_and_leaves_other_files_alone() {
+    let fixture = Fixture::new();
+    fixture.put("tftp/pxelinux.0", b"not ours");
+    let base = ["--base-url", "http://192.0.2.1:8080/x", "--karg", "a=b"];
+    let summary = fixture.build("pxe", "tftp", &base);
+    let script = fs::read_to_string(fixture.path("tftp/boot.ipxe")).unwrap();
+    assert!(
+        script.contains("kernel http://192.0.2.1:8080/x/vmlinuz initrd=initrd.img "),
+        "{script}"
+    );
+    let menu = fs::read_to_string(fixture.path("tftp/grub/grub.cfg")).unwrap();
+    assert!(menu.contains(" quiet a=b\"\n"), "{menu}");
+    assert!(same(
+        &fixture.path("tftp/vmlinuz"),
+        &fixture.path("kernel/boot/vmlinuz-6.1-test")
+    ));
+    assert_eq!(
+        fixture.inspect("tftp/initrd.img")["sha256"],
+        summary["ramdisk"]["sha256"]
+    );
+
+    let again = [
+        "pxe",
+        "--agent",
+        "agent",
+        "--kernel-dir",
+        "kernel",
+        "-o",
+        "tftp",
+    ];
+    let error = fixture.fails(&again);
+    assert_eq!(
+        error,
+        "landfall-image: FAILED writing tftp/vmlinuz: it exists; --force replaces it"
+    );
+    fixture.build("pxe", "tftp", &["--force"]);
+    let menu = fs::read_to_string(fixture.path("tftp/grub/grub.cfg")).unwrap();
+    assert!(menu.contains(" quiet\"\n"), "{menu}");
+    assert_eq!(
+        fs::read(fixture.path("tftp/pxelinux.0")).unwrap(),
+        b"not ours"
+    );
+}
+
+#[test]
+fn faults_say_what_to_do_and_leave_nothing() {
+    let fixture = Fixture::new();
+    fixture.put("bad.set", b"virtio_nett\n");
+    fixture.put("taken.img", b"old");
+    let kernel = ["--agent", "agent", "--kernel-dir", "kernel", "-o"];
+    for (command, output, more, expected) in [
+        (
+            "initramfs",
+            "taken.img",
+            &[][..],
+            "writing taken.img: it exists; --force replaces it",
+        ),
+        (
+            "initramfs",
+            "x",
+            &["--module-set", "bad.set"],
+            "module set bad.set: the kernel has no `virtio_nett` (line 1, did you mean `virtio_net`?)",
+        ),
+        (
+            "iso",
+            "x",
+            &["--karg", "a=\"b\""],
+            "kernel argument `a=\\\"b\\\"`: `\\\"` cannot be passed through GRUB and iPXE",
+        ),
+        (
+            "initramfs",
+            "no/x",
+            &[],
+            "making a file in no: No such file or directory (os error 2)",
+        ),
+    ] {
+        let error = fixture.fails(&[&[command], &kernel[..], &[output], more].concat());
+        assert!(
+            error.starts_with(&format!("landfall-image: FAILED {expected}")),
+            "{error}"
+        );
+    }
+    assert_eq!(fs::read(fixture.path("taken.img")).unwrap(), b"old");
+    let mut left: Vec<_> = fs::read_dir(fixture.0.path())
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["agent", "bad.set", "kernel", "taken.img"]);
+}
