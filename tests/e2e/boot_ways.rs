@@ -80,6 +80,24 @@ fn pxe_bios() {
     });
 }
 
+/// The other network menu, under the other firmware.
+#[test]
+fn ipxe_uefi() {
+    host_test("ipxe_uefi", async |lab| {
+        let plan = Plan {
+            firmware: Firmware::Uefi,
+            way: Way::IpxeUefi,
+            network: Network::StaticV4,
+            packing: Packing::Raw,
+            deploy: Deploy::InstallCoreos,
+            bus: Bus::VirtioBlk,
+            finish: Finish::Reboot,
+            ..Plan::default()
+        };
+        install(lab, plan).await
+    });
+}
+
 /// The same ISO as a USB stick: partition table instead of El Torito.
 #[test]
 fn usb_uefi() {

@@ -1,5 +1,6 @@
 //! A real dnsmasq on the lab's bridge: DHCPv4, and the way into iPXE.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -19,10 +20,23 @@ pub struct DhcpServer {
     _process: Child,
 }
 
+/// What DHCP tells a host that boots by network.
+#[derive(Debug, Clone)]
+pub enum BootFile {
+    /// To iPXE: the URL of its script.
+    Ipxe(String),
+    /// To UEFI firmware: a file, by TFTP, below this folder.
+    Tftp {
+        /// The root of the TFTP server.
+        root: PathBuf,
+        /// The file's path below it.
+        file: &'static str,
+    },
+}
+
 impl DhcpServer {
-    /// Starts to serve. `mac` always gets the lab's guest address; iPXE gets
-    /// `boot_script`, the URL of its script.
-    pub async fn start(lab: &Lab, mac: &str, boot_script: Option<&str>) -> Result<Self> {
+    /// Starts to serve. `mac` always gets the lab's guest address.
+    pub async fn start(lab: &Lab, mac: &str, boot_file: Option<&BootFile>) -> Result<Self> {
         let mark = lab.journal.mark();
         let mut command = program::bound_to_this_thread("dnsmasq");
         command
@@ -38,12 +52,23 @@ impl DhcpServer {
             .arg(format!("--dhcp-range={GUEST_V4},static,255.255.255.0,1h"))
             .arg(format!("--dhcp-host={mac},{GUEST_V4},node-by-dhcp"))
             .arg(format!("--dhcp-option=option:router,{HOST_V4}"));
-        if let Some(script) = boot_script {
+        match boot_file {
+            None => {}
             // Option 175 is how iPXE says that it is iPXE; the NICs' option
             // ROMs of QEMU are.
-            command
-                .arg("--dhcp-match=set:ipxe,175")
-                .arg(format!("--dhcp-boot=tag:ipxe,{script}"));
+            Some(BootFile::Ipxe(script)) => {
+                command
+                    .arg("--dhcp-match=set:ipxe,175")
+                    .arg(format!("--dhcp-boot=tag:ipxe,{script}"));
+            }
+            // Client architecture 7: EFI x86-64 (RFC 4578 and its registry).
+            Some(BootFile::Tftp { root, file }) => {
+                command
+                    .arg("--dhcp-match=set:efi,option:client-arch,7")
+                    .arg(format!("--dhcp-boot=tag:efi,{file}"))
+                    .arg("--enable-tftp")
+                    .arg(format!("--tftp-root={}", root.display()));
+            }
         }
         let mut process = command
             .stdout(Stdio::null())

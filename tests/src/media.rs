@@ -24,13 +24,12 @@ fn inputs(kernel_arguments: &str) -> Result<Vec<String>> {
     Ok(list)
 }
 
-async fn build(what: &str, kernel_arguments: &str, more: &[&str], to: &Path) -> Result<()> {
+async fn build(what: &str, kernel_arguments: &str, to: &Path) -> Result<()> {
     let builder = artifacts::builder()?.display().to_string();
     let inputs = inputs(kernel_arguments)?;
     let to = to.display().to_string();
     let mut arguments = vec![what];
     arguments.extend(inputs.iter().map(String::as_str));
-    arguments.extend(more);
     arguments.extend(["-o", &to]);
     program::run(&builder, &arguments).await?;
     Ok(())
@@ -39,21 +38,22 @@ async fn build(what: &str, kernel_arguments: &str, more: &[&str], to: &Path) -> 
 /// An ISO with these kernel arguments.
 pub async fn iso(lab: &Lab, kernel_arguments: &str) -> Result<PathBuf> {
     let path = lab.path("agent.iso");
-    build("iso", kernel_arguments, &[], &path).await?;
+    build("iso", kernel_arguments, &path).await?;
     Ok(path)
 }
 
-/// A network boot tree with these kernel arguments, as files for the server
-/// at `base_url`.
-pub async fn network_tree(
-    lab: &Lab,
-    kernel_arguments: &str,
-    base_url: &str,
-) -> Result<Vec<ServedFile>> {
+/// A folder for network boot with these kernel arguments; kernel and ramdisk
+/// come from where the boot loader came from.
+pub async fn network_tree(lab: &Lab, kernel_arguments: &str) -> Result<PathBuf> {
     let path = lab.path("pxe");
-    build("pxe", kernel_arguments, &["--base-url", base_url], &path).await?;
+    build("pxe", kernel_arguments, &path).await?;
+    Ok(path)
+}
+
+/// The files at the top of a folder, to be served under their names.
+pub fn served(folder: &Path) -> Result<Vec<ServedFile>> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(&path)? {
+    for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_file() {
             files.push(ServedFile {

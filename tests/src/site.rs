@@ -11,7 +11,7 @@ use crate::artifacts::{self, Packing};
 use crate::conductor::script::{Finish, Image, Method, Script};
 use crate::conductor::{self, Conductor};
 use crate::config_drive::ConfigDrive;
-use crate::dhcp_server::DhcpServer;
+use crate::dhcp_server::{BootFile, DhcpServer};
 use crate::ignition::Proof;
 use crate::image_server::{self, Behaviour, ImageServer, ServedFile};
 use crate::lab::{Family, GUEST_V4, GUEST_V6, HOST_V4, HOST_V6, Lab};
@@ -33,8 +33,11 @@ pub enum Way {
     Iso,
     /// The same ISO as a USB stick.
     UsbStick,
-    /// iPXE in the NIC's ROM, script and files over HTTP.
+    /// Network. BIOS: iPXE in the NIC's ROM, script and files over HTTP. UEFI:
+    /// the firmware's PXE, then shim, GRUB and files over TFTP.
     Pxe,
+    /// iPXE with UEFI.
+    IpxeUefi,
 }
 
 /// How the host gets its address.
@@ -110,7 +113,7 @@ pub struct Site {
     /// The config drive, with [`Deploy::WriteImage`].
     pub config_drive: Option<ConfigDrive>,
     dhcp: bool,
-    boot_script: Option<String>,
+    boot_file: Option<BootFile>,
 }
 
 /// The parts of a site that serve; the host comes and goes.
@@ -142,12 +145,15 @@ impl Plan {
     /// The kernel arguments of the ramdisk.
     #[must_use]
     pub fn kernel_arguments(&self) -> String {
-        let bootif = format!("BOOTIF=01-{}", MAC.replace(':', "-"));
-        let ip = match self.network {
-            Network::StaticV4 => format!("ip={GUEST_V4}::{HOST_V4}:255.255.255.0:::none {bootif}"),
-            Network::StaticV6 => format!("ip=[{GUEST_V6}]::[{HOST_V6}]:64:::none {bootif}"),
+        let mut ip = match self.network {
+            Network::StaticV4 => format!("ip={GUEST_V4}::{HOST_V4}:255.255.255.0:::none"),
+            Network::StaticV6 => format!("ip=[{GUEST_V6}]::[{HOST_V6}]:64:::none"),
             Network::Dhcp => "ip=dhcp".to_owned(),
         };
+        // The menus of the network boot tree say it themselves.
+        if !matches!(self.way, Way::Pxe | Way::IpxeUefi) {
+            ip += &format!(" BOOTIF=01-{}", MAC.replace(':', "-"));
+        }
         let api = self.family().url(conductor::PORT);
         let mut arguments = format!(
             "{TEST_ARGUMENTS} {ip} ipa-api-url={api} \
@@ -206,7 +212,7 @@ impl Plan {
             proof,
             config_drive,
             dhcp: self.network == Network::Dhcp,
-            boot_script: medium.script,
+            boot_file: medium.dhcp,
         })
     }
 
@@ -220,20 +226,31 @@ impl Plan {
             },
             Way::Iso => Boot::Iso(media::iso(lab, &arguments).await?),
             Way::UsbStick => Boot::UsbStick(media::iso(lab, &arguments).await?),
-            Way::Pxe => {
-                // Always IPv4: QEMU's iPXE ROMs are built without IPv6.
-                let base = Family::V4.url(image_server::PORT);
-                return Ok(Medium {
-                    boot: Boot::Network,
-                    files: media::network_tree(lab, &arguments, &base).await?,
-                    script: Some(format!("{base}/boot.ipxe")),
-                });
-            }
+            Way::Pxe | Way::IpxeUefi => return self.network_medium(lab, &arguments).await,
         };
         Ok(Medium {
             boot,
             files: Vec::new(),
-            script: None,
+            dhcp: None,
+        })
+    }
+
+    async fn network_medium(&self, lab: &Lab, arguments: &str) -> Result<Medium> {
+        // Always IPv4: QEMU's iPXE ROMs are built without IPv6.
+        let base = Family::V4.url(image_server::PORT);
+        let root = media::network_tree(lab, arguments).await?;
+        let files = media::served(&root)?;
+        let by_firmware = self.firmware == Firmware::Uefi && self.way == Way::Pxe;
+        let (boot, boot_file) = if by_firmware {
+            let file = "shimx64.efi";
+            (Boot::FirmwarePxe, BootFile::Tftp { root, file })
+        } else {
+            (Boot::Ipxe, BootFile::Ipxe(format!("{base}/boot.ipxe")))
+        };
+        Ok(Medium {
+            boot,
+            files,
+            dhcp: Some(boot_file),
         })
     }
 }
@@ -242,7 +259,7 @@ impl Plan {
 struct Medium {
     boot: Boot,
     files: Vec<ServedFile>,
-    script: Option<String>,
+    dhcp: Option<BootFile>,
 }
 
 /// The deploy method: with a config drive it is `write_image`.
@@ -266,9 +283,9 @@ fn method(config_drive: Option<&ConfigDrive>, proof: &Proof) -> Result<Method> {
 impl Site {
     /// Starts everything but the host.
     pub async fn serve(&self, lab: &Lab) -> Result<Services> {
-        let boot_script = self.boot_script.as_deref();
-        let dhcp = if self.dhcp || boot_script.is_some() {
-            Some(DhcpServer::start(lab, self.machine.mac(), boot_script).await?)
+        let boot_file = self.boot_file.as_ref();
+        let dhcp = if self.dhcp || boot_file.is_some() {
+            Some(DhcpServer::start(lab, self.machine.mac(), boot_file).await?)
         } else {
             None
         };

@@ -55,8 +55,11 @@ pub enum Boot {
     Iso(PathBuf),
     /// The disk, and when it does not boot, the same ISO as a USB stick.
     UsbStick(PathBuf),
-    /// The disk, and when it does not boot, the first NIC by iPXE's option ROM.
-    Network,
+    /// The disk, and when it does not boot, the first NIC by iPXE, its option ROM.
+    Ipxe,
+    /// The disk, and when it does not boot, the first NIC by the firmware's own
+    /// PXE client. OVMF has one; SeaBIOS has none.
+    FirmwarePxe,
     /// The disk and nothing else.
     Disk,
 }
@@ -67,7 +70,7 @@ impl Boot {
     pub fn medium(&self) -> Option<&Path> {
         match self {
             Self::Iso(path) | Self::UsbStick(path) => Some(path),
-            Self::Direct { .. } | Self::Network | Self::Disk => None,
+            _ => None,
         }
     }
 }

@@ -107,7 +107,7 @@ fn disks(machine: &Machine, list: &mut Arguments) {
 fn boot(machine: &Machine, list: &mut Arguments) {
     let order = boot_index(machine, machine.disks.len());
     match &machine.boot {
-        Boot::Disk | Boot::Network => {}
+        Boot::Disk | Boot::Ipxe | Boot::FirmwarePxe => {}
         Boot::Direct {
             kernel,
             ramdisk,
@@ -148,9 +148,9 @@ fn nics(machine: &Machine, list: &mut Arguments) {
             "-netdev",
             format!("tap,id=net{index},ifname={tap},script=no,downscript=no"),
         );
-        // Without the ROM neither firmware spends time on a NIC that is not
-        // meant to boot: SeaBIOS has no driver and OVMF's comes last.
-        let rom = if machine.boot_by_network() {
+        // Without the ROM SeaBIOS has no driver for the NIC, and OVMF uses its
+        // own; that one comes last, after every disk and medium.
+        let rom = if matches!(machine.boot, Boot::Ipxe) {
             boot_index(machine, machine.disks.len() + index)
         } else {
             ",romfile=".to_owned()
@@ -159,12 +159,6 @@ fn nics(machine: &Machine, list: &mut Arguments) {
             "-device",
             format!("virtio-net-pci,netdev=net{index},mac={mac}{rom}"),
         );
-    }
-}
-
-impl Machine {
-    fn boot_by_network(&self) -> bool {
-        matches!(self.boot, Boot::Network)
     }
 }
 
@@ -198,7 +192,7 @@ mod tests {
 
     #[test]
     fn uefi_keeps_the_order_of_its_variables() {
-        let line = arguments(&machine(Firmware::Uefi, Boot::Network), false, "q").join(" ");
+        let line = arguments(&machine(Firmware::Uefi, Boot::Ipxe), false, "q").join(" ");
         assert!(!line.contains("bootindex"));
         assert!(!line.contains("romfile"));
         assert!(line.contains("unit=1,file=/v"));
