@@ -15,6 +15,7 @@ mod words;
 use std::net::IpAddr;
 
 pub use device::DeviceSpec;
+pub use host_name::is_host_name;
 pub use ip_argument::IpArgument;
 pub use method::IpMethod;
 pub use route_argument::{RouteArgument, RouteFields};

@@ -10,14 +10,15 @@ pub fn describe(plan: &NetworkPlan) -> Vec<String> {
         return vec!["no interface is to be configured".to_owned()];
     }
     let mut lines = Vec::new();
+    let alone = plan.interfaces.len() == 1;
     for interface in &plan.interfaces {
-        describe_interface(interface, &mut lines);
+        describe_interface(interface, alone, &mut lines);
     }
     lines
 }
 
-fn describe_interface(interface: &Interface, lines: &mut Vec<String>) {
-    let name = subject(interface);
+fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String>) {
+    let name = subject(interface, alone);
     let mut link = Vec::new();
     match &interface.kind {
         InterfaceKind::Ethernet => {}
@@ -61,11 +62,11 @@ fn describe_interface(interface: &Interface, lines: &mut Vec<String>) {
     }
 }
 
-fn subject(interface: &Interface) -> String {
-    if interface.matches.is_any() && interface.multi {
-        "every other NIC".to_owned()
-    } else {
-        interface.matches.to_string()
+fn subject(interface: &Interface, alone: bool) -> String {
+    match (interface.matches.is_any() && interface.multi, alone) {
+        (true, true) => "every NIC".to_owned(),
+        (true, false) => "every other NIC".to_owned(),
+        (false, _) => interface.matches.to_string(),
     }
 }
 
@@ -134,6 +135,6 @@ mod tests {
                 "the NIC with MAC 52:54:00:00:00:01: IPv6 by router advertisements",
             ]
         );
-        assert_eq!(lines("ip=off"), ["every other NIC: no addresses, no DHCP"]);
+        assert_eq!(lines("ip=off"), ["every NIC: no addresses, no DHCP"]);
     }
 }

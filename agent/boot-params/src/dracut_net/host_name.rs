@@ -5,7 +5,7 @@ const MAX: usize = 64;
 
 /// Labels of letters, digits and inner hyphens, joined by dots. An IPv4
 /// address passes, as it does in NetworkManager.
-pub(super) fn is_host_name(text: &str) -> bool {
+pub fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()
             && !label.starts_with('-')
