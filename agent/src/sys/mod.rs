@@ -7,6 +7,7 @@ pub mod block_ioctl;
 pub mod boot_clock;
 pub mod file_flags;
 pub mod mount;
+pub mod packet_socket;
 pub mod uevent;
 pub mod xattr;
 pub mod zero_range;

@@ -1,0 +1,161 @@
+//! IP packets on one interface, whether or not it has an address.
+//!
+//! A UDP socket cannot send from 0.0.0.0 once any other interface has an
+//! address (the kernel puts that one in), nor receive what is sent to an
+//! address that is still to be configured. DHCP needs both.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use nix::libc;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// The Ethernet type of IPv4 as the socket interface wants it.
+const ETH_P_IP: u16 = (libc::ETH_P_IP as u16).to_be();
+
+/// A packet socket of one interface, for UDP over IPv4 to one port. Packets
+/// begin with their IP header; the kernel adds the Ethernet one.
+#[derive(Debug)]
+pub struct PacketSocket {
+    fd: AsyncFd<OwnedFd>,
+    interface: i32,
+}
+
+impl PacketSocket {
+    /// A socket that hears what arrives on `interface` for UDP port `port`.
+    ///
+    /// # Errors
+    /// If the interface is gone, or the kernel has no packet sockets.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn open(interface: u32, port: u16) -> io::Result<Self> {
+        let interface = i32::try_from(interface).map_err(io::Error::other)?;
+        // Without a protocol it hears nothing until it is bound, so that no
+        // packet slips past the filter.
+        let fd = socket(
+            AddressFamily::Packet,
+            SockType::Datagram,
+            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+            None,
+        )?;
+        attach_filter(&fd, &udp_port_filter(port))?;
+        let address = link_address(interface, [0xff; 6]);
+        // SAFETY: `address` is a valid sockaddr_ll that outlives the call, and
+        // the length is its size.
+        let result = unsafe {
+            libc::bind(
+                fd.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of_val(&address) as libc::socklen_t,
+            )
+        };
+        check(result)?;
+        // SAFETY: an OwnedFd is open and stays the same descriptor until it is
+        // dropped, and nothing but the AsyncFd can drop this one.
+        let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
+        Ok(Self { fd, interface })
+    }
+
+    /// Sends a packet to every station on the link, at once or not at all.
+    ///
+    /// # Errors
+    /// What the kernel says: the link is down; `WouldBlock` when the queue is full.
+    pub fn broadcast(&self, packet: &[u8]) -> io::Result<()> {
+        let address = link_address(self.interface, [0xff; 6]);
+        // SAFETY: both pointers come from live values of the given lengths.
+        let sent = unsafe {
+            libc::sendto(
+                self.fd.as_raw_fd(),
+                packet.as_ptr().cast(),
+                packet.len(),
+                libc::MSG_NOSIGNAL,
+                (&raw const address).cast(),
+                size_of_val(&address) as libc::socklen_t,
+            )
+        };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// The next packet. What does not fit into the buffer is cut off.
+    ///
+    /// # Errors
+    /// What the kernel says; `NetworkDown` when the link went down.
+    pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.fd
+            .async_io(Interest::READABLE, |fd| {
+                Ok(recv(fd.as_raw_fd(), buffer, MsgFlags::empty())?)
+            })
+            .await
+    }
+}
+
+fn link_address(interface: i32, station: [u8; 6]) -> libc::sockaddr_ll {
+    // SAFETY: sockaddr_ll is plain integers, for which zero is a value.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = ETH_P_IP;
+    address.sll_ifindex = interface;
+    address.sll_halen = 6;
+    address.sll_addr[..6].copy_from_slice(&station);
+    address
+}
+
+fn attach_filter(fd: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).map_err(io::Error::other)?,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    // SAFETY: `program` and the filter it points to outlive the call, which
+    // copies both and writes to neither.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            size_of_val(&program) as libc::socklen_t,
+        )
+    };
+    check(result)
+}
+
+/// Classic BPF: UDP, not a later fragment, to this port. Without it every
+/// packet of an image download would be copied to us as well.
+fn udp_port_filter(port: u16) -> [libc::sock_filter; 9] {
+    use libc::{
+        BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX,
+        BPF_MSH, BPF_RET,
+    };
+    let step = |code: u32, value: u32, if_true: u8, if_false: u8| libc::sock_filter {
+        // All codes are below 256.
+        code: code as u16,
+        jt: if_true,
+        jf: if_false,
+        k: value,
+    };
+    [
+        step(BPF_LD | BPF_B | BPF_ABS, 9, 0, 0),
+        step(BPF_JMP | BPF_JEQ | BPF_K, libc::IPPROTO_UDP as u32, 0, 6),
+        step(BPF_LD | BPF_H | BPF_ABS, 6, 0, 0),
+        step(BPF_JMP | BPF_JSET | BPF_K, 0x1fff, 4, 0),
+        step(BPF_LDX | BPF_B | BPF_MSH, 0, 0, 0),
+        step(BPF_LD | BPF_H | BPF_IND, 2, 0, 0),
+        step(BPF_JMP | BPF_JEQ | BPF_K, port.into(), 0, 1),
+        step(BPF_RET | BPF_K, u32::MAX, 0, 0),
+        step(BPF_RET | BPF_K, 0, 0, 0),
+    ]
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
