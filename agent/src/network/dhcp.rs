@@ -1,0 +1,74 @@
+//! A DHCPv4 client (RFC 2131) for one interface.
+//!
+//! It never gives up: an interface whose server comes late gets its address
+//! late, and says meanwhile that it is waiting. What is wrong with one
+//! interface is no business of the others, so each has a client of its own.
+//! Messages are encoded and decoded by `dhcproto`; times, sockets and what to
+//! believe of an answer are here.
+
+mod client;
+mod datagram;
+mod lease;
+mod message;
+mod sockets;
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use landfall_network_plan::MacAddr;
+use tokio::sync::mpsc;
+
+pub use client::run;
+pub use lease::Lease;
+
+/// Who asks, and what for.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The kernel's index of the interface.
+    pub index: u32,
+    /// The kernel's name of the interface.
+    pub name: String,
+    /// Its hardware address.
+    pub mac: MacAddr,
+    /// Identifier to send; the hardware address when none is given.
+    pub client_id: Option<Vec<u8>>,
+    /// Host name to send.
+    pub host_name: Option<String>,
+    /// Vendor class to send.
+    pub vendor_class: Option<String>,
+    /// How long one series of attempts goes on.
+    pub series: Duration,
+    /// The address the interface had before, to be asked for again.
+    pub previous: Option<Ipv4Addr>,
+}
+
+/// What a client has to tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// There is a lease, new or renewed.
+    Bound(Lease),
+    /// Nobody has answered for so long; the client goes on. Once a series.
+    Silent(Duration),
+    /// A server took its offer back; the client goes on.
+    Refused(Ipv4Addr),
+    /// Sockets cannot be opened or used; the client goes on.
+    Trouble(String),
+    /// The lease has ended and the address must go.
+    Lost,
+}
+
+/// The way of a client's events to whoever runs several of them.
+#[derive(Debug, Clone)]
+pub struct Reporter<T> {
+    /// What the events are to be known by.
+    pub tag: T,
+    /// Where they go.
+    pub events: mpsc::Sender<(T, Event)>,
+}
+
+impl<T: Clone> Reporter<T> {
+    /// `None`: nobody listens any more, and the client has no use left.
+    async fn tell(&self, event: Event) -> Option<()> {
+        self.events.send((self.tag.clone(), event)).await.ok()
+    }
+}

@@ -1,0 +1,311 @@
+//! The life of a lease: found, kept, lost, found again.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use dhcproto::v4::MessageType;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::lease::Lease;
+use super::message::{Answer, Request};
+use super::sockets::{Broadcast, Unicast};
+use super::{Event, Reporter, Settings};
+use crate::backoff::between;
+
+/// RFC 2131, 4.1: wait 4 s, then twice as long each time up to 64 s, all of it
+/// a second more or less.
+const FIRST_WAIT: Duration = Duration::from_secs(4);
+const LONGEST_WAIT: Duration = Duration::from_secs(64);
+/// So many messages without an answer (28 s) are worth a line on the console.
+const SILENCE: u32 = 3;
+/// Times an accepted offer is asked for before another is looked for.
+const TAKE_TRIES: u32 = 3;
+/// RFC 2131, 4.4.5: renewal is asked for again after half of the time that is
+/// left, but not sooner than this.
+const SHORTEST_RENEWAL_WAIT: Duration = Duration::from_secs(60);
+
+/// Gets an address and keeps it, for as long as somebody listens to the events.
+pub async fn run<T: Clone>(settings: Settings, reporter: Reporter<T>) {
+    let mut settings = settings;
+    while let Some(address) = one_lease(&settings, &reporter).await {
+        settings.previous = Some(address);
+    }
+}
+
+/// From the first question to the end of the lease. `None`: nobody listens.
+async fn one_lease<T: Clone>(settings: &Settings, reporter: &Reporter<T>) -> Option<Ipv4Addr> {
+    let (lease, since) = find(settings, reporter).await?;
+    let address = ipv4(&lease);
+    reporter.tell(Event::Bound(lease.clone())).await?;
+    keep(settings, lease, since, reporter).await?;
+    reporter.tell(Event::Lost).await?;
+    Some(address)
+}
+
+/// Asks until a server gives a lease. The time is when it was asked for, which
+/// is when it begins (RFC 2131, 4.4.1). `None`: nobody listens any more.
+async fn find<T: Clone>(settings: &Settings, reporter: &Reporter<T>) -> Option<(Lease, Instant)> {
+    loop {
+        let mut search = match Broadcast::open(settings) {
+            Ok(socket) => Search::new(settings, socket),
+            Err(error) => {
+                give_way(reporter, &error).await?;
+                continue;
+            }
+        };
+        match search.run(reporter).await {
+            Ok(Outcome::Found(lease, since)) => return Some((lease, since)),
+            Ok(Outcome::Nothing) => {}
+            Ok(Outcome::Unheard) => return None,
+            Err(error) => give_way(reporter, &error).await?,
+        }
+    }
+}
+
+/// The link is down or going away. Its return starts a new client, so there is
+/// no hurry.
+async fn give_way<T: Clone>(reporter: &Reporter<T>, error: &io::Error) -> Option<()> {
+    reporter.tell(Event::Trouble(error.to_string())).await?;
+    sleep(LONGEST_WAIT).await;
+    Some(())
+}
+
+enum Outcome {
+    Found(Lease, Instant),
+    Nothing,
+    Unheard,
+}
+
+enum Taken {
+    Lease(Lease, Instant),
+    Refused,
+    Silence,
+}
+
+/// One series of questions in one transaction.
+struct Search<'a> {
+    settings: &'a Settings,
+    socket: Broadcast,
+    transaction: u32,
+    start: Instant,
+}
+
+impl<'a> Search<'a> {
+    fn new(settings: &'a Settings, socket: Broadcast) -> Search<'a> {
+        Search {
+            settings,
+            socket,
+            transaction: random_transaction(),
+            start: Instant::now(),
+        }
+    }
+
+    async fn run<T: Clone>(&mut self, reporter: &Reporter<T>) -> io::Result<Outcome> {
+        let end = self.start + self.settings.series;
+        let mut wait = FIRST_WAIT;
+        let mut sent = 0;
+        let mut told = false;
+        while Instant::now() < end {
+            self.send(Request::Discover)?;
+            sent += 1;
+            let until = (Instant::now() + jittered(wait)).min(end);
+            if let Some(offer) = self.offer(until).await? {
+                match self.take(&offer).await? {
+                    Taken::Lease(lease, since) => return Ok(Outcome::Found(lease, since)),
+                    Taken::Refused => {
+                        if reporter.tell(Event::Refused(offer.server)).await.is_none() {
+                            return Ok(Outcome::Unheard);
+                        }
+                        // A server that offers and refuses in turn must not be
+                        // able to make us ask without pause.
+                        sleep_until(until).await;
+                    }
+                    Taken::Silence => {}
+                }
+            }
+            // A series may end before the usual silence has.
+            if !told && (sent >= SILENCE || Instant::now() >= end) {
+                told = true;
+                if reporter
+                    .tell(Event::Silent(self.start.elapsed()))
+                    .await
+                    .is_none()
+                {
+                    return Ok(Outcome::Unheard);
+                }
+            }
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+        Ok(Outcome::Nothing)
+    }
+
+    fn send(&self, request: Request) -> io::Result<()> {
+        let message = encode(request, self.settings, self.transaction, self.start)?;
+        self.socket.send(&message)
+    }
+
+    /// The first offer that can be applied.
+    async fn offer(&self, until: Instant) -> io::Result<Option<Lease>> {
+        while let Ok(payload) = timeout_at(until, self.socket.receive()).await {
+            let answer = Answer::parse(&payload?, self.transaction, self.settings.mac);
+            let Some(answer) = answer.filter(|a| a.kind == MessageType::Offer) else {
+                continue;
+            };
+            match Lease::from_answer(&answer) {
+                Ok(lease) => return Ok(Some(lease)),
+                Err(reason) => {
+                    let (name, address) = (&self.settings.name, answer.address);
+                    tracing::debug!("{name} DHCP: offer of {address} not usable: {reason}");
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn take(&self, offer: &Lease) -> io::Result<Taken> {
+        let request = Request::Take {
+            address: ipv4(offer),
+            server: offer.server,
+        };
+        let mut wait = FIRST_WAIT;
+        for _ in 0..TAKE_TRIES {
+            let asked = Instant::now();
+            self.send(request)?;
+            let until = asked + jittered(wait);
+            while let Ok(payload) = timeout_at(until, self.socket.receive()).await {
+                match decision(&payload?, self.transaction, self.settings) {
+                    // Only the server that was chosen may answer.
+                    Some(Decision::Yes(lease)) if lease.server == offer.server => {
+                        return Ok(Taken::Lease(lease, asked));
+                    }
+                    Some(Decision::No) => return Ok(Taken::Refused),
+                    _ => {}
+                }
+            }
+            wait *= 2;
+        }
+        Ok(Taken::Silence)
+    }
+}
+
+enum Decision {
+    Yes(Lease),
+    No,
+}
+
+fn decision(payload: &[u8], transaction: u32, settings: &Settings) -> Option<Decision> {
+    let answer = Answer::parse(payload, transaction, settings.mac)?;
+    match answer.kind {
+        MessageType::Ack => Lease::from_answer(&answer).ok().map(Decision::Yes),
+        MessageType::Nak => Some(Decision::No),
+        _ => None,
+    }
+}
+
+/// Renews a lease until it is lost. `None`: nobody listens any more.
+async fn keep<T: Clone>(
+    settings: &Settings,
+    mut lease: Lease,
+    mut since: Instant,
+    reporter: &Reporter<T>,
+) -> Option<()> {
+    loop {
+        sleep_until(since + lease.renew_after).await;
+        match renew(settings, &lease, since).await {
+            Taken::Lease(renewed, asked) => {
+                (lease, since) = (renewed, asked);
+                reporter.tell(Event::Bound(lease.clone())).await?;
+            }
+            Taken::Refused => return Some(()),
+            Taken::Silence => match lease.lifetime {
+                Some(lifetime) => {
+                    sleep_until(since + lifetime).await;
+                    return Some(());
+                }
+                None => since = Instant::now(),
+            },
+        }
+    }
+}
+
+/// Asks the server of the lease until T2, then any server until the end.
+async fn renew(settings: &Settings, lease: &Lease, since: Instant) -> Taken {
+    let address = ipv4(lease);
+    let rebind = since + lease.rebind_after;
+    let end = lease.lifetime.map_or(rebind, |lifetime| since + lifetime);
+    let socket = match Unicast::open(settings, address) {
+        Ok(socket) => socket,
+        Err(error) => {
+            let name = &settings.name;
+            tracing::warn!("{name} DHCP: renewal of {address} is not possible: {error}");
+            return Taken::Silence;
+        }
+    };
+    let transaction = random_transaction();
+    let start = Instant::now();
+    while Instant::now() < end {
+        let asked = Instant::now();
+        let (server, phase_end) = if asked < rebind {
+            (lease.server, rebind)
+        } else {
+            (Ipv4Addr::BROADCAST, end)
+        };
+        let message = encode(Request::Keep { address }, settings, transaction, start);
+        // A message that cannot be sent now (no route while the link is down)
+        // is one that got lost.
+        if let Ok(message) = message
+            && let Err(error) = socket.send(&message, server).await
+        {
+            tracing::debug!("{} DHCP: asking {server}: {error}", settings.name);
+        }
+        let left = phase_end.saturating_duration_since(asked);
+        let until = (asked + (left / 2).max(SHORTEST_RENEWAL_WAIT)).min(phase_end);
+        while let Ok(received) = timeout_at(until, socket.receive()).await {
+            let Ok(payload) = received else {
+                // The link is down: nothing will come before it is up again,
+                // and then there is a new client.
+                sleep_until(until).await;
+                break;
+            };
+            match decision(&payload, transaction, settings) {
+                Some(Decision::Yes(lease)) if ipv4(&lease) == address => {
+                    return Taken::Lease(lease, asked);
+                }
+                Some(Decision::No) => return Taken::Refused,
+                _ => {}
+            }
+        }
+    }
+    Taken::Silence
+}
+
+fn encode(
+    request: Request,
+    settings: &Settings,
+    transaction: u32,
+    start: Instant,
+) -> io::Result<Vec<u8>> {
+    let seconds = u16::try_from(start.elapsed().as_secs()).unwrap_or(u16::MAX);
+    request
+        .encode(settings, transaction, seconds)
+        .map_err(io::Error::other)
+}
+
+fn ipv4(lease: &Lease) -> Ipv4Addr {
+    match lease.address.address {
+        std::net::IpAddr::V4(address) => address,
+        // A lease is made of an IPv4 address and nothing else.
+        std::net::IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
+    }
+}
+
+fn jittered(wait: Duration) -> Duration {
+    let second = Duration::from_secs(1);
+    wait - second + second.mul_f64(between(0.0, 2.0))
+}
+
+fn random_transaction() -> u32 {
+    // The low bits of a version 4 UUID are random.
+    uuid::Uuid::new_v4().as_u128() as u32
+}
