@@ -1,4 +1,19 @@
 //! The machine's network: what NICs there are, what they shall be, what they
 //! became.
+//!
+//! [`start`] takes a plan and works on it for as long as the process lives: a
+//! NIC that appears late, a cable that is plugged in later, a DHCP server that
+//! wakes up are events like any other. Whoever needs the network watches the
+//! [`NetworkState`].
 
+mod apply;
+mod configure;
 mod dhcp;
+mod ipv6_sysctl;
+mod links;
+mod nic;
+mod resolv_conf;
+mod state;
+
+pub use configure::{Setup, start};
+pub use state::{AddressOrigin, AddressState, NetworkState, NicState};

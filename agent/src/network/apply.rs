@@ -1,0 +1,177 @@
+//! Changes to devices, addresses and routes: the only place that makes them.
+//!
+//! Every function may be called again with the same arguments: what is there
+//! already is no error.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use landfall_network_plan::{IpPrefix, MacAddr};
+use nix::errno::Errno;
+use rtnetlink::packet_route::address::{AddressAttribute, CacheInfo};
+use rtnetlink::packet_route::link::LinkMessage;
+use rtnetlink::packet_route::route::{RouteMessage, RouteProtocol, RouteScope};
+use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
+
+/// A route of one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceRoute {
+    /// Where to; without bits behind the prefix.
+    pub destination: IpPrefix,
+    /// Next hop; `None`: on the link.
+    pub via: Option<IpAddr>,
+    /// Smaller goes first.
+    pub metric: u32,
+    /// The next hop is on the link although no prefix says so.
+    pub onlink: bool,
+}
+
+/// The connection to the kernel over which changes are made.
+#[derive(Clone)]
+pub struct Changes {
+    handle: Handle,
+}
+
+impl Changes {
+    /// Opens the connection; it is served by a task of the current runtime.
+    pub fn open() -> io::Result<Changes> {
+        let (connection, handle, _) = rtnetlink::new_connection()?;
+        tokio::spawn(connection);
+        Ok(Changes { handle })
+    }
+
+    /// Switches a device on.
+    pub async fn up(&self, index: u32) -> io::Result<()> {
+        self.change(LinkUnspec::new_with_index(index).up().build())
+            .await
+    }
+
+    /// Switches a device off: most drivers want it so for a new hardware address.
+    pub async fn down(&self, index: u32) -> io::Result<()> {
+        self.change(LinkUnspec::new_with_index(index).down().build())
+            .await
+    }
+
+    /// Gives a device a hardware address.
+    pub async fn set_mac(&self, index: u32, mac: MacAddr) -> io::Result<()> {
+        let message = LinkUnspec::new_with_index(index).address(mac.0.to_vec());
+        self.change(message.build()).await
+    }
+
+    /// Sets the MTU of a device.
+    pub async fn set_mtu(&self, index: u32, mtu: u32) -> io::Result<()> {
+        self.change(LinkUnspec::new_with_index(index).mtu(mtu).build())
+            .await
+    }
+
+    async fn change(&self, message: LinkMessage) -> io::Result<()> {
+        self.handle
+            .link()
+            .change(message)
+            .execute()
+            .await
+            .map_err(cause)
+    }
+
+    /// Adds an address, or gives it another lifetime. With a lifetime the
+    /// kernel takes the address away by itself: nobody keeps using it should
+    /// the agent be gone when the lease ends.
+    pub async fn add_address(
+        &self,
+        index: u32,
+        address: IpPrefix,
+        lifetime: Option<Duration>,
+    ) -> io::Result<()> {
+        let ip = address.address;
+        let mut request = self
+            .handle
+            .address()
+            .add(index, ip, address.length)
+            .replace();
+        if let Some(lifetime) = lifetime {
+            let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
+            let mut times = CacheInfo::default();
+            times.ifa_preferred = seconds;
+            times.ifa_valid = seconds;
+            let attributes = &mut request.message_mut().attributes;
+            attributes.push(AddressAttribute::CacheInfo(times));
+        }
+        request.execute().await.map_err(cause)
+    }
+
+    /// Takes an address away.
+    pub async fn remove_address(&self, index: u32, address: IpPrefix) -> io::Result<()> {
+        let ip = address.address;
+        // The message that adds an address says all that removing it takes.
+        let mut request = self.handle.address().add(index, ip, address.length);
+        let message = std::mem::take(request.message_mut());
+        let result = self.handle.address().del(message).execute().await;
+        unless(result.map_err(cause), Errno::EADDRNOTAVAIL)
+    }
+
+    /// Adds a route, in place of one with the same destination and metric.
+    pub async fn add_route(&self, index: u32, route: &DeviceRoute) -> io::Result<()> {
+        let request = self.handle.route().add(message(index, route)).replace();
+        request.execute().await.map_err(cause)
+    }
+
+    /// Takes a route away.
+    pub async fn remove_route(&self, index: u32, route: &DeviceRoute) -> io::Result<()> {
+        let request = self.handle.route().del(message(index, route));
+        unless(request.execute().await.map_err(cause), Errno::ESRCH)
+    }
+}
+
+fn message(index: u32, route: &DeviceRoute) -> RouteMessage {
+    let length = route.destination.length;
+    match route.destination.address {
+        IpAddr::V4(destination) => {
+            let mut builder =
+                RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(destination, length);
+            builder = match route.via {
+                Some(IpAddr::V4(via)) => builder.gateway(via),
+                // Without a next hop the destination is on the link, and the
+                // kernel wants to be told so for IPv4.
+                _ => builder.scope(RouteScope::Link),
+            };
+            finished(builder, index, route)
+        }
+        IpAddr::V6(destination) => {
+            let mut builder =
+                RouteMessageBuilder::<Ipv6Addr>::new().destination_prefix(destination, length);
+            if let Some(IpAddr::V6(via)) = route.via {
+                builder = builder.gateway(via);
+            }
+            finished(builder, index, route)
+        }
+    }
+}
+
+fn finished<T>(builder: RouteMessageBuilder<T>, index: u32, route: &DeviceRoute) -> RouteMessage {
+    let builder = builder
+        .output_interface(index)
+        .priority(route.metric)
+        .protocol(RouteProtocol::Static);
+    let builder = if route.onlink {
+        builder.onlink()
+    } else {
+        builder
+    };
+    builder.build()
+}
+
+/// The kernel's reason alone, without the library's frame around it.
+fn cause(error: rtnetlink::Error) -> io::Error {
+    match error {
+        rtnetlink::Error::NetlinkError(message) => message.to_io(),
+        other => io::Error::other(other),
+    }
+}
+
+fn unless(result: io::Result<()>, harmless: Errno) -> io::Result<()> {
+    match result {
+        Err(error) if error.raw_os_error() == Some(harmless as i32) => Ok(()),
+        result => result,
+    }
+}

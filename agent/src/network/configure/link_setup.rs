@@ -1,0 +1,81 @@
+//! The changes that a device gets from the plan, and what to say when one fails.
+
+use std::io;
+use std::path::Path;
+
+use landfall_network_plan::{Interface, IpPlan};
+
+use crate::network::apply::{Changes, DeviceRoute};
+use crate::network::ipv6_sysctl;
+use crate::network::links::Link;
+use crate::network::nic::planned_routes;
+
+/// Hardware address, MTU, IPv6 switches, power, in the order that they need.
+/// One that fails does not stop the next. Returns what failed.
+pub(super) async fn prepare_link(
+    changes: &Changes,
+    link: &Link,
+    interface: Option<&Interface>,
+) -> Vec<String> {
+    let index = link.index;
+    let mut errors = Vec::new();
+    let mut up = link.up;
+    if let Some(mac) = interface
+        .and_then(|i| i.set_mac)
+        .filter(|mac| *mac != link.mac)
+    {
+        if up {
+            note(&mut errors, "switching off", changes.down(index).await);
+            up = false;
+        }
+        let result = changes.set_mac(index, mac).await;
+        note(&mut errors, &format!("setting MAC {mac}"), result);
+    }
+    if let Some(mtu) = interface.and_then(|i| i.mtu).filter(|mtu| *mtu != link.mtu) {
+        let result = changes.set_mtu(index, mtu).await;
+        note(&mut errors, &format!("setting MTU {mtu}"), result);
+    }
+    let ipv6 = interface.and_then(|i| i.ipv6.as_ref()).map(|ip| ip.method);
+    let result = ipv6_sysctl::set(Path::new(ipv6_sysctl::ROOT), &link.name, ipv6);
+    note(&mut errors, "setting up IPv6", result);
+    if !up {
+        // A driver reads its firmware here, so a file that is missing then is
+        // one in /lib/firmware.
+        note(&mut errors, "switching on", changes.up(index).await);
+    }
+    errors
+}
+
+/// Static addresses and routes of one family. Returns what failed.
+pub(super) async fn add_planned(
+    changes: &Changes,
+    index: u32,
+    ip: &IpPlan,
+    metric: u32,
+) -> Vec<String> {
+    let mut errors = Vec::new();
+    for address in &ip.addresses {
+        let result = changes.add_address(index, *address, None).await;
+        note(&mut errors, &format!("adding {address}"), result);
+    }
+    for route in planned_routes(ip, metric) {
+        let result = changes.add_route(index, &route).await;
+        note(&mut errors, &told_route("adding", &route), result);
+    }
+    errors
+}
+
+/// Keeps what has failed.
+pub(super) fn note(errors: &mut Vec<String>, what: &str, result: io::Result<()>) {
+    if let Err(error) = result {
+        errors.push(format!("{what}: {error}"));
+    }
+}
+
+/// `adding the route to 10.0.0.0/8 via 192.0.2.1`
+pub(super) fn told_route(verb: &str, route: &DeviceRoute) -> String {
+    match route.via {
+        Some(via) => format!("{verb} the route to {} via {via}", route.destination),
+        None => format!("{verb} the route to {} on the link", route.destination),
+    }
+}

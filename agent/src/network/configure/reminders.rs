@@ -1,0 +1,69 @@
+//! What to say when something that was expected has not happened.
+
+use landfall_network_plan::Interface;
+
+use super::configurator::Configurator;
+use super::timers::Timer;
+use crate::network::nic::Nic;
+
+impl Configurator {
+    pub(super) fn on_timer(&mut self, timer: Timer) {
+        match timer {
+            Timer::Devices => self.tell_missing_devices(),
+            Timer::Carrier(index) => self.tell_missing_carrier(index),
+            Timer::Advertisement(index) => self.tell_missing_router(index),
+        }
+    }
+
+    fn tell_missing_devices(&self) {
+        if self.nics.is_empty() {
+            tracing::warn!("no network device found; waiting -- is its driver in the ramdisk?");
+            return;
+        }
+        let found: Vec<_> = self.nics.values().map(Nic::title).collect();
+        let found = found.join(", ");
+        for (index, interface) in self.setup.plan.interfaces.iter().enumerate() {
+            let is_there = self.nics.values().any(|nic| nic.interface == Some(index));
+            if !is_there && !interface.multi {
+                tracing::warn!("{}", missing(interface, &found));
+            }
+        }
+    }
+
+    /// A port without a cable is worth a warning only where the plan means it.
+    fn tell_missing_carrier(&mut self, index: u32) {
+        let Some(nic) = self.nics.get_mut(&index).filter(|nic| !nic.link.carrier) else {
+            return;
+        };
+        let interface = nic.interface.map(|i| &self.setup.plan.interfaces[i]);
+        if interface.is_some_and(|interface| !interface.matches.is_any()) {
+            let trouble = format!("{} no carrier", nic.title());
+            tracing::warn!("{trouble}; waiting -- check cable and switch port");
+            nic.trouble = Some(trouble);
+        } else {
+            tracing::info!("{} no carrier", nic.title());
+        }
+    }
+
+    fn tell_missing_router(&mut self, index: u32) {
+        let Some(nic) = self.nics.get_mut(&index) else {
+            return;
+        };
+        if nic.link.carrier && !nic.addresses.iter().any(|address| address.advertised) {
+            let trouble = format!("{} IPv6: no router advertisement", nic.link.name);
+            tracing::warn!("{trouble}, still waiting; other interfaces are not held up");
+            nic.trouble = Some(trouble);
+        }
+    }
+}
+
+fn missing(interface: &Interface, found: &str) -> String {
+    if interface.matches.is_any() {
+        format!("no NIC has a carrier yet; the first that has one is configured (found: {found})")
+    } else {
+        format!(
+            "no device for {} yet; waiting for it (found: {found})",
+            interface.matches
+        )
+    }
+}

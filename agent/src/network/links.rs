@@ -1,0 +1,263 @@
+//! What network devices there are, and what the kernel tells about them.
+
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
+use landfall_network_plan::{IpPrefix, MacAddr};
+use nix::sys::socket::{setsockopt, sockopt};
+use rtnetlink::MulticastGroup;
+use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
+use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::address::{
+    AddressAttribute, AddressFlags, AddressMessage, AddressProtocol,
+};
+use rtnetlink::packet_route::link::{
+    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
+};
+use rtnetlink::sys::{AsyncSocket as _, SocketAddr};
+use tokio::task::JoinHandle;
+
+/// Room for events while others are worked on: a server with hundreds of
+/// virtual functions brings them all up at once.
+const QUEUE_BYTES: usize = 4 << 20;
+
+/// A network device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The kernel's index.
+    pub index: u32,
+    /// The kernel's name.
+    pub name: String,
+    /// What the device is to us.
+    pub kind: LinkKind,
+    /// Its hardware address.
+    pub mac: MacAddr,
+    /// The hardware address it came with, where the driver knows it.
+    pub permanent_mac: Option<MacAddr>,
+    /// Somebody has switched it on.
+    pub up: bool,
+    /// There is a cable, and somebody at its other end.
+    pub carrier: bool,
+    /// Its MTU.
+    pub mtu: u32,
+}
+
+/// What a network device is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkKind {
+    /// `lo`.
+    Loopback,
+    /// A network interface card.
+    Nic,
+    /// Anything that software has made (bonds, bridges, tunnels), or that
+    /// is no Ethernet.
+    Other,
+}
+
+/// An address of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkAddress {
+    /// The kernel's index of the device.
+    pub index: u32,
+    /// The address.
+    pub prefix: IpPrefix,
+    /// Duplicate address detection is not over.
+    pub tentative: bool,
+    /// Somebody else has the address.
+    pub duplicate: bool,
+    /// The kernel has made it from a router advertisement.
+    pub advertised: bool,
+}
+
+/// What has happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkEvent {
+    /// A device is there, or is different.
+    Link(Link),
+    /// A device is gone.
+    LinkGone(u32),
+    /// An address is there, or is different.
+    Address(LinkAddress),
+    /// An address is gone.
+    AddressGone(u32, IpAddr),
+}
+
+impl Link {
+    /// The addresses that it may be called by.
+    pub fn macs(&self) -> Vec<MacAddr> {
+        let mut macs = vec![self.mac];
+        macs.extend(self.permanent_mac.filter(|mac| *mac != self.mac));
+        macs
+    }
+
+    fn from_message(message: &LinkMessage) -> Option<Link> {
+        let header = &message.header;
+        let mut link = Link {
+            index: header.index,
+            name: String::new(),
+            kind: match header.link_layer_type {
+                LinkLayerType::Ether => LinkKind::Nic,
+                LinkLayerType::Loopback => LinkKind::Loopback,
+                _ => LinkKind::Other,
+            },
+            mac: MacAddr([0; 6]),
+            permanent_mac: None,
+            up: header.flags.contains(LinkFlags::Up),
+            carrier: header.flags.contains(LinkFlags::LowerUp),
+            mtu: 0,
+        };
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name.clone_from(name),
+                LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+                LinkAttribute::Address(bytes) => link.mac = mac(bytes).unwrap_or(link.mac),
+                LinkAttribute::PermAddress(bytes) => link.permanent_mac = mac(bytes),
+                LinkAttribute::LinkInfo(info) if info.iter().any(is_made_by_software) => {
+                    link.kind = LinkKind::Other;
+                }
+                _ => {}
+            }
+        }
+        (!link.name.is_empty()).then_some(link)
+    }
+}
+
+/// Devices of a driver for hardware have no kind. A veth has one, but stands
+/// for the NIC of a container, where the agent can run as well.
+fn is_made_by_software(info: &LinkInfo) -> bool {
+    matches!(info, LinkInfo::Kind(kind) if *kind != InfoKind::Veth)
+}
+
+fn mac(bytes: &[u8]) -> Option<MacAddr> {
+    bytes.try_into().ok().map(MacAddr)
+}
+
+impl LinkAddress {
+    fn from_message(message: &AddressMessage) -> Option<LinkAddress> {
+        let mut address = None;
+        let mut local = None;
+        let mut flags = AddressFlags::from_bits_retain(message.header.flags.bits().into());
+        let mut made_by_kernel = false;
+        for attribute in &message.attributes {
+            match attribute {
+                AddressAttribute::Address(ip) => address = Some(*ip),
+                AddressAttribute::Local(ip) => local = Some(*ip),
+                AddressAttribute::Flags(all) => flags = *all,
+                AddressAttribute::Protocol(by) => {
+                    made_by_kernel = *by == AddressProtocol::RouterAnnouncement;
+                }
+                _ => {}
+            }
+        }
+        // On a point-to-point link the first is the peer's.
+        let ip = local.or(address)?;
+        // Kernels before 5.18 do not say who made an address; of IPv6 only
+        // those of router advertisements have a time limit here.
+        let limited = ip.is_ipv6() && !flags.contains(AddressFlags::Permanent);
+        Some(LinkAddress {
+            index: message.header.index,
+            prefix: IpPrefix {
+                address: ip,
+                length: message.header.prefix_len,
+            },
+            tentative: flags.contains(AddressFlags::Tentative),
+            duplicate: flags.contains(AddressFlags::Dadfailed),
+            advertised: made_by_kernel || limited,
+        })
+    }
+}
+
+/// Everything there is at one moment.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// The devices.
+    pub links: Vec<Link>,
+    /// Their addresses.
+    pub addresses: Vec<LinkAddress>,
+}
+
+/// The kernel's account of every change to devices and addresses.
+pub struct LinkWatch {
+    messages: Pin<Box<dyn Stream<Item = Message> + Send>>,
+    connection: JoinHandle<()>,
+}
+
+type Message = (NetlinkMessage<RouteNetlinkMessage>, SocketAddr);
+
+impl LinkWatch {
+    /// Subscribes, then asks for what there is, so that nothing falls between.
+    ///
+    /// # Errors
+    /// If the kernel does not talk to us.
+    pub async fn open() -> io::Result<(LinkWatch, Snapshot)> {
+        LinkWatch::with_queue(QUEUE_BYTES).await
+    }
+
+    async fn with_queue(bytes: usize) -> io::Result<(LinkWatch, Snapshot)> {
+        let groups = [
+            MulticastGroup::Link,
+            MulticastGroup::Ipv4Ifaddr,
+            MulticastGroup::Ipv6Ifaddr,
+        ];
+        let (mut connection, handle, messages) = rtnetlink::new_multicast_connection(&groups)?;
+        // Past the limit of net.core.rmem_max, as far as we may.
+        let socket = connection.socket_mut().socket_mut();
+        if setsockopt(socket, sockopt::RcvBufForce, &bytes).is_err() {
+            setsockopt(socket, sockopt::RcvBuf, &bytes)?;
+        }
+        let watch = LinkWatch {
+            messages: Box::pin(messages),
+            connection: tokio::spawn(connection),
+        };
+        let mut snapshot = Snapshot::default();
+        let mut links = handle.link().get().execute();
+        while let Some(message) = links.try_next().await.map_err(io::Error::other)? {
+            snapshot.links.extend(Link::from_message(&message));
+        }
+        let mut addresses = handle.address().get().execute();
+        while let Some(message) = addresses.try_next().await.map_err(io::Error::other)? {
+            snapshot
+                .addresses
+                .extend(LinkAddress::from_message(&message));
+        }
+        Ok((watch, snapshot))
+    }
+
+    /// The next event. `None`: events were lost (the kernel's queue for us was
+    /// full), so that only opening again tells what there is.
+    pub async fn next(&mut self) -> Option<LinkEvent> {
+        loop {
+            let (message, _) = self.messages.next().await?;
+            if matches!(message.payload, NetlinkPayload::Overrun(_)) {
+                return None;
+            }
+            if let Some(event) = event(message) {
+                return Some(event);
+            }
+        }
+    }
+}
+
+impl Drop for LinkWatch {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+fn event(message: NetlinkMessage<RouteNetlinkMessage>) -> Option<LinkEvent> {
+    let NetlinkPayload::InnerMessage(message) = message.payload else {
+        return None;
+    };
+    match message {
+        RouteNetlinkMessage::NewLink(link) => Link::from_message(&link).map(LinkEvent::Link),
+        RouteNetlinkMessage::DelLink(link) => Some(LinkEvent::LinkGone(link.header.index)),
+        RouteNetlinkMessage::NewAddress(address) => {
+            LinkAddress::from_message(&address).map(LinkEvent::Address)
+        }
+        RouteNetlinkMessage::DelAddress(address) => LinkAddress::from_message(&address)
+            .map(|gone| LinkEvent::AddressGone(gone.index, gone.prefix.address)),
+        _ => None,
+    }
+}

@@ -1,0 +1,330 @@
+//! One network interface card: what it is to have, and what it has.
+
+use std::net::IpAddr;
+
+use landfall_network_plan::{Interface, IpPlan, IpPrefix, NetworkPlan};
+use tokio::task::JoinHandle;
+
+use super::apply::DeviceRoute;
+use super::dhcp::Lease;
+use super::links::{Link, LinkAddress};
+use super::state::{AddressOrigin, AddressState, NicState};
+
+/// Metrics of a NIC that the plan means in particular, and of all others: the
+/// default route of the boot NIC goes before that of a NIC that happens to
+/// have a DHCP server as well. The index makes each unique, which the kernel
+/// wants for routes to the same destination.
+const METRIC_PARTICULAR: u32 = 100;
+const METRIC_OTHER: u32 = 1100;
+
+/// A NIC and everything we know about it.
+pub(super) struct Nic {
+    pub(super) link: Link,
+    /// The interface of the plan that it has become.
+    pub(super) interface: Option<usize>,
+    /// It has been given what the plan has for it.
+    pub(super) configured: bool,
+    pub(super) addresses: Vec<LinkAddress>,
+    /// Addresses that the console has been told about.
+    pub(super) told: Vec<IpAddr>,
+    pub(super) client: Option<DhcpClient>,
+    pub(super) lease: Option<Lease>,
+    pub(super) lease_routes: Vec<DeviceRoute>,
+    pub(super) trouble: Option<String>,
+}
+
+/// A running DHCP client. It ends when this is dropped.
+pub(super) struct DhcpClient {
+    /// Tells its events from those of an earlier client of the same NIC.
+    pub(super) generation: u64,
+    pub(super) task: JoinHandle<()>,
+}
+
+impl Drop for DhcpClient {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Nic {
+    pub(super) fn new(link: Link) -> Nic {
+        Nic {
+            link,
+            interface: None,
+            configured: false,
+            addresses: Vec::new(),
+            told: Vec::new(),
+            client: None,
+            lease: None,
+            lease_routes: Vec::new(),
+            trouble: None,
+        }
+    }
+
+    /// How the console calls it.
+    pub(super) fn title(&self) -> String {
+        format!("{} ({})", self.link.name, self.link.mac)
+    }
+
+    /// The kernel's news of an address.
+    pub(super) fn note_address(&mut self, address: LinkAddress) {
+        let known = self.addresses.iter_mut();
+        match known.into_iter().find(|a| a.prefix == address.prefix) {
+            Some(known) => *known = address,
+            None => self.addresses.push(address),
+        }
+    }
+
+    pub(super) fn forget_address(&mut self, address: IpAddr) {
+        self.addresses.retain(|a| a.prefix.address != address);
+        self.told.retain(|told| *told != address);
+    }
+
+    /// Where an address of it came from.
+    pub(super) fn origin(
+        &self,
+        address: &LinkAddress,
+        interface: Option<&Interface>,
+        source: &'static str,
+    ) -> AddressOrigin {
+        let planned = interface
+            .iter()
+            .flat_map(|interface| [&interface.ipv4, &interface.ipv6])
+            .flatten()
+            .any(|ip| ip.addresses.contains(&address.prefix));
+        let leased = self.lease.as_ref().filter(|l| l.address == address.prefix);
+        let link_local = match address.prefix.address {
+            IpAddr::V4(v4) => v4.is_link_local(),
+            IpAddr::V6(v6) => v6.is_unicast_link_local(),
+        };
+        if planned {
+            AddressOrigin::Plan(source)
+        } else if let Some(lease) = leased {
+            AddressOrigin::Dhcp(lease.server)
+        } else if link_local {
+            AddressOrigin::LinkLocal
+        } else if address.advertised {
+            AddressOrigin::RouterAdvertisement
+        } else {
+            AddressOrigin::Foreign
+        }
+    }
+
+    pub(super) fn state(&self, interface: Option<&Interface>, source: &'static str) -> NicState {
+        let address_state = |address: &LinkAddress| AddressState {
+            prefix: address.prefix,
+            origin: self.origin(address, interface, source),
+            usable: !address.tentative && !address.duplicate,
+        };
+        NicState {
+            index: self.link.index,
+            name: self.link.name.clone(),
+            mac: self.link.mac,
+            carrier: self.link.carrier,
+            addresses: self.addresses.iter().map(address_state).collect(),
+            trouble: self.trouble.clone(),
+        }
+    }
+}
+
+/// The interface of the plan for a device, the most particular that is free.
+/// One that takes any single device waits for the first with a carrier.
+pub(super) fn choose(
+    plan: &NetworkPlan,
+    link: &Link,
+    is_taken: impl Fn(usize) -> bool,
+) -> Option<usize> {
+    for index in plan.candidates(&link.name, &link.macs()) {
+        let interface = &plan.interfaces[index];
+        if interface.multi {
+            return Some(index);
+        }
+        if !is_taken(index) {
+            let wait = interface.matches.is_any() && !link.carrier;
+            return (!wait).then_some(index);
+        }
+    }
+    None
+}
+
+/// The metric of a device's routes.
+pub(super) fn metric(index: u32, interface: &Interface) -> u32 {
+    let base = if interface.matches.is_any() {
+        METRIC_OTHER
+    } else {
+        METRIC_PARTICULAR
+    };
+    base.saturating_add(index)
+}
+
+/// The routes that the plan gives one family of a device.
+pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
+    let mut routes: Vec<_> = ip
+        .routes
+        .iter()
+        .map(|route| DeviceRoute {
+            destination: route.destination.network(),
+            via: route.via,
+            metric: route.metric.unwrap_or(metric),
+            onlink: false,
+        })
+        .collect();
+    routes.extend(ip.gateway.map(|gateway| default_route(gateway, metric)));
+    for route in &mut routes {
+        route.onlink = needs_onlink(route.via, &ip.addresses);
+    }
+    routes
+}
+
+/// The routes that a lease gives. A default route of the plan stays the only
+/// one of its device.
+pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
+    let mut addresses = ip.addresses.clone();
+    addresses.push(lease.address);
+    lease
+        .routes
+        .iter()
+        .filter(|(destination, _)| destination.length != 0 || ip.gateway.is_none())
+        .map(|(destination, via)| DeviceRoute {
+            destination: *destination,
+            via: via.map(IpAddr::V4),
+            metric,
+            onlink: needs_onlink(via.map(IpAddr::V4), &addresses),
+        })
+        .collect()
+}
+
+fn default_route(gateway: IpAddr, metric: u32) -> DeviceRoute {
+    let address = match gateway {
+        IpAddr::V4(_) => IpAddr::from([0; 4]),
+        IpAddr::V6(_) => IpAddr::from([0; 16]),
+    };
+    DeviceRoute {
+        destination: IpPrefix { address, length: 0 },
+        via: Some(gateway),
+        metric,
+        onlink: false,
+    }
+}
+
+/// A next hop outside of every prefix (a /32 address, a gateway in another
+/// network) is refused by the kernel unless it is said to be on the link.
+fn needs_onlink(via: Option<IpAddr>, addresses: &[IpPrefix]) -> bool {
+    let Some(via) = via else {
+        return false;
+    };
+    if let IpAddr::V6(v6) = via
+        && v6.is_unicast_link_local()
+    {
+        return false;
+    }
+    !addresses.iter().any(|own| {
+        let hop = IpPrefix {
+            address: via,
+            length: own.length,
+        };
+        own.address.is_ipv4() == via.is_ipv4() && hop.network() == own.network()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::links::LinkKind;
+    use super::*;
+    use landfall_boot_params::{CommandLine, NetArgs};
+    use landfall_network_plan::MacAddr;
+
+    fn plan(text: &str) -> NetworkPlan {
+        NetworkPlan::for_boot(&NetArgs::from_command_line(&CommandLine::parse(text)))
+    }
+
+    fn link(index: u32, carrier: bool) -> Link {
+        Link {
+            index,
+            name: format!("eth{index}"),
+            kind: LinkKind::Nic,
+            mac: MacAddr([0x52, 0x54, 0, 0, 0, index as u8]),
+            permanent_mac: None,
+            up: true,
+            carrier,
+            mtu: 1500,
+        }
+    }
+
+    #[test]
+    fn a_device_becomes_the_most_particular_free_interface() {
+        let free = |_| false;
+        let taken = |_| true;
+        let by_name = plan("ip=192.0.2.10:::24::eth1:none");
+        assert_eq!(choose(&by_name, &link(1, false), free), Some(0));
+        assert_eq!(choose(&by_name, &link(2, true), free), None);
+        assert_eq!(choose(&by_name, &link(1, true), taken), None);
+
+        let by_mac = plan("ip=52-54-00-00-00-02:dhcp");
+        assert_eq!(choose(&by_mac, &link(2, false), free), Some(0));
+        let mut renamed = link(3, true);
+        renamed.permanent_mac = Some(MacAddr([0x52, 0x54, 0, 0, 0, 2]));
+        assert_eq!(choose(&by_mac, &renamed, free), Some(0));
+
+        // Whichever has a cable first; the others get nothing.
+        let single = plan("ip=192.0.2.10:::24:::none");
+        assert_eq!(choose(&single, &link(1, false), free), None);
+        assert_eq!(choose(&single, &link(1, true), free), Some(0));
+        assert_eq!(choose(&single, &link(2, true), taken), None);
+
+        let all = plan("BOOTIF=52:54:00:00:00:02");
+        assert_eq!(choose(&all, &link(1, false), taken), Some(0));
+        assert_eq!(choose(&all, &link(2, false), taken), Some(1));
+        assert!(metric(9, &all.interfaces[1]) < metric(1, &all.interfaces[0]));
+    }
+
+    #[test]
+    fn a_gateway_outside_of_the_prefix_is_said_to_be_on_the_link() {
+        for (text, onlink) in [
+            ("ip=192.0.2.10::192.0.2.1:24::eth1:none", false),
+            ("ip=192.0.2.10::192.0.2.1:32::eth1:none", true),
+            ("ip=192.0.2.10::198.51.100.1:24::eth1:none", true),
+            ("ip=[2001:db8::10]::[2001:db8::1]:64::eth1:none", false),
+            ("ip=[2001:db8::10]::[2001:db8:1::1]:64::eth1:none", true),
+            ("ip=[2001:db8::10]::[fe80::1]:64::eth1:none", false),
+        ] {
+            let plan = plan(text);
+            let interface = &plan.interfaces[0];
+            let routes: Vec<_> = [&interface.ipv4, &interface.ipv6]
+                .into_iter()
+                .flatten()
+                .flat_map(|ip| planned_routes(ip, 100))
+                .collect();
+            assert_eq!(routes.len(), 1, "{text}");
+            assert_eq!(routes[0].destination.length, 0, "{text}");
+            assert_eq!(routes[0].onlink, onlink, "{text}");
+        }
+    }
+
+    #[test]
+    fn destinations_are_networks_and_a_given_gateway_stays_alone() {
+        let plan = plan("ip=192.0.2.10::192.0.2.1:24::eth1:dhcp rd.route=10.1.2.3/8:192.0.2.9");
+        let ip = plan.interfaces[0].ipv4.as_ref().unwrap();
+        let routes = planned_routes(ip, 101);
+        assert_eq!(routes[0].destination.to_string(), "10.0.0.0/8");
+        let lease = Lease {
+            address: ip.addresses[0],
+            server: [192, 0, 2, 1].into(),
+            lifetime: None,
+            renew_after: std::time::Duration::from_secs(1),
+            rebind_after: std::time::Duration::from_secs(2),
+            routes: routes
+                .iter()
+                .map(|route| (route.destination, Some([192, 0, 2, 254].into())))
+                .collect(),
+            dns: Vec::new(),
+            search: Vec::new(),
+            ntp: Vec::new(),
+            host_name: None,
+            mtu: None,
+        };
+        let leased = leased_routes(&lease, ip, 101);
+        assert_eq!(leased.len(), 1, "{leased:?}");
+        assert_eq!(leased[0].destination.to_string(), "10.0.0.0/8");
+    }
+}

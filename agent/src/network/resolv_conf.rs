@@ -1,0 +1,94 @@
+//! The two files that name resolution reads.
+
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+/// The C library looks at no more servers (MAXNS in resolv.h).
+const MOST_SERVERS: usize = 3;
+
+const HOSTS: &str = "127.0.0.1 localhost\n::1 localhost\n";
+
+/// Writes the servers and search domains, as a whole or not at all: a reader
+/// never sees half of them.
+///
+/// # Errors
+/// What the file system says, with the file.
+pub fn write(path: &Path, servers: &[IpAddr], search: &[String]) -> io::Result<()> {
+    write_file(path, &text(servers, search))
+}
+
+/// Makes `localhost` resolve, unless somebody has written the file already.
+///
+/// # Errors
+/// What the file system says, with the file.
+pub fn write_hosts(path: &Path) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    write_file(path, HOSTS)
+}
+
+fn text(servers: &[IpAddr], search: &[String]) -> String {
+    let mut text = String::new();
+    if !search.is_empty() {
+        text.push_str(&format!("search {}\n", search.join(" ")));
+    }
+    for server in servers.iter().take(MOST_SERVERS) {
+        text.push_str(&format!("nameserver {server}\n"));
+    }
+    text
+}
+
+fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, text)
+        .and_then(|()| fs::rename(&new, path))
+        .map_err(|error| io::Error::other(format!("writing {}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_most_three_servers_and_all_domains() {
+        let servers: Vec<IpAddr> = ["192.0.2.1", "2001:db8::1", "192.0.2.2", "192.0.2.3"]
+            .map(|text| text.parse().unwrap())
+            .to_vec();
+        let search = ["lab".to_owned(), "example.org".to_owned()];
+        assert_eq!(
+            text(&servers, &search),
+            "search lab example.org\nnameserver 192.0.2.1\nnameserver 2001:db8::1\nnameserver 192.0.2.2\n"
+        );
+        assert_eq!(text(&[], &[]), "");
+    }
+
+    #[test]
+    fn replaces_the_file_and_leaves_nothing_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("resolv.conf");
+        write(&path, &[IpAddr::from([192, 0, 2, 1])], &[]).unwrap();
+        write(&path, &[], &["lab".to_owned()]).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "search lab\n");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let missing = write(Path::new("/nonexistent/resolv.conf"), &[], &[]).unwrap_err();
+        assert!(
+            missing
+                .to_string()
+                .starts_with("writing /nonexistent/resolv.conf: ")
+        );
+    }
+
+    #[test]
+    fn an_existing_hosts_file_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hosts");
+        write_hosts(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), HOSTS);
+        fs::write(&path, "192.0.2.1 ironic\n").unwrap();
+        write_hosts(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "192.0.2.1 ironic\n");
+    }
+}

@@ -1,0 +1,91 @@
+//! What the network has become, for everybody who waits for it or reports it.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+
+use landfall_network_plan::{IpPrefix, MacAddr};
+
+/// The machine's network at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NetworkState {
+    /// Every network interface card, in the kernel's order.
+    pub nics: Vec<NicState>,
+    /// DNS servers in the order in which they are asked.
+    pub dns: Vec<IpAddr>,
+    /// Domains to search.
+    pub search: Vec<String>,
+    /// NTP servers that the network offers.
+    pub ntp: Vec<IpAddr>,
+}
+
+/// One network interface card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NicState {
+    /// The kernel's index.
+    pub index: u32,
+    /// The kernel's name.
+    pub name: String,
+    /// Its hardware address.
+    pub mac: MacAddr,
+    /// There is a cable, and somebody at its other end.
+    pub carrier: bool,
+    /// Its addresses, link-local ones included.
+    pub addresses: Vec<AddressState>,
+    /// What the interface still waits for or why it has failed.
+    pub trouble: Option<String>,
+}
+
+/// One address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddressState {
+    /// The address with its prefix.
+    pub prefix: IpPrefix,
+    /// Where it came from.
+    pub origin: AddressOrigin,
+    /// False while duplicate address detection goes on, and when it has found
+    /// somebody else.
+    pub usable: bool,
+}
+
+/// Where an address came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressOrigin {
+    /// The plan says so; the text says which source that was.
+    Plan(&'static str),
+    /// This server has given it.
+    Dhcp(Ipv4Addr),
+    /// Made from a router advertisement.
+    RouterAdvertisement,
+    /// Made from the hardware address.
+    LinkLocal,
+    /// Somebody else has put it there.
+    Foreign,
+}
+
+impl fmt::Display for AddressOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AddressOrigin::Plan(source) => f.write_str(source),
+            AddressOrigin::Dhcp(server) => write!(f, "DHCP server {server}"),
+            AddressOrigin::RouterAdvertisement => f.write_str("router advertisement"),
+            AddressOrigin::LinkLocal => f.write_str("link-local"),
+            AddressOrigin::Foreign => f.write_str("elsewhere"),
+        }
+    }
+}
+
+impl NetworkState {
+    /// True when some address reaches further than its own link.
+    pub fn is_online(&self) -> bool {
+        self.nics.iter().any(|nic| nic.is_online())
+    }
+}
+
+impl NicState {
+    /// True when some address of it reaches further than its own link.
+    pub fn is_online(&self) -> bool {
+        let far =
+            |address: &AddressState| address.usable && address.origin != AddressOrigin::LinkLocal;
+        self.carrier && self.addresses.iter().any(far)
+    }
+}
