@@ -261,3 +261,58 @@ fn event(message: NetlinkMessage<RouteNetlinkMessage>) -> Option<LinkEvent> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::lab::{ip, on_a_machine};
+    use super::*;
+
+    #[test]
+    fn tells_what_there_is_and_what_changes() {
+        on_a_machine(async |lab| {
+            lab.plug_in(0);
+            ip("link add bridge0 type bridge");
+            let (mut watch, snapshot) = LinkWatch::open().await.unwrap();
+            let kind = |name: &str| {
+                let found = snapshot.links.iter().find(|link| link.name == name);
+                found.map(|link| link.kind)
+            };
+            assert_eq!(kind("lo"), Some(LinkKind::Loopback));
+            assert_eq!(kind("eth0"), Some(LinkKind::Nic));
+            assert_eq!(kind("bridge0"), Some(LinkKind::Other));
+
+            ip("link set eth0 mtu 1400");
+            ip("addr add 192.0.2.10/24 dev eth0");
+            let Some(LinkEvent::Link(link)) = watch.next().await else {
+                panic!("expected news of eth0");
+            };
+            assert_eq!(
+                (link.name.as_str(), link.mtu, link.up),
+                ("eth0", 1400, false)
+            );
+            let Some(LinkEvent::Address(address)) = watch.next().await else {
+                panic!("expected news of its address");
+            };
+            assert_eq!(address.prefix.to_string(), "192.0.2.10/24");
+            assert!(!address.tentative && !address.advertised);
+            ip("link del eth0");
+            while watch.next().await != Some(LinkEvent::LinkGone(link.index)) {}
+        });
+    }
+
+    #[test]
+    fn says_when_events_were_lost() {
+        on_a_machine(async |lab| {
+            lab.plug_in(0);
+            let (mut watch, _) = LinkWatch::with_queue(2000).await.unwrap();
+            for mtu in 1400..1420 {
+                ip(&format!("link set eth0 mtu {mtu}"));
+            }
+            let mut heard = 0;
+            while watch.next().await.is_some() {
+                heard += 1;
+            }
+            assert!(heard < 20, "all {heard} events came through a full queue");
+        });
+    }
+}

@@ -17,3 +17,6 @@ mod state;
 
 pub use configure::{Setup, start};
 pub use state::{AddressOrigin, AddressState, NetworkState, NicState};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! Two network namespaces, joined by veth pairs: the machine under test, and
+//! the network it is plugged into, with a real dnsmasq.
+//!
+//! Both live as long as two threads do, so nothing is left behind whatever
+//! happens to a test.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{Uid, getpid, gettid};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tracing_subscriber::layer::{Context, SubscriberExt as _};
+
+use crate::network::{NetworkState, Setup, start};
+use landfall_boot_params::{CommandLine, NetArgs};
+use landfall_network_plan::NetworkPlan;
+
+/// Longest time anything may take here; duplicate address detection takes
+/// seconds, and a build machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// The machine under test and its network.
+pub(in crate::network) struct Lab {
+    network: Sender<Job>,
+    network_ns: String,
+    dir: TempDir,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A dnsmasq in the network's namespace. It ends when this is dropped.
+pub(super) struct Dnsmasq {
+    child: Child,
+    log: PathBuf,
+}
+
+/// Runs a test on a fresh machine, or says why it cannot.
+pub(in crate::network) fn on_a_machine(test: impl AsyncFnOnce(&Lab) + Send) {
+    if !Uid::effective().is_root() {
+        eprintln!("skipped: namespaces need root");
+        return;
+    }
+    for tool in ["ip", "dnsmasq"] {
+        let found = Command::new(tool).arg("--version").output();
+        if found.is_err() && Command::new(tool).arg("-V").output().is_err() {
+            eprintln!("skipped: there is no {tool} here");
+            return;
+        }
+    }
+    thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWUTS).unwrap();
+                let lab = Lab::new();
+                let _said = lab.collect_lines();
+                tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .unwrap()
+                    .block_on(test(&lab));
+            })
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+impl Lab {
+    fn new() -> Lab {
+        let (network, jobs) = channel();
+        let (ready, is_ready) = channel();
+        thread::spawn(move || be_the_network(&ready, &jobs));
+        let lab = Lab {
+            network,
+            network_ns: is_ready.recv().unwrap(),
+            dir: TempDir::new().unwrap(),
+            lines: Arc::default(),
+        };
+        lab.on_network(|| ip("link set lo up"));
+        lab
+    }
+
+    /// Runs something in the network's namespace.
+    pub(super) fn on_network<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let (sender, receiver) = channel();
+        let job = move || {
+            // The test has failed already if nobody waits for the result.
+            let _ = sender.send(job());
+        };
+        self.network.send(Box::new(job)).unwrap();
+        receiver.recv().unwrap()
+    }
+
+    /// Plugs in a NIC: `eth0` with MAC 52:54:00:00:00:00 here, `port0` there,
+    /// which is switched on (a carrier) only by [`Lab::port`].
+    pub(in crate::network) fn plug_in(&self, number: u8) {
+        ip(&format!(
+            "link add eth{number} address 52:54:00:00:00:0{number} type veth peer name port{number}"
+        ));
+        ip(&format!("link set port{number} netns {}", self.network_ns));
+    }
+
+    /// A command for `ip` in the network's namespace.
+    pub(super) fn port(&self, command: &str) {
+        let command = command.to_owned();
+        self.on_network(move || ip(&command));
+    }
+
+    /// Starts a dnsmasq that serves an interface there.
+    pub(super) fn dnsmasq(&self, interface: &str, options: &[&str]) -> Dnsmasq {
+        let log = self.dir.path().join("dnsmasq.log");
+        let leases = self.dir.path().join("leases");
+        let mut command = Command::new("dnsmasq");
+        command
+            .args([
+                "-k",
+                "--conf-file=/dev/null",
+                "--no-resolv",
+                "--no-hosts",
+                "--port=0",
+            ])
+            .args([
+                "--except-interface=lo",
+                "--bind-interfaces",
+                "--user=root",
+                "--pid-file=",
+            ])
+            .args(["--log-dhcp", "--dhcp-authoritative", "--no-ping"])
+            .arg(format!("--interface={interface}"))
+            .arg(format!("--dhcp-leasefile={}", leases.display()))
+            .arg(format!("--log-facility={}", log.display()))
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let earlier = fs::read_to_string(&log).unwrap_or_default().len();
+        let child = self.on_network(move || command.spawn().unwrap());
+        let server = Dnsmasq { child, log };
+        // A question that comes before the server listens is asked again only
+        // after seconds.
+        let deadline = Instant::now() + PATIENCE;
+        let is_ready =
+            |log: &str| log.contains("IP range") || log.contains("advertisement enabled");
+        while !is_ready(&server.log()[earlier..]) {
+            assert!(Instant::now() < deadline, "dnsmasq: {}", server.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+        server
+    }
+
+    /// Starts the network task with these kernel arguments.
+    pub(super) fn boot(&self, arguments: &str) -> watch::Receiver<NetworkState> {
+        let args = NetArgs::from_command_line(&CommandLine::parse(arguments));
+        let setup = Setup {
+            resolv_conf: self.dir.path().join("resolv.conf"),
+            hosts: self.dir.path().join("hosts"),
+            ..Setup::from_kernel_arguments(NetworkPlan::for_boot(&args))
+        };
+        start(setup).unwrap()
+    }
+
+    /// Waits until the state is as it should be.
+    pub(super) async fn until(
+        &self,
+        network: &mut watch::Receiver<NetworkState>,
+        what: &str,
+        is_so: impl FnMut(&NetworkState) -> bool,
+    ) -> NetworkState {
+        let waited = tokio::time::timeout(PATIENCE, network.wait_for(is_so)).await;
+        let reached = waited.map(|state| state.unwrap().clone());
+        reached.unwrap_or_else(|_| {
+            let state = network.borrow().clone();
+            panic!(
+                "not reached: {what}\n{state:#?}\n{}",
+                self.said().join("\n")
+            )
+        })
+    }
+
+    /// The resolver's file.
+    pub(super) fn resolv_conf(&self) -> String {
+        fs::read_to_string(self.dir.path().join("resolv.conf")).unwrap_or_default()
+    }
+
+    /// What the console has been told, without times.
+    pub(super) fn said(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+
+    fn collect_lines(&self) -> tracing::subscriber::DefaultGuard {
+        let layer = Lines(Arc::clone(&self.lines));
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(layer))
+    }
+}
+
+/// Runs `ip` in the namespace of this thread.
+pub(in crate::network) fn ip(arguments: &str) {
+    let status = Command::new("ip")
+        .args(arguments.split(' '))
+        .status()
+        .unwrap();
+    assert!(status.success(), "ip {arguments}: {status}");
+}
+
+/// What `ip` prints in the namespace of this thread.
+pub(super) fn ip_output(arguments: &str) -> String {
+    let output = Command::new("ip")
+        .args(arguments.split(' '))
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+impl Dnsmasq {
+    pub(super) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Dnsmasq {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn be_the_network(ready: &Sender<String>, jobs: &Receiver<Job>) {
+    unshare(CloneFlags::CLONE_NEWNET).unwrap();
+    let namespace = format!("/proc/{}/task/{}/ns/net", getpid(), gettid());
+    ready.send(namespace).unwrap();
+    for job in jobs {
+        job();
+    }
+}
+
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Lines {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        let level = event.metadata().level();
+        self.0.lock().unwrap().push(format!("{level} {}", line.0));
+    }
+}
+
+struct Line(String);
+
+impl tracing::field::Visit for Line {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}
