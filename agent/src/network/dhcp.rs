@@ -46,7 +46,7 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// There is a lease, new or renewed.
-    Bound(Lease),
+    Bound(Box<Lease>),
     /// Nobody has answered for so long; the client goes on. Once a series.
     Silent(Duration),
     /// A server took its offer back; the client goes on.

@@ -48,11 +48,10 @@ impl Configurator {
         }
         let name = nic.link.name.clone();
         match event {
-            dhcp::Event::Bound(lease) => return self.on_lease(index, lease).await,
+            dhcp::Event::Bound(lease) => self.on_lease(index, *lease).await,
             dhcp::Event::Lost => {
                 tracing::warn!("{name} DHCP: the lease has ended; asking for another");
                 self.drop_lease(index).await;
-                return;
             }
             dhcp::Event::Silent(after) => {
                 let seconds = after.as_secs_f64().round();

@@ -45,7 +45,10 @@ async fn one_lease<T: Clone>(settings: &Settings, reporter: &Reporter<T>) -> Opt
 
 /// Asks until a server gives a lease. The time is when it was asked for, which
 /// is when it begins (RFC 2131, 4.4.1). `None`: nobody listens any more.
-async fn find<T: Clone>(settings: &Settings, reporter: &Reporter<T>) -> Option<(Lease, Instant)> {
+async fn find<T: Clone>(
+    settings: &Settings,
+    reporter: &Reporter<T>,
+) -> Option<(Box<Lease>, Instant)> {
     loop {
         let mut search = match Broadcast::open(settings) {
             Ok(socket) => Search::new(settings, socket),
@@ -72,13 +75,13 @@ async fn give_way<T: Clone>(reporter: &Reporter<T>, error: &io::Error) -> Option
 }
 
 enum Outcome {
-    Found(Lease, Instant),
+    Found(Box<Lease>, Instant),
     Nothing,
     Unheard,
 }
 
 enum Taken {
-    Lease(Lease, Instant),
+    Lease(Box<Lease>, Instant),
     Refused,
     Silence,
 }
@@ -190,14 +193,16 @@ impl<'a> Search<'a> {
 }
 
 enum Decision {
-    Yes(Lease),
+    Yes(Box<Lease>),
     No,
 }
 
 fn decision(payload: &[u8], transaction: u32, settings: &Settings) -> Option<Decision> {
     let answer = Answer::parse(payload, transaction, settings.mac)?;
     match answer.kind {
-        MessageType::Ack => Lease::from_answer(&answer).ok().map(Decision::Yes),
+        MessageType::Ack => Lease::from_answer(&answer)
+            .ok()
+            .map(|lease| Decision::Yes(Box::new(lease))),
         MessageType::Nak => Some(Decision::No),
         _ => None,
     }
@@ -206,7 +211,7 @@ fn decision(payload: &[u8], transaction: u32, settings: &Settings) -> Option<Dec
 /// Renews a lease until it is lost. `None`: nobody listens any more.
 async fn keep<T: Clone>(
     settings: &Settings,
-    mut lease: Lease,
+    mut lease: Box<Lease>,
     mut since: Instant,
     reporter: &Reporter<T>,
 ) -> Option<()> {
