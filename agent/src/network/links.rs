@@ -9,13 +9,13 @@ use landfall_network_plan::{IpPrefix, MacAddr};
 use nix::sys::socket::{setsockopt, sockopt};
 use rtnetlink::MulticastGroup;
 use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
-use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::{
     AddressAttribute, AddressFlags, AddressMessage, AddressProtocol,
 };
 use rtnetlink::packet_route::link::{
     InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
 };
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{AsyncSocket as _, SocketAddr};
 use tokio::task::JoinHandle;
 
@@ -94,6 +94,9 @@ impl Link {
 
     fn from_message(message: &LinkMessage) -> Option<Link> {
         let header = &message.header;
+        if is_of_a_bridge(message) {
+            return None;
+        }
         let mut link = Link {
             index: header.index,
             name: String::new(),
@@ -122,6 +125,12 @@ impl Link {
         }
         (!link.name.is_empty()).then_some(link)
     }
+}
+
+/// A bridge sends its own news of its ports into the same group: half of the
+/// attributes, and "gone" when a port only leaves.
+fn is_of_a_bridge(message: &LinkMessage) -> bool {
+    message.header.interface_family == AddressFamily::Bridge
 }
 
 /// Devices of a driver for hardware have no kind. A veth has one, but stands
@@ -252,6 +261,7 @@ fn event(message: NetlinkMessage<RouteNetlinkMessage>) -> Option<LinkEvent> {
     };
     match message {
         RouteNetlinkMessage::NewLink(link) => Link::from_message(&link).map(LinkEvent::Link),
+        RouteNetlinkMessage::DelLink(link) if is_of_a_bridge(&link) => None,
         RouteNetlinkMessage::DelLink(link) => Some(LinkEvent::LinkGone(link.header.index)),
         RouteNetlinkMessage::NewAddress(address) => {
             LinkAddress::from_message(&address).map(LinkEvent::Address)
@@ -295,6 +305,20 @@ mod tests {
             };
             assert_eq!(address.prefix.to_string(), "192.0.2.10/24");
             assert!(!address.tentative && !address.advertised);
+
+            // To be a port of a bridge for a while is no end.
+            ip("link set eth0 master bridge0");
+            ip("link set eth0 nomaster");
+            ip("link set eth0 mtu 1300");
+            let mut mtu = 1400;
+            while mtu != 1300 {
+                match watch.next().await {
+                    Some(LinkEvent::Link(news)) if news.index == link.index => mtu = news.mtu,
+                    Some(LinkEvent::LinkGone(_)) | None => panic!("expected eth0 to stay"),
+                    _ => {}
+                }
+            }
+
             ip("link del eth0");
             while watch.next().await != Some(LinkEvent::LinkGone(link.index)) {}
         });
