@@ -16,7 +16,7 @@ mod resolv_conf;
 mod state;
 
 pub use configure::{Setup, start};
-pub use state::{AddressOrigin, AddressState, NetworkState, NicState};
+pub use state::NetworkState;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::state::{AddressOrigin, NetworkState, NicState};
+use super::state::{AddressOrigin, AddressState, NetworkState, NicState};
 use lab::{ip, ip_output, on_a_machine};
 
 const POOL: &str = "--dhcp-range=192.0.2.100,192.0.2.150,255.255.255.0,1h";
@@ -18,7 +18,7 @@ fn nic<'a>(state: &'a NetworkState, name: &str) -> Option<&'a NicState> {
 
 fn has(state: &NetworkState, name: &str, address: &str) -> bool {
     nic(state, name).is_some_and(|nic| {
-        let wanted = |a: &&super::AddressState| a.usable && a.prefix.to_string() == address;
+        let wanted = |a: &&AddressState| a.usable && a.prefix.to_string() == address;
         nic.addresses.iter().any(|a| wanted(&a))
     })
 }
@@ -233,7 +233,7 @@ fn a_cable_that_is_plugged_in_late_is_noticed() {
         lab.until(&mut network, "no carrier", |s| !online(s)).await;
         lab.port("link set port0 up");
         let state = lab.until(&mut network, "the carrier again", online).await;
-        let same = |a: &super::AddressState| first.iter().any(|b| a.prefix == b.prefix);
+        let same = |a: &AddressState| first.iter().any(|b| a.prefix == b.prefix);
         assert!(nic(&state, "eth0").unwrap().addresses.iter().any(same));
     });
 }

@@ -21,6 +21,8 @@ use crate::network::{dhcp, resolv_conf};
 
 /// By then every driver that is in the ramdisk has looked at its devices.
 const DEVICES_EXPECTED: Duration = Duration::from_secs(10);
+/// Longer than anything takes that is going to work, spanning tree included.
+const ONLINE_EXPECTED: Duration = Duration::from_secs(45);
 /// NetworkManager's and dracut's time for a carrier.
 const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
 /// Three router solicitations (RFC 4861, 6.3.7) and some time to answer.
@@ -89,6 +91,7 @@ impl Configurator {
         }
         let now = Instant::now();
         self.timers.start(Timer::Devices, now + DEVICES_EXPECTED);
+        self.timers.start(Timer::Online, now + ONLINE_EXPECTED);
     }
 
     /// Takes over what there is, then follows the events until some get lost.

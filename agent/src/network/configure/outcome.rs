@@ -26,7 +26,7 @@ impl Configurator {
         });
     }
 
-    fn current_state(&self) -> NetworkState {
+    pub(super) fn current_state(&self) -> NetworkState {
         let interface = |nic: &Nic| nic.interface.map(|i| &self.setup.plan.interfaces[i]);
         let mut state = NetworkState {
             nics: self

@@ -5,11 +5,13 @@ use landfall_network_plan::Interface;
 use super::configurator::Configurator;
 use super::timers::Timer;
 use crate::network::nic::Nic;
+use crate::network::state::NicState;
 
 impl Configurator {
     pub(super) fn on_timer(&mut self, timer: Timer) {
         match timer {
             Timer::Devices => self.tell_missing_devices(),
+            Timer::Online => self.tell_offline(),
             Timer::Carrier(index) => self.tell_missing_carrier(index),
             Timer::Advertisement(index) => self.tell_missing_router(index),
         }
@@ -27,6 +29,18 @@ impl Configurator {
             if !is_there && !interface.multi {
                 tracing::warn!("{}", missing(interface, &found));
             }
+        }
+    }
+
+    /// Everything has been said before; this says it at a glance.
+    fn tell_offline(&self) {
+        let state = self.current_state();
+        if state.is_online() || state.nics.is_empty() {
+            return;
+        }
+        tracing::warn!("no interface has an address yet; still trying:");
+        for nic in &state.nics {
+            tracing::warn!("{} ({}) {}", nic.name, nic.mac, condition(nic));
         }
     }
 
@@ -54,6 +68,14 @@ impl Configurator {
             tracing::warn!("{trouble}, still waiting; other interfaces are not held up");
             nic.trouble = Some(trouble);
         }
+    }
+}
+
+fn condition(nic: &NicState) -> String {
+    match (&nic.trouble, nic.carrier) {
+        (Some(trouble), _) => format!("-- {trouble}"),
+        (None, true) => "has a carrier and no address".to_owned(),
+        (None, false) => "has no carrier".to_owned(),
     }
 }
 

@@ -8,6 +8,8 @@ use tokio::time::{Instant, sleep_until};
 pub(super) enum Timer {
     /// Has every interface of the plan found its device?
     Devices,
+    /// Has any interface an address?
+    Online,
     /// Has this NIC a carrier?
     Carrier(u32),
     /// Has this NIC heard a router?
