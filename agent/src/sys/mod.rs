@@ -5,6 +5,7 @@
 
 pub mod block_ioctl;
 pub mod boot_clock;
+pub mod ethtool;
 pub mod file_flags;
 pub mod mount;
 pub mod packet_socket;

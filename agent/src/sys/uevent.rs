@@ -134,7 +134,6 @@ fn poll_timeout(left: Option<Duration>) -> PollTimeout {
 
 /// What happened to the device (`kobject_actions` in the kernel).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the kernel's own")]
 pub enum Action {
     Add,
     Remove,

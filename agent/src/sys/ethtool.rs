@@ -1,0 +1,183 @@
+//! What only a NIC's driver knows: its permanent address and what its ports
+//! can do. Requests of <linux/ethtool.h> by `SIOCETHTOOL`.
+
+use std::io;
+use std::mem;
+use std::os::fd::AsRawFd;
+
+use nix::libc;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+const ETHTOOL_GPERMADDR: u32 = 0x20;
+const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
+/// `MAX_ADDR_LEN` in linux/include/linux/netdevice.h.
+const ADDRESS_LIMIT: usize = 32;
+/// The count of words in a mask travels in a signed byte.
+const MASK_WORDS_LIMIT: usize = 127;
+/// `SPEED_UNKNOWN`.
+const SPEED_UNKNOWN: u32 = u32::MAX;
+
+mod raw {
+    nix::ioctl_readwrite_bad!(siocethtool, nix::libc::SIOCETHTOOL, nix::libc::ifreq);
+}
+
+/// `struct ethtool_perm_addr` with its data.
+#[repr(C)]
+struct PermanentAddress {
+    command: u32,
+    size: u32,
+    data: [u8; ADDRESS_LIMIT],
+}
+
+/// `struct ethtool_link_settings` with room for the three masks at its end.
+#[repr(C)]
+struct LinkSettingsRequest {
+    command: u32,
+    speed: u32,
+    port_bytes: [u8; 7],
+    mask_words: i8,
+    transceiver_bytes: [u8; 4],
+    reserved: [u32; 7],
+    masks: [u32; 3 * MASK_WORDS_LIMIT],
+}
+
+/// What a port is doing and could do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkSettings {
+    /// Mbit/s, if the link is up.
+    pub speed: Option<u32>,
+    /// The supported modes: bit numbers of `enum ethtool_link_mode_bit_indices`.
+    pub supported: Vec<usize>,
+}
+
+/// The address that was burnt in, whatever address the interface has now.
+/// `None` where the driver says "all zero", which is no address.
+///
+/// # Errors
+/// What the driver says; `EOPNOTSUPP` if it knows nothing of it.
+pub fn permanent_address(interface: &str) -> io::Result<Option<Vec<u8>>> {
+    let mut request = PermanentAddress {
+        command: ETHTOOL_GPERMADDR,
+        size: ADDRESS_LIMIT as u32,
+        data: [0; ADDRESS_LIMIT],
+    };
+    // SAFETY: `size` tells the kernel how much room `data` has.
+    unsafe { ask(interface, &mut request) }?;
+    let size = (request.size as usize).min(ADDRESS_LIMIT);
+    let address = &request.data[..size];
+    Ok(address
+        .iter()
+        .any(|&byte| byte != 0)
+        .then(|| address.to_vec()))
+}
+
+/// The link's speed and the modes that the port supports.
+///
+/// # Errors
+/// What the driver says; `EOPNOTSUPP` if it knows nothing of it.
+pub fn link_settings(interface: &str) -> io::Result<LinkSettings> {
+    let mut request = LinkSettingsRequest {
+        command: ETHTOOL_GLINKSETTINGS,
+        speed: 0,
+        port_bytes: [0; 7],
+        mask_words: 0,
+        transceiver_bytes: [0; 4],
+        reserved: [0; 7],
+        masks: [0; 3 * MASK_WORDS_LIMIT],
+    };
+    // The first answer is only how many words a mask has, as a negative number.
+    // SAFETY: with `mask_words` 0 the kernel writes the fixed part alone.
+    unsafe { ask(interface, &mut request) }?;
+    let words = request.mask_words.checked_neg().unwrap_or(0);
+    request.command = ETHTOOL_GLINKSETTINGS;
+    request.mask_words = words;
+    // SAFETY: the kernel writes three masks of `mask_words` words or refuses
+    // another count; `masks` has room for the greatest count there is.
+    unsafe { ask(interface, &mut request) }?;
+    let words = usize::try_from(words).unwrap_or(0);
+    let speed = request.speed;
+    Ok(LinkSettings {
+        speed: (speed != 0 && speed != SPEED_UNKNOWN).then_some(speed),
+        supported: (0..words * 32)
+            .filter(|bit| request.masks[bit / 32] & (1 << (bit % 32)) != 0)
+            .collect(),
+    })
+}
+
+/// Sends one request to the driver of the interface.
+///
+/// # Safety
+/// `request` must be the structure that its command is defined for.
+unsafe fn ask<T>(interface: &str, request: &mut T) -> io::Result<()> {
+    let name = interface.as_bytes();
+    // SAFETY: ifreq is a C structure of numbers and pointers; zero is valid.
+    let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
+    // The kernel wants a NUL within the field.
+    if name.len() >= ifreq.ifr_name.len() {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    for (to, &from) in ifreq.ifr_name.iter_mut().zip(name) {
+        *to = from as libc::c_char;
+    }
+    ifreq.ifr_ifru.ifru_data = std::ptr::from_mut(request).cast();
+    // Any socket will do; a kernel may lack every family but this one.
+    let socket = socket(
+        AddressFamily::Unix,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    // SAFETY: the descriptor is open, `ifreq` is initialised and points to
+    // `request`, which the caller made for its command.
+    unsafe { raw::siocethtool(socket.as_raw_fd(), &raw mut ifreq) }?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn structures_have_the_kernels_size() {
+        assert_eq!(mem::size_of::<PermanentAddress>(), 8 + 32);
+        assert_eq!(mem::offset_of!(LinkSettingsRequest, masks), 48);
+        assert_eq!(mem::offset_of!(LinkSettingsRequest, mask_words), 15);
+    }
+
+    #[test]
+    fn permanent_address_is_the_one_of_an_untouched_nic() {
+        for name in ["eth0", "ens3", "enp0s3"] {
+            let directory = format!("/sys/class/net/{name}");
+            let Ok(assigned) = fs::read_to_string(format!("{directory}/addr_assign_type")) else {
+                continue;
+            };
+            let Ok(Some(address)) = permanent_address(name) else {
+                continue;
+            };
+            let text: Vec<String> = address.iter().map(|byte| format!("{byte:02x}")).collect();
+            let current = fs::read_to_string(format!("{directory}/address")).unwrap();
+            if assigned.trim() == "0" {
+                assert_eq!(text.join(":"), current.trim());
+            }
+        }
+    }
+
+    #[test]
+    fn no_such_interface_is_an_error() {
+        for name in ["", "nosuchnic0", "a-name-longer-than-fifteen", "eth\u{0}0"] {
+            assert!(permanent_address(name).is_err(), "{name:?}");
+            assert!(link_settings(name).is_err(), "{name:?}");
+        }
+        let error = link_settings("nosuchnic0").unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+    }
+
+    #[test]
+    fn loopback_has_no_link_to_speak_of() {
+        if let Ok(settings) = link_settings("lo") {
+            assert_eq!(settings.supported, [0usize; 0]);
+        }
+    }
+}
