@@ -1,1 +1,27 @@
-//! What this machine is made of. Read-only: every collector takes the root it reads below, so that a test can point it at a captured tree.
+//! What this machine is made of. Read-only: every collector takes the root it
+//! reads below, so that a test can point it at a captured tree.
+
+pub mod boot_mode;
+pub mod cpu;
+pub mod firmware;
+pub mod memory;
+pub mod report_types;
+mod smbios;
+mod sysfs;
+
+/// Something that an operator should know, although the work goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning(String);
+
+impl Warning {
+    /// A warning with this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
