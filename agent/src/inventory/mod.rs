@@ -4,7 +4,9 @@
 pub mod boot_mode;
 pub mod cpu;
 pub mod firmware;
+mod link_modes;
 pub mod memory;
+pub mod nics;
 pub mod report_types;
 mod smbios;
 mod sysfs;
