@@ -2,7 +2,10 @@
 //! reads below, so that a test can point it at a captured tree.
 
 pub mod boot_mode;
+mod by_path;
 pub mod cpu;
+pub mod disk_identity;
+pub mod disks;
 pub mod firmware;
 mod link_modes;
 pub mod memory;
@@ -10,6 +13,11 @@ pub mod nics;
 pub mod report_types;
 mod smbios;
 mod sysfs;
+mod udev_text;
+mod vpd;
+
+#[cfg(test)]
+mod sys_tree;
 
 /// Something that an operator should know, although the work goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,107 @@
+//! How udev writes device texts into its properties.
+//!
+//! Names that operators know (`ID_SERIAL` and what is made of it) went through
+//! these replacements, so root device hints only match what did too. Rules:
+//! systemd's src/shared/udev-util.c and src/basic/utf8.c; bytes that are not
+//! UTF-8 have been replaced when a text comes here.
+
+/// Characters that a property may hold as they are (`ALLOWED_CHARS`: digits,
+/// letters and these); beyond ASCII all are.
+const PUNCTUATION: &str = "#+-.:=@_";
+
+fn is_allowed(character: char) -> bool {
+    character.is_ascii_alphanumeric() || !character.is_ascii() || PUNCTUATION.contains(character)
+}
+
+/// White space cut at both ends, and each run within made one `_`.
+pub fn fold_white_space(text: &str) -> String {
+    text.split_ascii_whitespace().collect::<Vec<_>>().join("_")
+}
+
+/// Every character that is not allowed made `_`.
+pub fn replace_characters(text: &str) -> String {
+    replace_except(text, |_| false)
+}
+
+/// [`fold_white_space`], then [`replace_characters`]: what becomes of a serial
+/// number or model in most properties.
+pub fn clean(text: &str) -> String {
+    replace_characters(&fold_white_space(text))
+}
+
+/// What a rule's `$attr{...}` makes of a sysfs value: no white space at the
+/// end, and only characters that are neither allowed nor white space nor `/`
+/// replaced.
+pub fn attribute(text: &str) -> String {
+    replace_except(text.trim_end(), |c| c.is_ascii_whitespace() || c == '/')
+}
+
+fn replace_except(text: &str, keep: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let begins_escape = character == '\\' && characters.peek() == Some(&'x');
+        if is_allowed(character) || keep(character) || begins_escape {
+            out.push(character);
+        } else {
+            out.push('_');
+        }
+    }
+    out
+}
+
+/// What lsblk shows of a text: trimmed, runs of white space made one blank.
+pub fn for_people(text: &str) -> String {
+    text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn measured_texts() {
+        for (text, cleaned) in [
+            ("a b/c", "a_b_c"),
+            (
+                "Samsung SSD 860 EVO 500GB               ",
+                "Samsung_SSD_860_EVO_500GB",
+            ),
+            (
+                "A model name of forty characters in sum!",
+                "A_model_name_of_forty_characters_in_sum_",
+            ),
+            ("  ", ""),
+            ("27842-0000:00:01.0-4", "27842-0000:00:01.0-4"),
+            ("\u{e9}t\u{e9}", "\u{e9}t\u{e9}"),
+            ("a\\x20b", "a\\x20b"),
+            ("a\\y", "a_y"),
+        ] {
+            assert_eq!(clean(text), cleaned, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn attributes_keep_white_space_and_slashes() {
+        assert_eq!(attribute("  lead & \"q\"/s  "), "  lead _ _q_/s");
+        assert_eq!(replace_characters("  lead _ _q_/s"), "__lead____q__s");
+        assert_eq!(attribute("QEMU NVMe Ctrl      \n"), "QEMU NVMe Ctrl");
+    }
+
+    #[test]
+    fn people_see_single_blanks() {
+        assert_eq!(for_people("QEMU HARDDISK   "), "QEMU HARDDISK");
+        assert_eq!(for_people(" a \t b "), "a b");
+    }
+
+    proptest! {
+        #[test]
+        fn cleaning_twice_changes_nothing(text in "\\PC{0,60}") {
+            let once = clean(&text);
+            prop_assert_eq!(clean(&once), once.clone());
+            prop_assert!(!once.contains([' ', '/', '"']));
+        }
+    }
+}
