@@ -1,0 +1,144 @@
+//! Every rule of choosing, from tables in test_data/root_device.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::*;
+use crate::inventory::report_types::DiskTraits;
+use crate::inventory::sys_tree::test_data;
+
+/// A disk of a table: fields of the inventory, besides `serials`, `wwns`,
+/// `by_paths`, `gib`, `read_only` and `virtual_media`.
+fn disk(fields: &Value) -> Disk {
+    let text = |name: &str| fields[name].as_str().map(str::to_owned);
+    let list = |name: &str, single: &str| match &fields[name] {
+        Value::Array(items) => items
+            .iter()
+            .map(|i| i.as_str().unwrap().to_owned())
+            .collect(),
+        _ => text(single).into_iter().collect(),
+    };
+    let flag = |name: &str| fields[name].as_bool().unwrap_or_default();
+    Disk {
+        name: text("name").unwrap(),
+        model: text("model"),
+        size: (fields["gib"].as_f64().unwrap_or(8.0) * GIB) as u64,
+        rotational: flag("rotational"),
+        wwn: text("wwn"),
+        serial: text("serial"),
+        vendor: text("vendor"),
+        wwn_with_extension: text("wwn_with_extension"),
+        wwn_vendor_extension: text("wwn_vendor_extension"),
+        hctl: text("hctl"),
+        by_path: text("by_path"),
+        logical_sectors: 512,
+        physical_sectors: 512,
+        tran: text("tran"),
+        traits: DiskTraits {
+            serials: list("serials", "serial"),
+            wwns: list("wwns", "wwn"),
+            by_paths: list("by_paths", "by_path"),
+            read_only: flag("read_only"),
+            virtual_media: flag("virtual_media"),
+        },
+    }
+}
+
+/// `/dev/sda`, or the error as Ironic gets it.
+fn outcome(node: &Value, disks: &[Disk]) -> String {
+    match choose_for_node(Some(node), disks) {
+        Ok(disk) => disk.name.clone(),
+        Err(failure) => format!("{}: {failure}", failure.class.name()),
+    }
+}
+
+/// Runs all cases of a table. A case has `hints` (or a whole `node`), and
+/// `expect`: a disk, or the parts that the error must contain. Disks are its
+/// own or the table's.
+fn run_table(name: &str) {
+    let path = test_data(&format!("root_device/{name}.json"));
+    let table: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let cases = table["cases"].as_array().unwrap();
+    assert!(!cases.is_empty());
+    for case in cases {
+        let disks = case.get("disks").unwrap_or(&table["disks"]);
+        let disks: Vec<Disk> = disks.as_array().unwrap().iter().map(disk).collect();
+        let node = case.get("node").cloned().unwrap_or_else(|| {
+            serde_json::json!({"properties": {"root_device": case["hints"]}, "instance_info": {}})
+        });
+        let found = outcome(&node, &disks);
+        match &case["expect"] {
+            Value::String(expected) => assert_eq!(&found, expected, "{name}: {case}"),
+            Value::Array(parts) => {
+                for part in parts {
+                    let part = part.as_str().unwrap();
+                    assert!(
+                        found.contains(part),
+                        "{name}: {case}\nexpected {part}\nfound {found}"
+                    );
+                }
+            }
+            other => panic!("{name}: expect is {other}"),
+        }
+    }
+}
+
+#[test]
+fn text_operators() {
+    run_table("text_operators");
+}
+
+#[test]
+fn numbers_on_texts() {
+    run_table("numbers_on_texts");
+}
+
+#[test]
+fn sizes() {
+    run_table("sizes");
+}
+
+#[test]
+fn rotational() {
+    run_table("rotational");
+}
+
+#[test]
+fn several_forms_of_one_name() {
+    run_table("several_forms");
+}
+
+#[test]
+fn unusable_hints() {
+    run_table("unusable_hints");
+}
+
+#[test]
+fn no_hints() {
+    run_table("no_hints");
+}
+
+#[test]
+fn no_candidates() {
+    run_table("no_candidates");
+}
+
+#[test]
+fn skip_list() {
+    run_table("skip_list");
+}
+
+#[test]
+fn hints_of_bare_metal_operator() {
+    run_table("bare_metal_operator");
+}
+
+#[test]
+fn before_the_node_is_known_the_default_rule_holds() {
+    let disks = [
+        disk(&serde_json::json!({"name": "/dev/sda", "gib": 3})),
+        disk(&serde_json::json!({"name": "/dev/sdb", "gib": 30})),
+    ];
+    assert_eq!(choose_for_node(None, &disks).unwrap().name, "/dev/sdb");
+}
