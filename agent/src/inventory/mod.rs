@@ -18,6 +18,7 @@ mod smbios;
 mod sysfs;
 mod udev_text;
 mod vpd;
+pub mod wait_for_disk;
 
 #[cfg(test)]
 mod sys_tree;

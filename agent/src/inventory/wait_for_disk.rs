@@ -1,0 +1,219 @@
+//! Waits until the disk is there that the work needs.
+//!
+//! Controllers look for their disks in the background, for seconds up to
+//! minutes. Every disk that they find is an event, so there is no polling: the
+//! disks are listed once at the beginning and again after events.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::disks;
+use super::report_types::Disk;
+use crate::sys::uevent::{Received, Uevent, UeventSocket};
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// In all, until the wanted disk is there.
+    pub timeout: Duration,
+    /// After that, for more disks: without an event in this time the list is
+    /// taken as complete. Some controllers (NVMe, SAS) tell in no other way
+    /// that they have found all.
+    pub quiet: Duration,
+}
+
+/// Lists disks below `root` until `wanted` is content with the list. Returns
+/// the last list, with which it may still not be content.
+///
+/// # Errors
+/// If the kernel's events cannot be received.
+pub fn wait_for_disk(
+    root: &Path,
+    patience: Patience,
+    wanted: impl FnMut(&[Disk]) -> bool,
+) -> io::Result<Vec<Disk>> {
+    // Before the first look, so that nothing is lost in between.
+    let socket = UeventSocket::open()?;
+    wait(
+        patience,
+        || disks::collect(root),
+        wanted,
+        |timeout| socket.recv(Some(timeout)),
+    )
+}
+
+fn wait(
+    patience: Patience,
+    mut list: impl FnMut() -> Vec<Disk>,
+    mut wanted: impl FnMut(&[Disk]) -> bool,
+    mut receive: impl FnMut(Duration) -> io::Result<Received>,
+) -> io::Result<Vec<Disk>> {
+    let end = Instant::now() + patience.timeout;
+    loop {
+        let found = list();
+        let left = end.saturating_duration_since(Instant::now());
+        let pause = if wanted(&found) {
+            patience.quiet.min(left)
+        } else {
+            left
+        };
+        if pause.is_zero() || !disks_changed(pause, &mut receive)? {
+            return Ok(found);
+        }
+    }
+}
+
+/// Waits for an event that may change the list, and takes all that are queued
+/// behind it: a thousand LUNs are listed a few times and not a thousand times.
+fn disks_changed(
+    pause: Duration,
+    receive: &mut impl FnMut(Duration) -> io::Result<Received>,
+) -> io::Result<bool> {
+    let end = Instant::now() + pause;
+    let mut changed = false;
+    loop {
+        let left = match changed {
+            true => Duration::ZERO,
+            false => end.saturating_duration_since(Instant::now()),
+        };
+        match receive(left)? {
+            Received::TimedOut => return Ok(changed),
+            Received::Lost => changed = true,
+            Received::Event(event) => changed |= concerns_disk(&event),
+        }
+    }
+}
+
+/// Partitions come and go without a change in the list.
+fn concerns_disk(event: &Uevent) -> bool {
+    event.subsystem() == "block" && event.devtype() != Some("partition")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::collections::VecDeque;
+    use std::fs;
+
+    use super::*;
+
+    const PATIENCE: Patience = Patience {
+        timeout: Duration::from_secs(60),
+        quiet: Duration::from_millis(300),
+    };
+
+    fn event(text: &str) -> Received {
+        Received::Event(Uevent::parse(text.replace(' ', "\0").as_bytes()).unwrap())
+    }
+
+    fn disk_event() -> Received {
+        event("add@/devices/x/block/vda SUBSYSTEM=block DEVTYPE=disk DEVNAME=vda")
+    }
+
+    /// Runs [`wait`] on a tree in which `appear` makes disks when the scripted
+    /// events are received. Returns the names and how often disks were listed.
+    fn run(
+        events: Vec<Received>,
+        wanted: usize,
+        appear: impl Fn(&Path, usize),
+    ) -> (Vec<String>, usize) {
+        let root = tempfile::tempdir().unwrap();
+        let lists = Cell::new(0);
+        let events = RefCell::new(VecDeque::from(events));
+        let received = Cell::new(0);
+        let found = wait(
+            PATIENCE,
+            || {
+                lists.set(lists.get() + 1);
+                disks::collect(root.path())
+            },
+            |disks| disks.len() >= wanted,
+            |_| {
+                received.set(received.get() + 1);
+                appear(root.path(), received.get());
+                Ok(events
+                    .borrow_mut()
+                    .pop_front()
+                    .unwrap_or(Received::TimedOut))
+            },
+        )
+        .unwrap();
+        (
+            found.into_iter().map(|disk| disk.name).collect(),
+            lists.get(),
+        )
+    }
+
+    fn make_disk(root: &Path, name: &str) {
+        let directory = root.join("sys/block").join(name);
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("size"), "8388608\n").unwrap();
+        fs::write(directory.join("dev"), format!("8:{}\n", name.len())).unwrap();
+    }
+
+    #[test]
+    fn disk_that_appears_ends_the_wait() {
+        let (names, lists) = run(vec![disk_event()], 1, |root, _| make_disk(root, "vda"));
+        assert_eq!(names, ["/dev/vda"]);
+        assert_eq!(lists, 2, "once before the event and once after it");
+    }
+
+    #[test]
+    fn second_disk_within_the_quiet_time_is_seen() {
+        let (names, _) = run(
+            vec![disk_event(), Received::TimedOut, disk_event()],
+            1,
+            |root, received| make_disk(root, if received < 3 { "sda" } else { "sdab" }),
+        );
+        assert_eq!(names, ["/dev/sda", "/dev/sdab"]);
+    }
+
+    #[test]
+    fn lost_events_mean_another_look() {
+        let (names, _) = run(vec![Received::Lost], 1, |root, _| make_disk(root, "sda"));
+        assert_eq!(names, ["/dev/sda"]);
+    }
+
+    #[test]
+    fn burst_of_events_is_one_look() {
+        let (_, lists) = run(vec![disk_event(); 500], 1, |root, _| make_disk(root, "sda"));
+        assert_eq!(lists, 2);
+    }
+
+    #[test]
+    fn other_events_are_no_reason_to_look() {
+        let events = vec![
+            event("add@/devices/x/net/eth0 SUBSYSTEM=net"),
+            event("add@/devices/x/block/sda/sda1 SUBSYSTEM=block DEVTYPE=partition"),
+        ];
+        let (names, lists) = run(events, 1, |_, _| ());
+        assert_eq!(names, [""; 0]);
+        assert_eq!(lists, 1);
+    }
+
+    #[test]
+    fn without_patience_there_is_one_look() {
+        let root = tempfile::tempdir().unwrap();
+        make_disk(root.path(), "sda");
+        let none = Patience {
+            timeout: Duration::ZERO,
+            quiet: Duration::from_secs(9),
+        };
+        let found = wait_for_disk(root.path(), none, |_| false).unwrap();
+        assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn real_socket_times_out() {
+        let root = tempfile::tempdir().unwrap();
+        let started = Instant::now();
+        let brief = Patience {
+            timeout: Duration::from_millis(50),
+            quiet: Duration::ZERO,
+        };
+        let found = wait_for_disk(root.path(), brief, |disks| !disks.is_empty()).unwrap();
+        assert_eq!(found, []);
+        assert!(started.elapsed() >= Duration::from_millis(50));
+    }
+}
