@@ -3,11 +3,13 @@
 
 pub mod boot_mode;
 mod by_path;
+pub mod collect;
 pub mod cpu;
 pub mod disk_identity;
 pub mod disks;
 pub mod firmware;
 pub mod hint_expression;
+pub mod inspection;
 mod link_modes;
 pub mod memory;
 pub mod nics;
@@ -22,6 +24,8 @@ pub mod wait_for_disk;
 
 #[cfg(test)]
 mod sys_tree;
+#[cfg(test)]
+mod tests;
 
 /// Something that an operator should know, although the work goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]

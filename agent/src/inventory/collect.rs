@@ -1,0 +1,56 @@
+//! The whole inventory in one call.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use super::nics::NicOptions;
+use super::report_types::Inventory;
+use super::{Warning, boot_mode, cpu, disks, firmware, memory, nics, sysfs};
+
+/// What the inventory needs and /sys does not tell.
+#[derive(Debug, Clone, Copy)]
+pub struct CollectOptions<'a> {
+    /// The addresses of each interface, in the kernel's order.
+    pub addresses: &'a BTreeMap<String, Vec<IpAddr>>,
+    /// The kernel argument `BOOTIF`, verbatim.
+    pub bootif: Option<&'a str>,
+    /// Leave out NICs that lead to the BMC, as OpenShift's ramdisk does.
+    pub hide_bmc_nics: bool,
+    /// Ask the drivers of the running kernel what /sys does not tell; not for
+    /// a captured tree.
+    pub ask_drivers: bool,
+}
+
+/// Collects everything below `root`, which is `/` except for captured trees.
+pub fn collect(root: &Path, options: CollectOptions<'_>) -> (Inventory, Vec<Warning>) {
+    let mut warnings = Vec::new();
+    let mut take = |found: Vec<Warning>| warnings.extend(found);
+    let nic_options = NicOptions {
+        addresses: options.addresses,
+        hide_bmc_nics: options.hide_bmc_nics,
+        ask_drivers: options.ask_drivers,
+    };
+    let (interfaces, found) = nics::collect(root, nic_options);
+    take(found);
+    let (cpu, found) = cpu::collect(root);
+    take(found);
+    let (memory, found) = memory::collect(root);
+    take(found);
+    let (system_vendor, found) = firmware::collect(root);
+    take(found);
+    let inventory = Inventory {
+        interfaces,
+        cpu,
+        disks: disks::collect(root),
+        memory,
+        // Asking the BMC comes with the IPMI driver.
+        bmc_address: None,
+        bmc_v6address: None,
+        system_vendor,
+        boot: boot_mode::collect(root, options.bootif),
+        hostname: sysfs::text(&root.join("proc/sys/kernel/hostname")).unwrap_or_default(),
+        bmc_mac: None,
+    };
+    (inventory, warnings)
+}
