@@ -8,8 +8,8 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::disks;
 use super::report_types::Disk;
+use super::{disks, sysfs};
 use crate::sys::uevent::{Received, Uevent, UeventSocket};
 
 /// How long to wait.
@@ -17,9 +17,8 @@ use crate::sys::uevent::{Received, Uevent, UeventSocket};
 pub struct Patience {
     /// In all, until the wanted disk is there.
     pub timeout: Duration,
-    /// After that, for more disks: without an event in this time the list is
-    /// taken as complete. Some controllers (NVMe, SAS) tell in no other way
-    /// that they have found all.
+    /// After that, for more disks, while a controller is still at work: without
+    /// an event in this time the list is taken as complete.
     pub quiet: Duration,
 }
 
@@ -37,26 +36,44 @@ pub fn wait_for_disk(
     let socket = UeventSocket::open()?;
     wait(
         patience,
-        || disks::collect(root),
+        || (disks::collect(root), nvme_at_work(root)),
         wanted,
         |timeout| socket.recv(Some(timeout)),
     )
 }
 
+/// Whether an NVMe controller has yet to show its namespaces: the one kind that
+/// looks for them after its driver has finished loading. (SCSI hosts scan in
+/// the driver's `async` work, for whose end the loading of the module waits.)
+fn nvme_at_work(root: &Path) -> bool {
+    let controllers = root.join("sys/class/nvme");
+    sysfs::names(&controllers).iter().any(|name| {
+        let controller = controllers.join(name);
+        match sysfs::text(&controller.join("state")).as_deref() {
+            Some("new" | "resetting" | "connecting") => true,
+            Some("live") => !sysfs::names(&controller)
+                .iter()
+                // nvme0n1, or nvme0c0n1 for one path of several.
+                .any(|child| child.starts_with(name)),
+            _ => false,
+        }
+    })
+}
+
 fn wait(
     patience: Patience,
-    mut list: impl FnMut() -> Vec<Disk>,
+    mut list: impl FnMut() -> (Vec<Disk>, bool),
     mut wanted: impl FnMut(&[Disk]) -> bool,
     mut receive: impl FnMut(Duration) -> io::Result<Received>,
 ) -> io::Result<Vec<Disk>> {
     let end = Instant::now() + patience.timeout;
     loop {
-        let found = list();
+        let (found, more_to_come) = list();
         let left = end.saturating_duration_since(Instant::now());
-        let pause = if wanted(&found) {
-            patience.quiet.min(left)
-        } else {
-            left
+        let pause = match (wanted(&found), more_to_come) {
+            (true, false) => Duration::ZERO,
+            (true, true) => patience.quiet.min(left),
+            (false, _) => left,
         };
         if pause.is_zero() || !disks_changed(pause, &mut receive)? {
             return Ok(found);
@@ -126,7 +143,7 @@ mod tests {
             PATIENCE,
             || {
                 lists.set(lists.get() + 1);
-                disks::collect(root.path())
+                (disks::collect(root.path()), true)
             },
             |disks| disks.len() >= wanted,
             |_| {
@@ -190,6 +207,35 @@ mod tests {
         let (names, lists) = run(events, 1, |_, _| ());
         assert_eq!(names, [""; 0]);
         assert_eq!(lists, 1);
+    }
+
+    #[test]
+    fn content_and_nothing_to_come_means_no_wait() {
+        let root = tempfile::tempdir().unwrap();
+        make_disk(root.path(), "sda");
+        let found = wait(
+            PATIENCE,
+            || (disks::collect(root.path()), false),
+            |disks| !disks.is_empty(),
+            |_| panic!("waited for an event"),
+        )
+        .unwrap();
+        assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn nvme_controller_is_at_work_until_its_namespaces_are_there() {
+        let root = tempfile::tempdir().unwrap();
+        let controller = root.path().join("sys/class/nvme/nvme0");
+        assert!(!nvme_at_work(root.path()), "no controller");
+        fs::create_dir_all(&controller).unwrap();
+        for (state, at_work) in [("connecting", true), ("live", true), ("dead", false)] {
+            fs::write(controller.join("state"), state).unwrap();
+            assert_eq!(nvme_at_work(root.path()), at_work, "{state}");
+        }
+        fs::write(controller.join("state"), "live").unwrap();
+        fs::create_dir(controller.join("nvme0n1")).unwrap();
+        assert!(!nvme_at_work(root.path()));
     }
 
     #[test]

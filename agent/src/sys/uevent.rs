@@ -219,11 +219,6 @@ impl Uevent {
         self.get("MODALIAS")
     }
 
-    /// The node below /dev, without `/dev/`.
-    pub fn devname(&self) -> Option<&str> {
-        self.get("DEVNAME")
-    }
-
     /// What kind of device of its subsystem: `disk` or `partition`, ...
     pub fn devtype(&self) -> Option<&str> {
         self.get("DEVTYPE")
@@ -254,7 +249,7 @@ mod tests {
             "/devices/pci0000:00/0000:00:03.0/virtio1/block/vda"
         );
         assert_eq!(event.subsystem(), "block");
-        assert_eq!(event.devname(), Some("vda"));
+        assert_eq!(event.get("DEVNAME"), Some("vda"));
         assert_eq!(event.devtype(), Some("disk"));
         assert_eq!(event.modalias(), None);
         assert_eq!(event.get("SEQNUM"), Some("1234"));
@@ -320,7 +315,7 @@ mod tests {
                 {
                     assert_eq!(event.action, Action::Change);
                     assert_eq!(event.devpath, "/devices/virtual/mem/null");
-                    assert_eq!(event.devname(), Some("null"));
+                    assert_eq!(event.get("DEVNAME"), Some("null"));
                     return;
                 }
                 Received::Event(_) => {}
