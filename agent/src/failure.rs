@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 /// The conductor shows `details`, else `message`; it acts on the type only for
 /// `TypeError` and for version mismatches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are Ironic's own and say it all")]
 pub enum Class {
     BlockDeviceError,
     CommandExecutionError,
@@ -25,10 +24,7 @@ pub enum Class {
     ImageWriteError,
     InvalidCommandError,
     InvalidCommandParamsError,
-    InvalidContentError,
     InvalidImage,
-    RequestedObjectNotFoundError,
-    SystemRebootError,
     TypeError,
     VersionMismatch,
 }
@@ -42,10 +38,8 @@ impl Class {
     /// The `code` in the error JSON, an HTTP status.
     pub fn code(self) -> u16 {
         match self {
-            Self::InvalidCommandError
-            | Self::InvalidCommandParamsError
-            | Self::InvalidContentError => 400,
-            Self::DeviceNotFound | Self::RequestedObjectNotFoundError => 404,
+            Self::InvalidCommandError | Self::InvalidCommandParamsError => 400,
+            Self::DeviceNotFound => 404,
             Self::VersionMismatch => 409,
             _ => 500,
         }
@@ -64,10 +58,7 @@ impl Class {
             Self::ImageWriteError => "Error writing image to device",
             Self::InvalidCommandError => "Invalid command",
             Self::InvalidCommandParamsError => "Invalid command parameters",
-            Self::InvalidContentError => "Invalid request body",
             Self::InvalidImage => "Invalid image",
-            Self::RequestedObjectNotFoundError => "Requested object not found",
-            Self::SystemRebootError => "Error rebooting system",
             Self::VersionMismatch => "Hardware manager version mismatch",
         }
     }

@@ -1,21 +1,5 @@
-//! The agent a bare server boots: configures the network, obeys Ironic, writes
-//! the disk, reboots into it.
+//! The agent's program; everything is in the library, where fuzz targets reach it.
 
-mod api;
-mod backoff;
-mod commands;
-mod discovery;
-mod disk;
-mod early;
-mod failure;
-mod handover;
-mod http_client;
-mod inventory;
-mod ironic;
-mod network;
-mod permission;
-mod report;
-mod state_file;
-mod sys;
-
-fn main() {}
+fn main() -> std::process::ExitCode {
+    landfall_agent::run()
+}

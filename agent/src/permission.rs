@@ -42,11 +42,11 @@ impl WritePermission {
             return Err(Failure::new(
                 Class::CommandExecutionError,
                 format!(
-                    "this machine does not run the landfall ramdisk ({} does not hold this boot's id), nothing was changed",
+                    "this machine does not run the landfall ramdisk ({} does not hold this boot's id); nothing was changed",
                     marker.display()
                 ),
             )
-            .hint("on a machine whose disks may be overwritten say --allow-this-machine"));
+            .hint("only where everything may be overwritten: a sub-command with --allow-this-machine"));
         }
         Ok(Self(()))
     }

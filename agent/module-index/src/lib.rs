@@ -11,7 +11,10 @@
 //!
 //! Nothing here touches a file system or a kernel. Loading is the agent's business.
 
-#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed"))]
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")
+)]
 
 mod alias_table;
 mod content;

@@ -6,6 +6,6 @@ mod listen;
 mod routes;
 mod tls_identity;
 
-pub use listen::{Listening, listen};
+pub use listen::listen;
 pub use routes::{Api, router};
 pub use tls_identity::TlsIdentity;

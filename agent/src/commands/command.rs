@@ -85,50 +85,11 @@ impl Command {
 pub struct Node(pub Value);
 
 impl Node {
-    /// The node's UUID.
-    pub fn uuid(&self) -> Option<&str> {
-        self.0.get("uuid")?.as_str()
-    }
-
     /// `instance_info`, what shall be installed.
     pub fn instance_info(&self, key: &str) -> Option<&Value> {
         self.0
             .get("instance_info")?
             .get(key)
             .filter(|v| !v.is_null())
-    }
-
-    /// `properties`, what the operator recorded of the hardware.
-    pub fn property(&self, key: &str) -> Option<&Value> {
-        self.0.get("properties")?.get(key).filter(|v| !v.is_null())
-    }
-
-    /// Root device hints: the instance's, else the hardware's.
-    pub fn root_device_hints(&self) -> Option<&Value> {
-        self.instance_info("root_device")
-            .or_else(|| self.property("root_device"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn hints_of_the_instance_win() {
-        let node = Node(json!({
-            "instance_info": {"root_device": null},
-            "properties": {"root_device": {"serial": "A"}},
-        }));
-        assert_eq!(node.root_device_hints(), Some(&json!({"serial": "A"})));
-        let node = Node(json!({
-            "instance_info": {"root_device": {"name": "s== /dev/vda"}},
-            "properties": {"root_device": {"serial": "A"}},
-        }));
-        assert_eq!(
-            node.root_device_hints(),
-            Some(&json!({"name": "s== /dev/vda"}))
-        );
     }
 }

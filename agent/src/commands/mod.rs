@@ -5,13 +5,20 @@
 //! Only `execute` knows how anything is done.
 
 mod command;
+mod coreos_step;
+mod deploy;
 mod dispatch;
 pub mod execute;
+mod image_info;
 mod ledger;
 mod parse;
+mod power;
+mod root_disk;
 mod steps;
 
-pub use command::{Command, Node};
-pub use dispatch::{Dispatcher, Executor};
+pub use dispatch::Dispatcher;
+#[cfg(test)]
+pub use dispatch::Executor;
 pub use ledger::Ledger;
 pub use parse::Refusal;
+pub use steps::HARDWARE_MANAGERS;

@@ -3,5 +3,4 @@
 mod advertised_address;
 mod provisioning_service;
 
-pub use advertised_address::source_address_towards;
-pub use provisioning_service::{Wanted, find};
+pub use provisioning_service::{Found, Wanted, find};

@@ -31,9 +31,8 @@ pub struct Found {
     pub base: String,
     /// What `GET /` answered: the API version is in it.
     pub document: String,
-    /// Our address on the way there; `None` if there is none that the service
-    /// could call.
-    pub source: Option<IpAddr>,
+    /// Our address on the way there, by which the service can call back.
+    pub source: IpAddr,
 }
 
 /// Tries every URL until one answers, with growing pauses; a change of the
@@ -58,12 +57,11 @@ pub async fn find<T>(client: &Client, wanted: &Wanted, network: &mut watch::Rece
         );
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            changed = network.changed() => {
-                if changed.is_err() {
-                    // The network's task is gone; its last state stays.
-                    tokio::time::sleep(pause).await;
-                }
-            }
+            changed = network.changed() => match changed {
+                Ok(()) => backoff.reset(),
+                // The network's task is gone; its last state stays.
+                Err(_) => tokio::time::sleep(pause).await,
+            },
         }
     }
 }
@@ -96,7 +94,7 @@ async fn ask(client: &Client, base: &str, timeout: Duration) -> Result<Found, St
 
 /// Resolves the host and asks the routes, so that "no such name" and "no
 /// route" are told apart from "nobody listens".
-async fn source_towards(url: &Url) -> Result<Option<IpAddr>, String> {
+async fn source_towards(url: &Url) -> Result<IpAddr, String> {
     let host = url.host_str().ok_or("the URL names no host")?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().ok_or("the URL names no port")?;
@@ -107,7 +105,7 @@ async fn source_towards(url: &Url) -> Result<Option<IpAddr>, String> {
     let mut fault = format!("{host} has no address");
     for address in addresses {
         match source_address_towards(address) {
-            Ok(source) => return Ok(Some(source)),
+            Ok(source) => return Ok(source),
             Err(text) => fault = text,
         }
     }

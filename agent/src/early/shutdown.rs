@@ -1,6 +1,5 @@
 //! The end of the ramdisk: reboot or power off, with the disks at rest.
 
-use std::convert::Infallible;
 use std::fs;
 
 use nix::sys::reboot::{RebootMode, reboot};
@@ -49,10 +48,9 @@ pub(super) fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
         Ending::Reboot => (RebootMode::RB_AUTOBOOT, "b"),
         Ending::PowerOff => (RebootMode::RB_POWER_OFF, "o"),
     };
-    let refused: Result<Infallible, _> = reboot(mode);
-    if let Err(error) = refused {
-        tracing::error!("reboot(2): {error} -- trying sysrq, else reset the machine by its BMC");
-    }
+    // Comes back only if the kernel refuses.
+    let Err(error) = reboot(mode);
+    tracing::error!("reboot(2): {error} -- trying sysrq, else reset the machine by its BMC");
     // Nothing is left that could be done about a second refusal.
     let _ = fs::write("/proc/sysrq-trigger", sysrq);
     loop {

@@ -14,7 +14,8 @@ const TRIES: usize = 5;
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Posts `inventory` to the first of these URLs that takes it. Returns the
+/// Posts this JSON text to the first of these URLs that takes it: text and not a
+/// value, so that the fields stay in Ironic's order. Returns the
 /// node's UUID if Ironic tells it.
 ///
 /// # Errors
@@ -22,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub async fn post_inventory(
     client: &Client,
     urls: &[String],
-    inventory: &Value,
+    body: &str,
     request_id: Option<&str>,
     timeout: Duration,
 ) -> Result<Option<String>, String> {
@@ -31,7 +32,7 @@ pub async fn post_inventory(
     for left in (0..TRIES).rev() {
         for url in urls {
             tracing::info!("posting the inventory to {url}");
-            let request = client.request(Method::POST, url).json(inventory);
+            let request = client.request(Method::POST, url).body(body.to_owned());
             match exchange(with_common_headers(request, request_id, timeout)).await {
                 Ok(answer) if answer.status < 400 => {
                     let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();

@@ -1,0 +1,199 @@
+//! The step `install_coreos`: a CoreOS image, its Ignition config and its
+//! kernel arguments, all taken from the node.
+
+use std::sync::Arc;
+
+use landfall_boot_params::coreos_args::first_boot_arguments;
+use serde_json::Value;
+
+use super::command::Node;
+use super::execute::{Machine, blocking};
+use super::root_disk;
+use crate::disk::digest::GivenChecksum;
+use crate::disk::fetch::Patience;
+use crate::disk::target::Target;
+use crate::disk::write_image::{ImageSource, write_image};
+use crate::failure::{Class, Failure, Result};
+use crate::handover::efi_entry::make_boot_entry;
+use crate::handover::ignition_file;
+use crate::handover::install_coreos::{self, CoreosChanges};
+use crate::permission::WritePermission;
+
+/// What the node says, read and checked before anything is touched.
+struct Wanted {
+    image_url: String,
+    checksum: GivenChecksum,
+    changes: CoreosChanges,
+}
+
+pub(super) async fn install_coreos(
+    machine: &Arc<Machine>,
+    node: &Node,
+    permission: WritePermission,
+) -> Result<Value> {
+    let wanted = Wanted::read(machine, node)?;
+    let disk = root_disk::find(machine, node).await?;
+    let (client, path) = (machine.client.clone(), disk.clone());
+    let ignore_bootloader_failure = *machine.settings.params.ignore_bootloader_failure;
+    blocking(move || {
+        let digest = wanted.checksum.resolve(&wanted.image_url, &client)?;
+        let source = ImageSource {
+            urls: vec![wanted.image_url],
+            digest,
+            authorization: None,
+            patience: Patience::default(),
+        };
+        let target = Target::open(&path, &permission)?;
+        write_image(&source, target, &client)?;
+        install_coreos::install_coreos(&path, &wanted.changes, &permission)?;
+        match make_boot_entry(&path, &permission) {
+            Ok(_) => Ok(()),
+            Err(failure) if ignore_bootloader_failure => {
+                tracing::warn!("{failure}; ignored as asked");
+                Ok(())
+            }
+            Err(failure) => Err(failure),
+        }
+    })
+    .await?;
+    machine.set_written_disk(&disk);
+    Ok(Value::Null)
+}
+
+impl Wanted {
+    fn read(machine: &Machine, node: &Node) -> Result<Self> {
+        let text = |key: &str| {
+            node.instance_info(key)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        let default_image = machine.settings.params.coreos_image.as_ref();
+        let (image_url, checksum) = match (text("image_source"), default_image) {
+            (Some(url), _) => (
+                url,
+                GivenChecksum {
+                    os_hash_algo: text("image_os_hash_algo"),
+                    os_hash_value: text("image_os_hash_value"),
+                    checksum: text("image_checksum"),
+                },
+            ),
+            // The node's checksum, if any, is of another image.
+            (None, Some(url)) => (url.0.clone(), GivenChecksum::default()),
+            (None, None) => {
+                return Err(Failure::new(
+                    Class::DeploymentError,
+                    "install_coreos: the node has no image_source and this ramdisk has no image of its own",
+                )
+                .hint("set instance_info.image_source, or boot with landfall.coreos.image=URL"));
+            }
+        };
+        let config_drive = match node.instance_info("configdrive") {
+            None => &Value::Null,
+            Some(drive @ Value::Object(_)) => drive,
+            Some(_) => {
+                return Err(Failure::new(
+                    Class::DeploymentError,
+                    "install_coreos: the config drive must be passed as JSON, found rendered text",
+                ));
+            }
+        };
+        let append_kargs = kernel_arguments(&config_drive["meta_data"]["coreos_append_karg"])?;
+        let user_data = ignition_config(&config_drive["user_data"]);
+        let host_name = host_name(&config_drive["meta_data"]);
+        let changes = CoreosChanges {
+            ignition: ignition_file::with_hostname(user_data.as_deref(), host_name.as_deref())?,
+            append_kargs,
+            firstboot_args: first_boot_network(machine),
+            ..CoreosChanges::default()
+        };
+        // What cannot be written is known before the disk is touched.
+        changes.check()?;
+        Ok(Self {
+            image_url,
+            checksum,
+            changes,
+        })
+    }
+}
+
+/// The Ignition config as bytes: a text stays as the user wrote it.
+fn ignition_config(user_data: &Value) -> Option<Vec<u8>> {
+    match user_data {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone().into_bytes()),
+        object => Some(object.to_string().into_bytes()),
+    }
+}
+
+/// The name for the installed host: what this boot is called (by `ip=` or
+/// DHCP), else what Ironic's metadata calls it, as ironic-agent-image renames a
+/// ramdisk that has no name of its own.
+fn host_name(meta_data: &Value) -> Option<String> {
+    let own = nix::unistd::gethostname().unwrap_or_default();
+    let own = own.to_string_lossy().into_owned();
+    if !NAMELESS.contains(&own.as_str()) {
+        return Some(own);
+    }
+    ["hostname", "local-hostname", "local_hostname", "name"]
+        .iter()
+        .find_map(|key| meta_data[key].as_str())
+        .map(str::to_owned)
+}
+
+/// What a host without a name is called; `(none)` is the kernel's.
+const NAMELESS: [&str; 4] = ["", "(none)", "localhost", "localhost.localdomain"];
+
+/// Absent, one text or a list of texts; each is one argument. (The original
+/// joins the list with commas into a single argument, which no kernel splits.)
+fn kernel_arguments(given: &Value) -> Result<Vec<String>> {
+    let invalid = || {
+        Failure::new(
+            Class::DeploymentError,
+            format!("coreos_append_karg: expected a list of texts, found {given}"),
+        )
+    };
+    match given {
+        Value::Null => Ok(Vec::new()),
+        Value::String(one) => Ok(vec![one.clone()]),
+        Value::Array(list) => list
+            .iter()
+            .map(|item| item.as_str().map(str::to_owned).ok_or_else(invalid))
+            .collect(),
+        _ => Err(invalid()),
+    }
+}
+
+/// The network arguments of this boot, for the first boot of the installed
+/// system: where we needed a static address, so does its Ignition.
+fn first_boot_network(machine: &Machine) -> Option<String> {
+    let arguments = first_boot_arguments(&machine.settings.command_line);
+    (!arguments.is_empty()).then(|| format!("rd.neednet=1 {}", arguments.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_text_keeps_its_bytes() {
+        assert_eq!(
+            ignition_config(&json!("{ \"ignition\" : 1 }")).as_deref(),
+            Some(&b"{ \"ignition\" : 1 }"[..])
+        );
+        assert_eq!(ignition_config(&Value::Null), None);
+        assert!(ignition_config(&json!({"ignition": {}})).is_some());
+    }
+
+    #[test]
+    fn kernel_arguments_stay_apart() {
+        assert_eq!(
+            kernel_arguments(&json!(["nosmt", "a=b"])).unwrap(),
+            ["nosmt", "a=b"]
+        );
+        assert_eq!(kernel_arguments(&json!("nosmt")).unwrap(), ["nosmt"]);
+        assert!(kernel_arguments(&Value::Null).unwrap().is_empty());
+        assert!(kernel_arguments(&json!([1])).is_err());
+        assert!(kernel_arguments(&json!({"a": 1})).is_err());
+    }
+}

@@ -1,0 +1,40 @@
+//! Bringing the disks to rest, and ending the boot.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use crate::failure::{Class, Failure, Result};
+use crate::sys::block_ioctl;
+
+/// Writes everything out and drops what the kernel has cached of every disk:
+/// the next reader may be another machine's firmware.
+///
+/// # Errors
+/// If a disk does not take its data.
+pub(super) fn sync_disks() -> Result<()> {
+    nix::unistd::sync();
+    if let Err(error) = fs::write("/proc/sys/vm/drop_caches", "3") {
+        tracing::warn!("/proc/sys/vm/drop_caches: {error}");
+    }
+    let disks = fs::read_dir("/sys/block").map_err(|error| fault("/sys/block", &error))?;
+    for disk in disks.flatten() {
+        // Virtual ones (loop, ram, zram) have no device behind them.
+        if !disk.path().join("device").exists() {
+            continue;
+        }
+        let node = Path::new("/dev").join(disk.file_name());
+        // An empty drive or a read-only one has nothing to flush.
+        if let Ok(device) = File::open(&node) {
+            block_ioctl::flush_buffers(&device)
+                .map_err(|error| fault(&node.display().to_string(), &error))?;
+        }
+    }
+    Ok(())
+}
+
+fn fault(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(
+        Class::CommandExecutionError,
+        format!("flushing disks: {what}: {error}"),
+    )
+}

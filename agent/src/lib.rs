@@ -1,0 +1,55 @@
+//! The agent a bare server boots: configures the network, obeys Ironic, writes
+//! the disk, reboots into it.
+//!
+//! One binary in three roles: as PID 1 it is the ramdisk's init, called by the
+//! kernel it is modprobe, and else it does what its sub-command says. The
+//! modules are listed in ARCHITECTURE.md in the order of the boot.
+
+mod api;
+mod backoff;
+mod cli;
+mod commands;
+mod discovery;
+mod disk;
+mod early;
+mod failure;
+mod handover;
+mod http_client;
+mod inventory;
+mod ironic;
+mod memory_use;
+mod network;
+mod permission;
+mod report;
+mod settings;
+mod stages;
+mod state_file;
+mod sys;
+mod tools;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+
+/// The whole program; the exit code for the system.
+pub fn run() -> ExitCode {
+    if std::process::id() == 1 {
+        early::run();
+    }
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if early::is_modprobe_call(&arguments) {
+        return early::modprobe(&arguments[2]);
+    }
+    // The one place that names the crypto provider; an error means that it is
+    // installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+
+    let cli = Cli::parse();
+    match cli.command {
+        Command::Run => stages::run(cli.debug),
+        tool => tools::run(tool, cli.progress_json, cli.debug),
+    }
+}

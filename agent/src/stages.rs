@@ -1,0 +1,387 @@
+//! The boot as a list of stages, in order. Each line calls one module; no
+//! stage starts another.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use landfall_boot_params::NetArgs;
+use landfall_boot_params::argument_value::ServiceUrls;
+use landfall_network_plan::NetworkPlan;
+use tokio::sync::{Notify, watch};
+
+use crate::api::{self, Api, TlsIdentity};
+use crate::commands::execute::Machine;
+use crate::commands::{self, Dispatcher, Ledger};
+use crate::discovery::{self, Found, Wanted};
+use crate::early::Ending;
+use crate::failure::{Class, Failure, Result};
+use crate::http_client::{self, HttpOptions};
+use crate::inventory::collect::{CollectOptions, collect};
+use crate::inventory::inspection;
+use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
+use crate::ironic::{self, AgentToken, Callback, LookupAnswer, Query, Service};
+use crate::network::{self, NetworkState, Setup};
+use crate::permission::WritePermission;
+use crate::report::{self, Output};
+use crate::settings::Settings;
+use crate::state_file::{STATE_DIRECTORY, StateFile};
+
+/// How long the last lines may take to reach a slow console.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// Runs the agent in the ramdisk until the boot is to end. The exit code says
+/// how: see [`Ending`]; any other means that something went wrong.
+pub fn run(debug: bool) -> ExitCode {
+    if let Err(failure) = WritePermission::in_ramdisk() {
+        // The network of this machine would be taken over, too.
+        report::start(Output::Stderr, debug);
+        tracing::error!("{failure}");
+        return ExitCode::FAILURE;
+    }
+    let settings = match Settings::of_this_boot() {
+        Ok(settings) => settings,
+        Err(error) => {
+            report::start(Output::Consoles, debug);
+            tracing::error!("/proc/cmdline: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let flush = report::start(Output::Consoles, debug || settings.params.wants_debug());
+    // One thread drives all conversations; disks are written on threads of
+    // their own.
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!("starting the agent: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcome = runtime.block_on(boot(settings));
+    if let Err(failure) = &outcome {
+        tracing::error!("{failure}");
+    }
+    flush.wait(LAST_LINES);
+    match outcome {
+        Ok(ending) => ExitCode::from(ending.exit_code()),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+async fn boot(settings: Settings) -> Result<Ending> {
+    settings.report();
+    let mut boot = Boot::start(settings)?;
+    let found = boot.find_service().await;
+    let node_uuid = boot.inspect().await;
+    let Some(found) = found else {
+        return nothing_to_serve().await;
+    };
+    let service = boot.service(&found);
+    let (node, token) = boot.look_up(&service, node_uuid).await;
+    boot.serve(&service, &found, node, &token).await
+}
+
+/// What the stages share: told once, or going on in the background.
+struct Boot {
+    settings: Arc<Settings>,
+    client: reqwest::Client,
+    network: watch::Receiver<NetworkState>,
+    devices_settled: watch::Receiver<bool>,
+    state: &'static Path,
+}
+
+impl Boot {
+    /// Sets the network going.
+    fn start(settings: Settings) -> Result<Self> {
+        let devices_settled = devices_settled();
+        let plan = NetworkPlan::for_boot(&NetArgs::from_command_line(&settings.command_line));
+        Ok(Self {
+            network: network::start(Setup::from_kernel_arguments(plan)).map_err(|error| {
+                Failure::new(
+                    Class::CommandExecutionError,
+                    format!("the kernel's network interface: {error}"),
+                )
+            })?,
+            client: http_client::client(&HttpOptions {
+                insecure: *settings.params.insecure,
+                ca_file: None,
+                timeout: Some(*settings.params.http_request_timeout),
+            })?,
+            settings: Arc::new(settings),
+            devices_settled,
+            state: Path::new(STATE_DIRECTORY),
+        })
+    }
+
+    /// Waits for an address, then for a service that answers. `None` if no URL
+    /// was given: there is nothing to look for.
+    async fn find_service(&mut self) -> Option<Found> {
+        let urls = match &self.settings.params.api_url.value {
+            Some(ServiceUrls::Urls(urls)) => urls.clone(),
+            Some(ServiceUrls::Mdns) => {
+                tracing::error!("ipa-api-url=mdns is not supported yet -- give the URL of Ironic");
+                return None;
+            }
+            None => return None,
+        };
+        let wanted = Wanted {
+            urls,
+            timeout: *self.settings.params.http_request_timeout,
+        };
+        first_address(&mut self.network).await;
+        Some(discovery::find(&self.client, &wanted, &mut self.network).await)
+    }
+
+    /// Reports the hardware if inspection was asked for. Returns the node's
+    /// UUID if Ironic told it. A failure is reported and the boot goes on.
+    async fn inspect(&mut self) -> Option<String> {
+        let settings = Arc::clone(&self.settings);
+        let params = &settings.params;
+        let urls = match &params.inspection_callback_url.value {
+            Some(ServiceUrls::Urls(urls)) => urls.clone(),
+            _ => return None,
+        };
+        first_address(&mut self.network).await;
+        let body = self.inventory_for_inspection().await;
+        let posted = ironic::post_inventory(
+            &self.client,
+            &urls,
+            &body,
+            params.global_request_id.as_deref(),
+            *params.http_request_timeout,
+        )
+        .await;
+        match posted {
+            Ok(uuid) => {
+                tracing::info!("inspection: Ironic has taken the inventory");
+                uuid
+            }
+            Err(fault) => {
+                tracing::error!("inspection: {fault} -- going on without");
+                None
+            }
+        }
+    }
+
+    /// The body for Ironic's inspection, once the devices of the boot and a disk
+    /// are there, or have been waited for long enough.
+    async fn inventory_for_inspection(&mut self) -> String {
+        let params = &self.settings.params;
+        let patience = Patience {
+            timeout: *params.disk_wait_delay * *params.disk_wait_attempts,
+            quiet: Duration::from_millis(500),
+        };
+        let bootif = params.boot_interface.as_ref().map(|nic| nic.text.clone());
+        let addresses = addresses(&self.network.borrow());
+        // Fails only without a sender: then nothing more will settle.
+        let _ = self.devices_settled.wait_for(|settled| *settled).await;
+        let collected = tokio::task::spawn_blocking(move || {
+            let root = Path::new("/");
+            // Without events the list as it is now has to do.
+            let _ = wait_for_disk(root, patience, |disks| !disks.is_empty());
+            let options = CollectOptions {
+                addresses: &addresses,
+                bootif: bootif.as_deref(),
+                hide_bmc_nics: true,
+                ask_drivers: true,
+            };
+            let (inventory, warnings) = collect(root, options);
+            for warning in &warnings {
+                tracing::warn!("{warning}");
+            }
+            let managers = commands::HARDWARE_MANAGERS;
+            serde_json::to_string(&inspection::body(&inventory, &managers, &[]))
+        });
+        // Both are bugs of ours: a panic, or a type that JSON cannot hold.
+        collected
+            .await
+            .map_or_else(|_| String::new(), |body| body.unwrap_or_default())
+    }
+
+    fn service(&self, found: &Found) -> Service {
+        let params = &self.settings.params;
+        Service::new(
+            self.client.clone(),
+            &found.base,
+            &found.document,
+            params.ironic_api_version.value,
+            params.global_request_id.value.clone(),
+            *params.http_request_timeout,
+        )
+    }
+
+    /// Asks until Ironic knows this machine; with the node comes the token.
+    async fn look_up(
+        &self,
+        service: &Service,
+        node_uuid: Option<String>,
+    ) -> (LookupAnswer, String) {
+        let params = &self.settings.params;
+        let given = params.agent_token.as_ref().map(|secret| secret.0.as_str());
+        let mut token = AgentToken::restore(StateFile::new(self.state, "token"), given);
+        let query = Query {
+            macs: macs(&self.network.borrow()),
+            node_uuid,
+        };
+        ironic::look_up_until_known(
+            service,
+            &query,
+            &mut token,
+            *params.lookup_interval,
+            *params.lookup_timeout,
+        )
+        .await
+    }
+
+    /// Serves commands and sends heartbeats until a command ends the boot.
+    async fn serve(
+        self,
+        service: &Service,
+        found: &Found,
+        node: LookupAnswer,
+        token: &str,
+    ) -> Result<Ending> {
+        let params = &self.settings.params;
+        let uuid = node.node["uuid"].as_str().unwrap_or_default().to_owned();
+        tracing::info!("this machine is node {uuid}");
+        let identity = self.tls_identity(service, found.source)?;
+
+        let (ledger, interrupted) = Ledger::restore(StateFile::new(self.state, "commands.json"));
+        let command_ended = Arc::new(Notify::new());
+        let (ending_wanted, mut ending) = watch::channel(None);
+        let machine = Machine {
+            settings: Arc::clone(&self.settings),
+            client: self.client.clone(),
+            devices_settled: self.devices_settled.clone(),
+            ending: ending_wanted,
+            written_disk: StateFile::new(self.state, "written-disk"),
+        };
+        let dispatcher = Dispatcher::new(ledger, machine.executor(), Arc::clone(&command_ended));
+
+        let scheme = if identity.is_some() { "https" } else { "http" };
+        let server = api::listen(
+            params.listen_host.value,
+            *params.listen_port,
+            identity
+                .as_ref()
+                .map(TlsIdentity::server_config)
+                .transpose()?,
+            api::router(Api {
+                dispatcher: dispatcher.clone(),
+                token: token.into(),
+                scheme,
+                started: SystemTime::now(),
+            }),
+        )
+        .map_err(|error| {
+            Failure::new(
+                Class::CommandExecutionError,
+                format!("listening on port {}: {error}", *params.listen_port),
+            )
+        })?;
+        let callback = Callback {
+            url: format!(
+                "{scheme}://{}:{}",
+                self.advertised_host(found.source),
+                *params.advertise_port
+            ),
+            certificate: identity.map(|identity| identity.certificate_pem().to_owned()),
+            token: token.to_owned(),
+        };
+        tracing::info!("serving commands at {}", callback.url);
+        dispatcher.resume(interrupted);
+
+        let heartbeats = ironic::beat_forever(
+            service,
+            &uuid,
+            &callback,
+            node.config.heartbeat_timeout(),
+            &command_ended,
+        );
+        let wanted = tokio::select! {
+            // Fails only without a sender, and the dispatcher keeps one.
+            wanted = ending.wait_for(Option::is_some) => wanted.ok().and_then(|ending| *ending),
+            () = heartbeats => None,
+        };
+        server.stop().await;
+        Ok(wanted.unwrap_or(Ending::Reboot))
+    }
+
+    /// A certificate of our own if Ironic can be told of it; an older one calls
+    /// the agent by plain HTTP.
+    fn tls_identity(&self, service: &Service, source: IpAddr) -> Result<Option<TlsIdentity>> {
+        if !service.takes_certificate() {
+            return Ok(None);
+        }
+        let given = self.settings.params.advertise_host.as_deref();
+        let address = given.and_then(|host| host.parse().ok()).unwrap_or(source);
+        let host_name = nix::unistd::gethostname().unwrap_or_default();
+        let file = StateFile::new(self.state, "identity.pem");
+        TlsIdentity::restore_or_make(&file, address, &host_name.to_string_lossy()).map(Some)
+    }
+
+    /// The host of the callback URL: as given, else our address towards Ironic.
+    fn advertised_host(&self, source: IpAddr) -> String {
+        match self.settings.params.advertise_host.as_deref() {
+            Some(host) => host.parse().map_or_else(|_| host.to_owned(), in_url),
+            None => in_url(source),
+        }
+    }
+}
+
+/// Waits until some address reaches further than its own link.
+async fn first_address(network: &mut watch::Receiver<NetworkState>) {
+    // Fails only if the network's task has ended; discovery then says that
+    // nothing can be reached.
+    let _ = network.wait_for(NetworkState::is_online).await;
+}
+
+fn macs(network: &NetworkState) -> Vec<String> {
+    network.nics.iter().map(|nic| nic.mac.to_string()).collect()
+}
+
+fn addresses(network: &NetworkState) -> BTreeMap<String, Vec<IpAddr>> {
+    network
+        .nics
+        .iter()
+        .map(|nic| {
+            let addresses = nic.addresses.iter().map(|known| known.prefix.address);
+            (nic.name.clone(), addresses.collect())
+        })
+        .collect()
+}
+
+/// An address as a URL has it: IPv6 in brackets.
+fn in_url(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
+}
+
+/// The end of the agent's standard input tells that the devices of the boot
+/// have their drivers (see `early::supervise`).
+fn devices_settled() -> watch::Receiver<bool> {
+    let (settled, receiver) = watch::channel(false);
+    std::thread::spawn(move || {
+        // End of file and a broken pipe both mean that init is done with it.
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        settled.send_replace(true);
+    });
+    receiver
+}
+
+/// Nobody to obey: says so, and leaves the machine for the operator to see.
+async fn nothing_to_serve() -> Result<Ending> {
+    tracing::error!(
+        "no provisioning service is configured -- add the kernel argument ipa-api-url=http://IRONIC:6385"
+    );
+    std::future::pending().await
+}
