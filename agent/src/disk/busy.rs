@@ -49,6 +49,21 @@ impl KernelView {
         read_device(&directory, number)
     }
 
+    /// All disks of the machine.
+    ///
+    /// # Errors
+    /// If sysfs cannot be read.
+    pub fn disks(&self) -> io::Result<Vec<Device>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.sys.join("block"))? {
+            let directory = fs::canonicalize(entry?.path())?;
+            let number = read(&directory.join("dev"))?;
+            found.push(read_device(&directory, number)?);
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
     /// The partitions of a disk, by number.
     ///
     /// # Errors
@@ -200,6 +215,7 @@ mod tests {
     fn finds_the_disk_and_its_partitions() {
         let (_dir, view) = tree();
         let disk = view.device(254, 0).unwrap();
+        assert_eq!(view.disks().unwrap(), std::slice::from_ref(&disk));
         assert_eq!((disk.name.as_str(), disk.partition), ("vda", None));
         let parts = view.partitions(&disk).unwrap();
         assert_eq!(

@@ -384,7 +384,13 @@ impl<'a> Transfer<'a> {
         }
         match tokio::time::timeout(self.patience.stall, request.send()).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(e)) if e.is_builder() || e.is_redirect() || is_untrusted(&e) => {
+            Ok(Err(e)) if is_untrusted(&e) => {
+                let failure = download_error(format!("{}: {}", self.shown, one_line(&e)));
+                Err(failure
+                    .hint("is this host's clock right, and does the agent have the server's CA?")
+                    .into())
+            }
+            Ok(Err(e)) if e.is_builder() || e.is_redirect() => {
                 Err(download_error(format!("{}: {}", self.shown, one_line(&e))).into())
             }
             Ok(Err(e)) => Err(later(one_line(&e))),
@@ -420,16 +426,18 @@ fn answer_of(response: &reqwest::Response) -> Answer {
 fn is_untrusted(error: &reqwest::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        // io::Error hides what it wraps from `source` chains.
-        let wrapped = error
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::get_ref)
-            .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        let tls = wrapped.or_else(|| error.downcast_ref::<rustls::Error>());
-        if matches!(tls, Some(rustls::Error::InvalidCertificate(_))) {
-            return true;
+        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
+            return matches!(tls, rustls::Error::InvalidCertificate(_));
         }
-        cause = error.source();
+        // io::Error hides what it wraps from `source`, and here one wraps
+        // another.
+        cause = match error.downcast_ref::<std::io::Error>() {
+            Some(wrapper) => match wrapper.get_ref() {
+                Some(inner) => Some(inner),
+                None => None,
+            },
+            None => error.source(),
+        };
     }
     false
 }
@@ -463,5 +471,41 @@ mod tests {
             let pause = with_jitter(Duration::from_secs(2));
             assert!((1.0..=3.0).contains(&pause.as_secs_f64()));
         }
+    }
+
+    /// Served on the loopback: how long it took to fail, and the failure.
+    #[test]
+    fn an_untrusted_certificate_is_final() {
+        use std::io::Write as _;
+        use std::sync::Arc;
+
+        let client = crate::disk::fixtures::http_client();
+        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der());
+        let config = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key.unwrap())
+            .unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}/i", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let connection = rustls::ServerConnection::new(Arc::new(config.clone())).unwrap();
+                let mut tls = rustls::StreamOwned::new(connection, stream.unwrap());
+                let _ = tls.write_all(b"HTTP/1.1 204 X\r\n\r\n");
+            }
+        });
+        let request = Request {
+            urls: vec![url],
+            authorization: None,
+            patience: Patience::default(),
+        };
+        let started = Instant::now();
+        let failure = small_file(request, client, 100).unwrap_err();
+        assert!(failure.details.contains("certificate"), "{failure}");
+        assert!(
+            started.elapsed() < Duration::from_millis(900),
+            "it was tried again"
+        );
     }
 }

@@ -57,6 +57,9 @@ pub struct WrittenImage {
     pub verified: bool,
     /// The length of the unpacked image.
     pub image_bytes: u64,
+    /// The disk signature of the MBR, which Ironic calls the root UUID of a
+    /// whole-disk image; mostly 0 on GPT disks.
+    pub mbr_signature: u32,
     /// What was sent to the disk and what was left out.
     pub written: Written,
     /// How long it took.
@@ -111,6 +114,7 @@ pub fn write_image(
                 verified: source.digest.is_some(),
                 digest: placed.digest,
                 image_bytes: placed.image_bytes,
+                mbr_signature: placed.mbr_signature,
                 written: placed.written,
                 seconds: started.elapsed().as_secs_f64(),
             };
@@ -159,6 +163,7 @@ struct Plan {
 struct Placed {
     digest: Computed,
     image_bytes: u64,
+    mbr_signature: u32,
     written: Written,
 }
 
@@ -297,9 +302,16 @@ impl Work<'_> {
         let mut written = writer.written();
         written.data += HEAD_LEN as u64;
         self.commit(&plan)?;
+        let signature = &plan.head[440..444];
         Ok(Placed {
             digest,
             image_bytes,
+            mbr_signature: u32::from_le_bytes([
+                signature[0],
+                signature[1],
+                signature[2],
+                signature[3],
+            ]),
             written,
         })
     }

@@ -225,6 +225,35 @@ fn a_stalled_connection_is_given_up() {
     assert_eq!(server.asked()[1].from, Some(3_000_000));
 }
 
+/// What a power cut in the middle would leave.
+#[test]
+fn while_it_is_written_the_disk_does_not_boot() {
+    let image = gpt_image(8 * MIB, 512);
+    let served = image.clone();
+    let server = Server::start(move |asked| {
+        let mut reply = Reply::correct(&served, "\"1\"", asked);
+        if asked.earlier == 0 {
+            reply = reply.cut(7_000_000);
+            reply.stall = true;
+        }
+        reply
+    });
+    let disk = disk(DISK);
+    let mut slow = source(&server, Some(sha256(&image)));
+    slow.patience.stall = Duration::from_secs(2);
+    let target = open(disk.path(), 512);
+    let writer = std::thread::spawn(move || write_image(&slow, target, &http_client()));
+    std::thread::sleep(Duration::from_secs(1));
+    assert_unbootable(&disk);
+    assert!(
+        content(&disk)[3 * MIB as usize..4 * MIB as usize]
+            == image[3 * MIB as usize..4 * MIB as usize],
+        "the writing has begun"
+    );
+    writer.join().unwrap().unwrap();
+    assert_holds(&disk, &image);
+}
+
 #[test]
 fn another_file_under_the_url_ends_the_download() {
     let image = gpt_image(8 * MIB, 512);
@@ -439,6 +468,7 @@ fn without_a_checksum_the_digest_is_told_all_the_same() {
     )
     .unwrap();
     assert!(!done.verified);
+    assert_eq!(done.mbr_signature.to_le_bytes(), image[440..444]);
     assert_eq!(done.digest.hex, sha256(&image).hex());
 }
 
