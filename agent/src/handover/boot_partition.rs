@@ -4,10 +4,14 @@
 //! may differ, udev is not there, and /dev/disk/by-label could be the boot
 //! partition of another disk.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
+use nix::sys::stat::{major, minor};
+
+use crate::disk::busy::KernelView;
 use crate::disk::file_system::{self, FileSystem};
 use crate::disk::gpt::Partition;
 use crate::failure::{Class, Failure, Result};
@@ -48,6 +52,35 @@ pub fn find(disk: &Path) -> Result<Found> {
     }
 }
 
+/// Partitions of other disks with a file system `boot`. CoreOS refuses to boot
+/// while there is a second one (its unit `coreos-ignition-unique-boot`).
+pub fn on_other_disks(disk: &Path) -> Vec<PathBuf> {
+    let kernel = KernelView::default();
+    // Without an answer there is nothing to warn of.
+    let Ok(own) = fs::metadata(disk).map(|metadata| metadata.rdev()) else {
+        return Vec::new();
+    };
+    let own = kernel.device(major(own), minor(own)).ok();
+    let disks = kernel.disks().unwrap_or_default();
+    disks
+        .iter()
+        .filter(|disk| own.as_ref() != Some(disk))
+        .flat_map(|disk| kernel.partitions(disk).unwrap_or_default())
+        .map(|partition| Path::new("/dev").join(partition.name))
+        .filter(|node| labelled_boot(node))
+        .collect()
+}
+
+fn labelled_boot(node: &Path) -> bool {
+    let mut start = Vec::new();
+    // An unreadable partition is no boot partition.
+    let read = File::open(node).and_then(|file| {
+        file.take(file_system::PROBE_LEN as u64)
+            .read_to_end(&mut start)
+    });
+    read.is_ok() && file_system::identify(&start).is_some_and(|found| found.label == LABEL)
+}
+
 /// The partitions of a disk that hold a file system we know.
 fn partitions(disk: &Path) -> Result<Vec<Found>> {
     let failed = |e: &dyn std::fmt::Display| failure(format!("{}: {e}", disk.display()));
@@ -77,7 +110,6 @@ fn failure(details: String) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::process::Command;
 
     use super::*;

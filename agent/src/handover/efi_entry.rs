@@ -3,7 +3,6 @@
 //! Only where the host booted by UEFI. Without the entry most firmware still
 //! finds `\EFI\BOOT`, but after the network and other disks.
 
-use std::fs;
 use std::path::Path;
 
 use nix::mount::MsFlags;
@@ -15,11 +14,9 @@ use crate::handover::efi_loader::{self, Loader};
 use crate::handover::efi_variables::{Entry, Variables};
 use crate::handover::written_disk;
 use crate::permission::WritePermission;
-use crate::sys::mount::Mounted;
 
 const FIRMWARE: &str = "/sys/firmware/efi";
 const VARIABLES: &str = "/sys/firmware/efi/efivars";
-const MOUNT_POINT: &str = "/run/landfall/esp";
 
 /// Whether the host booted by UEFI.
 pub fn booted_by_uefi() -> bool {
@@ -84,11 +81,8 @@ fn look_for_loader(disk: &Path, esp: &Partition) -> Result<Option<Loader>> {
             format!("{}: {what}: {e}", node.display()),
         )
     };
-    let mount_point = Path::new(MOUNT_POINT);
-    fs::create_dir_all(mount_point).map_err(|e| failed(MOUNT_POINT, e))?;
-    let flags = MsFlags::MS_RDONLY | MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
-    let mounted = Mounted::new(&node, mount_point, "vfat", flags)
-        .map_err(|e| failed("mounting as vfat", e))?;
+    let mount_point = Path::new(written_disk::ESP_MOUNT_POINT);
+    let mounted = written_disk::mount(&node, mount_point, "vfat", MsFlags::MS_RDONLY)?;
     let loader = efi_loader::find(mount_point).map_err(|e| failed("looking for a loader", e))?;
     mounted.unmount().map_err(|e| failed("unmounting", e))?;
     Ok(loader)
@@ -173,6 +167,8 @@ fn order_text(variables: &Variables) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use uuid::Uuid;
 
     use super::*;

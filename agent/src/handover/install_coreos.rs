@@ -1,7 +1,7 @@
 //! What makes a written CoreOS image this host's own: Ignition config, kernel
 //! arguments and network of the first boot, all in its boot partition.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
@@ -13,9 +13,7 @@ use crate::handover::{
     boot_partition, firstboot_network, ignition_file, kernel_args, written_disk,
 };
 use crate::permission::WritePermission;
-use crate::sys::mount::Mounted;
 
-const MOUNT_POINT: &str = "/run/landfall/boot";
 /// Read by CoreOS's initramfs on first boot, then removed.
 const NETWORK_DIRECTORY: &str = "coreos-firstboot-network";
 
@@ -83,9 +81,14 @@ pub fn install_coreos(
     let started = Instant::now();
     let found = boot_partition::find(disk)?;
     let node = written_disk::node(disk, found.partition.number)?;
-    let mount_point = Path::new(MOUNT_POINT);
-    fs::create_dir_all(mount_point).map_err(|e| failed(mount_point, &e))?;
+    let mount_point = Path::new(written_disk::BOOT_MOUNT_POINT);
     change_mounted(&node, found.file_system.kind, mount_point, changes)?;
+    for other in boot_partition::on_other_disks(disk) {
+        tracing::warn!(
+            "{} also holds a file system labelled boot: CoreOS may refuse to boot until that disk is wiped",
+            other.display()
+        );
+    }
     tracing::info!(
         "{}: {} ({:.1} s)",
         node.display(),
@@ -102,9 +105,7 @@ fn change_mounted(
     mount_point: &Path,
     changes: &CoreosChanges,
 ) -> Result<()> {
-    let flags = MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
-    let mounted = Mounted::new(node, mount_point, kind, flags)
-        .map_err(|e| failed(node, &format!("mounting as {kind}: {e}")))?;
+    let mounted = written_disk::mount(node, mount_point, kind, MsFlags::empty())?;
     apply(mount_point, changes)?;
     File::open(mount_point)
         .and_then(|root| nix::unistd::syncfs(root).map_err(Into::into))

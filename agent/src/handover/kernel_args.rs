@@ -6,6 +6,7 @@
 //! appended arguments go to the end.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Result;
@@ -13,6 +14,8 @@ use crate::handover::file_in_boot::{inside, operator, problem, replace};
 
 const ENTRIES: &str = "loader/entries";
 const OPTIONS: &str = "options ";
+/// An entry has five lines; the kernel takes 2 KiB of arguments on x86.
+const SIZE_LIMIT: u64 = 64 << 10;
 
 /// The new content of the last entry, not yet written.
 #[derive(Debug)]
@@ -44,7 +47,14 @@ pub fn check(arguments: &[String]) -> Result<()> {
 /// If there is no entry, or not exactly one `options` line in it.
 pub fn prepare(boot: &Path, append: &[String], delete: &[String]) -> Result<Edit> {
     let path = last_entry(boot)?;
-    let old = fs::read_to_string(&path).map_err(|e| problem(&path, &e))?;
+    let mut old = String::new();
+    fs::File::open(&path)
+        .and_then(|file| file.take(SIZE_LIMIT + 1).read_to_string(&mut old))
+        .map_err(|e| problem(&path, &e))?;
+    if old.len() as u64 > SIZE_LIMIT {
+        let reason = format!("expected an entry of at most {SIZE_LIMIT} bytes");
+        return Err(problem(&path, &reason));
+    }
     let text = edit_entry(&old, append, delete).map_err(|reason| problem(&path, &reason))?;
     Ok(Edit { path, text })
 }

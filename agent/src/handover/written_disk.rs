@@ -8,12 +8,19 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::sys::stat::{major, minor};
 
 use crate::disk::busy::KernelView;
 use crate::disk::gpt::Table;
 use crate::failure::{Class, Failure, Result};
 use crate::sys::block_ioctl;
+use crate::sys::mount::Mounted;
+
+/// Where the boot partition is mounted while it is changed.
+pub const BOOT_MOUNT_POINT: &str = "/run/landfall/boot";
+/// Where the EFI system partition is mounted while it is looked at.
+pub const ESP_MOUNT_POINT: &str = "/run/landfall/esp";
 
 const HEAD_LEN: u64 = 1 << 20;
 /// devtmpfs makes a node before BLKRRPART returns; only a driver that scans on
@@ -82,6 +89,33 @@ pub fn node(disk: &Path, number: u32) -> Result<PathBuf> {
         "the kernel shows no partition {number} of {}",
         disk.display()
     )))
+}
+
+/// Mounts a partition of the disk for as long as the value lives.
+///
+/// # Errors
+/// What mount(2) says, with partition and type.
+pub fn mount<'a>(
+    node: &Path,
+    mount_point: &'a Path,
+    kind: &str,
+    more_flags: MsFlags,
+) -> Result<Mounted<'a>> {
+    let flags = more_flags | MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    fs::create_dir_all(mount_point)
+        .and_then(|()| Mounted::new(node, mount_point, kind, flags))
+        .map_err(|e| failure(format!("{}: mounting as {kind}: {e}", node.display())))
+}
+
+/// Unmounts what an agent that was killed while handing over left mounted: the
+/// disk would be busy for the next deployment. For the agent's start.
+pub fn release_left_mounts() {
+    for mount_point in [BOOT_MOUNT_POINT, ESP_MOUNT_POINT] {
+        // EINVAL: not mounted; a mount can be stacked on another.
+        while umount2(mount_point, MntFlags::MNT_DETACH).is_ok() {
+            tracing::warn!("{mount_point} was left mounted by an earlier run, unmounted");
+        }
+    }
 }
 
 fn failure(details: String) -> Failure {

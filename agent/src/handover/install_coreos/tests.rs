@@ -1,3 +1,4 @@
+use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::process::Command;
 
@@ -159,8 +160,9 @@ fn a_mounted_ext4_is_changed_and_clean() {
         return;
     }
     changed.unwrap();
-    let flags = MsFlags::MS_RDONLY;
-    let mounted = Mounted::new(device.path(), mount_point.path(), "ext4", flags).unwrap();
+    let read_only = MsFlags::MS_RDONLY;
+    let mounted =
+        written_disk::mount(device.path(), mount_point.path(), "ext4", read_only).unwrap();
     assert_changed(mount_point.path());
     mounted.unmount().unwrap();
     drop(device);
