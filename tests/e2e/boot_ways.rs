@@ -1,5 +1,6 @@
 //! Each boot way with each firmware, from the medium to the installed system,
-//! with nobody's hand in between: the host restarts by itself.
+//! with nobody's hand in between: the host restarts by itself. (But for the
+//! stick under BIOS, which has to be pulled out.)
 //!
 //! The other columns of the table (address, image, method, disk) are spread
 //! over these so that every value occurs.
@@ -126,7 +127,7 @@ fn usb_bios() {
             packing: Packing::Raw,
             deploy: Deploy::InstallCoreos,
             bus: Bus::VirtioBlk,
-            finish: Finish::Reboot,
+            finish: Finish::PowerOff,
             ..Plan::default()
         };
         install(lab, plan).await

@@ -15,6 +15,9 @@ use crate::program;
 /// dnsmasq says that it is ready in its first lines.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
+/// The host name that goes with the guest's lease.
+pub const GIVEN_NAME: &str = "node-by-dhcp";
+
 /// A DHCP server at work until it is dropped.
 pub struct DhcpServer {
     _process: Child,
@@ -50,7 +53,7 @@ impl DhcpServer {
             // --no-ping: it would ask for the address for 3 s before the offer.
             .args(["--dhcp-authoritative", "--no-ping"])
             .arg(format!("--dhcp-range={GUEST_V4},static,255.255.255.0,1h"))
-            .arg(format!("--dhcp-host={mac},{GUEST_V4},node-by-dhcp"))
+            .arg(format!("--dhcp-host={mac},{GUEST_V4},{GIVEN_NAME}"))
             .arg(format!("--dhcp-option=option:router,{HOST_V4}"));
         match boot_file {
             None => {}

@@ -34,12 +34,6 @@ impl Proof {
         .to_string()
     }
 
-    /// The name the node shall have.
-    #[must_use]
-    pub fn host_name(&self) -> &str {
-        &self.host_name
-    }
-
     /// What the installed system prints when Ignition has written both files:
     /// the proof and the host name.
     #[must_use]

@@ -40,16 +40,20 @@ pub async fn deploy_and_boot(
     services: &Services,
     guest: Guest,
 ) -> Result<()> {
+    // Without this line a host that finds nothing to boot would be waited for
+    // until the end of all patience.
+    guest.console("init: landfall", BOOT).await?;
     services.conductor.deployed(BOOT + DEPLOYMENT).await?;
-    let reset = lab.journal.mark();
-    let guest = match plan.finish {
+    let (guest, reset) = match plan.finish {
         Finish::Reboot => {
+            let reset = lab.journal.mark();
             guest.reset(POWER_OFF).await?;
-            guest
+            (guest, reset)
         }
         Finish::PowerOff => {
             guest.powered_off(POWER_OFF).await?;
-            site.power_on_from_disk(lab).await?
+            let reset = lab.journal.mark();
+            (site.power_on_from_disk(lab).await?, reset)
         }
     };
     guest

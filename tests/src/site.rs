@@ -11,7 +11,7 @@ use crate::artifacts::{self, Packing};
 use crate::conductor::script::{Finish, Image, Method, Script};
 use crate::conductor::{self, Conductor};
 use crate::config_drive::ConfigDrive;
-use crate::dhcp_server::{BootFile, DhcpServer};
+use crate::dhcp_server::{self, BootFile, DhcpServer};
 use crate::ignition::Proof;
 use crate::image_server::{self, Behaviour, ImageServer, ServedFile};
 use crate::lab::{Family, GUEST_V4, GUEST_V6, HOST_V4, HOST_V6, Lab};
@@ -128,6 +128,9 @@ pub struct Services {
 /// A permanent kernel argument which the deployment's meta data ask for.
 pub const PERMANENT_ARGUMENT: &str = "landfall.test=kept";
 
+/// What the deployment's meta data call the host.
+const META_DATA_NAME: &str = "node-1.example.org";
+
 /// Kernel arguments of every test host: the console, a kernel clock that stands
 /// a loaded host (without `no_timer_check` an emulated machine can die in the
 /// check of its timer), and enough log to see when the kernel began.
@@ -178,7 +181,11 @@ impl Plan {
         }];
         let medium = self.medium(lab).await?;
         files.extend(medium.files);
-        let proof = Proof::new("node-1.example.org");
+        // A name that the network gave goes before the one in the meta data.
+        let proof = Proof::new(match self.network {
+            Network::Dhcp => dhcp_server::GIVEN_NAME,
+            Network::StaticV4 | Network::StaticV6 => META_DATA_NAME,
+        });
         let config_drive = match self.deploy {
             Deploy::InstallCoreos => None,
             Deploy::WriteImage => Some(ConfigDrive::with_user_data(lab, &proof.config()).await?),
@@ -269,10 +276,14 @@ fn method(config_drive: Option<&ConfigDrive>, proof: &Proof) -> Result<Method> {
             config_drive: Some(drive.encoded()?),
         },
         None => Method::InstallCoreos {
+            // The keys that metal3 fills in for a host.
             meta_data: json!({
-                "uuid": "node-1",
-                "name": "node-1",
-                "hostname": proof.host_name(),
+                "uuid": "b9c9c6a4-0f5b-4c7c-9d2d-3f6c2c0f8a11",
+                "metal3-namespace": "hosts",
+                "metal3-name": "node-1",
+                "local-hostname": META_DATA_NAME,
+                "local_hostname": META_DATA_NAME,
+                "name": META_DATA_NAME,
                 "coreos_append_karg": [PERMANENT_ARGUMENT],
             }),
             ignition: proof.config(),

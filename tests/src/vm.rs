@@ -53,7 +53,8 @@ pub enum Boot {
     },
     /// The disk, and when it does not boot, an ISO in the CD drive.
     Iso(PathBuf),
-    /// The disk, and when it does not boot, the same ISO as a USB stick.
+    /// The same ISO as a USB stick. UEFI tries it after the disk; a BIOS boots
+    /// one hard disk only, so there it is the stick until it is pulled out.
     UsbStick(PathBuf),
     /// The disk, and when it does not boot, the first NIC by iPXE, its option ROM.
     Ipxe,

@@ -72,12 +72,20 @@ fn firmware(machine: &Machine, list: &mut Arguments) {
 
 /// SeaBIOS has no order of its own that survives a reset, so it is told to try
 /// the disks first. OVMF is left alone: its order is in its variables, and that
-/// the agent's entry comes first after a reset is part of what is tested.
-fn boot_index(machine: &Machine, index: usize) -> String {
-    match machine.firmware {
-        Firmware::Bios => format!(",bootindex={index}"),
-        Firmware::Uefi => String::new(),
-    }
+/// the agent's entry comes first after a reset is part of what is tested. With
+/// a direct boot the first place is taken, by QEMU for its kernel.
+///
+/// `rank` is that of the device: disks from 0 on, then the medium or the NICs.
+fn boot_index(machine: &Machine, rank: usize) -> String {
+    let stick = matches!(machine.boot, Boot::UsbStick(_));
+    let place = match (machine.firmware, &machine.boot) {
+        (Firmware::Uefi, _) | (_, Boot::Direct { .. }) => return String::new(),
+        // SeaBIOS boots from one hard disk, the first, and a stick is one.
+        (Firmware::Bios, _) if stick && rank == machine.disks.len() => 0,
+        (Firmware::Bios, _) if stick => rank + 1,
+        (Firmware::Bios, _) => rank,
+    };
+    format!(",bootindex={place}")
 }
 
 fn disks(machine: &Machine, list: &mut Arguments) {

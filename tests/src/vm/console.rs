@@ -112,9 +112,18 @@ impl LineSplitter {
         let shown = std::mem::take(&mut self.shown);
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end();
-        // Shown in full while it was unfinished, or blank.
-        (!text.trim().is_empty() && shown < line.len()).then(|| text.to_owned())
+        // Shown in full while it was unfinished, blank, or a frame of GRUB's menu.
+        (shown < line.len() && text.chars().any(is_text)).then(|| text.to_owned())
     }
+}
+
+/// Not a blank, a frame (U+2500 and on, or `+-|`), or a part of a cut character.
+fn is_text(character: char) -> bool {
+    !character.is_whitespace()
+        && !matches!(
+            character,
+            '\u{2500}'..='\u{257f}' | '\u{fffd}' | '+' | '-' | '|'
+        )
 }
 
 #[cfg(test)]
@@ -141,6 +150,7 @@ mod tests {
                 &["GRUB", "BdsDxe: x"],
             ),
             (b"\r\n \r\n", &[]),
+            ("|  \n+--+\n\u{2502}   \n".as_bytes(), &[]),
         ];
         for (bytes, want) in table {
             assert_eq!(split(bytes), *want, "{}", String::from_utf8_lossy(bytes));

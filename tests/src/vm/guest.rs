@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -71,8 +71,13 @@ impl Guest {
         let ended_early =
             journal.wait_for("QEMU's control connection", began, START_LIMIT, |_| false);
         let qmp = tokio::select! {
-            qmp = connect => qmp?,
-            Err(error) = ended_early => return Err(error),
+            Ok(qmp) = connect => qmp,
+            ended = ended_early => {
+                // Never Ok: nothing matches. What QEMU said is in the journal.
+                let complaints = journal.find(began, |event| event.text.starts_with("qemu: "));
+                let why = complaints.map(|event| event.text).unwrap_or_default();
+                return Err(ended.err().unwrap_or_else(|| anyhow!("no QEMU")).context(why));
+            }
         };
         Ok(Self {
             journal,

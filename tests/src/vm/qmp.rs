@@ -47,15 +47,18 @@ impl Qmp {
         let (send, answers) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             let mut lines = BufReader::new(read).lines();
+            let mut last = String::new();
             while let Ok(Some(line)) = lines.next_line().await {
                 let Ok(message) = serde_json::from_str::<Value>(&line) else {
                     continue;
                 };
                 if let Some(event) = message["event"].as_str() {
-                    if !EVENTS.contains(&event) {
-                        continue;
+                    let text = format!("{event} {}", message["data"]);
+                    // A reset by way of the keyboard controller comes thrice.
+                    if EVENTS.contains(&event) && text != last {
+                        journal.record(Source::Machine, text.as_str());
+                        last = text;
                     }
-                    journal.record(Source::Machine, format!("{event} {}", message["data"]));
                 } else if message.get("QMP").is_none() && send.send(message).is_err() {
                     return;
                 }
