@@ -130,15 +130,11 @@ pub const MILESTONES: [Milestone; 11] = [
     Milestone {
         name: "the disk written",
         stage: "download, write, verify",
-        reached: |event| {
-            event
-                .text
-                .starts_with("command list ends with execute_deploy_step SUCCEEDED")
-        },
+        reached: |event| on_console(event, "execute_deploy_step done"),
     },
     Milestone {
         name: "the reset",
-        stage: "last commands, reboot",
+        stage: "heartbeat, last commands",
         reached: |event| event.source == Source::Machine && event.text.starts_with("RESET"),
     },
     Milestone {

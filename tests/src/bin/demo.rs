@@ -100,6 +100,10 @@ async fn install(lab: &Lab, plan: &Plan) -> Result<Vec<(&'static str, u64)>> {
     Ok(media)
 }
 
+/// What fits beside time and speaker on a terminal of 120 columns; the whole
+/// text is in the log.
+const WIDTH: usize = 98;
+
 /// One line of the timeline, as it happens.
 fn show(event: &Event) {
     static POWER_ON: OnceLock<Duration> = OnceLock::new();
@@ -110,7 +114,12 @@ fn show(event: &Event) {
         return;
     };
     let seconds = event.at.saturating_sub(*power_on).as_secs_f64();
-    println!("{seconds:7.2}  {who:<10} {text}");
+    let more = if text.chars().count() > WIDTH {
+        ".."
+    } else {
+        ""
+    };
+    println!("{seconds:7.2}  {who:<10} {text:.WIDTH$}{more}");
 }
 
 fn summary(events: &[Event], media: &[(&str, u64)]) {
