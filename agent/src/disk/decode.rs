@@ -14,9 +14,6 @@ const XZ_MEMORY_LIMIT: u64 = 80 << 20;
 /// `--long=31` needs 2 GiB and is refused.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
-/// How many bytes from the start are needed to tell the formats apart.
-pub const MAGIC_LEN: usize = 8;
-
 /// How an image is packed on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
@@ -238,7 +235,7 @@ mod tests {
     fn truncated_anywhere_is_an_error() {
         for packing in PACKED {
             let packed = pack(packing, &sample());
-            for keep in [MAGIC_LEN, 20, packed.len() / 2, packed.len() - 1] {
+            for keep in [8, 20, packed.len() / 2, packed.len() - 1] {
                 assert!(unpack(&packed[..keep]).is_err(), "{packing} cut at {keep}");
             }
         }

@@ -70,11 +70,12 @@ impl Target {
         Self::new(path, file, size, sector, true)
     }
 
-    /// Opens an existing regular file as if it were a disk of its size, for
-    /// tests and for making images without a device.
+    /// Opens an existing regular file as if it were a disk of its size, so that
+    /// the tests write for real without root.
     ///
     /// # Errors
     /// If it is no regular file or cannot be written.
+    #[cfg(test)]
     pub fn open_file(path: &Path, sector: u32, _permission: &WritePermission) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)

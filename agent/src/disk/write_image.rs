@@ -133,7 +133,8 @@ pub fn write_image(
 impl WrittenImage {
     fn line(&self, target: &Target) -> String {
         format!(
-            "image on {}: {} downloaded ({}), {} unpacked, {} written, {} {} {}, {:.1} s",
+            "{} is on {}: {} downloaded ({}), {} unpacked, {} written, {} {} {}, {:.1} s",
+            self.url,
             target.path().display(),
             mib(self.digest.bytes),
             self.packing,
