@@ -20,6 +20,7 @@ use crate::commands::{self, Dispatcher, Ledger};
 use crate::discovery::{self, Found, Wanted};
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
+use crate::handover::written_disk::release_left_mounts;
 use crate::http_client::{self, HttpOptions};
 use crate::inventory::collect::{CollectOptions, collect};
 use crate::inventory::inspection;
@@ -77,6 +78,7 @@ pub fn run(debug: bool) -> ExitCode {
 
 async fn boot(settings: Settings) -> Result<Ending> {
     settings.report();
+    release_left_mounts();
     let mut boot = Boot::start(settings)?;
     let found = boot.find_service().await;
     let node_uuid = boot.inspect().await;

@@ -214,8 +214,7 @@ fn write_image_to(arguments: &WriteImage) -> Result<()> {
         patience: Patience::default(),
     };
     let target = Target::open(Path::new(&arguments.disk), &permission)?;
-    write_image(&source, target, &client)?;
-    Ok(())
+    write_image(&source, target, &client)?.commit().map(drop)
 }
 
 /// `sha256:0123...`

@@ -44,8 +44,12 @@ pub(super) async fn install_coreos(
             patience: Patience::default(),
         };
         let target = Target::open(&path, &permission)?;
-        write_image(&source, target, &client)?;
-        install_coreos::install_coreos(&path, &wanted.changes, &permission)?;
+        // The config comes before the table: a disk that boots has both.
+        write_image(&source, target, &client)?
+            .with_partitions(&permission, |disk, table| {
+                install_coreos::install_coreos(disk, table, &wanted.changes, &permission)
+            })?
+            .commit()?;
         match make_boot_entry(&path, &permission) {
             Ok(_) => Ok(()),
             Err(failure) if ignore_bootloader_failure => {

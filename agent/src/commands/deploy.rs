@@ -11,7 +11,7 @@ use super::execute::{Machine, blocking};
 use super::{coreos_step, image_info, root_disk};
 use crate::disk::config_drive::{ConfigDrive, write_config_drive};
 use crate::disk::target::Target;
-use crate::disk::write_image;
+use crate::disk::write_image::write_image;
 use crate::failure::{Class, Failure, Result};
 use crate::handover::efi_entry::make_boot_entry;
 use crate::permission::WritePermission;
@@ -57,12 +57,12 @@ async fn write_image_step(
         let drive = config_drive.map(|drive| drive.load(&client)).transpose()?;
         let source = info.source(&client)?;
         let target = Target::open(&path, &permission)?;
-        write_image::write_image(&source, target, &client)?;
+        let mut proven = write_image(&source, target, &client)?;
         if let Some(drive) = drive {
-            let target = Target::open(&path, &permission)?;
-            write_config_drive(target, &drive)?;
+            let (target, table) = proven.disk_and_table()?;
+            write_config_drive(target, table, &drive)?;
         }
-        Ok(())
+        proven.commit().map(drop)
     })
     .await?;
     machine.set_written_disk(&disk);

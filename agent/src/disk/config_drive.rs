@@ -21,7 +21,6 @@ use crate::failure::{Class, Failure, Result};
 const LABEL: &str = "config-2";
 /// Ironic's limit, and the size of the partition that is made.
 const SIZE: u64 = 64 << 20;
-const HEAD_LEN: usize = 1 << 20;
 const PIECE: usize = 1 << 20;
 
 /// A config drive in the form that Ironic gave it.
@@ -125,13 +124,13 @@ fn unpack(image: Vec<u8>) -> Result<Vec<u8>> {
     Ok(image)
 }
 
-/// Writes the config drive into the disk's `config-2` partition, which is made
-/// at the very end of the disk if there is none. Closes the disk.
+/// Writes the config drive into the `config-2` partition of a disk with this
+/// table, which is entered at the very end of the disk if there is none. The
+/// table is the caller's to write: it names only what is on the disk already.
 ///
 /// # Errors
-/// If the disk has no GPT, no room, or several such partitions; the partition
-/// table is only touched when the content is on the disk.
-pub fn write_config_drive(target: Target, image: &[u8]) -> Result<Partition> {
+/// If there is no room, or several such partitions.
+pub fn write_config_drive(target: &Target, table: &mut Table, image: &[u8]) -> Result<Partition> {
     let found = file_system::identify(&image[..image.len().min(PROBE_LEN)]);
     match &found {
         Some(found) if found.label.eq_ignore_ascii_case(LABEL) => {}
@@ -147,12 +146,8 @@ pub fn write_config_drive(target: Target, image: &[u8]) -> Result<Partition> {
         ))
         .hint("use a disk with 512 byte sectors, or install_coreos, which needs no config drive"));
     }
-    let mut head = target.read_at(0, HEAD_LEN)?;
     let on_disk = |reason: String| error(format!("{}: {reason}", target.path().display()));
-    let mut table = Table::parse(&head, target.sector_size())
-        .map_err(|reason| on_disk(format!("expected a GPT: {reason}")))?;
-    table.move_backup_to_end(target.size()).map_err(on_disk)?;
-    let (partition, new) = match existing(&target, &table)? {
+    let (partition, new) = match existing(target, table)? {
         Some(partition) => (partition, false),
         None => {
             let added = table.add_at_end(LABEL, SIZE, Uuid::new_v4());
@@ -167,18 +162,7 @@ pub fn write_config_drive(target: Target, image: &[u8]) -> Result<Partition> {
             image.len()
         )));
     }
-    write_content(&target, &partition, image)?;
-
-    // The backup first: should the power go between the two, the primary is
-    // the old one, whole, or its checksum fails and the backup stands in.
-    let (offset, backup) = table.backup();
-    let sector = target.sector_size() as usize;
-    target.write_at(&AlignedBuffer::padded(&backup, sector), offset)?;
-    target.sync()?;
-    table.write_primary(&mut head);
-    target.write_at(&head, 0)?;
-    target.sync()?;
-    target.reread_partitions()?;
+    write_content(target, &partition, image)?;
     tracing::info!(
         "config drive of {} bytes written to {} partition {} on {}",
         image.len(),
@@ -296,6 +280,20 @@ mod tests {
         Target::open_file(disk.path(), 512, &WritePermission::by_operator()).unwrap()
     }
 
+    /// Writes the drive beside the image that is on the disk, then the table.
+    fn write(disk: &NamedTempFile, image: &[u8]) -> Result<Partition> {
+        let mut content = std::fs::read(disk.path()).unwrap();
+        let mut table = Table::parse(&content[..MIB as usize], 512).unwrap();
+        table.move_backup_to_end(content.len() as u64).unwrap();
+        let partition = write_config_drive(&open(disk), &mut table, image)?;
+        content = std::fs::read(disk.path()).unwrap();
+        table.write_primary(&mut content[..MIB as usize]);
+        let (offset, backup) = table.backup();
+        content[offset as usize..][..backup.len()].copy_from_slice(&backup);
+        std::fs::write(disk.path(), content).unwrap();
+        Ok(partition)
+    }
+
     fn table(disk: &NamedTempFile) -> (Table, Vec<u8>) {
         let content = std::fs::read(disk.path()).unwrap();
         (
@@ -344,7 +342,7 @@ mod tests {
     #[test]
     fn a_new_partition_at_the_very_end() {
         let disk = disk(100 * MIB);
-        let partition = write_config_drive(open(&disk), &iso()).unwrap();
+        let partition = write(&disk, &iso()).unwrap();
         assert_eq!((partition.number, partition.offset), (3, 35 * MIB));
         let (table, content) = table(&disk);
         assert_eq!(table.partitions()[2], partition);
@@ -362,10 +360,10 @@ mod tests {
     #[test]
     fn the_existing_partition_is_used_again() {
         let disk = disk(100 * MIB);
-        let first = write_config_drive(open(&disk), &iso()).unwrap();
+        let first = write(&disk, &iso()).unwrap();
         let mut other = iso();
         other[50_000] = 7;
-        assert_eq!(write_config_drive(open(&disk), &other).unwrap(), first);
+        assert_eq!(write(&disk, &other).unwrap(), first);
         let (table, content) = table(&disk);
         assert_eq!(table.partitions().len(), 3);
         assert_eq!(content[first.offset as usize + 50_000], 7);
@@ -379,26 +377,22 @@ mod tests {
         let first = table.partitions()[0].offset as usize;
         content[first..first + iso().len()].copy_from_slice(&iso());
         std::fs::write(disk.path(), &content).unwrap();
-        let used = write_config_drive(open(&disk), &iso()).unwrap();
+        let used = write(&disk, &iso()).unwrap();
         assert_eq!(used.number, 1);
         let second = table.partitions()[1].offset as usize;
         content[second..second + iso().len()].copy_from_slice(&iso());
         std::fs::write(disk.path(), &content).unwrap();
-        let failure = write_config_drive(open(&disk), &iso()).unwrap_err();
+        let failure = write(&disk, &iso()).unwrap_err();
         assert!(failure.details.contains("found 1 and 2"), "{failure}");
     }
 
     #[test]
-    fn without_room_or_table_the_disk_stays_as_it_is() {
+    fn without_room_the_disk_stays_as_it_is() {
         let small = disk(20 * MIB);
         let before = std::fs::read(small.path()).unwrap();
-        let failure = write_config_drive(open(&small), &iso()).unwrap_err();
+        let failure = write(&small, &iso()).unwrap_err();
         assert!(failure.details.contains("no free space"), "{failure}");
         assert!(std::fs::read(small.path()).unwrap() == before);
-        let blank = NamedTempFile::new().unwrap();
-        blank.as_file().set_len(100 * MIB).unwrap();
-        let failure = write_config_drive(open(&blank), &iso()).unwrap_err();
-        assert!(failure.details.contains("expected a GPT"), "{failure}");
     }
 
     #[test]

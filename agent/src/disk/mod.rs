@@ -11,6 +11,7 @@ pub mod file_system;
 pub mod gpt;
 pub mod image_head;
 pub mod pipeline;
+pub mod proven_image;
 pub mod resume;
 pub mod sparse_write;
 pub mod target;

@@ -16,6 +16,10 @@ use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 use crate::sys::{block_ioctl, zero_range};
 
+/// What is wiped at both ends of the disk: every partition table, and the
+/// superblocks of old RAID members at the end.
+const WIPE_LEN: u64 = 1 << 20;
+
 /// BLKRRPART fails while anything on the machine scans the disk (a blkid, a
 /// late uevent); coreos-installer waits as long.
 const REREAD_TRIES: u32 = 20;
@@ -174,6 +178,38 @@ impl Target {
         self.file
             .sync_all()
             .map_err(|e| self.write_error(&format!("flushing: {e}")))
+    }
+
+    /// Wipes the first and the last MiB: boot code and every partition table, so
+    /// that firmware finds nothing to boot.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn wipe_ends(&self) -> Result<()> {
+        let zeros = AlignedBuffer::zeroed(WIPE_LEN as usize);
+        for offset in self.ends() {
+            self.write_at(&zeros, offset)?;
+        }
+        self.sync()
+    }
+
+    /// As [`Target::wipe_ends`], after a failure: goes on after errors, since
+    /// the disk may be half dead, and reports instead of failing.
+    pub fn make_unbootable(&self) {
+        let zeros = AlignedBuffer::zeroed(WIPE_LEN as usize);
+        let wiped = self.ends().map(|offset| self.write_at(&zeros, offset));
+        let path = self.path.display();
+        match wiped.into_iter().chain([self.sync()]).find_map(Result::err) {
+            None => tracing::info!("{path} was left without a partition table, it does not boot"),
+            Some(failure) => tracing::error!("{failure}; {path} may hold a part of the image"),
+        }
+        if let Err(failure) = self.reread_partitions() {
+            tracing::warn!("{failure}");
+        }
+    }
+
+    fn ends(&self) -> [u64; 2] {
+        [0, self.size.saturating_sub(WIPE_LEN)]
     }
 
     /// Makes the kernel look at the new partition table. Nothing to do for a file.

@@ -4,11 +4,11 @@
 //! 1. the first MiB is unpacked and judged; nothing is written before that;
 //! 2. first and last MiB of the disk are wiped and flushed;
 //! 3. the image is written from its second MiB on, and flushed;
-//! 4. its checksum and length are compared;
-//! 5. the first MiB (boot code, MBR, GPT) is written, flushed and read back,
-//!    with the GPT already corrected for this disk, then the backup GPT.
+//! 4. its checksum and length are compared.
 //!
-//! Whatever fails after step 1 ends with first and last MiB wiped.
+//! What comes out is a [`ProvenImage`]: its first MiB (boot code, MBR, GPT) is
+//! still in memory and written by its `commit`, with the GPT corrected for this
+//! disk. Whatever fails after step 1 ends with first and last MiB wiped.
 
 use std::time::Instant;
 
@@ -16,17 +16,14 @@ use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Packing;
 use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::disk::fetch::{Download, Patience, Request};
-use crate::disk::gpt::Table;
 use crate::disk::image_head::{self, Disk, HEAD_LEN, Image, Promise};
 use crate::disk::pipeline::{Broken, Computed, Pipeline, Step, Stream, UNIT};
+use crate::disk::proven_image::ProvenImage;
 use crate::disk::sparse_write::{SparseWriter, Written};
 use crate::disk::target::Target;
 use crate::failure::{Class, Failure, Result};
 use crate::report::{Progress, mib};
 
-/// What is wiped at both ends of the disk: every partition table, and the
-/// superblocks of old RAID members at the end.
-const WIPE_LEN: u64 = 1 << 20;
 /// First and last MiB and something between.
 const SMALLEST_DISK: u64 = 4 << 20;
 
@@ -48,7 +45,7 @@ pub struct ImageSource {
 #[derive(Debug, Clone)]
 pub struct WrittenImage {
     /// The URL that delivered, fit for showing.
-    pub url: String,
+    url: String,
     /// How the image was packed.
     pub packing: Packing,
     /// The digest of what was downloaded, and how much that was.
@@ -57,16 +54,13 @@ pub struct WrittenImage {
     pub verified: bool,
     /// The length of the unpacked image.
     pub image_bytes: u64,
-    /// The disk signature of the MBR, which Ironic calls the root UUID of a
-    /// whole-disk image; mostly 0 on GPT disks.
-    pub mbr_signature: u32,
     /// What was sent to the disk and what was left out.
     pub written: Written,
     /// How long it took.
     pub seconds: f64,
 }
 
-/// Writes the image to the disk and closes the disk.
+/// Writes the image to the disk, all but its first MiB.
 ///
 /// # Errors
 /// Nothing has been touched when the failure is that the image does not belong
@@ -75,7 +69,7 @@ pub fn write_image(
     source: &ImageSource,
     target: Target,
     client: &reqwest::Client,
-) -> Result<WrittenImage> {
+) -> Result<ProvenImage> {
     let started = Instant::now();
     if source.digest.is_none() {
         tracing::warn!("no checksum was given, the image is written unverified");
@@ -105,26 +99,26 @@ pub fn write_image(
     let (stream, pipeline, head) = work.first_unit(pipeline)?;
     let plan = work.plan(&stream, head)?;
 
-    let (url, packing) = (stream.url.clone(), stream.packing);
-    match work.place(&stream, pipeline, plan) {
+    match work.place(&stream, pipeline, &plan) {
         Ok(placed) => {
-            let done = WrittenImage {
-                url,
-                packing,
+            let written = WrittenImage {
+                url: stream.url.clone(),
+                packing: stream.packing,
                 verified: source.digest.is_some(),
                 digest: placed.digest,
                 image_bytes: placed.image_bytes,
-                mbr_signature: placed.mbr_signature,
                 written: placed.written,
                 seconds: started.elapsed().as_secs_f64(),
             };
-            tracing::info!("{}", done.line(&target));
-            Ok(done)
+            tracing::info!("{}", written.line(&target));
+            let table = plan.image.gpt;
+            Ok(ProvenImage::new(target, plan.head, table, written))
         }
         Err(failure) => {
-            // Before the cleanup, which may fail or hang on a dying disk.
-            tracing::error!("{failure}");
-            work.make_unbootable();
+            // Before the cleanup, which may fail or hang on a dying disk. The
+            // caller reports it as the failure that it is.
+            tracing::warn!("{failure}");
+            target.make_unbootable();
             Err(failure)
         }
     }
@@ -157,14 +151,14 @@ struct Plan {
     image: Image,
     head: AlignedBuffer,
     head_len: usize,
-    /// The backup GPT and its place.
-    backup: Option<(u64, AlignedBuffer)>,
+    /// Where the backup GPT begins that will be written with the table; else
+    /// the end of the disk.
+    data_end: u64,
 }
 
 struct Placed {
     digest: Computed,
     image_bytes: u64,
-    mbr_signature: u32,
     written: Written,
 }
 
@@ -214,9 +208,14 @@ impl Work<'_> {
                     ..failure
                 }
             })?;
-        let backup = match &mut image.gpt {
-            Some(table) => Some(self.fit_table(table, &mut head)?),
-            None => None,
+        let data_end = match &mut image.gpt {
+            Some(table) => {
+                table.move_backup_to_end(self.disk.size).map_err(|reason| {
+                    Failure::new(Class::InvalidImage, format!("the image's GPT: {reason}"))
+                })?;
+                table.backup().0
+            }
+            None => self.disk.size,
         };
         tracing::info!(
             "writing {} ({}{}) to {} ({}, {} byte sectors)",
@@ -233,31 +232,14 @@ impl Work<'_> {
             image,
             head,
             head_len,
-            backup,
+            data_end,
         })
     }
 
-    /// The table as it will be on this disk: into the first MiB, and the backup
-    /// for the end.
-    fn fit_table(&self, table: &mut Table, head: &mut [u8]) -> Result<(u64, AlignedBuffer)> {
-        table.move_backup_to_end(self.disk.size).map_err(|reason| {
-            Failure::new(Class::InvalidImage, format!("the image's GPT: {reason}"))
-        })?;
-        table.write_primary(head);
-        let (offset, bytes) = table.backup();
-        Ok((
-            offset,
-            AlignedBuffer::padded(&bytes, self.disk.sector as usize),
-        ))
-    }
-
-    fn place(&self, stream: &Stream, pipeline: Pipeline, plan: Plan) -> Result<Placed> {
-        self.wipe_ends()?;
+    fn place(&self, stream: &Stream, pipeline: Pipeline, plan: &Plan) -> Result<Placed> {
+        self.target.wipe_ends()?;
         // The backup GPT's place gets our backup GPT and nothing before.
-        let data_end = plan
-            .backup
-            .as_ref()
-            .map_or(self.disk.size, |(offset, _)| *offset);
+        let data_end = plan.data_end;
         let mut writer =
             SparseWriter::new(self.target, HEAD_LEN as u64..plan.image.end.min(data_end));
         let mut progress = Progress::new("writing the image", stream.total);
@@ -302,46 +284,11 @@ impl Work<'_> {
         }
         let mut written = writer.written();
         written.data += HEAD_LEN as u64;
-        self.commit(&plan)?;
-        let signature = &plan.head[440..444];
         Ok(Placed {
             digest,
             image_bytes,
-            mbr_signature: u32::from_le_bytes([
-                signature[0],
-                signature[1],
-                signature[2],
-                signature[3],
-            ]),
             written,
         })
-    }
-
-    /// From here on the disk boots. The primary table first: a firmware that
-    /// finds only a valid backup may offer to "repair" the disk from it.
-    fn commit(&self, plan: &Plan) -> Result<()> {
-        self.write_and_compare(0, &plan.head)?;
-        if let Some((offset, backup)) = &plan.backup {
-            self.write_and_compare(*offset, backup)?;
-        }
-        self.target.reread_partitions()
-    }
-
-    fn write_and_compare(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.target.write_at(bytes, offset)?;
-        self.target.sync()?;
-        if self.target.read_at(offset, bytes.len())?[..] != *bytes {
-            return Err(Failure::new(
-                Class::ImageWriteError,
-                format!(
-                    "{}: {} bytes at offset {offset} read back differently",
-                    self.target.path().display(),
-                    bytes.len()
-                ),
-            )
-            .hint("the disk or its controller is faulty"));
-        }
-        Ok(())
     }
 
     fn compare(&self, url: &str, got: &Computed) -> Result<()> {
@@ -376,39 +323,6 @@ impl Work<'_> {
                 details: format!("{}; {}", mismatch.details, broken.failure.details),
                 ..mismatch
             },
-        }
-    }
-
-    fn ends(&self) -> [u64; 2] {
-        [0, self.disk.size - WIPE_LEN]
-    }
-
-    fn wipe_ends(&self) -> Result<()> {
-        let zeros = AlignedBuffer::zeroed(WIPE_LEN as usize);
-        for offset in self.ends() {
-            self.target.write_at(&zeros, offset)?;
-        }
-        self.target.sync()
-    }
-
-    /// After a failure: no partition table, whatever else is on the disk. Goes
-    /// on after errors, the disk may be half dead.
-    fn make_unbootable(&self) {
-        let zeros = AlignedBuffer::zeroed(WIPE_LEN as usize);
-        let wiped = self
-            .ends()
-            .map(|offset| self.target.write_at(&zeros, offset));
-        let path = self.target.path().display();
-        match wiped
-            .into_iter()
-            .chain([self.target.sync()])
-            .find_map(Result::err)
-        {
-            None => tracing::info!("{path} was left without a partition table, it does not boot"),
-            Some(failure) => tracing::error!("{failure}; {path} may hold a part of the image"),
-        }
-        if let Err(failure) = self.target.reread_partitions() {
-            tracing::warn!("{failure}");
         }
     }
 }

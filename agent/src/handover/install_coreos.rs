@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use nix::mount::MsFlags;
 
+use crate::disk::gpt::Table;
 use crate::failure::{Class, Failure, Result};
 use crate::handover::file_in_boot::{create, make_directory, operator};
 use crate::handover::{
@@ -71,6 +72,7 @@ impl CoreosChanges {
 /// If the disk has no boot partition, or a change cannot be made.
 pub fn install_coreos(
     disk: &Path,
+    table: &Table,
     changes: &CoreosChanges,
     _permission: &WritePermission,
 ) -> Result<()> {
@@ -79,7 +81,7 @@ pub fn install_coreos(
         return Ok(());
     }
     let started = Instant::now();
-    let found = boot_partition::find(disk)?;
+    let found = boot_partition::find(disk, table)?;
     let node = written_disk::node(disk, found.partition.number)?;
     let mount_point = Path::new(written_disk::BOOT_MOUNT_POINT);
     change_mounted(&node, found.file_system.kind, mount_point, changes)?;

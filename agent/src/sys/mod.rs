@@ -4,6 +4,7 @@
 //! one small conversation with the kernel.
 
 pub mod block_ioctl;
+pub mod block_partition;
 pub mod boot_clock;
 pub mod ethtool;
 pub mod file_flags;

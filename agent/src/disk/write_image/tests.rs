@@ -7,6 +7,7 @@ use tempfile::NamedTempFile;
 use super::*;
 use crate::disk::digest::Hasher;
 use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client, loop_device};
+use crate::disk::gpt::Table;
 use crate::permission::WritePermission;
 
 const MIB: u64 = 1 << 20;
@@ -50,7 +51,8 @@ fn source(server: &Server, digest: Option<ExpectedDigest>) -> ImageSource {
 
 fn write(server: &Server, body: &[u8], disk: &NamedTempFile) -> Result<WrittenImage> {
     let source = source(server, Some(sha256(body)));
-    write_image(&source, open(disk.path(), 512), &http_client())
+    let proven = write_image(&source, open(disk.path(), 512), &http_client())?;
+    proven.commit()
 }
 
 fn correct(body: &[u8]) -> Server {
@@ -150,7 +152,8 @@ fn sectors_of_4096_bytes() {
     let file = disk(DISK);
     let server = correct(&image);
     let source = source(&server, Some(sha256(&image)));
-    write_image(&source, open(file.path(), 4096), &http_client()).unwrap();
+    let proven = write_image(&source, open(file.path(), 4096), &http_client()).unwrap();
+    proven.commit().unwrap();
     let table = Table::parse(&content(&file)[..MIB as usize], 4096).unwrap();
     assert_eq!(table.image_size(), DISK);
     let wrong = disk(DISK);
@@ -250,7 +253,9 @@ fn while_it_is_written_the_disk_does_not_boot() {
             == image[3 * MIB as usize..4 * MIB as usize],
         "the writing has begun"
     );
-    writer.join().unwrap().unwrap();
+    let proven = writer.join().unwrap().unwrap();
+    assert_unbootable(&disk);
+    proven.commit().unwrap();
     assert_holds(&disk, &image);
 }
 
@@ -318,7 +323,8 @@ fn statuses_that_pass_and_statuses_that_do_not() {
     let mut both = source(&gone, Some(sha256(&image)));
     both.urls.push(correct(&image).url);
     let target = disk(DISK);
-    write_image(&both, open(target.path(), 512), &http_client()).unwrap();
+    let proven = write_image(&both, open(target.path(), 512), &http_client()).unwrap();
+    proven.commit().unwrap();
     assert_holds(&target, &image);
 }
 
@@ -466,9 +472,9 @@ fn without_a_checksum_the_digest_is_told_all_the_same() {
         open(disk.path(), 512),
         &http_client(),
     )
+    .and_then(ProvenImage::commit)
     .unwrap();
     assert!(!done.verified);
-    assert_eq!(done.mbr_signature.to_le_bytes(), image[440..444]);
     assert_eq!(done.digest.hex, sha256(&image).hex());
 }
 
@@ -494,7 +500,9 @@ fn a_block_device_of_either_sector_size() {
         assert!(busy.details.contains("found busy partitions"), "{busy}");
 
         let wanted = source(&server, Some(sha256(&body)));
-        write_image(&wanted, target, &http_client()).unwrap();
+        let proven = write_image(&wanted, target, &http_client()).unwrap();
+        assert_unbootable(&file);
+        proven.commit().unwrap();
         let content = content(&file);
         assert!(content[MIB as usize..7 * MIB as usize] == image[MIB as usize..7 * MIB as usize]);
         let table = Table::parse(&content[..MIB as usize], sector).unwrap();

@@ -127,7 +127,10 @@ fn bad_changes_are_known_before_a_disk_is_looked_at() {
         let mut changes = all_changes();
         spoil(&mut changes);
         let permission = WritePermission::by_operator();
-        let failure = install_coreos(Path::new("/dev/none"), &changes, &permission).unwrap_err();
+        let image = crate::disk::fixtures::gpt_image(8 << 20, 512);
+        let table = Table::parse(&image[..1 << 20], 512).unwrap();
+        let failure =
+            install_coreos(Path::new("/dev/none"), &table, &changes, &permission).unwrap_err();
         assert_eq!(failure.class, Class::InvalidCommandParamsError, "{failure}");
     }
     assert!(CoreosChanges::default().is_empty());

@@ -1,0 +1,183 @@
+//! An image that is on the disk and verified, but that no firmware can see yet.
+//!
+//! Its first MiB, with boot code and partition table, is still in memory. What
+//! else the installed system needs (a config drive, an Ignition config) is put
+//! beside it first; then [`ProvenImage::commit`] makes all of it visible at
+//! once. Power may go at any moment before: the disk does not boot.
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+
+use crate::disk::aligned_buffer::AlignedBuffer;
+use crate::disk::gpt::{Partition, Table};
+use crate::disk::target::Target;
+use crate::disk::write_image::WrittenImage;
+use crate::failure::{Class, Failure, Result};
+use crate::permission::WritePermission;
+use crate::sys::block_partition;
+
+/// The image, the disk that it is on, and what is kept back.
+#[derive(Debug)]
+#[must_use = "the disk does not boot before the image is committed"]
+pub struct ProvenImage {
+    target: Target,
+    head: AlignedBuffer,
+    table: Option<Table>,
+    written: WrittenImage,
+}
+
+impl ProvenImage {
+    pub(super) fn new(
+        target: Target,
+        head: AlignedBuffer,
+        table: Option<Table>,
+        written: WrittenImage,
+    ) -> Self {
+        Self {
+            target,
+            head,
+            table,
+            written,
+        }
+    }
+
+    /// The disk, and the table that it will get, for what goes beside the image.
+    ///
+    /// # Errors
+    /// If the image has no GPT.
+    pub fn disk_and_table(&mut self) -> Result<(&Target, &mut Table)> {
+        let path = self.target.path().display();
+        match &mut self.table {
+            Some(table) => Ok((&self.target, table)),
+            None => Err(Failure::new(
+                Class::InvalidImage,
+                format!("{path}: expected an image with a GPT"),
+            )),
+        }
+    }
+
+    /// Lets `work` use the partitions by their device nodes. The kernel is told
+    /// of them directly, the disk still has no table.
+    ///
+    /// # Errors
+    /// If the image has no GPT, the kernel does not take a partition, or what
+    /// the work says.
+    pub fn with_partitions(
+        mut self,
+        permission: &WritePermission,
+        work: impl FnOnce(&Path, &Table) -> Result<()>,
+    ) -> Result<Self> {
+        let table = self.disk_and_table()?.1.clone();
+        // What the kernel remembers of the disk's former table goes.
+        self.target.reread_partitions()?;
+        // A partition cannot be mounted while the whole disk is held alone.
+        let path = self.target.path().to_owned();
+        drop(self.target);
+        let shown = ShownPartitions::show(&path, table.partitions())?;
+        let outcome = work(&path, &table);
+        drop(shown);
+        outcome?;
+        self.target = Target::open(&path, permission)?;
+        Ok(self)
+    }
+
+    /// Writes what was kept back. From here on the disk boots.
+    ///
+    /// # Errors
+    /// What the disk says; it was then left without a table.
+    pub fn commit(mut self) -> Result<WrittenImage> {
+        match self.write_table() {
+            Ok(()) => {
+                tracing::info!(
+                    "{} has its partition table, the image can boot",
+                    self.target.path().display()
+                );
+                Ok(self.written)
+            }
+            Err(failure) => {
+                tracing::warn!("{failure}");
+                self.target.make_unbootable();
+                Err(failure)
+            }
+        }
+    }
+
+    /// The primary table first: a firmware that finds only a valid backup may
+    /// offer to "repair" the disk from it.
+    fn write_table(&mut self) -> Result<()> {
+        if let Some(table) = &self.table {
+            table.write_primary(&mut self.head);
+        }
+        self.write_and_compare(0, &self.head)?;
+        if let Some(table) = &self.table {
+            let (offset, backup) = table.backup();
+            let sector = self.target.sector_size() as usize;
+            self.write_and_compare(offset, &AlignedBuffer::padded(&backup, sector))?;
+        }
+        self.target.reread_partitions()
+    }
+
+    fn write_and_compare(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.target.write_at(bytes, offset)?;
+        self.target.sync()?;
+        if self.target.read_at(offset, bytes.len())?[..] != *bytes {
+            return Err(Failure::new(
+                Class::ImageWriteError,
+                format!(
+                    "{}: {} bytes at offset {offset} read back differently",
+                    self.target.path().display(),
+                    bytes.len()
+                ),
+            )
+            .hint("the disk or its controller is faulty"));
+        }
+        Ok(())
+    }
+}
+
+/// Partitions that the kernel knows from us alone; it forgets them with this.
+struct ShownPartitions {
+    disk: File,
+    numbers: Vec<u32>,
+}
+
+impl ShownPartitions {
+    fn show(path: &Path, partitions: &[Partition]) -> Result<Self> {
+        let failed = |what: String| {
+            Failure::new(
+                Class::BlockDeviceError,
+                format!("{}: {what}", path.display()),
+            )
+        };
+        let disk = OpenOptions::new()
+            .read(true)
+            .open(path)
+            .map_err(|error| failed(format!("opening: {error}")))?;
+        let mut shown = Self {
+            disk,
+            numbers: Vec::new(),
+        };
+        for partition in partitions {
+            block_partition::add(
+                &shown.disk,
+                partition.number,
+                partition.offset,
+                partition.len,
+            )
+            .map_err(|error| failed(format!("showing partition {}: {error}", partition.number)))?;
+            shown.numbers.push(partition.number);
+        }
+        Ok(shown)
+    }
+}
+
+impl Drop for ShownPartitions {
+    fn drop(&mut self) {
+        for number in &self.numbers {
+            // One that stays makes the disk busy, and opening it again says so.
+            if let Err(error) = block_partition::delete(&self.disk, *number) {
+                tracing::warn!("hiding partition {number}: {error}");
+            }
+        }
+    }
+}
