@@ -274,9 +274,14 @@ impl Loader {
         let mut work = lock(&self.work);
         let mut any = false;
         for modalias in modaliases {
-            if work.seen.insert(modalias.clone()) {
+            if !work.seen.insert(modalias.clone()) {
+                continue;
+            }
+            any = true;
+            if leads_to_a_device_we_need(&modalias) {
+                work.queue.push_front(modalias);
+            } else {
                 work.queue.push_back(modalias);
-                any = true;
             }
         }
         drop(work);
@@ -353,6 +358,14 @@ impl Loader {
     }
 }
 
+/// Whether behind this modalias may be a NIC or a disk: these go first. The
+/// processor's and the board's modaliases ask for a dozen modules (crypto,
+/// sensors, input) that nobody waits for.
+fn leads_to_a_device_we_need(modalias: &str) -> bool {
+    const BUSES: [&str; 6] = ["pci:", "virtio:", "scsi:", "vmbus:", "xen:", "usb:"];
+    BUSES.iter().any(|bus| modalias.starts_with(bus))
+}
+
 /// The text of every file `modalias` below a directory of /sys. Symbolic links
 /// lead to other places of the same tree and are not followed.
 fn collect_modaliases(directory: &Path, depth: usize, found: &mut Vec<String>) {
@@ -398,6 +411,14 @@ mod tests {
         collect_modaliases(dir.path(), SYS_DEPTH_LIMIT, &mut found);
         found.sort();
         assert_eq!(found, ["pci:v1AF4", "virtio:d00000001v00001AF4"]);
+    }
+
+    #[test]
+    fn network_and_disks_go_before_the_board() {
+        assert!(leads_to_a_device_we_need("virtio:d00000001v00001AF4"));
+        assert!(leads_to_a_device_we_need("pci:v00001AF4d00001041sv"));
+        assert!(!leads_to_a_device_we_need("cpu:type:x86,ven0002fam000F"));
+        assert!(!leads_to_a_device_we_need("acpi:PNP0C0C:"));
     }
 
     #[test]
