@@ -16,6 +16,23 @@ pub struct HttpOptions {
     pub timeout: Option<Duration>,
 }
 
+/// Why a request got no answer, in the words of the innermost cause; the URL is
+/// for the caller to name. The layers above it ("error sending request: client
+/// error (Connect): tcp connect error") tell an operator nothing.
+pub fn why(error: &reqwest::Error) -> String {
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+    }
+    let text = innermost.to_string();
+    match text.split_once(" (os error") {
+        _ if error.is_timeout() => "no answer in time".to_owned(),
+        // `Connection refused (os error 111)`: the words are enough.
+        Some((words, _)) => words.to_ascii_lowercase(),
+        None => text,
+    }
+}
+
 /// A client made of these options. Cloning shares its connections.
 ///
 /// There is no total time-out on purpose: an image may take an hour. A request

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::advertised_address::source_address_towards;
 use crate::backoff::Backoff;
-use crate::failure::one_line;
+use crate::http_client::why;
 
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -77,7 +77,7 @@ async fn ask(client: &Client, base: &str, timeout: Duration) -> Result<Found, St
         .timeout(timeout)
         .send()
         .await
-        .map_err(|error| one_line(&error.without_url()))?;
+        .map_err(|error| why(&error))?;
     let mut document = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         if document.len() + chunk.len() > DOCUMENT_LIMIT {

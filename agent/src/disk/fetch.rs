@@ -17,7 +17,8 @@ use reqwest::header::{
 use tokio::sync::mpsc;
 
 use crate::disk::resume::{Answer, Resource, Verdict, judge};
-use crate::failure::{Class, Failure, Result, one_line};
+use crate::failure::{Class, Failure, Result};
+use crate::http_client::why;
 
 /// Chunks between the network and the decoder. A chunk is at most hyper's read
 /// buffer, 400 KiB; on a fast link the decoder is the slower side and the queue
@@ -313,7 +314,7 @@ impl<'a> Transfer<'a> {
                 Ok(Ok(Some(chunk))) => chunk,
                 Ok(Ok(None)) if total.is_none() && skip == 0 => break,
                 Ok(Ok(None)) => return Err(later("the body ended early")),
-                Ok(Err(e)) => return Err(later(one_line(&e))),
+                Ok(Err(e)) => return Err(later(why(&e))),
                 Err(_) => {
                     let seconds = self.patience.stall.as_secs();
                     return Err(later(format!("no byte for {seconds} s")));
@@ -385,15 +386,15 @@ impl<'a> Transfer<'a> {
         match tokio::time::timeout(self.patience.stall, request.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(e)) if is_untrusted(&e) => {
-                let failure = download_error(format!("{}: {}", self.shown, one_line(&e)));
+                let failure = download_error(format!("{}: {}", self.shown, why(&e)));
                 Err(failure
                     .hint("is this host's clock right, and does the agent have the server's CA?")
                     .into())
             }
             Ok(Err(e)) if e.is_builder() || e.is_redirect() => {
-                Err(download_error(format!("{}: {}", self.shown, one_line(&e))).into())
+                Err(download_error(format!("{}: {}", self.shown, why(&e))).into())
             }
-            Ok(Err(e)) => Err(later(one_line(&e))),
+            Ok(Err(e)) => Err(later(why(&e))),
             Err(_) => Err(later("no answer")),
         }
     }

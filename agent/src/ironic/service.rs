@@ -7,7 +7,7 @@ use reqwest::{Client, Method, RequestBuilder, Response};
 use serde::Serialize;
 
 use super::wire::{Root, error_text};
-use crate::failure::one_line;
+use crate::http_client::why;
 
 /// The version that the original assumes of a service that does not say.
 const ASSUMED: ApiVersion = ApiVersion {
@@ -146,10 +146,10 @@ pub(super) fn with_common_headers(
 
 /// Sends, and reads the answer up to a limit.
 pub(super) async fn exchange(request: RequestBuilder) -> Result<Answer, String> {
-    let mut response: Response = request.send().await.map_err(|e| reason(&e))?;
+    let mut response: Response = request.send().await.map_err(|e| why(&e))?;
     let status = response.status().as_u16();
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|e| reason(&e))? {
+    while let Some(chunk) = response.chunk().await.map_err(|e| why(&e))? {
         if body.len() + chunk.len() > ANSWER_LIMIT {
             return Err(format!("answer is larger than {ANSWER_LIMIT} bytes"));
         }
@@ -159,23 +159,6 @@ pub(super) async fn exchange(request: RequestBuilder) -> Result<Answer, String> 
         status,
         body: String::from_utf8_lossy(&body).into_owned(),
     })
-}
-
-/// Why a request got no answer, without the URL, which the caller names.
-fn reason(error: &reqwest::Error) -> String {
-    let mut innermost: &dyn std::error::Error = error;
-    while let Some(cause) = innermost.source() {
-        innermost = cause;
-    }
-    if error.is_timeout() {
-        return "no answer in time".to_owned();
-    }
-    let text = innermost.to_string();
-    if text.is_empty() {
-        one_line(error)
-    } else {
-        text
-    }
 }
 
 fn parse_version(text: &str) -> Option<ApiVersion> {
