@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-/// The agent that a bare server boots.
-///
-/// In its ramdisk it is started by init. Anywhere else each sub-command shows
-/// one stage, and nothing is changed unless told to.
+/// The agent that a bare server boots
 #[derive(Debug, Parser)]
 #[command(
     version,
     after_help = "\
+In its ramdisk the agent is started by init. Anywhere else each sub-command
+shows one stage, and nothing is changed unless told to.
+
 Examples:
   landfall-agent show-params --cmdline 'ipa-api-url=http://192.0.2.1:6385'
   landfall-agent plan-network --cmdline 'ip=192.0.2.10::192.0.2.1:24::eth0:none'
@@ -35,7 +35,7 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the whole agent: network, discovery, inventory, commands, reboot
+    /// Run the whole agent; in the ramdisk only
     Run,
     /// Print every setting, its value and where it came from
     ShowParams(CommandLineSource),
@@ -47,7 +47,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Find the provisioning service and say by which address it is reached
+    /// Find the provisioning service, and our address towards it
     Discover {
         /// Base URL of Ironic, without /v1; several are tried in order
         #[arg(required = true)]
@@ -59,7 +59,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Write an image to a disk, verified, unbootable until it is proven
+    /// Write an image to a disk that does not boot before it is proven
     WriteImage(WriteImage),
 }
 
@@ -105,12 +105,13 @@ mod tests {
             .get_subcommands()
             .map(|sub| sub.get_name().to_owned())
             .collect();
+        let mut pages = vec![command.render_long_help().to_string()];
         for name in names {
             let sub = command.find_subcommand_mut(&name).unwrap();
-            let help = sub.render_long_help().to_string();
-            for line in help.lines() {
-                assert!(line.chars().count() <= 80, "{name}: {line}");
-            }
+            pages.push(sub.render_long_help().to_string());
+        }
+        for line in pages.iter().flat_map(|page| page.lines()) {
+            assert!(line.chars().count() <= 80, "{line}");
         }
     }
 }

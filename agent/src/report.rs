@@ -97,13 +97,26 @@ struct Line<'a> {
 
 impl Line<'_> {
     /// `[   12.345] disk: warning: ...`
-    fn for_people(&self) -> String {
-        let gravity = match self.level {
+    fn for_consoles(&self) -> String {
+        format!("[{:9.3}] {}: {}", self.time, self.stage, self.graded())
+    }
+
+    /// `disk: warning: ...`; what the sub-command itself says goes without a
+    /// stage. Time since boot means nothing at a terminal.
+    fn for_terminals(&self) -> String {
+        match self.stage {
+            "tools" => self.graded(),
+            stage => format!("{stage}: {}", self.graded()),
+        }
+    }
+
+    fn graded(&self) -> String {
+        let grade = match self.level {
             Level::ERROR => "FAILED ",
             Level::WARN => "warning: ",
             _ => "",
         };
-        format!("[{:9.3}] {}: {gravity}{}", self.time, self.stage, self.text)
+        format!("{grade}{}", self.text)
     }
 
     fn for_programs(&self) -> String {
@@ -133,7 +146,7 @@ impl Sinks {
     fn put(&self, line: &Line<'_>) {
         match self {
             Self::Ramdisk { consoles, kmsg } => {
-                let text = line.for_people();
+                let text = line.for_consoles();
                 for console in consoles {
                     console.print(&text);
                 }
@@ -150,7 +163,7 @@ impl Sinks {
                 let text = if *json {
                     line.for_programs()
                 } else {
-                    line.for_people()
+                    line.for_terminals()
                 };
                 // A closed stderr must not end the work.
                 let _ = writeln!(std::io::stderr(), "{text}");
@@ -384,7 +397,7 @@ mod tests {
                 level,
                 text: "x".into(),
             }
-            .for_people()
+            .for_consoles()
         };
         assert_eq!(line(Level::INFO), "[    1.500] disk: x");
         assert_eq!(line(Level::WARN), "[    1.500] disk: warning: x");
