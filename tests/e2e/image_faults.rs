@@ -162,6 +162,35 @@ fn untouched(disk: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Half a file that claims to be a whole one: no broken connection gives it
+/// away, only the decoder and the checksum can.
+#[test]
+fn truncated_image() {
+    host_test("truncated_image", async |lab| {
+        let plan = Plan {
+            packing: Packing::Zst,
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        let half = site.files[0].content.len() / 2;
+        site.files[0].content.truncate(half);
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
+        for text in [&site.script.image.url, &half.to_string()] {
+            ensure!(
+                last_error.contains(text),
+                "last_error does not name {text}: {last_error}"
+            );
+        }
+        guest
+            .console("commands: FAILED execute_deploy_step: ", BOOT)
+            .await?;
+        guest.cut_power().await?;
+        does_not_boot(lab, &site).await
+    });
+}
+
 #[test]
 fn image_server_without_ranges() {
     host_test("image_server_without_ranges", async |lab| {

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use landfall_tests::conductor::Conductor;
 use landfall_tests::installation::{BOOT, DEPLOYMENT, deploy_and_boot};
+use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::Lab;
-use landfall_tests::site::{Plan, Services, Site};
-use landfall_tests::vm::Guest;
+use landfall_tests::site::{Network, Plan, Services, Site};
+use landfall_tests::vm::{Bus, Guest};
 
 use crate::host_test;
 use crate::image_faults::does_not_boot;
@@ -34,11 +35,8 @@ fn service_comes_late() {
             "the pauses do not grow: {pauses:?}"
         );
         let conductor = Conductor::start(lab, site.script.clone()).await?;
-        let mark = lab.journal.mark();
         lab.journal
-            .wait_for("a heartbeat", mark, BOOT, |event| {
-                event.text == "heartbeat 202"
-            })
+            .wait_for("a heartbeat", lab.journal.start(), BOOT, is_heartbeat)
             .await?;
         ensure!(
             conductor.lookups() == 1,
@@ -71,6 +69,74 @@ fn no_disk() {
             .await?;
         guest.cut_power().await
     });
+}
+
+/// The controller is there, the disk takes its time, as behind an array or a
+/// slow spin-up. It comes by an event, and ends the wait at once.
+#[test]
+fn disk_comes_late() {
+    host_test("disk_comes_late", async |lab| {
+        let plan = Plan {
+            bus: Bus::VirtioScsi,
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        site.machine.disks[0].unplugged = true;
+        let services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        guest.console("kernel modules loaded", BOOT).await?;
+        guest.plug(0).await?;
+        site.machine.disks[0].unplugged = false;
+        deploy_and_boot(lab, &plan, &site, &services, guest).await?;
+        let inventory = services.conductor.inventory().unwrap_or_default();
+        let disk = &inventory["inventory"]["disks"][0]["name"];
+        ensure!(disk == "/dev/sda", "the inventory's first disk is {disk}");
+        let at = |text: &str| {
+            let start = lab.journal.start();
+            lab.journal
+                .find(start, |event| event.text.starts_with(text))
+        };
+        let (Some(plugged), Some(reported)) =
+            (at("disk 0 plugged in"), at("continue_inspection 202"))
+        else {
+            bail!("the disk was not plugged in, or nothing was reported");
+        };
+        // Without the event the agent would wait for all of its 30 s.
+        let waited = reported.at.saturating_sub(plugged.at);
+        ensure!(
+            waited < Duration::from_secs(20),
+            "the inventory came {waited:?} after the disk"
+        );
+        Ok(())
+    });
+}
+
+/// One NIC gets no answer to its DHCP; the host does not wait for it.
+#[test]
+fn dhcp_on_one_of_two_nics() {
+    host_test("dhcp_on_one_of_two_nics", async |lab| {
+        let plan = Plan {
+            network: Network::Dhcp,
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        // The server knows the other one only, and ignores all it does not know.
+        site.machine.nics.insert(0, SILENT_MAC.to_owned());
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        deploy_and_boot(lab, &plan, &site, &services, guest).await?;
+        let lookup = lab.journal.find(lab.journal.start(), |event| {
+            event.text.starts_with("lookup 200") && event.text.contains(SILENT_MAC)
+        });
+        ensure!(lookup.is_some(), "the lookup leaves out {SILENT_MAC}");
+        Ok(())
+    });
+}
+
+const SILENT_MAC: &str = "52:54:00:c0:ff:02";
+
+fn is_heartbeat(event: &Event) -> bool {
+    event.source == Source::Conductor && event.text == "heartbeat 202"
 }
 
 #[test]
@@ -117,9 +183,7 @@ async fn site_with_sysrq(lab: &Lab) -> Result<(Plan, Site)> {
 async fn second_lookup(lab: &Lab, services: &Services) -> Result<()> {
     let mark = lab.journal.mark();
     lab.journal
-        .wait_for("the restarted agent's heartbeat", mark, BOOT, |event| {
-            event.text == "heartbeat 202"
-        })
+        .wait_for("the restarted agent's heartbeat", mark, BOOT, is_heartbeat)
         .await?;
     ensure!(services.conductor.lookups() == 2, "expected 2 lookups");
     Ok(())
@@ -132,11 +196,8 @@ fn agent_is_killed_and_carries_on() {
         site.script.hold = true;
         let services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
-        let mark = lab.journal.mark();
         lab.journal
-            .wait_for("a heartbeat", mark, BOOT, |event| {
-                event.text == "heartbeat 202"
-            })
+            .wait_for("a heartbeat", lab.journal.start(), BOOT, is_heartbeat)
             .await?;
         services.conductor.release();
         kill_agent(lab, &mut guest).await?;

@@ -136,6 +136,12 @@ impl Journal {
         self.inner.count.send_replace(events.len());
     }
 
+    /// The position before the first event.
+    #[must_use]
+    pub fn start(&self) -> Mark {
+        Mark(0)
+    }
+
     /// The position after the last event.
     #[must_use]
     pub fn mark(&self) -> Mark {

@@ -197,6 +197,7 @@ impl Plan {
                 disks: vec![Disk {
                     path: disk,
                     bus: self.bus,
+                    unplugged: false,
                 }],
                 nics: vec![MAC.to_owned()],
                 boot: medium.boot,
@@ -296,7 +297,7 @@ impl Site {
     pub async fn serve(&self, lab: &Lab) -> Result<Services> {
         let boot_file = self.boot_file.as_ref();
         let dhcp = if self.dhcp || boot_file.is_some() {
-            Some(DhcpServer::start(lab, self.machine.mac(), boot_file).await?)
+            Some(DhcpServer::start(lab, MAC, boot_file).await?)
         } else {
             None
         };

@@ -140,7 +140,7 @@ pub const MILESTONES: [Milestone; 11] = [
     Milestone {
         name: "GRUB of the installed system",
         stage: "firmware",
-        reached: |event| on_console(event, "Welcome to GRUB"),
+        reached: |event| on_console(event, "GRUB: CoreOS-shaped"),
     },
     Milestone {
         name: "the installed kernel's first line",
@@ -206,7 +206,7 @@ mod tests {
         let events = [
             event(1, Source::Machine, "power on: Bios, TCG"),
             event(5, Source::Console, "[    0.000000] Linux version 6.1.0"),
-            event(9, Source::Console, "Welcome to GRUB!"),
+            event(9, Source::Console, "GRUB: CoreOS-shaped test image"),
         ];
         assert_eq!(reached(&events).len(), 2);
         assert_eq!(missing(&events).map(|m| m.name), Some("/init"));

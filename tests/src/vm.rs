@@ -37,6 +37,9 @@ pub struct Disk {
     pub path: PathBuf,
     /// How the guest sees it.
     pub bus: Bus,
+    /// Not there at power on, until [`Guest::plug`]. Only for a SCSI disk: its
+    /// controller is there, and takes it at any time.
+    pub unplugged: bool,
 }
 
 /// How the machine gets to a kernel.
@@ -91,12 +94,4 @@ pub struct Machine {
     pub boot: Boot,
     /// Where UEFI variables live from one start to the next.
     pub variables: PathBuf,
-}
-
-impl Machine {
-    /// The MAC address of the first NIC.
-    #[must_use]
-    pub fn mac(&self) -> &str {
-        self.nics.first().map_or("", String::as_str)
-    }
 }

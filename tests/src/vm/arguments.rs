@@ -108,7 +108,9 @@ fn disks(machine: &Machine, list: &mut Arguments) {
                 format!("scsi-hd,bus=scsi{index}.0,drive=disk{index},serial=disk{index}")
             }
         };
-        list.option("-device", device + &order);
+        if !disk.unplugged {
+            list.option("-device", device + &order);
+        }
     }
 }
 
@@ -182,6 +184,7 @@ mod tests {
             disks: vec![Disk {
                 path: "/d".into(),
                 bus: Bus::VirtioScsi,
+                unplugged: false,
             }],
             nics: vec!["52:54:00:00:00:01".into()],
             boot,

@@ -136,6 +136,19 @@ impl Guest {
         Ok(())
     }
 
+    /// Plugs in the disk with this index, which was unplugged at power on.
+    pub async fn plug(&mut self, index: usize) -> Result<()> {
+        self.journal
+            .record(Source::Machine, format!("disk {index} plugged in"));
+        let device = json!({
+            "driver": "scsi-hd",
+            "bus": format!("scsi{index}.0"),
+            "drive": format!("disk{index}"),
+            "serial": format!("disk{index}"),
+        });
+        self.qmp.execute("device_add", device).await.map(drop)
+    }
+
     /// A magic SysRq key by way of a break on the serial console.
     pub async fn sysrq(&mut self, key: u8) -> Result<()> {
         self.journal
