@@ -15,8 +15,7 @@ use landfall_network_plan::NetworkPlan;
 use tokio::sync::{Notify, watch};
 
 use crate::api::{self, Api, TlsIdentity};
-use crate::commands::execute::Machine;
-use crate::commands::{self, Dispatcher, Ledger};
+use crate::commands::{self, Dispatcher, Ledger, Machine};
 use crate::discovery::{self, Found, Wanted};
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};

@@ -7,7 +7,7 @@ use landfall_boot_params::coreos_args::first_boot_arguments;
 use serde_json::Value;
 
 use super::command::Node;
-use super::execute::{Machine, blocking};
+use super::machine::{Machine, blocking};
 use super::root_disk;
 use crate::disk::digest::GivenChecksum;
 use crate::disk::fetch::Patience;

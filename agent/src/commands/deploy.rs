@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::command::Node;
-use super::execute::{Machine, blocking};
+use super::machine::{Machine, blocking};
 use super::{coreos_step, image_info, root_disk};
 use crate::disk::config_drive::{ConfigDrive, write_config_drive};
 use crate::disk::target::Target;

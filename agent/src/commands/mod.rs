@@ -8,9 +8,10 @@ mod command;
 mod coreos_step;
 mod deploy;
 mod dispatch;
-pub mod execute;
+mod execute;
 mod image_info;
 mod ledger;
+mod machine;
 mod parse;
 mod power;
 mod root_disk;
@@ -20,5 +21,6 @@ pub use dispatch::Dispatcher;
 #[cfg(test)]
 pub use dispatch::Executor;
 pub use ledger::Ledger;
+pub use machine::Machine;
 pub use parse::Refusal;
 pub use steps::HARDWARE_MANAGERS;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::command::Node;
-use super::execute::{Machine, blocking};
+use super::machine::{Machine, blocking};
 use crate::failure::{Class, Failure, Result};
 use crate::inventory::root_device::choose_for_node;
 use crate::inventory::wait_for_disk::{Patience, wait_for_disk};

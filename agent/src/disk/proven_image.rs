@@ -9,12 +9,57 @@ use std::fs::{File, OpenOptions};
 use std::path::Path;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
+use crate::disk::decode::Packing;
 use crate::disk::gpt::{Partition, Table};
+use crate::disk::pipeline::Computed;
+use crate::disk::sparse_write::Written;
 use crate::disk::target::Target;
-use crate::disk::write_image::WrittenImage;
 use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
+use crate::report::mib;
 use crate::sys::block_partition;
+
+/// What was done.
+#[derive(Debug, Clone)]
+pub struct WrittenImage {
+    /// The URL that delivered, fit for showing.
+    pub(super) url: String,
+    /// How the image was packed.
+    pub packing: Packing,
+    /// The digest of what was downloaded, and how much that was.
+    pub digest: Computed,
+    /// Whether the digest was expected; otherwise there was nothing to compare.
+    pub verified: bool,
+    /// The length of the unpacked image.
+    pub image_bytes: u64,
+    /// What was sent to the disk and what was left out.
+    pub written: Written,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl WrittenImage {
+    /// All of it, for the console.
+    pub(super) fn line(&self, target: &Target) -> String {
+        format!(
+            "{} is on {}: {} downloaded ({}), {} unpacked, {} written, {} {} {}, {:.1} s",
+            self.url,
+            target.path().display(),
+            mib(self.digest.bytes),
+            self.packing,
+            mib(self.image_bytes),
+            mib(self.written.data),
+            self.digest.algorithm,
+            self.digest.hex,
+            if self.verified {
+                "verified"
+            } else {
+                "not verified"
+            },
+            self.seconds
+        )
+    }
+}
 
 /// The image, the disk that it is on, and what is kept back.
 #[derive(Debug)]

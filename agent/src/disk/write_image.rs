@@ -18,7 +18,7 @@ use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::disk::fetch::{Download, Patience, Request};
 use crate::disk::image_head::{self, Disk, HEAD_LEN, Image, Promise};
 use crate::disk::pipeline::{Broken, Computed, Pipeline, Step, Stream, UNIT};
-use crate::disk::proven_image::ProvenImage;
+use crate::disk::proven_image::{ProvenImage, WrittenImage};
 use crate::disk::sparse_write::{SparseWriter, Written};
 use crate::disk::target::Target;
 use crate::failure::{Class, Failure, Result};
@@ -39,25 +39,6 @@ pub struct ImageSource {
     pub authorization: Option<String>,
     /// How long to bear with the server.
     pub patience: Patience,
-}
-
-/// What was done.
-#[derive(Debug, Clone)]
-pub struct WrittenImage {
-    /// The URL that delivered, fit for showing.
-    url: String,
-    /// How the image was packed.
-    pub packing: Packing,
-    /// The digest of what was downloaded, and how much that was.
-    pub digest: Computed,
-    /// Whether the digest was expected; otherwise there was nothing to compare.
-    pub verified: bool,
-    /// The length of the unpacked image.
-    pub image_bytes: u64,
-    /// What was sent to the disk and what was left out.
-    pub written: Written,
-    /// How long it took.
-    pub seconds: f64,
 }
 
 /// Writes the image to the disk, all but its first MiB.
@@ -121,28 +102,6 @@ pub fn write_image(
             target.make_unbootable();
             Err(failure)
         }
-    }
-}
-
-impl WrittenImage {
-    fn line(&self, target: &Target) -> String {
-        format!(
-            "{} is on {}: {} downloaded ({}), {} unpacked, {} written, {} {} {}, {:.1} s",
-            self.url,
-            target.path().display(),
-            mib(self.digest.bytes),
-            self.packing,
-            mib(self.image_bytes),
-            mib(self.written.data),
-            self.digest.algorithm,
-            self.digest.hex,
-            if self.verified {
-                "verified"
-            } else {
-                "not verified"
-            },
-            self.seconds
-        )
     }
 }
 

@@ -41,6 +41,7 @@ pub fn run() -> ! {
     warn_if_half_unpacked();
     mark_as_ramdisk();
 
+    modprobe::register();
     let devices_settled = modules::load_in_background();
     let ending = supervise::agent_until_its_end(devices_settled);
     shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))

@@ -17,7 +17,7 @@ use landfall_module_index::{Index, MAX_INDEX_BYTES, ModuleId, Resolution};
 use nix::errno::Errno;
 use nix::kmod::{ModuleInitFlags, finit_module, init_module};
 
-use super::{modprobe, mounts};
+use super::mounts;
 use crate::sys::uevent::{Action, Received, UeventSocket};
 
 /// `MODULE_INIT_COMPRESSED_FILE` of <linux/module.h>, absent from nix.
@@ -52,7 +52,6 @@ pub(super) fn load_in_background() -> PipeReader {
     };
     match Modules::of_running_kernel() {
         Ok(modules) => {
-            modprobe::register();
             let loader = Arc::new(Loader::new(modules, writer));
             loader.start();
         }
