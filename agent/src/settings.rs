@@ -46,7 +46,8 @@ impl Settings {
                 tracing::info!("{} = {} ({})", setting.key, setting.value, setting.origin);
             }
         }
-        for warning in &self.params.warnings {
+        let ignored = self.params.not_supported_yet();
+        for warning in self.params.warnings.iter().chain(&ignored) {
             tracing::warn!("{warning}");
         }
     }

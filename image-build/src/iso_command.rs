@@ -35,6 +35,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let secure_boot = !arguments.no_secure_boot;
     // Everything that can be refused is refused before the work begins.
     let kernel_args = KernelArgs::with_defaults(&arguments.kernel_args.karg)?;
+    report.warnings(&kernel_args.warnings());
     let remedy = if secure_boot {
         ", or build without Secure Boot: --no-secure-boot"
     } else {

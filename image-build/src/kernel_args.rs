@@ -6,6 +6,9 @@
 
 use std::fmt;
 
+use landfall_boot_params::{BootParams, CommandLine, NetArgs};
+use landfall_network_plan::NetworkPlan;
+
 /// x86's COMMAND_LINE_SIZE, NUL included: the kernel cuts what is longer, silently.
 const COMMAND_LINE_SIZE: usize = 2048;
 /// What loaders add: `BOOT_IMAGE=` with a URL (GRUB), `initrd=` (iPXE), `BOOTIF=` (both).
@@ -71,6 +74,17 @@ impl KernelArgs {
         Ok(Self(line))
     }
 
+    /// What the agent will not understand or not obey: the same parsers that
+    /// read the line in the ramdisk.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let line = CommandLine::parse(&self.0);
+        let params = BootParams::from_command_line(&line);
+        let mut warnings = params.not_supported_yet();
+        warnings.extend(params.warnings);
+        warnings.extend(NetworkPlan::for_boot(&NetArgs::from_command_line(&line)).warnings);
+        warnings
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -113,6 +127,21 @@ fn check(text: &str) -> Result<(), KernelArgsError> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn mistyped_arguments_are_found_before_the_medium_is_burnt() {
+        let warnings = |text: &str| {
+            KernelArgs::with_defaults(&strings(&[text]))
+                .unwrap()
+                .warnings()
+        };
+        assert_eq!(
+            warnings("ipa-api-url=http://192.0.2.1:6385 ip=192.0.2.5::192.0.2.1:24::eth0:none"),
+            [""; 0]
+        );
+        assert!(warnings("ipa-api-ulr=http://192.0.2.1")[0].contains("ipa-api-ulr"));
+        assert!(warnings("ip=eth0:bogus")[0].contains("ip=eth0:bogus"));
+    }
 
     fn strings(texts: &[&str]) -> Vec<String> {
         texts.iter().map(ToString::to_string).collect()

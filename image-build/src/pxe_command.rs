@@ -33,6 +33,7 @@ struct FileSummary {
 pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
     let kernel_args = KernelArgs::with_defaults(&arguments.kernel_args.karg)?;
+    report.warnings(&kernel_args.warnings());
     let (files, warnings) = pxe_tree::files(&kernel_args, arguments.base_url.as_ref())?;
     let directory = &arguments.output.output;
     let force = arguments.output.force;

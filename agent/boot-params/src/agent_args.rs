@@ -177,6 +177,35 @@ boot_params! {
 
 const BOOTIF: &str = "BOOTIF";
 
+/// Arguments that are read and checked but that nothing obeys yet. Whoever sets
+/// one is told, above all where it is about security.
+const NOT_SUPPORTED_YET: &[&str] = &[
+    "ipa-use-mdns",
+    "ipa-inspection-collectors",
+    "ipa-inspection-dhcp-wait-timeout",
+    "ipa-inspection-dhcp-all-interfaces",
+    "ipa-inspection-benchmarks",
+    "ipa-collect-lldp",
+    "ipa-lldp-timeout",
+    "ipa-enable-vlan-interfaces",
+    "ipa-advertise-protocol",
+    "ipa-network-interface",
+    "ipa-ip-lookup-attempts",
+    "ipa-ip-lookup-timeout",
+    "ipa-hardware-initialization-delay",
+    "ipa-tls-min-version",
+    "ipa-tls-cipher-suites",
+    "ipa-tls-certificate-curve",
+    "ipa-ntp-server",
+    "ipa-image-download-connection-timeout",
+    "ipa-image-download-connection-retries",
+    "ipa-image-download-connection-retry-interval",
+    "ipa-image-download-max-duration",
+    "ipa-inject-files-priority",
+    "ipa-guard-special-filesystems",
+    "boot_method",
+];
+
 /// A line of `show-params`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedSetting<'a> {
@@ -238,6 +267,16 @@ impl BootParams {
                 .warnings
                 .push(format!("{}: {expected}; ignored", token.text)),
         }
+    }
+
+    /// What was set and read and is not obeyed yet, one line each.
+    pub fn not_supported_yet(&self) -> Vec<String> {
+        self.list()
+            .into_iter()
+            .filter(|setting| NOT_SUPPORTED_YET.contains(&setting.key))
+            .filter(|setting| *setting.origin != Origin::Default)
+            .map(|setting| format!("{}: not supported yet; ignored", setting.key))
+            .collect()
     }
 
     /// Our two prefixes are ours alone, so an unknown name is most likely a
