@@ -254,7 +254,7 @@ impl Boot {
         tracing::info!("this machine is node {uuid}");
         let identity = self.tls_identity(service, found.source)?;
 
-        let (ledger, interrupted) = Ledger::restore(StateFile::new(self.state, "commands.json"));
+        let (ledger, interrupted) = Ledger::restore(self.state);
         let command_ended = Arc::new(Notify::new());
         let (ending_wanted, mut ending) = watch::channel(None);
         let machine = Machine {
@@ -297,7 +297,9 @@ impl Boot {
             token: token.to_owned(),
         };
         tracing::info!("serving commands at {}", callback.url);
-        dispatcher.resume(interrupted);
+        if let Some(interrupted) = interrupted {
+            dispatcher.resume(interrupted);
+        }
 
         let heartbeats = ironic::beat_forever(
             service,

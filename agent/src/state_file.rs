@@ -55,15 +55,13 @@ impl StateFile {
                 .create(directory)?;
         }
         let temporary = self.0.with_extension("new");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)?;
-        file.write_all(bytes)?;
-        drop(file);
-        fs::rename(&temporary, &self.0)
+        let stored =
+            write_private(&temporary, bytes).and_then(|()| fs::rename(&temporary, &self.0));
+        if stored.is_err() {
+            // What is left of it would fill a /run that is full already.
+            let _ = fs::remove_file(&temporary);
+        }
+        stored
     }
 
     /// As [`StateFile::store`], where a failure costs only the ability to go on
@@ -76,6 +74,26 @@ impl StateFile {
             );
         }
     }
+
+    /// Forgets the content.
+    pub fn remove(&self) {
+        match fs::remove_file(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!("{}: {error}", self.0.display());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?
+        .write_all(bytes)
 }
 
 #[cfg(test)]
@@ -93,5 +111,18 @@ mod tests {
         assert_eq!(file.load().unwrap().as_deref(), Some(&b"two"[..]));
         let mode = fs::metadata(&file.0).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+        file.remove();
+        file.remove();
+        assert_eq!(file.load().unwrap(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_stored_leaves_the_old_and_no_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = StateFile::new(dir.path(), "list.json");
+        file.store(b"old").unwrap();
+        std::fs::create_dir(dir.path().join("list.new")).unwrap();
+        assert!(file.store(b"new").is_err());
+        assert_eq!(file.load().unwrap().as_deref(), Some(&b"old"[..]));
     }
 }

@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 use super::documents;
 use crate::commands::{Dispatcher, Refusal};
 
-/// The largest body: a config drive of 64 MiB in base64, twice (Ironic sends
-/// it in the step's arguments and inside `image_info`), and the node.
-const BODY_LIMIT: usize = 192 << 20;
+/// The largest body. Ironic sends a config drive twice in base64, in the step's
+/// arguments and inside `image_info`: this is room for one of 20 MiB (most have
+/// some kilobytes) and still fits, parsed and kept, a host with 512 MiB.
+const BODY_LIMIT: usize = 56 << 20;
 
 /// What the routes need.
 #[derive(Clone)]
@@ -104,12 +105,12 @@ async fn commands(State(api): State<Api>, RawQuery(query): RawQuery, request: Re
     let Ok(body) = to_bytes(request.into_body(), BODY_LIMIT).await else {
         return fault(
             StatusCode::PAYLOAD_TOO_LARGE,
-            "413 Request Entity Too Large: body is cut off or larger than 192 MiB",
+            "413 Request Entity Too Large: body is cut off or larger than 56 MiB",
         );
     };
     match api
         .dispatcher
-        .submit(body.to_vec(), wants_to_wait(query.as_deref()))
+        .submit(body.into(), wants_to_wait(query.as_deref()))
         .await
     {
         Ok(entry) => answer(&entry),

@@ -46,24 +46,22 @@ impl Dispatcher {
         &self.ledger
     }
 
-    /// Begins commands anew that a crash of the agent interrupted.
-    pub fn resume(&self, interrupted: Vec<Interrupted>) {
-        for Interrupted { id, request } in interrupted {
-            match Request::parse(&request).and_then(Request::command) {
-                Ok(Parsed::Command(command)) => {
-                    tracing::warn!(
-                        "{} was interrupted by a crash of the agent, beginning it anew",
-                        command.name()
-                    );
-                    self.spawn(id, *command);
-                }
-                // Such a request would not have been entered; end it all the same.
-                Ok(Parsed::Failed(_, failure)) => self.ledger.end(&id, Err(failure)),
-                Err(refusal) => self.ledger.end(
-                    &id,
-                    Err(Failure::new(Class::InvalidCommandError, refusal.text)),
-                ),
+    /// Begins a command anew that a crash of the agent interrupted.
+    pub fn resume(&self, Interrupted { id, request }: Interrupted) {
+        match Request::parse(&request).and_then(Request::command) {
+            Ok(Parsed::Command(command)) => {
+                tracing::warn!(
+                    "{} was interrupted by a crash of the agent, beginning it anew",
+                    command.name()
+                );
+                self.spawn(id, *command);
             }
+            // Such a request would not have been entered; end it all the same.
+            Ok(Parsed::Failed(_, failure)) => self.ledger.end(&id, Err(failure)),
+            Err(refusal) => self.ledger.end(
+                &id,
+                Err(Failure::new(Class::InvalidCommandError, refusal.text)),
+            ),
         }
     }
 
@@ -90,6 +88,8 @@ impl Dispatcher {
         let synchronous = !command.is_asynchronous();
         let keep = command.may_be_repeated().then_some(&body[..]);
         let id = self.ledger.begin(command.name(), keep).map_err(busy)?;
+        // With a config drive in it this is most of the agent's memory.
+        drop(body);
         self.spawn(id.clone(), command);
         if synchronous {
             let entry = self.ledger.ended(&id).await;
@@ -135,10 +135,9 @@ fn busy(Busy(name): Busy) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state_file::StateFile;
 
     fn dispatcher(dir: &tempfile::TempDir, gate: Arc<Notify>) -> Dispatcher {
-        let (ledger, _) = Ledger::restore(StateFile::new(dir.path(), "commands.json"));
+        let (ledger, _) = Ledger::restore(dir.path());
         let executor: Executor = Arc::new(move |command| {
             let gate = Arc::clone(&gate);
             Box::pin(async move {

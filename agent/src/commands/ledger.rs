@@ -5,6 +5,7 @@
 //! command that ran when the agent crashed is begun anew or listed as failed,
 //! but never forgotten.
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
@@ -30,6 +31,9 @@ pub struct Ledger {
     /// Counts endings, so that a waiter sees each one.
     endings: watch::Sender<u64>,
     file: StateFile,
+    /// The body of the running command, if it may be begun anew: a file of its
+    /// own, since it may hold a config drive and the list is written often.
+    request: StateFile,
 }
 
 #[derive(Debug, Clone)]
@@ -39,8 +43,6 @@ struct Entry {
     status: String,
     error: Value,
     result: Value,
-    /// The body that asked for it, while it runs and may be begun anew.
-    request: Value,
     tries: u64,
 }
 
@@ -58,9 +60,11 @@ pub struct Interrupted {
 }
 
 impl Ledger {
-    /// The list kept in this file, or an empty one; with it the commands that
-    /// an earlier life of the agent left running and that can be begun anew.
-    pub fn restore(file: StateFile) -> (Self, Vec<Interrupted>) {
+    /// The list kept in this directory, or an empty one; with it the command
+    /// that an earlier life of the agent left running, if it can be begun anew.
+    pub fn restore(directory: &Path) -> (Self, Option<Interrupted>) {
+        let file = StateFile::new(directory, "commands.json");
+        let request = StateFile::new(directory, "running-command.json");
         let mut entries = match file.load() {
             Ok(None) => Vec::new(),
             Ok(Some(bytes)) => read(&bytes),
@@ -69,25 +73,29 @@ impl Ledger {
                 Vec::new()
             }
         };
-        let mut again = Vec::new();
+        // One command runs at a time, so there is at most one.
+        let mut again = None;
         for entry in entries.iter_mut().filter(|entry| entry.status == RUNNING) {
-            if entry.request.is_object() && entry.tries < TRIES {
-                entry.tries += 1;
-                again.push(Interrupted {
-                    id: entry.id.clone(),
-                    request: entry.request.to_string().into_bytes(),
-                });
-            } else {
-                entry.end(Err(Failure::new(
+            let body = request.load().ok().flatten();
+            match body.filter(|_| entry.tries < TRIES && again.is_none()) {
+                Some(request) => {
+                    entry.tries += 1;
+                    again = Some(Interrupted {
+                        id: entry.id.clone(),
+                        request,
+                    });
+                }
+                None => entry.end(Err(Failure::new(
                     Class::CommandExecutionError,
                     format!("the agent crashed while it executed {}", entry.name),
-                )));
+                ))),
             }
         }
         let ledger = Self {
             entries: Mutex::new(entries),
             endings: watch::Sender::new(0),
             file,
+            request,
         };
         ledger.save(&ledger.lock());
         (ledger, again)
@@ -103,6 +111,10 @@ impl Ledger {
         if let Some(last) = entries.last().filter(|last| last.status == RUNNING) {
             return Err(Busy(last.name.clone()));
         }
+        match request {
+            Some(body) => self.request.store_or_warn(body),
+            None => self.request.remove(),
+        }
         let id = Uuid::new_v4().to_string();
         entries.push(Entry {
             id: id.clone(),
@@ -110,9 +122,6 @@ impl Ledger {
             status: RUNNING.to_owned(),
             error: Value::Null,
             result: Value::Null,
-            request: request
-                .and_then(|body| serde_json::from_slice(body).ok())
-                .unwrap_or(Value::Null),
             tries: 1,
         });
         let excess = entries.len().saturating_sub(KEPT);
@@ -135,6 +144,7 @@ impl Ledger {
             entry.end(outcome);
         }
         self.save(&entries);
+        self.request.remove();
         drop(entries);
         self.endings.send_modify(|count| *count += 1);
     }
@@ -177,7 +187,6 @@ impl Ledger {
             .iter()
             .map(|entry| {
                 let mut json = entry.to_json();
-                json["request"] = entry.request.clone();
                 json["tries"] = entry.tries.into();
                 json
             })
@@ -189,7 +198,6 @@ impl Ledger {
 
 impl Entry {
     fn end(&mut self, outcome: Outcome<Value>) {
-        self.request = Value::Null;
         match outcome {
             Ok(result) => {
                 self.status = SUCCEEDED.to_owned();
@@ -235,7 +243,6 @@ fn read(bytes: &[u8]) -> Vec<Entry> {
                 status: value["command_status"].as_str()?.to_owned(),
                 error: value["command_error"].clone(),
                 result: value["command_result"].clone(),
-                request: value["request"].clone(),
                 tries: value["tries"].as_u64().unwrap_or(TRIES),
             })
         })
@@ -246,8 +253,8 @@ fn read(bytes: &[u8]) -> Vec<Entry> {
 mod tests {
     use super::*;
 
-    fn restore(dir: &tempfile::TempDir) -> (Ledger, Vec<Interrupted>) {
-        Ledger::restore(StateFile::new(dir.path(), "commands.json"))
+    fn restore(dir: &tempfile::TempDir) -> (Ledger, Option<Interrupted>) {
+        Ledger::restore(dir.path())
     }
 
     #[test]
@@ -286,18 +293,28 @@ mod tests {
         };
         {
             let (ledger, again) = restore(&dir);
-            assert_eq!(again.len(), 1);
-            assert_eq!(again[0].id, id);
-            let request: Value = serde_json::from_slice(&again[0].request).unwrap();
-            assert_eq!(request["name"], "deploy.execute_deploy_step");
+            let again = again.unwrap();
+            assert_eq!(again.id, id);
+            assert_eq!(again.request, body);
             assert_eq!(ledger.busy().as_deref(), Some("execute_deploy_step"));
         }
         let (ledger, again) = restore(&dir);
-        assert!(
-            again.is_empty(),
-            "the second crash is the command's failure"
-        );
+        assert!(again.is_none(), "the second crash is the command's failure");
         assert_eq!(ledger.get(&id).unwrap()["command_status"], "FAILED");
+    }
+
+    #[test]
+    fn a_request_that_could_not_be_kept_is_a_failure_after_a_crash() {
+        let dir = tempfile::tempdir().unwrap();
+        // In the way of the file, as a full /run would be.
+        std::fs::create_dir(dir.path().join("running-command.new")).unwrap();
+        let id = restore(&dir).0.begin("execute_deploy_step", Some(b"{}"));
+        let (ledger, again) = restore(&dir);
+        assert!(again.is_none());
+        assert_eq!(
+            ledger.get(&id.unwrap()).unwrap()["command_status"],
+            "FAILED"
+        );
     }
 
     #[test]
@@ -305,7 +322,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let id = restore(&dir).0.begin("install_bootloader", None).unwrap();
         let (ledger, again) = restore(&dir);
-        assert!(again.is_empty());
+        assert!(again.is_none());
         let entry = ledger.get(&id).unwrap();
         assert_eq!(entry["command_status"], "FAILED");
         assert_eq!(entry["command_error"]["type"], "CommandExecutionError");

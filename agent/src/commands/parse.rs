@@ -1,5 +1,6 @@
 //! From the body of a POST to a [`Command`], or to the refusal that Ironic
-//! expects for exactly that fault (agent-protocol: measured on the original).
+//! expects for exactly that fault (ironic-python-agent, `api/app.py` and
+//! `extensions/base.py`; the texts were measured on it).
 
 use serde_json::{Map, Value};
 
@@ -49,13 +50,14 @@ impl Request {
     /// # Errors
     /// Not JSON, no name, no parameters, no dot in the name: 400 each.
     pub fn parse(body: &[u8]) -> Result<Self, Refusal> {
-        let body: Value = serde_json::from_slice(body).map_err(|error| {
+        let mut body: Value = serde_json::from_slice(body).map_err(|error| {
             Refusal::bad_request(format!(
                 "400 Bad Request: Failed to decode JSON object: {error}"
             ))
         })?;
+        let mut take = |key| body.get_mut(key).map(Value::take);
         let (Some(Value::String(name)), Some(Value::Object(parameters))) =
-            (body.get("name"), body.get("params"))
+            (take("name"), take("params"))
         else {
             return Err(Refusal::bad_request(
                 "400 Bad Request: Missing or invalid name or params",
@@ -69,7 +71,7 @@ impl Request {
         Ok(Self {
             extension: extension.to_owned(),
             name: name.to_owned(),
-            parameters: parameters.clone(),
+            parameters,
         })
     }
 

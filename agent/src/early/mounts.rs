@@ -21,7 +21,8 @@ pub(super) fn mount_all() -> Vec<String> {
             MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC,
             Some("mode=0755"),
         ),
-        ("/run", "tmpfs", hardened, Some("mode=0755,size=16m")),
+        // Room for a kept request with its config drive (see api/routes.rs).
+        ("/run", "tmpfs", hardened, Some("mode=0755,size=64m")),
     ] {
         let mounted = fs::create_dir_all(target)
             .and_then(|()| mount_at(Path::new(fstype), Path::new(target), fstype, flags, data));

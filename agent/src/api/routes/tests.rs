@@ -1,6 +1,5 @@
 use super::*;
 use crate::commands::{Executor, Ledger};
-use crate::state_file::StateFile;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -15,7 +14,7 @@ impl Server {
     async fn start() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let state = tempfile::tempdir().unwrap();
-        let (ledger, _) = Ledger::restore(StateFile::new(state.path(), "commands.json"));
+        let (ledger, _) = Ledger::restore(state.path());
         let executor: Executor = Arc::new(|_| Box::pin(async { Ok(json!("text")) }));
         let api = Api {
             dispatcher: Dispatcher::new(ledger, executor, Arc::default()),
