@@ -30,9 +30,24 @@ pub enum Class {
 }
 
 impl Class {
-    /// The `type` in the error JSON.
-    pub fn name(self) -> String {
-        format!("{self:?}")
+    /// The `type` in the error JSON: written out, so that renaming a variant
+    /// does not change the protocol.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BlockDeviceError => "BlockDeviceError",
+            Self::CommandExecutionError => "CommandExecutionError",
+            Self::DeploymentError => "DeploymentError",
+            Self::DeviceNotFound => "DeviceNotFound",
+            Self::HardwareManagerMethodNotFound => "HardwareManagerMethodNotFound",
+            Self::ImageChecksumError => "ImageChecksumError",
+            Self::ImageDownloadError => "ImageDownloadError",
+            Self::ImageWriteError => "ImageWriteError",
+            Self::InvalidCommandError => "InvalidCommandError",
+            Self::InvalidCommandParamsError => "InvalidCommandParamsError",
+            Self::InvalidImage => "InvalidImage",
+            Self::TypeError => "TypeError",
+            Self::VersionMismatch => "VersionMismatch",
+        }
     }
 
     /// The `code` in the error JSON, an HTTP status.

@@ -1,6 +1,5 @@
 //! The one configured HTTP client: trust, time-outs, no surprises.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::failure::{Class, Failure, Result, one_line};
@@ -10,8 +9,6 @@ use crate::failure::{Class, Failure, Result, one_line};
 pub struct HttpOptions {
     /// Do not verify server certificates (`ipa-insecure`).
     pub insecure: bool,
-    /// PEM bundle of the authorities to trust instead of the built-in none.
-    pub ca_file: Option<PathBuf>,
     /// How long one request may be idle, and a connection may take to be made.
     pub timeout: Option<Duration>,
 }
@@ -39,31 +36,16 @@ pub fn why(error: &reqwest::Error) -> String {
 /// that must end sooner says so itself (`RequestBuilder::timeout`).
 ///
 /// # Errors
-/// If the CA bundle cannot be read or holds no certificate.
+/// If the TLS library refuses its own configuration.
 pub fn client(options: &HttpOptions) -> Result<reqwest::Client> {
     let timeout = options.timeout.unwrap_or(Duration::from_secs(30));
-    let mut builder = reqwest::Client::builder()
+    let builder = reqwest::Client::builder()
         .user_agent(concat!("landfall/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(timeout)
         .read_timeout(timeout)
-        .tls_danger_accept_invalid_certs(options.insecure);
-    let mut authorities = Vec::new();
-    if let Some(path) = &options.ca_file {
-        let pem = std::fs::read(path).map_err(|e| {
-            Failure::new(
-                Class::CommandExecutionError,
-                format!("CA bundle {}: {e}", path.display()),
-            )
-        })?;
-        authorities = reqwest::Certificate::from_pem_bundle(&pem).map_err(|e| {
-            Failure::new(
-                Class::CommandExecutionError,
-                format!("CA bundle {}: {}", path.display(), one_line(&e)),
-            )
-        })?;
-    }
-    // A ramdisk has no system store: only what was given is trusted.
-    builder = builder.tls_certs_only(authorities);
+        .tls_danger_accept_invalid_certs(options.insecure)
+        // A ramdisk has no system store, and no authority can be given yet.
+        .tls_certs_only([]);
     builder.build().map_err(|e| {
         Failure::new(
             Class::CommandExecutionError,

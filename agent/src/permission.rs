@@ -12,9 +12,28 @@ use crate::failure::{Class, Failure, Result};
 
 /// Written by init (PID 1), holds the boot id of the kernel it was written
 /// under: a copy left from another boot or copied by hand says nothing.
-pub const RAMDISK_MARKER: &str = "/run/landfall/ramdisk";
+const RAMDISK_MARKER: &str = "/run/landfall/ramdisk";
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Leaves the marker. For init, which is the only one that knows.
+///
+/// # Errors
+/// What the file system says.
+pub fn mark_as_ramdisk() -> Result<()> {
+    let marker = Path::new(RAMDISK_MARKER);
+    let marked = marker
+        .parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| fs::read(BOOT_ID))
+        .and_then(|boot_id| fs::write(marker, boot_id));
+    marked.map_err(|error| {
+        Failure::new(
+            Class::CommandExecutionError,
+            format!("marking the ramdisk by {RAMDISK_MARKER}: {error}"),
+        )
+    })
+}
 
 /// Proof that destructive work is allowed here. It cannot be made outside of
 /// this module.

@@ -112,7 +112,6 @@ impl Boot {
             })?,
             client: http_client::client(&HttpOptions {
                 insecure: *settings.params.insecure,
-                ca_file: None,
                 timeout: Some(*settings.params.http_request_timeout),
             })?,
             settings: Arc::new(settings),

@@ -167,7 +167,7 @@ const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
 fn discover(urls: Vec<String>, insecure: bool, as_json: bool) -> Result<()> {
     let client = http_client::client(&HttpOptions {
         insecure,
-        ..HttpOptions::default()
+        timeout: None,
     })?;
     let fault = |text: String| Failure::new(Class::CommandExecutionError, text);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -183,7 +183,12 @@ fn discover(urls: Vec<String>, insecure: bool, as_json: bool) -> Result<()> {
     let search = discovery::find(&client, &wanted, &mut network);
     let found = runtime
         .block_on(async { tokio::time::timeout(DISCOVERY_LIMIT, search).await })
-        .map_err(|_| fault(format!("nothing answered within 60 s at {places}")))?;
+        .map_err(|_| {
+            fault(format!(
+                "nothing answered within {} s at {places}",
+                DISCOVERY_LIMIT.as_secs()
+            ))
+        })?;
     if as_json {
         println!("{}", json!({"base": found.base, "source": found.source}));
     } else {
@@ -205,7 +210,7 @@ fn write_image_to(arguments: &WriteImage) -> Result<()> {
         .transpose()?;
     let client = http_client::client(&HttpOptions {
         insecure: arguments.insecure,
-        ..HttpOptions::default()
+        timeout: None,
     })?;
     let source = ImageSource {
         urls: vec![arguments.url.clone()],

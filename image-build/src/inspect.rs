@@ -4,11 +4,12 @@ use std::io::Cursor;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use landfall_initramfs::build::{BUILD_FACTS, COMPLETE_MARKER, INDEX_NAME};
+use landfall_initramfs::build::BUILD_FACTS;
 use landfall_initramfs::compress::unpack_segments;
 use landfall_initramfs::kernel_image::KernelImage;
 use landfall_initramfs::{digest_writer, newc, path_error};
 use landfall_module_index::IndexContent;
+use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME};
 use serde::Serialize;
 
 use crate::areas::{self, Areas};

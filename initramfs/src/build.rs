@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME};
+
 use crate::agent_binary::{self, AgentError};
 use crate::compress::{Compression, Compressor, padding_after};
 use crate::digest_writer::{self, DigestWriter};
@@ -24,13 +26,8 @@ use crate::newc;
 use crate::output_file::OutputFile;
 use crate::path_error::PathError;
 
-/// The last member of the archive. The kernel goes on with whatever it could unpack
-/// when memory runs out; init sees by this file that it has everything.
-pub const COMPLETE_MARKER: &str = "etc/landfall/complete";
 /// What the ramdisk was built from, for people and for `inspect`.
 pub const BUILD_FACTS: &str = "etc/landfall/build.json";
-/// The name of the module index below `lib/modules/<release>/`.
-pub const INDEX_NAME: &str = "landfall.index";
 
 /// Everything a ramdisk is made of.
 #[derive(Debug)]

@@ -29,3 +29,10 @@ pub use index::{Index, ModuleId, Resolution};
 pub use text_format::{
     FORMAT_VERSION, MAX_INDEX_BYTES, MAX_LINE_BYTES, MAX_MODULES, ParseError, WriteError,
 };
+
+/// The index's file name below `/lib/modules/<kernel release>/` of the ramdisk.
+pub const INDEX_NAME: &str = "landfall.index";
+
+/// The last file of the ramdisk's archive, below its root: where it is missing,
+/// the kernel ran out of memory while unpacking.
+pub const COMPLETE_MARKER: &str = "etc/landfall/complete";

@@ -18,7 +18,6 @@ use crate::failure::{Class, Failure, Result, one_line};
 use crate::state_file::StateFile;
 
 /// Key and certificate in PEM, in this order in one file.
-#[derive(Debug)]
 pub struct TlsIdentity {
     certificate: String,
     key: String,

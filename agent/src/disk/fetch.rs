@@ -388,7 +388,7 @@ impl<'a> Transfer<'a> {
             Ok(Err(e)) if is_untrusted(&e) => {
                 let failure = download_error(format!("{}: {}", self.shown, why(&e)));
                 Err(failure
-                    .hint("is this host's clock right, and does the agent have the server's CA?")
+                    .hint("no authority can be given yet; ipa-insecure=1 accepts any certificate")
                     .into())
             }
             Ok(Err(e)) if e.is_builder() || e.is_redirect() => {

@@ -14,21 +14,21 @@ mod supervise;
 pub use modprobe::{is_modprobe_call, modprobe};
 pub use shutdown::Ending;
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::permission::RAMDISK_MARKER;
+use landfall_module_index::COMPLETE_MARKER;
+
+use crate::permission;
 use crate::report::{self, Output};
+use crate::settings::Settings;
 
 /// Everything the ramdisk is for, from /init to reboot. Does not return: PID 1
 /// must not.
 pub fn run() -> ! {
     let mount_faults = mounts::mount_all();
-    let debug = fs::read_to_string("/proc/cmdline").is_ok_and(|line| {
-        line.split_whitespace()
-            .any(|word| word == "landfall.debug=1")
-    });
+    // Unreadable settings are the agent's to complain about.
+    let debug = Settings::of_this_boot().is_ok_and(|settings| settings.params.wants_debug());
     let flush = report::start(Output::Consoles, debug);
     tracing::info!(
         "landfall {} on Linux {}",
@@ -39,7 +39,9 @@ pub fn run() -> ! {
         tracing::warn!("{fault}");
     }
     warn_if_half_unpacked();
-    mark_as_ramdisk();
+    if let Err(error) = permission::mark_as_ramdisk() {
+        tracing::error!("{error} -- no disk will be written in this boot, reboot the machine");
+    }
 
     modprobe::register();
     let devices_settled = modules::load_in_background();
@@ -47,25 +49,14 @@ pub fn run() -> ! {
     shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))
 }
 
-/// The builder writes this file last. A kernel short of memory stops unpacking
+/// The builder writes the marker last. A kernel short of memory stops unpacking
 /// somewhere in the middle and boots all the same, with drivers missing.
-const LAST_FILE: &str = "/etc/landfall/complete";
-
 fn warn_if_half_unpacked() {
-    if !Path::new(LAST_FILE).exists() {
+    let marker = Path::new("/").join(COMPLETE_MARKER);
+    if !marker.exists() {
         tracing::error!(
-            "the ramdisk is not complete ({LAST_FILE} is missing): the kernel ran out of memory while unpacking it -- give this machine at least 512 MiB"
-        );
-    }
-}
-
-fn mark_as_ramdisk() {
-    let marked = fs::create_dir_all("/run/landfall")
-        .and_then(|()| fs::read("/proc/sys/kernel/random/boot_id"))
-        .and_then(|boot_id| fs::write(RAMDISK_MARKER, boot_id));
-    if let Err(error) = marked {
-        tracing::error!(
-            "{RAMDISK_MARKER}: {error} -- no disk will be written in this boot, reboot the machine"
+            "the ramdisk is not complete ({} is missing): the kernel ran out of memory while unpacking it -- give this machine at least 512 MiB",
+            marker.display()
         );
     }
 }

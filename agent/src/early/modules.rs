@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use landfall_module_index::{Index, MAX_INDEX_BYTES, ModuleId, Resolution};
+use landfall_module_index::{INDEX_NAME, Index, MAX_INDEX_BYTES, ModuleId, Resolution};
 use nix::errno::Errno;
 use nix::kmod::{ModuleInitFlags, finit_module, init_module};
 
@@ -82,7 +82,7 @@ impl Modules {
     /// Those that the builder put beside us for the kernel that is running.
     pub(super) fn of_running_kernel() -> Result<Self, String> {
         let directory = Path::new("/lib/modules").join(kernel_release());
-        let path = directory.join("landfall.index");
+        let path = directory.join(INDEX_NAME);
         let mut text = String::new();
         File::open(&path)
             .and_then(|file| {
@@ -245,7 +245,10 @@ impl Loader {
     fn start(self: &Arc<Self>) {
         // Before the first look into /sys, so that no device falls in between.
         let socket = UeventSocket::open();
-        self.look_into_sys();
+        if !self.look_into_sys() {
+            // Not one device that says what it is: nothing to wait for.
+            self.settle();
+        }
         let threads = thread::available_parallelism().map_or(1, usize::from);
         for _ in 0..threads.clamp(2, 8) {
             let loader = Arc::clone(self);

@@ -11,7 +11,6 @@ const TOLD_BEFORE: &str = "******";
 const SHORTEST: usize = 32;
 
 /// The token as far as it is known, kept over a restart of the agent.
-#[derive(Debug)]
 pub struct AgentToken {
     token: Option<String>,
     file: StateFile,

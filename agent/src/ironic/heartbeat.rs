@@ -19,7 +19,7 @@ const AGENT_VERSION: &str = "13.0.0";
 const CLOSEST: Duration = Duration::from_secs(5);
 
 /// What a heartbeat says; it must not change while Ironic remembers the agent.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Callback {
     /// Where the agent's API is: scheme, host, port, no path.
     pub url: String,
