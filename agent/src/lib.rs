@@ -36,7 +36,7 @@ use crate::cli::{Cli, Command};
 
 /// The whole program; the exit code for the system.
 pub fn run() -> ExitCode {
-    if std::process::id() == 1 {
+    if early::is_init() {
         early::run();
     }
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();

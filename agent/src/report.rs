@@ -68,8 +68,18 @@ pub fn start(output: Output, debug: bool) -> Flush {
     Flush(sinks)
 }
 
+/// Reports panics like every other failure, before the process aborts: stderr
+/// goes nowhere in the ramdisk.
+pub fn tell_panics(flush: &Flush) {
+    let flush = flush.clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        tracing::error!("this is a bug of landfall, please report it: {panic}");
+        flush.wait(Duration::from_secs(1));
+    }));
+}
+
 /// Lets the last lines reach slow consoles before the machine goes away.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Flush(Arc<Sinks>);
 
 impl Flush {
@@ -153,10 +163,12 @@ impl Sinks {
                 if let Some(kmsg) = kmsg {
                     // Facility user, level debug: below every console log level
                     // but "debug", so that no console shows the line twice.
-                    let record = format!("<15>landfall {}: {}\n", line.stage, line.text);
                     let mut file = kmsg.lock().unwrap_or_else(PoisonError::into_inner);
-                    // The consoles have the line already.
-                    let _ = file.write_all(record.as_bytes());
+                    for part in kmsg_parts(&line.graded()) {
+                        let record = format!("<15>landfall {}: {part}\n", line.stage);
+                        // The consoles have the line already.
+                        let _ = file.write_all(record.as_bytes());
+                    }
                 }
             }
             Self::Stderr { json } => {
@@ -170,6 +182,15 @@ impl Sinks {
             }
         }
     }
+}
+
+/// The kernel refuses records of more than 1024 bytes whole (`PRINTKRB_RECORD_MAX`).
+fn kmsg_parts(text: &str) -> impl Iterator<Item = &str> {
+    const PART: usize = 900;
+    // The text is ASCII (see `printable`), so every cut is between characters.
+    (0..text.len().max(1))
+        .step_by(PART)
+        .map(move |start| &text[start..(start + PART).min(text.len())])
 }
 
 /// The device names in a /proc/consoles text: the first word of each line.
@@ -402,6 +423,15 @@ mod tests {
         assert_eq!(line(Level::INFO), "[    1.500] disk: x");
         assert_eq!(line(Level::WARN), "[    1.500] disk: warning: x");
         assert_eq!(line(Level::ERROR), "[    1.500] disk: FAILED x");
+    }
+
+    #[test]
+    fn long_lines_reach_the_kernel_log_in_parts() {
+        let text = "x".repeat(2000);
+        let parts: Vec<&str> = kmsg_parts(&text).collect();
+        assert_eq!(parts.concat(), text);
+        assert!(parts.iter().all(|part| part.len() <= 900));
+        assert_eq!(kmsg_parts("").collect::<Vec<_>>(), [""]);
     }
 
     #[test]

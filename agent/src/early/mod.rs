@@ -14,14 +14,34 @@ mod supervise;
 pub use modprobe::{is_modprobe_call, modprobe};
 pub use shutdown::Ending;
 
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use landfall_module_index::COMPLETE_MARKER;
+use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 
 use crate::permission;
 use crate::report::{self, Output};
 use crate::settings::Settings;
+
+/// Is this process the init of our ramdisk, and not PID 1 of some container?
+///
+/// The kernel starts init with an empty /proc, on a root file system in memory;
+/// a container has its /proc mounted or a root of another kind. Taking a
+/// container for the machine would hand the host's disks to Ironic.
+pub fn is_init() -> bool {
+    const RAMFS: FsType = FsType(0x8584_58f6);
+    let in_memory = statfs("/").is_ok_and(|root| {
+        let kind = root.filesystem_type();
+        kind == TMPFS_MAGIC || kind == RAMFS
+    });
+    std::process::id() == 1 && in_memory && !Path::new("/proc/self").exists()
+}
+
+/// The first PID namespace of the system (`PROC_PID_INIT_INO` in the kernel's
+/// include/linux/proc_ns.h). Asked again once /proc is there.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Everything the ramdisk is for, from /init to reboot. Does not return: PID 1
 /// must not.
@@ -30,6 +50,7 @@ pub fn run() -> ! {
     // Unreadable settings are the agent's to complain about.
     let debug = Settings::of_this_boot().is_ok_and(|settings| settings.params.wants_debug());
     let flush = report::start(Output::Consoles, debug);
+    report::tell_panics(&flush);
     tracing::info!(
         "landfall {} on Linux {}",
         env!("CARGO_PKG_VERSION"),
@@ -39,13 +60,19 @@ pub fn run() -> ! {
         tracing::warn!("{fault}");
     }
     warn_if_half_unpacked();
-    if let Err(error) = permission::mark_as_ramdisk() {
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    if namespace != Path::new(FIRST_PID_NAMESPACE) {
+        tracing::error!(
+            "expected to be in {FIRST_PID_NAMESPACE}, found {} -- no disk will be written",
+            namespace.display()
+        );
+    } else if let Err(error) = permission::mark_as_ramdisk() {
         tracing::error!("{error} -- no disk will be written in this boot, reboot the machine");
     }
 
     modprobe::register();
     let devices_settled = modules::load_in_background();
-    let ending = supervise::agent_until_its_end(devices_settled);
+    let ending = supervise::agent_until_its_end(devices_settled.as_ref());
     shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))
 }
 

@@ -12,6 +12,7 @@ use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use landfall_module_index::{INDEX_NAME, Index, MAX_INDEX_BYTES, ModuleId, Resolution};
 use nix::errno::Errno;
@@ -25,6 +26,9 @@ const COMPRESSED_FILE: ModuleInitFlags = ModuleInitFlags::from_bits_retain(4);
 
 /// The largest module that is unpacked by ourselves; amdgpu has 25 MB.
 const UNPACKED_LIMIT: u64 = 64 << 20;
+
+/// A silence of the kernel after which a module that is still loading is named.
+const SLOW_MODULE: Duration = Duration::from_secs(20);
 
 /// How deep below /sys/devices a device may lie. A PCI switch behind a switch
 /// with a USB hub behind a hub comes to about 30.
@@ -41,19 +45,15 @@ pub(super) fn kernel_release() -> String {
 /// Loads what the devices ask for, now and for the life of the system, on
 /// threads of its own. The returned pipe reaches end of file when the devices
 /// that were there at boot, and those behind them, have their drivers.
-pub(super) fn load_in_background() -> PipeReader {
-    let (reader, writer) = match io::pipe() {
-        Ok(pipe) => pipe,
-        Err(error) => {
-            // Only if the system has no file descriptors: nothing will work.
-            tracing::error!("pipe(2): {error} -- reboot the machine");
-            std::process::abort();
-        }
-    };
+/// `None`: there is no such pipe, and the agent takes the devices for settled.
+pub(super) fn load_in_background() -> Option<PipeReader> {
+    let (reader, writer) = io::pipe()
+        .inspect_err(|error| tracing::warn!("pipe(2): {error}"))
+        .ok()
+        .unzip();
     match Modules::of_running_kernel() {
         Ok(modules) => {
-            let loader = Arc::new(Loader::new(modules, writer));
-            loader.start();
+            Arc::new(Loader::new(modules, writer)).start();
         }
         Err(error) => {
             tracing::warn!("{error}; only drivers that are part of the kernel will work");
@@ -224,19 +224,21 @@ struct Work {
     queue: VecDeque<String>,
     seen: HashSet<String>,
     busy: usize,
+    settled: bool,
     /// Dropped when the devices of the boot have settled.
-    settled: Option<PipeWriter>,
+    signal: Option<PipeWriter>,
 }
 
 impl Loader {
-    fn new(modules: Modules, settled: PipeWriter) -> Self {
+    fn new(modules: Modules, settled: Option<PipeWriter>) -> Self {
         Self {
             modules,
             work: Mutex::new(Work {
                 queue: VecDeque::new(),
                 seen: HashSet::new(),
                 busy: 0,
-                settled: Some(settled),
+                settled: false,
+                signal: settled,
             }),
             more: Condvar::new(),
         }
@@ -252,12 +254,12 @@ impl Loader {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         for _ in 0..threads.clamp(2, 8) {
             let loader = Arc::clone(self);
-            thread::spawn(move || loader.work());
+            spawn("modules", move || loader.work());
         }
         match socket {
             Ok(socket) => {
                 let loader = Arc::clone(self);
-                thread::spawn(move || loader.follow(&socket));
+                spawn("uevents", move || loader.follow(&socket));
             }
             Err(error) => {
                 tracing::warn!("uevents: {error}; devices that appear later get no driver");
@@ -309,7 +311,7 @@ impl Loader {
 
             let mut work = lock(&self.work);
             work.busy -= 1;
-            let idle = work.busy == 0 && work.queue.is_empty() && work.settled.is_some();
+            let idle = work.busy == 0 && work.queue.is_empty() && !work.settled;
             drop(work);
             // A driver creates its devices before its loading ends, so /sys has
             // them now, whether or not their uevents have been read.
@@ -321,25 +323,47 @@ impl Loader {
 
     fn settle(&self) {
         let mut work = lock(&self.work);
-        if work.busy > 0 || !work.queue.is_empty() {
+        if work.busy > 0 || !work.queue.is_empty() || work.settled {
             return;
         }
-        // Dropping the writer is the signal; only the first thread has it.
-        if let Some(writer) = work.settled.take() {
-            drop(work);
-            let loaded = lock(&self.modules.tried)
-                .values()
-                .filter(|tried| **tried == Tried::Loaded)
-                .count();
-            tracing::info!("{loaded} kernel modules loaded");
-            mounts::mount_efivarfs();
-            drop(writer);
+        work.settled = true;
+        let signal = work.signal.take();
+        drop(work);
+        tracing::info!("{} kernel modules loaded", self.count(Tried::Loaded));
+        mounts::mount_efivarfs();
+        // The end of the pipe is the signal.
+        drop(signal);
+    }
+
+    fn count(&self, state: Tried) -> usize {
+        let tried = lock(&self.modules.tried);
+        tried.values().filter(|tried| **tried == state).count()
+    }
+
+    /// Says which modules hold the boot up: a controller that does not answer
+    /// keeps its driver in the kernel for minutes, or for ever.
+    fn report_slow_modules(&self) {
+        if lock(&self.work).settled {
+            return;
+        }
+        let tried = lock(&self.modules.tried);
+        let slow: Vec<&str> = tried
+            .iter()
+            .filter(|(_, state)| **state == Tried::Loading)
+            .map(|(id, _)| self.modules.index.module(*id).name.as_str())
+            .collect();
+        drop(tried);
+        if !slow.is_empty() {
+            tracing::warn!(
+                "still waiting for the driver of a device: {}",
+                slow.join(", ")
+            );
         }
     }
 
     fn follow(&self, socket: &UeventSocket) {
         loop {
-            match socket.recv(None) {
+            match socket.recv(Some(SLOW_MODULE)) {
                 Ok(Received::Event(event)) => {
                     if event.action == Action::Add
                         && let Some(modalias) = event.modalias()
@@ -350,13 +374,21 @@ impl Loader {
                 Ok(Received::Lost) => {
                     self.look_into_sys();
                 }
-                Ok(Received::TimedOut) => {}
+                Ok(Received::TimedOut) => self.report_slow_modules(),
                 Err(error) => {
                     tracing::warn!("uevents: {error}; devices that appear later get no driver");
                     return;
                 }
             }
         }
+    }
+}
+
+/// As `thread::spawn`, which panics where there is no memory for a thread: that
+/// would be the end of PID 1, and so of the kernel.
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+    if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(work) {
+        tracing::error!("starting thread {name}: {error} -- some devices may get no driver");
     }
 }
 

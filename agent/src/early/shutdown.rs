@@ -1,6 +1,9 @@
 //! The end of the ramdisk: reboot or power off, with the disks at rest.
 
 use std::fs;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
 
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::unistd::sync;
@@ -33,9 +36,26 @@ impl Ending {
     }
 }
 
+/// A disk that answers no more would keep sync(2) for ever. What was installed
+/// is on its disk already: every write of it was flushed when it was made.
+const SYNC_LIMIT: Duration = Duration::from_secs(30);
+
+fn sync_within(limit: Duration) {
+    let (done, synced) = sync_channel(1);
+    let started = thread::Builder::new()
+        .name("sync".to_owned())
+        .spawn(move || {
+            sync();
+            // The receiver may have given up.
+            let _ = done.send(());
+        });
+    if started.is_err() || synced.recv_timeout(limit).is_err() {
+        tracing::warn!("some disk does not take its data, going on without it");
+    }
+}
+
 /// Writes everything out, lets the consoles finish, and ends.
 pub(super) fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
-    sync();
     tracing::info!(
         "{} now",
         match ending {
@@ -43,6 +63,7 @@ pub(super) fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
             Ending::PowerOff => "powering off",
         }
     );
+    sync_within(SYNC_LIMIT);
     flush_consoles();
     let (mode, sysrq) = match ending {
         Ending::Reboot => (RebootMode::RB_AUTOBOOT, "b"),

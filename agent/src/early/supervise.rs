@@ -21,11 +21,11 @@ const HEALTHY: Duration = Duration::from_secs(60);
 ///
 /// Its standard input is the pipe that reaches end of file when the devices
 /// present at boot have their drivers: an agent started later finds it ended.
-pub(super) fn agent_until_its_end(devices_settled: PipeReader) -> Ending {
+pub(super) fn agent_until_its_end(devices_settled: Option<&PipeReader>) -> Ending {
     let mut pause = SHORTEST;
     loop {
         let started = Instant::now();
-        match start_agent(&devices_settled) {
+        match start_agent(devices_settled) {
             Ok(child) => {
                 let status = reap_until_exit_of(&child);
                 match status {
@@ -54,11 +54,15 @@ pub(super) fn agent_until_its_end(devices_settled: PipeReader) -> Ending {
     }
 }
 
-fn start_agent(devices_settled: &PipeReader) -> std::io::Result<Child> {
+fn start_agent(devices_settled: Option<&PipeReader>) -> std::io::Result<Child> {
+    let stdin = match devices_settled {
+        Some(pipe) => Stdio::from(pipe.try_clone()?),
+        None => Stdio::null(),
+    };
     Command::new("/proc/self/exe")
         .arg("run")
         .env_clear()
-        .stdin(Stdio::from(devices_settled.try_clone()?))
+        .stdin(stdin)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -74,9 +78,11 @@ fn reap_until_exit_of(child: &Child) -> WaitStatus {
             {
                 return status;
             }
-            Ok(_) | Err(Errno::EINTR) => {}
             // Without children there is no agent: start one.
-            Err(_) => return WaitStatus::StillAlive,
+            Err(Errno::ECHILD) => return WaitStatus::StillAlive,
+            // Any other error is about another child (nix knows no real-time
+            // signals); a second agent beside the first would be worse.
+            Ok(_) | Err(_) => {}
         }
     }
 }
