@@ -52,6 +52,7 @@ pub fn run(debug: bool) -> ExitCode {
         }
     };
     let flush = report::start(Output::Consoles, debug || settings.params.wants_debug());
+    report::tell_panics(&flush);
     // One thread drives all conversations; disks are written on threads of
     // their own.
     let runtime = match tokio::runtime::Builder::new_current_thread()
@@ -110,10 +111,7 @@ impl Boot {
                     format!("the kernel's network interface: {error}"),
                 )
             })?,
-            client: http_client::client(&HttpOptions {
-                insecure: *settings.params.insecure,
-                timeout: Some(*settings.params.http_request_timeout),
-            })?,
+            client: http_client::service_client(&http_options(&settings))?,
             settings: Arc::new(settings),
             devices_settled,
             state: Path::new(STATE_DIRECTORY),
@@ -258,7 +256,7 @@ impl Boot {
         let (ending_wanted, mut ending) = watch::channel(None);
         let machine = Machine {
             settings: Arc::clone(&self.settings),
-            client: self.client.clone(),
+            client: http_client::image_client(&http_options(&self.settings))?,
             devices_settled: self.devices_settled.clone(),
             ending: ending_wanted,
             written_disk: StateFile::new(self.state, "written-disk"),
@@ -278,6 +276,7 @@ impl Boot {
                 token: token.into(),
                 scheme,
                 started: SystemTime::now(),
+                refused: Arc::default(),
             }),
         )
         .map_err(|error| {
@@ -358,6 +357,13 @@ fn addresses(network: &NetworkState) -> BTreeMap<String, Vec<IpAddr>> {
             (nic.name.clone(), addresses.collect())
         })
         .collect()
+}
+
+fn http_options(settings: &Settings) -> HttpOptions {
+    HttpOptions {
+        insecure: *settings.params.insecure,
+        timeout: Some(*settings.params.http_request_timeout),
+    }
 }
 
 /// An address as a URL has it: IPv6 in brackets.

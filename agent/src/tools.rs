@@ -165,7 +165,7 @@ fn show_inventory(as_json: bool) -> Result<()> {
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
 
 fn discover(urls: Vec<String>, insecure: bool, as_json: bool) -> Result<()> {
-    let client = http_client::client(&HttpOptions {
+    let client = http_client::service_client(&HttpOptions {
         insecure,
         timeout: None,
     })?;
@@ -208,7 +208,7 @@ fn write_image_to(arguments: &WriteImage) -> Result<()> {
         .as_deref()
         .map(expected_digest)
         .transpose()?;
-    let client = http_client::client(&HttpOptions {
+    let client = http_client::image_client(&HttpOptions {
         insecure: arguments.insecure,
         timeout: None,
     })?;

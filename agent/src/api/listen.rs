@@ -1,33 +1,43 @@
 //! Accepts connections, with TLS or without, and ends in good order.
+//!
+//! Whoever can reach the port can open connections, token or not. So there is
+//! a bound on all of them, on those of one host, and on the time to make a
+//! handshake and to send a request's head: the conductor always gets through.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::serve::Listener;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use nix::sys::socket::{setsockopt, sockopt};
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
-/// A conductor uses two or three at once; the rest of the network gets no more
-/// of our memory than this many connections.
-const CONNECTIONS: usize = 64;
+/// A conductor uses two or three at once. One host may not have all of them.
+const CONNECTIONS: usize = 128;
+const CONNECTIONS_OF_ONE_HOST: usize = 16;
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
+/// Also the longest pause between two requests on one connection.
+const HEAD_LIMIT: Duration = Duration::from_secs(30);
+/// After this long without an answer from the peer's TCP it counts as gone.
+const PEER_GONE: Duration = Duration::from_secs(60);
 /// How long an answer under way may take when the agent ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// A running server.
 #[derive(Debug)]
 pub struct Listening {
-    task: JoinHandle<io::Result<()>>,
+    task: JoinHandle<()>,
     stop: Arc<Notify>,
 }
 
@@ -57,147 +67,179 @@ pub fn listen(
             .or_else(|_| StdListener::bind((Ipv4Addr::UNSPECIFIED, port)))?,
     };
     listener.set_nonblocking(true)?;
-    let listener = Handshaken::start(TcpListener::from_std(listener)?, tls);
+    let listener = TcpListener::from_std(listener)?;
     let stop = Arc::new(Notify::new());
-    let stopped = Arc::clone(&stop);
-    let task = tokio::spawn(async move {
-        axum::serve(listener, routes)
-            .with_graceful_shutdown(async move { stopped.notified().await })
-            .await
-    });
+    let server = Server {
+        tls: tls.map(TlsAcceptor::from),
+        routes,
+        places: Arc::default(),
+    };
+    let task = tokio::spawn(server.run(listener, Arc::clone(&stop)));
     Ok(Listening { task, stop })
 }
 
-/// Connections whose TLS handshake is done. Handshakes run beside each other,
-/// so that a client which stalls in one holds up nobody.
-struct Handshaken {
-    ready: mpsc::Receiver<(Connection, SocketAddr)>,
-    address: SocketAddr,
+struct Server {
+    tls: Option<TlsAcceptor>,
+    routes: Router,
+    places: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
-impl Handshaken {
-    fn start(listener: TcpListener, tls: Option<Arc<ServerConfig>>) -> Self {
-        let address = listener
-            .local_addr()
-            .unwrap_or_else(|_| SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
-        let (done, ready) = mpsc::channel(CONNECTIONS);
-        let tls = tls.map(TlsAcceptor::from);
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+impl Server {
+    async fn run(self, listener: TcpListener, stop: Arc<Notify>) {
+        let graceful = GracefulShutdown::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = stop.notified() => break,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.begin(stream, peer, graceful.watcher()),
+                Err(error) => {
+                    // Out of descriptors or memory: give them time to come back.
+                    tracing::warn!("accepting a connection: {error}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+        drop(listener);
+        graceful.shutdown().await;
+    }
+
+    /// Serves one connection in a task of its own, so that a client which
+    /// stalls in its handshake holds up nobody.
+    fn begin(&self, stream: TcpStream, peer: SocketAddr, watcher: Watcher) {
+        let Some(place) = Place::take(&self.places, peer.ip()) else {
+            tracing::debug!("{peer}: too many connections, closed");
+            return;
+        };
+        // A conductor that lost its power says nothing any more.
+        let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
+        let _ = setsockopt(
+            &stream,
+            sockopt::TcpUserTimeout,
+            &(PEER_GONE.as_millis() as u32),
+        );
+        let (tls, routes) = (self.tls.clone(), self.routes.clone());
         tokio::spawn(async move {
-            loop {
-                // Closed only with the semaphore, which lives as long as we do.
-                let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-                    return;
-                };
-                let accepted = tokio::select! {
-                    accepted = listener.accept() => accepted,
-                    () = done.closed() => return,
-                };
-                let (stream, peer) = match accepted {
-                    Ok(accepted) => accepted,
-                    Err(error) => {
-                        // Out of descriptors or memory: give them time to come back.
-                        tracing::warn!("accepting a connection: {error}");
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                        continue;
-                    }
-                };
-                let (tls, done) = (tls.clone(), done.clone());
-                tokio::spawn(async move {
-                    match handshake(stream, tls).await {
-                        Ok(stream) => {
-                            let connection = Connection {
-                                stream,
-                                _place: place,
-                            };
-                            // Nobody receives once the server has stopped.
-                            let _ = done.send((connection, peer)).await;
-                        }
-                        Err(error) => {
-                            tracing::debug!("TLS handshake with {peer}: {error}");
-                        }
-                    }
-                });
+            let _place = place;
+            let served = match tls {
+                None => serve(stream, routes, watcher).await,
+                Some(tls) => match handshake(stream, tls).await {
+                    Ok(stream) => serve(stream, routes, watcher).await,
+                    Err(error) => Err(error.to_string()),
+                },
+            };
+            if let Err(error) = served {
+                tracing::debug!("connection of {peer}: {error}");
             }
         });
-        Self { ready, address }
     }
 }
 
-async fn handshake(stream: TcpStream, tls: Option<TlsAcceptor>) -> io::Result<Stream> {
-    let Some(tls) = tls else {
-        return Ok(Stream::Plain(stream));
-    };
-    let stream = tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(stream))
+async fn handshake(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+) -> io::Result<tokio_rustls::server::TlsStream<TcpStream>> {
+    tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(stream))
         .await
-        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-    Ok(Stream::Tls(Box::new(stream)))
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
-impl Listener for Handshaken {
-    type Io = Connection;
-    type Addr = SocketAddr;
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    routes: Router,
+    watcher: Watcher,
+) -> Result<(), String> {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+    watcher
+        .watch(connection)
+        .await
+        .map_err(|error| error.to_string())
+}
 
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        match self.ready.recv().await {
-            Some(connection) => connection,
-            // The accepting task has ended, which it does only with this value.
-            None => std::future::pending().await,
+/// A connection's place among all and among those of its host.
+struct Place {
+    places: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    host: IpAddr,
+}
+
+impl Place {
+    fn take(places: &Arc<Mutex<HashMap<IpAddr, usize>>>, host: IpAddr) -> Option<Self> {
+        let mut taken = places.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = taken.values().sum();
+        let own = taken.entry(host).or_default();
+        if all >= CONNECTIONS || *own >= CONNECTIONS_OF_ONE_HOST {
+            return None;
         }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.address)
-    }
-}
-
-/// One connection and its place among the [`CONNECTIONS`].
-struct Connection {
-    stream: Stream,
-    _place: OwnedSemaphorePermit,
-}
-
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
-        }
+        *own += 1;
+        drop(taken);
+        Some(Self {
+            places: Arc::clone(places),
+            host,
+        })
     }
 }
 
-impl AsyncWrite for Connection {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match &mut self.get_mut().stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = taken.get_mut(&self.host) {
+            *own -= 1;
+            if *own == 0 {
+                taken.remove(&self.host);
+            }
         }
     }
+}
 
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    #[test]
+    fn one_host_cannot_take_every_place() {
+        let places = Arc::default();
+        let greedy = IpAddr::from([192, 0, 2, 66]);
+        let taken: Vec<Place> = std::iter::from_fn(|| Place::take(&places, greedy)).collect();
+        assert_eq!(taken.len(), CONNECTIONS_OF_ONE_HOST);
+        assert!(Place::take(&places, IpAddr::from([192, 0, 2, 1])).is_some());
+        drop(taken);
+        assert!(Place::take(&places, greedy).is_some());
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
-        }
+    #[tokio::test]
+    async fn answers_under_way_go_out_before_the_end() {
+        let routes = Router::new().route(
+            "/",
+            get(|| async {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                "done"
+            }),
+        );
+        let localhost = IpAddr::from(Ipv4Addr::LOCALHOST);
+        // Port 0 would do, but what was bound is not told: take a free one.
+        let free = StdListener::bind((localhost, 0)).unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let server = listen(Some(localhost), address.port(), None, routes).unwrap();
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client
+            .write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        server.stop().await;
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.ends_with("done"), "{answer}");
+        assert!(
+            TcpStream::connect(address).await.is_err(),
+            "still listening"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Paths, status codes and the token, as the conductor and the original have
 //! them: every path with and without `/v1`.
 
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Path, RawQuery, Request, State};
@@ -32,6 +32,26 @@ pub struct Api {
     pub scheme: &'static str,
     /// When the agent started.
     pub started: SystemTime,
+    /// Refused requests; a scanner must not fill the console.
+    pub refused: Arc<Refused>,
+}
+
+/// Counts requests without the token and reports them once a minute.
+#[derive(Default)]
+pub struct Refused(Mutex<(u64, Option<Instant>)>);
+
+impl Refused {
+    const PAUSE: Duration = Duration::from_secs(60);
+
+    fn report(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, last) = &mut *state;
+        *count += 1;
+        if last.is_none_or(|last| last.elapsed() >= Self::PAUSE) {
+            tracing::warn!("{count} requests with a missing or wrong token refused so far");
+            *last = Some(Instant::now());
+        }
+    }
 }
 
 /// The routes of the API.
@@ -153,7 +173,7 @@ fn unless_authorised(api: &Api, query: Option<&str>) -> Option<Response> {
     if same(given.as_bytes(), api.token.as_bytes()) {
         return None;
     }
-    tracing::warn!("request with a missing or wrong token refused");
+    api.refused.report();
     Some(fault(
         StatusCode::UNAUTHORIZED,
         "401 Unauthorized: Token invalid.",

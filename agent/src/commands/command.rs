@@ -72,6 +72,11 @@ impl Command {
         }
     }
 
+    /// Whether nothing can be done after it.
+    pub fn ends_the_boot(&self) -> bool {
+        matches!(self, Self::RunImage | Self::PowerOff)
+    }
+
     /// Whether a restarted agent may begin the command anew: its steps start
     /// from an unbootable disk whatever was there.
     pub fn may_be_repeated(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 use tokio::sync::{Mutex, Notify};
@@ -25,6 +25,8 @@ pub struct Dispatcher {
     /// Held by a synchronous command while it runs: a second POST waits for it
     /// instead of getting 409, as with the original.
     order: Arc<Mutex<()>>,
+    /// The name of the command that ends this boot, once there is one.
+    ended_by: Arc<OnceLock<&'static str>>,
     /// Rung when an asynchronous command has ended: Ironic learns it only by a
     /// heartbeat.
     ended: Arc<Notify>,
@@ -37,6 +39,7 @@ impl Dispatcher {
             ledger: Arc::new(ledger),
             executor,
             order: Arc::default(),
+            ended_by: Arc::default(),
             ended,
         }
     }
@@ -76,6 +79,10 @@ impl Dispatcher {
         if let Some(name) = self.ledger.busy() {
             return Err(busy(Busy(name)));
         }
+        // The machine is on its way down: a write begun now would be cut off.
+        if let Some(name) = self.ended_by.get() {
+            return Err(busy(Busy((*name).to_owned())));
+        }
         let command = match request.command()? {
             Parsed::Command(command) => *command,
             Parsed::Failed(name, failure) => {
@@ -112,8 +119,14 @@ impl Dispatcher {
         tracing::info!("{name} begins");
         tokio::spawn(async move {
             let asynchronous = command.is_asynchronous();
+            let ends_the_boot = command.ends_the_boot();
             let outcome = (this.executor)(command).await;
             match &outcome {
+                Ok(_) if ends_the_boot => {
+                    tracing::info!("{name} done");
+                    // Fails only if another one was there before.
+                    let _ = this.ended_by.set(name);
+                }
                 Ok(_) => tracing::info!("{name} done"),
                 Err(failure) => tracing::error!("{name}: {failure}"),
             }
@@ -175,10 +188,21 @@ mod tests {
         assert_eq!(refusal.status, 400, "the dot rule comes first");
         gate.notify_one();
         dispatcher.ended.notified().await;
-        let entry = dispatcher
+        let refusal = dispatcher.submit(body("standby.sync"), false).await;
+        assert_eq!(
+            refusal.unwrap_err().text,
+            "Agent is busy: executing command power_off",
+            "the machine is going down"
+        );
+    }
+
+    #[tokio::test]
+    async fn synchronous_command_is_answered_when_it_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let entry = dispatcher(&dir, Arc::default())
             .submit(body("standby.sync"), false)
             .await
             .unwrap();
-        assert_eq!(entry["command_status"], "SUCCEEDED", "synchronous");
+        assert_eq!(entry["command_status"], "SUCCEEDED");
     }
 }

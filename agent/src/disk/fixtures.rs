@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::http_client::{HttpOptions, client};
+use crate::http_client::{HttpOptions, image_client};
 
 /// The disk GUID of a CoreOS image that was never booted.
 pub const SENTINEL: &str = "00000000-0000-4000-a000-000000000001";
@@ -17,7 +17,7 @@ pub const SENTINEL: &str = "00000000-0000-4000-a000-000000000001";
 pub fn http_client() -> reqwest::Client {
     // The second test of the process finds it installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    client(&HttpOptions::default()).unwrap()
+    image_client(&HttpOptions::default()).unwrap()
 }
 
 /// A disk image with boot code, a GPT with the sentinel GUID and two

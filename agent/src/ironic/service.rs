@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn versions_compare_as_numbers() {
         let service = |document: &str| {
-            let client = crate::http_client::client(&HttpOptions::default()).unwrap();
+            let client = crate::http_client::service_client(&HttpOptions::default()).unwrap();
             Service::new(client, "http://x/", document, None, None, Duration::MAX)
         };
         let new = service(r#"{"default_version": {"version": "1.115"}}"#);

@@ -31,17 +31,17 @@ pub struct LookupAnswer {
 #[derive(Debug, Clone, Deserialize)]
 pub struct LookupConfig {
     /// Seconds in which a heartbeat is expected.
-    pub heartbeat_timeout: u64,
+    pub heartbeat_timeout: f64,
     /// The token, or asterisks if it was issued before.
     #[serde(default)]
     pub agent_token: Option<String>,
 }
 
 impl LookupConfig {
-    /// [`LookupConfig::heartbeat_timeout`] as a duration; a service that says
-    /// zero would be flooded.
+    /// [`LookupConfig::heartbeat_timeout`] within bounds: a service that says zero
+    /// would be flooded, one that says a year would never hear of us again.
     pub fn heartbeat_timeout(&self) -> Duration {
-        Duration::from_secs(self.heartbeat_timeout.max(5))
+        Duration::from_secs_f64(self.heartbeat_timeout.clamp(5.0, 3600.0))
     }
 }
 
@@ -106,6 +106,13 @@ mod tests {
         )
         .unwrap();
         assert_eq!(answer.config.heartbeat_timeout(), Duration::from_secs(300));
+        for (said, taken) in [(0.0, 5), (-1.0, 5), (1e12, 3600), (30.5, 30)] {
+            let config = LookupConfig {
+                heartbeat_timeout: said,
+                agent_token: None,
+            };
+            assert_eq!(config.heartbeat_timeout().as_secs(), taken);
+        }
         assert_eq!(answer.config.agent_token.as_deref(), Some("abc"));
     }
 }

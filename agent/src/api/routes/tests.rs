@@ -21,6 +21,7 @@ impl Server {
             token: TOKEN.into(),
             scheme: "http",
             started: SystemTime::now(),
+            refused: Arc::default(),
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
