@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use landfall_boot_params::without_secrets;
 use serde_json::{Value, json};
 
 /// The error classes that Ironic knows by name.
@@ -117,7 +118,7 @@ impl Failure {
             "type": self.class.name(),
             "code": self.class.code(),
             "message": self.class.message(),
-            "details": self.to_string(),
+            "details": without_secrets(&self.to_string()),
         })
     }
 }

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use landfall_boot_params::without_secrets;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
@@ -282,7 +283,8 @@ impl<S: Subscriber> Layer<S> for Lines {
             time: seconds_since_boot(),
             stage: stage(module),
             level: *metadata.level(),
-            text: printable(&text.0),
+            // Here, and not where each line is made: the next one would forget it.
+            text: printable(&without_secrets(&text.0)),
         });
     }
 }

@@ -12,6 +12,7 @@ use crate::argument_value::{
 use crate::cmdline::{CommandLine, Token};
 use crate::mac::BootInterface;
 use crate::setting::{Origin, Setting};
+use crate::shown::without_secrets;
 
 const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -320,7 +321,7 @@ fn read_last<T: ArgumentValue>(
             let shown = if T::SECRET {
                 format!("{key}=***")
             } else {
-                token.text.clone()
+                without_secrets(&token.text).into_owned()
             };
             *setting = Setting {
                 value,
@@ -341,7 +342,7 @@ fn listed<'a, T: ArgumentValue>(key: &'static str, setting: &'a Setting<T>) -> L
         value: if T::SECRET && !text.is_empty() {
             "***".to_owned()
         } else {
-            text
+            without_secrets(&text).into_owned()
         },
         origin: &setting.origin,
     }

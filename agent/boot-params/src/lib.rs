@@ -16,6 +16,7 @@ pub mod coreos_args;
 pub mod dracut_net;
 pub mod mac;
 pub mod setting;
+pub mod shown;
 
 pub use agent_args::BootParams;
 pub use argument_line::{ArgumentError, ArgumentLine};
@@ -23,3 +24,4 @@ pub use cmdline::{CommandLine, Token};
 pub use dracut_net::NetArgs;
 pub use mac::{BootInterface, MacAddr};
 pub use setting::{Origin, Setting};
+pub use shown::without_secrets;
