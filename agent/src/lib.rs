@@ -9,6 +9,7 @@ mod api;
 mod backoff;
 mod cli;
 mod commands;
+mod devices_settled;
 mod discovery;
 mod disk;
 mod early;

@@ -1,8 +1,6 @@
 //! The boot as a list of stages, in order. Each line calls one module; no
 //! stage starts another.
 
-use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,14 +14,14 @@ use tokio::sync::{Notify, watch};
 
 use crate::api::{self, Api, TlsIdentity};
 use crate::commands::{self, Dispatcher, Ledger, Machine};
+use crate::devices_settled::{self, devices_settled};
 use crate::discovery::{self, Found, Wanted};
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
 use crate::handover::written_disk::release_left_mounts;
 use crate::http_client::{self, HttpOptions};
-use crate::inventory::collect::{CollectOptions, collect};
-use crate::inventory::inspection;
-use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
+use crate::inventory::inspection::{self, Circumstances};
+use crate::inventory::wait_for_disk::Patience;
 use crate::ironic::{self, AgentToken, Callback, LookupAnswer, Query, Service};
 use crate::network::{self, NetworkState, Setup};
 use crate::permission::WritePermission;
@@ -83,7 +81,7 @@ async fn boot(settings: Settings) -> Result<Ending> {
     let found = boot.find_service().await;
     let node_uuid = boot.inspect().await;
     let Some(found) = found else {
-        return nothing_to_serve().await;
+        return boot.nothing_to_serve().await;
     };
     let service = boot.service(&found);
     let (node, token) = boot.look_up(&service, node_uuid).await;
@@ -102,7 +100,6 @@ struct Boot {
 impl Boot {
     /// Sets the network going.
     fn start(settings: Settings) -> Result<Self> {
-        let devices_settled = devices_settled();
         let plan = NetworkPlan::for_boot(&NetArgs::from_command_line(&settings.command_line));
         Ok(Self {
             network: network::start(Setup::from_kernel_arguments(plan)).map_err(|error| {
@@ -113,7 +110,7 @@ impl Boot {
             })?,
             client: http_client::service_client(&http_options(&settings))?,
             settings: Arc::new(settings),
-            devices_settled,
+            devices_settled: devices_settled(),
             state: Path::new(STATE_DIRECTORY),
         })
     }
@@ -133,29 +130,39 @@ impl Boot {
             urls,
             timeout: *self.settings.params.http_request_timeout,
         };
-        first_address(&mut self.network).await;
+        network::first_address(&mut self.network).await;
         Some(discovery::find(&self.client, &wanted, &mut self.network).await)
     }
 
     /// Reports the hardware if inspection was asked for. Returns the node's
     /// UUID if Ironic told it. A failure is reported and the boot goes on.
     async fn inspect(&mut self) -> Option<String> {
-        let settings = Arc::clone(&self.settings);
-        let params = &settings.params;
+        let params = &self.settings.params;
         let urls = match &params.inspection_callback_url.value {
             Some(ServiceUrls::Urls(urls)) => urls.clone(),
             _ => return None,
         };
-        first_address(&mut self.network).await;
-        let body = self.inventory_for_inspection().await;
-        let posted = ironic::post_inventory(
-            &self.client,
-            &urls,
-            &body,
-            params.global_request_id.as_deref(),
-            *params.http_request_timeout,
-        )
-        .await;
+        network::first_address(&mut self.network).await;
+        let circumstances = Circumstances {
+            patience: Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay),
+            addresses: self.network.borrow().addresses(),
+            bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),
+            managers: &commands::HARDWARE_MANAGERS,
+        };
+        devices_settled::wait(self.devices_settled.clone()).await;
+        let posted = match inspection::inspect(circumstances).await {
+            Ok(body) => {
+                ironic::post_inventory(
+                    &self.client,
+                    &urls,
+                    &body,
+                    params.global_request_id.as_deref(),
+                    *params.http_request_timeout,
+                )
+                .await
+            }
+            Err(fault) => Err(fault),
+        };
         match posted {
             Ok(uuid) => {
                 tracing::info!("inspection: Ironic has taken the inventory");
@@ -168,39 +175,12 @@ impl Boot {
         }
     }
 
-    /// The body for Ironic's inspection, once the devices of the boot and a disk
-    /// are there, or have been waited for long enough.
-    async fn inventory_for_inspection(&mut self) -> String {
-        let params = &self.settings.params;
-        let patience = Patience {
-            timeout: *params.disk_wait_delay * *params.disk_wait_attempts,
-            quiet: Duration::from_millis(500),
-        };
-        let bootif = params.boot_interface.as_ref().map(|nic| nic.text.clone());
-        let addresses = addresses(&self.network.borrow());
-        // Fails only without a sender: then nothing more will settle.
-        let _ = self.devices_settled.wait_for(|settled| *settled).await;
-        let collected = tokio::task::spawn_blocking(move || {
-            let root = Path::new("/");
-            // Without events the list as it is now has to do.
-            let _ = wait_for_disk(root, patience, |disks| !disks.is_empty());
-            let options = CollectOptions {
-                addresses: &addresses,
-                bootif: bootif.as_deref(),
-                hide_bmc_nics: true,
-                ask_drivers: true,
-            };
-            let (inventory, warnings) = collect(root, options);
-            for warning in &warnings {
-                tracing::warn!("{warning}");
-            }
-            let managers = commands::HARDWARE_MANAGERS;
-            serde_json::to_string(&inspection::body(&inventory, &managers, &[]))
-        });
-        // Both are bugs of ours: a panic, or a type that JSON cannot hold.
-        collected
-            .await
-            .map_or_else(|_| String::new(), |body| body.unwrap_or_default())
+    /// Nobody to obey: says so, and leaves the machine for the operator to see.
+    async fn nothing_to_serve(&self) -> Result<Ending> {
+        tracing::error!(
+            "no provisioning service is configured -- add the kernel argument ipa-api-url=http://IRONIC:6385"
+        );
+        std::future::pending().await
     }
 
     fn service(&self, found: &Found) -> Service {
@@ -225,7 +205,7 @@ impl Boot {
         let given = params.agent_token.as_ref().map(|secret| secret.0.as_str());
         let mut token = AgentToken::restore(StateFile::new(self.state, "token"), given);
         let query = Query {
-            macs: macs(&self.network.borrow()),
+            macs: self.network.borrow().macs(),
             node_uuid,
         };
         ironic::look_up_until_known(
@@ -288,7 +268,7 @@ impl Boot {
         let callback = Callback {
             url: format!(
                 "{scheme}://{}:{}",
-                self.advertised_host(found.source),
+                discovery::advertised_host(params.advertise_host.as_deref(), found.source),
                 *params.advertise_port
             ),
             certificate: identity.map(|identity| identity.certificate_pem().to_owned()),
@@ -327,36 +307,6 @@ impl Boot {
         let file = StateFile::new(self.state, "identity.pem");
         TlsIdentity::restore_or_make(&file, address, &host_name.to_string_lossy()).map(Some)
     }
-
-    /// The host of the callback URL: as given, else our address towards Ironic.
-    fn advertised_host(&self, source: IpAddr) -> String {
-        match self.settings.params.advertise_host.as_deref() {
-            Some(host) => host.parse().map_or_else(|_| host.to_owned(), in_url),
-            None => in_url(source),
-        }
-    }
-}
-
-/// Waits until some address reaches further than its own link.
-async fn first_address(network: &mut watch::Receiver<NetworkState>) {
-    // Fails only if the network's task has ended; discovery then says that
-    // nothing can be reached.
-    let _ = network.wait_for(NetworkState::is_online).await;
-}
-
-fn macs(network: &NetworkState) -> Vec<String> {
-    network.nics.iter().map(|nic| nic.mac.to_string()).collect()
-}
-
-fn addresses(network: &NetworkState) -> BTreeMap<String, Vec<IpAddr>> {
-    network
-        .nics
-        .iter()
-        .map(|nic| {
-            let addresses = nic.addresses.iter().map(|known| known.prefix.address);
-            (nic.name.clone(), addresses.collect())
-        })
-        .collect()
 }
 
 fn http_options(settings: &Settings) -> HttpOptions {
@@ -364,32 +314,4 @@ fn http_options(settings: &Settings) -> HttpOptions {
         insecure: *settings.params.insecure,
         timeout: Some(*settings.params.http_request_timeout),
     }
-}
-
-/// An address as a URL has it: IPv6 in brackets.
-fn in_url(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
-    }
-}
-
-/// The end of the agent's standard input tells that the devices of the boot
-/// have their drivers (see `early::supervise`).
-fn devices_settled() -> watch::Receiver<bool> {
-    let (settled, receiver) = watch::channel(false);
-    std::thread::spawn(move || {
-        // End of file and a broken pipe both mean that init is done with it.
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        settled.send_replace(true);
-    });
-    receiver
-}
-
-/// Nobody to obey: says so, and leaves the machine for the operator to see.
-async fn nothing_to_serve() -> Result<Ending> {
-    tracing::error!(
-        "no provisioning service is configured -- add the kernel argument ipa-api-url=http://IRONIC:6385"
-    );
-    std::future::pending().await
 }

@@ -1,17 +1,13 @@
 //! Which disk is meant, as soon as it is there.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::command::Node;
 use super::machine::{Machine, blocking};
+use crate::devices_settled;
 use crate::failure::{Class, Failure, Result};
 use crate::inventory::root_device::choose_for_node;
 use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
-
-/// A controller that finds one disk after the other is not interrupted: the
-/// smallest may be the last.
-const QUIET: Duration = Duration::from_millis(500);
 
 /// The root disk of this node: by its hints, else the smallest that is large
 /// enough. A disk that is not there yet is waited for, as long as the settings
@@ -20,15 +16,9 @@ const QUIET: Duration = Duration::from_millis(500);
 /// # Errors
 /// If there is none; the details say of each disk why it is not the one.
 pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
-    let mut settled = machine.devices_settled.clone();
-    // Fails only without a sender: then nothing more will settle.
-    let _ = settled.wait_for(|settled| *settled).await;
-
+    devices_settled::wait(machine.devices_settled.clone()).await;
     let params = &machine.settings.params;
-    let patience = Patience {
-        timeout: *params.disk_wait_delay * *params.disk_wait_attempts,
-        quiet: QUIET,
-    };
+    let patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
     let node = node.0.clone();
     blocking(move || {
         let disks = wait_for_disk(Path::new("/"), patience, |disks| {

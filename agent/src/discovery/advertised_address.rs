@@ -32,6 +32,23 @@ pub fn source_address_towards(service: SocketAddr) -> Result<IpAddr, String> {
     Ok(source)
 }
 
+/// The host of the callback URL: as the operator gave it, else our address on
+/// the way to Ironic.
+pub fn advertised_host(given: Option<&str>, source: IpAddr) -> String {
+    match given {
+        Some(host) => host.parse().map_or_else(|_| host.to_owned(), in_url),
+        None => in_url(source),
+    }
+}
+
+/// An address as a URL has it: IPv6 in brackets.
+fn in_url(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,5 +60,18 @@ mod tests {
             source_address_towards(service),
             Ok(IpAddr::V4(Ipv4Addr::LOCALHOST))
         );
+    }
+
+    #[test]
+    fn a_host_is_fit_for_a_url() {
+        let source = IpAddr::V6(Ipv6Addr::LOCALHOST);
+        for (given, host) in [
+            (None, "[::1]"),
+            (Some("192.0.2.7"), "192.0.2.7"),
+            (Some("2001:db8::7"), "[2001:db8::7]"),
+            (Some("agent.example"), "agent.example"),
+        ] {
+            assert_eq!(advertised_host(given, source), host);
+        }
     }
 }

@@ -3,4 +3,5 @@
 mod advertised_address;
 mod provisioning_service;
 
+pub use advertised_address::advertised_host;
 pub use provisioning_service::{Found, Wanted, find};

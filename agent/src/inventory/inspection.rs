@@ -1,11 +1,57 @@
 //! What the collector `default` sends to Ironic's inspection.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use super::collect::{CollectOptions, collect};
 use super::report_types::{Configuration, InspectionBody, Inventory, Manager};
 use super::root_device::choose;
 use super::root_device_hints::SkipList;
+use super::wait_for_disk::{Patience, wait_for_disk};
 
 /// The collector that this module is.
 const COLLECTOR: &str = "default";
+
+/// What the inspection needs and the inventory does not know by itself.
+#[derive(Debug, Clone)]
+pub struct Circumstances {
+    /// How long a disk is waited for.
+    pub patience: Patience,
+    /// The addresses of each NIC by its name.
+    pub addresses: BTreeMap<String, Vec<IpAddr>>,
+    /// The kernel argument `BOOTIF`, verbatim.
+    pub bootif: Option<String>,
+    /// Names and versions of the hardware managers that we stand for.
+    pub managers: &'static [(&'static str, &'static str)],
+}
+
+/// Inspects this machine on a thread of its own, once a disk is there or has
+/// been waited for long enough. Returns the body of the inspection callback.
+///
+/// # Errors
+/// If the thread ends early or JSON cannot hold what was found: bugs of ours.
+pub async fn inspect(circumstances: Circumstances) -> Result<String, String> {
+    tokio::task::spawn_blocking(move || {
+        let root = Path::new("/");
+        // Without events the list as it is now has to do.
+        let _ = wait_for_disk(root, circumstances.patience, |disks| !disks.is_empty());
+        let options = CollectOptions {
+            addresses: &circumstances.addresses,
+            bootif: circumstances.bootif.as_deref(),
+            hide_bmc_nics: true,
+            ask_drivers: true,
+        };
+        let (inventory, warnings) = collect(root, options);
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
+        serde_json::to_string(&body(&inventory, circumstances.managers, &[]))
+            .map_err(|error| format!("the inventory as JSON: {error}"))
+    })
+    .await
+    .map_err(|error| format!("the thread that inspects ended: {error}"))?
+}
 
 /// The body of the inspection callback. `managers` are names and versions of
 /// the hardware managers that we stand for; `errors` is what went wrong on the

@@ -22,6 +22,21 @@ pub struct Patience {
     pub quiet: Duration,
 }
 
+/// A controller that finds one disk after the other is not interrupted: the
+/// smallest may be the last.
+const QUIET: Duration = Duration::from_millis(500);
+
+impl Patience {
+    /// As the settings have it: so many looks with this delay between them.
+    /// Here they are one wait of that length.
+    pub fn of_attempts(attempts: u32, delay: Duration) -> Self {
+        Self {
+            timeout: delay * attempts,
+            quiet: QUIET,
+        }
+    }
+}
+
 /// Lists disks below `root` until `wanted` is content with the list. Returns
 /// the last list, with which it may still not be content.
 ///

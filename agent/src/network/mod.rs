@@ -16,7 +16,7 @@ mod resolv_conf;
 mod state;
 
 pub use configure::{Setup, start};
-pub use state::NetworkState;
+pub use state::{NetworkState, first_address};
 
 #[cfg(test)]
 mod tests;

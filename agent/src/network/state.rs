@@ -1,9 +1,11 @@
 //! What the network has become, for everybody who waits for it or reports it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use landfall_network_plan::{IpPrefix, MacAddr};
+use tokio::sync::watch;
 
 /// The machine's network at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,6 +81,29 @@ impl NetworkState {
     pub fn is_online(&self) -> bool {
         self.nics.iter().any(|nic| nic.is_online())
     }
+
+    /// The hardware addresses of all NICs, by which Ironic looks for the node.
+    pub fn macs(&self) -> Vec<String> {
+        self.nics.iter().map(|nic| nic.mac.to_string()).collect()
+    }
+
+    /// The addresses of each NIC by its name.
+    pub fn addresses(&self) -> BTreeMap<String, Vec<IpAddr>> {
+        self.nics
+            .iter()
+            .map(|nic| {
+                let addresses = nic.addresses.iter().map(|known| known.prefix.address);
+                (nic.name.clone(), addresses.collect())
+            })
+            .collect()
+    }
+}
+
+/// Waits until some address reaches further than its own link.
+pub async fn first_address(network: &mut watch::Receiver<NetworkState>) {
+    // Fails only if the network's task has ended; discovery then says that
+    // nothing can be reached.
+    let _ = network.wait_for(NetworkState::is_online).await;
 }
 
 impl NicState {
