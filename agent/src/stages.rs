@@ -177,9 +177,12 @@ impl Boot {
 
     /// Nobody to obey: says so, and leaves the machine for the operator to see.
     async fn nothing_to_serve(&self) -> Result<Ending> {
-        tracing::error!(
-            "no provisioning service is configured -- add the kernel argument ipa-api-url=http://IRONIC:6385"
-        );
+        // A URL that cannot be used has been told already.
+        if self.settings.params.api_url.is_none() {
+            tracing::error!(
+                "no provisioning service is configured -- add the kernel argument ipa-api-url=http://IRONIC:6385"
+            );
+        }
         std::future::pending().await
     }
 
