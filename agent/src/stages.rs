@@ -292,10 +292,15 @@ impl Boot {
         let wanted = tokio::select! {
             // Fails only without a sender, and the dispatcher keeps one.
             wanted = ending.wait_for(Option::is_some) => wanted.ok().and_then(|ending| *ending),
-            () = heartbeats => None,
+            never = heartbeats => match never {},
         };
         server.stop().await;
-        Ok(wanted.unwrap_or(Ending::Reboot))
+        wanted.ok_or_else(|| {
+            Failure::new(
+                Class::CommandExecutionError,
+                "nobody is left who could end this boot",
+            )
+        })
     }
 
     /// A certificate of our own if Ironic can be told of it; an older one calls

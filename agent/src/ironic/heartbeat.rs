@@ -3,6 +3,7 @@
 //! A conductor learns of a command's end by a heartbeat and by nothing else,
 //! so the end of a command brings the next one forward.
 
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -37,7 +38,7 @@ pub async fn beat_forever(
     callback: &Callback,
     timeout: Duration,
     forced: &Notify,
-) {
+) -> Infallible {
     let body = Heartbeat {
         callback_url: &callback.url,
         agent_token: service.takes_token().then_some(callback.token.as_str()),
