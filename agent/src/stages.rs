@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::api::{self, Api, TlsIdentity};
 use crate::commands::{self, Dispatcher, Ledger, Machine};
-use crate::devices_settled::{self, devices_settled};
+use crate::devices_settled::{self, DevicesSettled, devices_settled};
 use crate::discovery::{self, Found, Wanted};
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
@@ -93,7 +93,7 @@ struct Boot {
     settings: Arc<Settings>,
     client: reqwest::Client,
     network: watch::Receiver<NetworkState>,
-    devices_settled: watch::Receiver<bool>,
+    devices_settled: DevicesSettled,
     state: &'static Path,
 }
 
@@ -149,7 +149,8 @@ impl Boot {
             bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),
             managers: &commands::HARDWARE_MANAGERS,
         };
-        devices_settled::wait(self.devices_settled.clone()).await;
+        let limit = circumstances.patience.timeout;
+        devices_settled::wait(self.devices_settled.clone(), limit).await;
         let posted = match inspection::inspect(circumstances).await {
             Ok(body) => {
                 ironic::post_inventory(

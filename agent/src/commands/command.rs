@@ -97,4 +97,9 @@ impl Node {
             .get(key)
             .filter(|v| !v.is_null())
     }
+
+    /// `properties`, what the operator recorded of the hardware.
+    pub fn property(&self, key: &str) -> Option<&Value> {
+        self.0.get("properties")?.get(key).filter(|v| !v.is_null())
+    }
 }

@@ -76,7 +76,11 @@ impl ImageInfo {
 /// The checksum in `image_info`; `instance_info` has the same with `image_` in
 /// front of each key.
 pub(super) fn given_checksum(info: &Value) -> GivenChecksum {
-    let text = |key: &str| info[key].as_str().map(str::to_owned);
+    // An empty text is what a template leaves of a checksum that nobody gave.
+    let text = |key: &str| {
+        let given = info[key].as_str().filter(|text| !text.trim().is_empty());
+        given.map(str::to_owned)
+    };
     GivenChecksum {
         os_hash_algo: text("os_hash_algo"),
         os_hash_value: text("os_hash_value"),
@@ -121,6 +125,10 @@ mod tests {
             (json!({"id": "a"}), "urls"),
             (json!({"id": "a", "urls": []}), "urls"),
             (json!({"id": "a", "urls": ["http://x"]}), "checksum"),
+            (
+                json!({"id": "a", "urls": ["http://x"], "checksum": "", "os_hash_value": " "}),
+                "checksum",
+            ),
             (
                 json!({"id": "a", "urls": ["http://x"], "checksum": "c", "image_type": "partition"}),
                 "partition",

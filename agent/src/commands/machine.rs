@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::devices_settled::DevicesSettled;
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
 use crate::settings::Settings;
@@ -18,8 +19,8 @@ pub struct Machine {
     pub settings: Arc<Settings>,
     /// For images and config drives.
     pub client: reqwest::Client,
-    /// True once the devices of the boot have their drivers.
-    pub devices_settled: watch::Receiver<bool>,
+    /// Since when the devices of the boot have their drivers.
+    pub devices_settled: DevicesSettled,
     /// Takes the ending that a command asks for.
     pub ending: watch::Sender<Option<Ending>>,
     /// Holds the disk that this boot has written, for the commands that follow;

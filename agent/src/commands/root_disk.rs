@@ -1,6 +1,7 @@
 //! Which disk is meant, as soon as it is there.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::command::Node;
 use super::machine::{Machine, blocking};
@@ -9,6 +10,29 @@ use crate::failure::{Class, Failure, Result};
 use crate::inventory::root_device::choose_for_node;
 use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
 
+/// How long after the drivers' loading disks may still appear (a RAID controller
+/// starts its volumes one after the other; USB waits a second by itself). Only
+/// where the rule is to take the smallest, or the first of many, does a late one
+/// matter: then the wrong disk would be lost.
+const ALL_DISKS: Duration = Duration::from_secs(3);
+
+/// Whether the hints are an identity, for which no later disk can be the better
+/// answer.
+fn names_one_disk(node: &Node) -> bool {
+    const IDENTITIES: [&str; 6] = [
+        "serial",
+        "wwn",
+        "wwn_with_extension",
+        "by_path",
+        "hctl",
+        "name",
+    ];
+    let hints = node
+        .instance_info("root_device")
+        .or_else(|| node.property("root_device"));
+    hints.is_some_and(|hints| IDENTITIES.iter().any(|key| hints.get(key).is_some()))
+}
+
 /// The root disk of this node: by its hints, else the smallest that is large
 /// enough. A disk that is not there yet is waited for, as long as the settings
 /// say.
@@ -16,9 +40,12 @@ use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
 /// # Errors
 /// If there is none; the details say of each disk why it is not the one.
 pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
-    devices_settled::wait(machine.devices_settled.clone()).await;
     let params = &machine.settings.params;
-    let patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
+    let mut patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
+    let settled = devices_settled::wait(machine.devices_settled.clone(), patience.timeout).await;
+    if !names_one_disk(node) {
+        patience.not_before = Some(settled + ALL_DISKS);
+    }
     let node = node.0.clone();
     blocking(move || {
         let disks = wait_for_disk(Path::new("/"), patience, |disks| {
@@ -40,4 +67,25 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
         Ok(PathBuf::from(&disk.name))
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_an_identity_ends_the_look_for_more_disks() {
+        let node = |hints| Node(json!({"instance_info": {"root_device": hints}}));
+        assert!(names_one_disk(&node(json!({"serial": "A"}))));
+        assert!(names_one_disk(&node(
+            json!({"size": ">= 10", "wwn": "0x5"})
+        )));
+        assert!(!names_one_disk(&node(
+            json!({"size": ">= 10", "rotational": "false"})
+        )));
+        assert!(!names_one_disk(&node(json!(null))));
+        let properties = Node(json!({"properties": {"root_device": {"name": "/dev/sda"}}}));
+        assert!(names_one_disk(&properties));
+    }
 }

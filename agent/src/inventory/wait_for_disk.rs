@@ -20,19 +20,25 @@ pub struct Patience {
     /// After that, for more disks, while a controller is still at work: without
     /// an event in this time the list is taken as complete.
     pub quiet: Duration,
+    /// The list is not taken as complete before this moment, whatever it holds.
+    pub not_before: Option<Instant>,
 }
 
 /// A controller that finds one disk after the other is not interrupted: the
 /// smallest may be the last.
 const QUIET: Duration = Duration::from_millis(500);
 
+/// What is longer is a slip of the keyboard.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 impl Patience {
     /// As the settings have it: so many looks with this delay between them.
     /// Here they are one wait of that length.
     pub fn of_attempts(attempts: u32, delay: Duration) -> Self {
         Self {
-            timeout: delay * attempts,
+            timeout: delay.saturating_mul(attempts).min(LONGEST),
             quiet: QUIET,
+            not_before: None,
         }
     }
 }
@@ -51,15 +57,29 @@ pub fn wait_for_disk(
     let socket = UeventSocket::open()?;
     wait(
         patience,
-        || (disks::collect(root), nvme_at_work(root)),
+        || {
+            let at_work = nvme_at_work(root) || scsi_at_work(root);
+            (disks::collect(root), at_work)
+        },
         wanted,
         |timeout| socket.recv(Some(timeout)),
     )
 }
 
-/// Whether an NVMe controller has yet to show its namespaces: the one kind that
-/// looks for them after its driver has finished loading. (SCSI hosts scan in
-/// the driver's `async` work, for whose end the loading of the module waits.)
+/// Whether a SCSI disk has been found whose block device is still to come: it is
+/// probed beside everything else.
+fn scsi_at_work(root: &Path) -> bool {
+    let devices = root.join("sys/class/scsi_device");
+    sysfs::names(&devices).iter().any(|name| {
+        let device = devices.join(name).join("device");
+        // TYPE_DISK of <scsi/scsi_proto.h>
+        sysfs::text(&device.join("type")).as_deref() == Some("0")
+            && sysfs::names(&device.join("block")).is_empty()
+    })
+}
+
+/// Whether an NVMe controller has yet to show its namespaces: it looks for them
+/// after its driver has finished loading.
 fn nvme_at_work(root: &Path) -> bool {
     let controllers = root.join("sys/class/nvme");
     sysfs::names(&controllers).iter().any(|name| {
@@ -85,9 +105,12 @@ fn wait(
     loop {
         let (found, more_to_come) = list();
         let left = end.saturating_duration_since(Instant::now());
+        let early = patience.not_before.map_or(Duration::ZERO, |moment| {
+            moment.saturating_duration_since(Instant::now())
+        });
         let pause = match (wanted(&found), more_to_come) {
-            (true, false) => Duration::ZERO,
-            (true, true) => patience.quiet.min(left),
+            (true, false) => early.min(left),
+            (true, true) => patience.quiet.max(early).min(left),
             (false, _) => left,
         };
         if pause.is_zero() || !disks_changed(pause, &mut receive)? {
@@ -133,6 +156,7 @@ mod tests {
     const PATIENCE: Patience = Patience {
         timeout: Duration::from_secs(60),
         quiet: Duration::from_millis(300),
+        not_before: None,
     };
 
     fn event(text: &str) -> Received {
@@ -239,6 +263,45 @@ mod tests {
     }
 
     #[test]
+    fn before_its_moment_a_second_disk_is_waited_for() {
+        let root = tempfile::tempdir().unwrap();
+        make_disk(root.path(), "sda");
+        let received = Cell::new(0);
+        let patience = Patience {
+            not_before: Some(Instant::now() + Duration::from_secs(60)),
+            ..PATIENCE
+        };
+        let found = wait(
+            patience,
+            || (disks::collect(root.path()), false),
+            |disks| !disks.is_empty(),
+            |_| {
+                received.set(received.get() + 1);
+                if received.get() == 1 {
+                    make_disk(root.path(), "sdab");
+                    return Ok(disk_event());
+                }
+                Ok(Received::TimedOut)
+            },
+        )
+        .unwrap();
+        assert_eq!(found.len(), 2, "the smaller one came second");
+    }
+
+    #[test]
+    fn scsi_disk_without_a_block_device_is_still_to_come() {
+        let root = tempfile::tempdir().unwrap();
+        let device = root.path().join("sys/class/scsi_device/1:0:0:0/device");
+        fs::create_dir_all(&device).unwrap();
+        fs::write(device.join("type"), "5\n").unwrap();
+        assert!(!scsi_at_work(root.path()), "a CD drive");
+        fs::write(device.join("type"), "0\n").unwrap();
+        assert!(scsi_at_work(root.path()));
+        fs::create_dir_all(device.join("block/sda")).unwrap();
+        assert!(!scsi_at_work(root.path()));
+    }
+
+    #[test]
     fn nvme_controller_is_at_work_until_its_namespaces_are_there() {
         let root = tempfile::tempdir().unwrap();
         let controller = root.path().join("sys/class/nvme/nvme0");
@@ -260,6 +323,7 @@ mod tests {
         let none = Patience {
             timeout: Duration::ZERO,
             quiet: Duration::from_secs(9),
+            not_before: None,
         };
         let found = wait_for_disk(root.path(), none, |_| false).unwrap();
         assert_eq!(found.len(), 1);
@@ -272,6 +336,7 @@ mod tests {
         let brief = Patience {
             timeout: Duration::from_millis(50),
             quiet: Duration::ZERO,
+            not_before: None,
         };
         let found = wait_for_disk(root.path(), brief, |disks| !disks.is_empty()).unwrap();
         assert_eq!(found, []);
