@@ -5,16 +5,12 @@
 //! Only `execute` knows how anything is done.
 
 mod command;
-mod coreos_step;
-mod deploy;
 mod dispatch;
 mod execute;
 mod image_info;
 mod ledger;
 mod machine;
 mod parse;
-mod power;
-mod root_disk;
 mod steps;
 
 pub use dispatch::Dispatcher;

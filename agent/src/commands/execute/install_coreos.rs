@@ -6,15 +6,14 @@ use std::sync::Arc;
 use landfall_boot_params::coreos_args::first_boot_arguments;
 use serde_json::Value;
 
-use super::command::Node;
-use super::machine::{Machine, blocking};
-use super::root_disk;
+use super::{bootloader, root_disk};
+use crate::commands::command::Node;
+use crate::commands::machine::{Machine, blocking};
 use crate::disk::digest::GivenChecksum;
 use crate::disk::fetch::Patience;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, write_image};
 use crate::failure::{Class, Failure, Result};
-use crate::handover::efi_entry::make_boot_entry;
 use crate::handover::ignition_file;
 use crate::handover::install_coreos::{self, CoreosChanges};
 use crate::permission::WritePermission;
@@ -26,7 +25,7 @@ struct Wanted {
     changes: CoreosChanges,
 }
 
-pub(super) async fn install_coreos(
+pub(super) async fn execute(
     machine: &Arc<Machine>,
     node: &Node,
     permission: WritePermission,
@@ -50,14 +49,7 @@ pub(super) async fn install_coreos(
                 install_coreos::install_coreos(disk, table, &wanted.changes, &permission)
             })?
             .commit()?;
-        match make_boot_entry(&path, &permission) {
-            Ok(_) => Ok(()),
-            Err(failure) if ignore_bootloader_failure => {
-                tracing::warn!("{failure}; ignored as asked");
-                Ok(())
-            }
-            Err(failure) => Err(failure),
-        }
+        bootloader::make_boot_entry(&path, &permission, ignore_bootloader_failure)
     })
     .await?;
     machine.set_written_disk(&disk);

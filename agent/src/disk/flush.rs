@@ -1,4 +1,4 @@
-//! Bringing the disks to rest, and ending the boot.
+//! Bringing all disks of the machine to rest.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::sys::block_ioctl;
 ///
 /// # Errors
 /// If a disk does not take its data.
-pub(super) fn sync_disks() -> Result<()> {
+pub fn sync_disks() -> Result<()> {
     nix::unistd::sync();
     if let Err(error) = fs::write("/proc/sys/vm/drop_caches", "3") {
         tracing::warn!("/proc/sys/vm/drop_caches: {error}");

@@ -1,16 +1,23 @@
 //! Does what a command says: the switchboard to everything below.
 
+mod bootloader;
+mod install_coreos;
+mod root_disk;
+mod write_image;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::command::Command;
+use super::command::{Command, Node};
 use super::dispatch::Executor;
 use super::machine::{Machine, blocking};
-use super::{deploy, power, steps};
+use super::steps;
+use crate::disk::{flush, mbr};
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
 use crate::memory_use;
+use crate::permission::WritePermission;
 
 impl Machine {
     /// Executes commands on this machine.
@@ -31,12 +38,15 @@ impl Machine {
                 version,
             } => {
                 steps::check_version(version.as_ref())?;
-                let result = deploy::execute_step(&self, &node, &step).await;
+                let result = self.deploy_step(&node, &step).await;
                 report_memory();
                 Ok(json!({"deploy_result": result?, "deploy_step": step}))
             }
             Command::GetPartitionUuids => match self.written_disk() {
-                Some(disk) => blocking(move || deploy::partition_uuids(&disk)).await,
+                // Of a whole disk image the original tells no more than this.
+                Some(disk) => {
+                    blocking(move || Ok(json!({"root uuid": mbr::signature(&disk)?}))).await
+                }
                 None => Ok(json!({})),
             },
             Command::InstallBootloader {
@@ -45,10 +55,10 @@ impl Machine {
             } => {
                 let ignore = ignore_failure || *self.settings.params.ignore_bootloader_failure;
                 let disk = self.written_disk().ok_or_else(nothing_written)?;
-                blocking(move || deploy::install_bootloader(&disk, &target_boot_mode, ignore)).await
+                blocking(move || bootloader::install(&disk, &target_boot_mode, ignore)).await
             }
             Command::Sync => {
-                blocking(power::sync_disks).await?;
+                blocking(flush::sync_disks).await?;
                 Ok(Value::Null)
             }
             Command::RunImage => self.end(Ending::Reboot).await,
@@ -56,10 +66,25 @@ impl Machine {
         }
     }
 
+    /// Executes one deploy step. Returns its result as Ironic stores it.
+    async fn deploy_step(self: &Arc<Self>, node: &Node, step: &Value) -> Result<Value> {
+        // The parser has seen that there is a name.
+        let name = step["step"].as_str().unwrap_or_default();
+        let permission = WritePermission::in_ramdisk()?;
+        match name {
+            "write_image" => write_image::execute(self, node, &step["args"], permission).await,
+            "install_coreos" => install_coreos::execute(self, node, permission).await,
+            _ => Err(Failure::new(
+                Class::HardwareManagerMethodNotFound,
+                format!("Could not find method: {name}"),
+            )),
+        }
+    }
+
     /// Asks for the end of this boot. The command has succeeded with that: the
     /// answer goes out before the machine does.
     async fn end(&self, ending: Ending) -> Result<Value> {
-        blocking(power::sync_disks).await?;
+        blocking(flush::sync_disks).await?;
         self.ending.send_replace(Some(ending));
         Ok(Value::Null)
     }

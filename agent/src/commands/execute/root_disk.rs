@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::command::Node;
-use super::machine::{Machine, blocking};
+use crate::commands::command::Node;
+use crate::commands::machine::{Machine, blocking};
 use crate::devices_settled;
 use crate::failure::{Class, Failure, Result};
 use crate::inventory::root_device::choose_for_node;
