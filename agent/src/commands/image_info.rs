@@ -2,9 +2,6 @@
 
 use serde_json::Value;
 
-use crate::disk::digest::GivenChecksum;
-use crate::disk::fetch::Patience;
-use crate::disk::write_image::ImageSource;
 use crate::failure::{Class, Failure, Result};
 
 /// An image as the step `write_image` gets it.
@@ -12,9 +9,12 @@ use crate::failure::{Class, Failure, Result};
 pub(super) struct ImageInfo {
     /// Names the image in results.
     pub(super) id: String,
-    urls: Vec<String>,
-    checksum: GivenChecksum,
-    authorization: Option<String>,
+    /// Where the image is to be had; at least one.
+    pub(super) urls: Vec<String>,
+    /// What it must be.
+    pub(super) checksum: GivenChecksum,
+    /// `image_request_authorization`, in base64.
+    pub(super) authorization: Option<String>,
 }
 
 impl ImageInfo {
@@ -56,26 +56,23 @@ impl ImageInfo {
             authorization: text("image_request_authorization"),
         })
     }
+}
 
-    /// The source for the disk pipeline; fetches the checksum if that is a URL.
-    pub(super) fn source(&self, client: &reqwest::Client) -> Result<ImageSource> {
-        let digest = self.checksum.resolve(&self.urls[0], client)?;
-        Ok(ImageSource {
-            urls: self.urls.clone(),
-            digest,
-            authorization: self
-                .authorization
-                .as_deref()
-                .map(authorization)
-                .transpose()?,
-            patience: Patience::default(),
-        })
-    }
+/// The checksum of an image in any of the forms in which Ironic gives it, as
+/// it came.
+#[derive(Debug, Clone, Default)]
+pub(super) struct GivenChecksum {
+    /// `os_hash_algo`
+    pub(super) os_hash_algo: Option<String>,
+    /// `os_hash_value`: hexadecimal text, or the URL of a checksum file.
+    pub(super) os_hash_value: Option<String>,
+    /// `checksum`: hexadecimal text of any algorithm, or the URL of a checksum file.
+    pub(super) checksum: Option<String>,
 }
 
 /// The checksum in `image_info`; `instance_info` has the same with `image_` in
 /// front of each key.
-pub(super) fn given_checksum(info: &Value) -> GivenChecksum {
+fn given_checksum(info: &Value) -> GivenChecksum {
     // An empty text is what a template leaves of a checksum that nobody gave.
     let text = |key: &str| {
         let given = info[key].as_str().filter(|text| !text.trim().is_empty());
@@ -88,8 +85,12 @@ pub(super) fn given_checksum(info: &Value) -> GivenChecksum {
     }
 }
 
-/// Ironic sends the complete header value in base64.
-fn authorization(encoded: &str) -> Result<String> {
+/// The header value of [`ImageInfo::authorization`], which Ironic sends
+/// complete and in base64.
+///
+/// # Errors
+/// If it is not the base64 of a text.
+pub(super) fn authorization(encoded: &str) -> Result<String> {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD
         .decode(encoded)

@@ -1,6 +1,59 @@
-//! Finding an image's line in a checksum file, in the forms that sha256sum
-//! writes: `<hash>  <name>`, `<hash> *<name>`, `SHA256 (<name>) = <hash>`, or the
-//! hash alone. Pure.
+//! A checksum that may be in a file beside the image, and finding the image's
+//! line in it, in the forms that sha256sum writes: `<hash>  <name>`,
+//! `<hash> *<name>`, `SHA256 (<name>) = <hash>`, or the hash alone.
+
+use crate::disk::digest::{Algorithm, ExpectedDigest};
+use crate::disk::fetch::{self, Patience, Request};
+use crate::failure::{Class, Failure, Result};
+
+/// A SHA256SUMS of a distribution's whole mirror directory is some 100 KiB.
+const FILE_LIMIT: usize = 1 << 20;
+
+/// A checksum, or where it is to be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChecksumSource {
+    /// The algorithm; else the length of the checksum shows it.
+    pub algorithm: Option<Algorithm>,
+    /// Hexadecimal text, or the URL of a checksum file.
+    pub text_or_url: String,
+}
+
+impl ChecksumSource {
+    /// What to expect of the image at this URL; fetches the checksum file.
+    ///
+    /// # Errors
+    /// If there is no such file, no line of the image in it, or no checksum.
+    pub fn resolve(&self, image_url: &str, client: &reqwest::Client) -> Result<ExpectedDigest> {
+        let given = &self.text_or_url;
+        let hex = if given.contains("://") {
+            &fetch_checksum(given, image_url, client)?
+        } else {
+            given
+        };
+        match self.algorithm {
+            Some(algorithm) => ExpectedDigest::new(algorithm, hex),
+            None => ExpectedDigest::from_text(hex),
+        }
+    }
+}
+
+fn fetch_checksum(url: &str, image_url: &str, client: &reqwest::Client) -> Result<String> {
+    let request = Request {
+        urls: vec![url.to_owned()],
+        authorization: None,
+        patience: Patience::default(),
+    };
+    let unusable = |reason: String| {
+        Failure::new(
+            Class::ImageDownloadError,
+            format!("{}: {reason}", fetch::shown(url)),
+        )
+    };
+    let body = fetch::small_file(request, client.clone(), FILE_LIMIT)?;
+    let body = String::from_utf8(body)
+        .map_err(|_| unusable("expected a checksum file, found no text".to_owned()))?;
+    find(&body, image_url).map(str::to_owned).map_err(unusable)
+}
 
 /// The lengths that Ironic accepts: MD5, SHA-256, SHA-512.
 const LENGTHS: [usize; 3] = [32, 64, 128];
@@ -9,7 +62,7 @@ const LENGTHS: [usize; 3] = [32, 64, 128];
 ///
 /// # Errors
 /// If no line names it, or the line holds no hash.
-pub fn find<'a>(text: &'a str, image_url: &str) -> Result<&'a str, String> {
+fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'a str, String> {
     let lines: Vec<&str> = text
         .lines()
         .map(str::trim)
@@ -64,11 +117,35 @@ fn is_hash(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::fixtures::{Reply, Server, http_client};
 
     const URL: &str = "http://host/path/image.raw.gz?token=1";
 
     fn hash(digit: char) -> String {
         digit.to_string().repeat(64)
+    }
+
+    #[test]
+    fn a_text_is_taken_and_a_url_fetched() {
+        let client = http_client();
+        let resolve = |algorithm, text: &str| {
+            let source = ChecksumSource {
+                algorithm,
+                text_or_url: text.to_owned(),
+            };
+            source.resolve(URL, &client)
+        };
+        let expected = ExpectedDigest::new(Algorithm::Sha256, &hash('a')).unwrap();
+        assert_eq!(resolve(None, &hash('a')).unwrap(), expected);
+        assert!(resolve(Some(Algorithm::Sha512), &hash('a')).is_err());
+        let server = Server::start(|_| {
+            let file = format!("{}  image.raw.gz\n", "a".repeat(64));
+            Reply::whole(file.as_bytes(), "\"1\"")
+        });
+        assert_eq!(resolve(None, &server.url).unwrap(), expected);
+        let server = Server::start(|_| Reply::whole(b"<html>no such file</html>", "\"1\""));
+        let failure = resolve(None, &server.url).unwrap_err();
+        assert_eq!(failure.class, Class::ImageDownloadError, "{failure}");
     }
 
     #[test]

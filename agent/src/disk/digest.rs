@@ -1,15 +1,10 @@
-//! The checksum of an image: what is expected, and hashing what comes.
+//! The checksum of an image: what is expected, and hashing what comes. Pure.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256, Sha512};
 
-use crate::disk::checksum_file;
-use crate::disk::fetch::{self, Request};
 use crate::failure::{Class, Failure, Result};
-
-/// A SHA256SUMS of a distribution's whole mirror directory is some 100 KiB.
-const CHECKSUM_FILE_LIMIT: usize = 1 << 20;
 
 /// A hash function that we can compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,81 +109,6 @@ fn invalid(details: impl Into<String>) -> Failure {
     Failure::new(Class::InvalidCommandParamsError, details)
 }
 
-/// The checksum as Ironic gives it, in any of its forms.
-#[derive(Debug, Clone, Default)]
-pub struct GivenChecksum {
-    /// `os_hash_algo`
-    pub os_hash_algo: Option<String>,
-    /// `os_hash_value`: hexadecimal text, or the URL of a checksum file.
-    pub os_hash_value: Option<String>,
-    /// `checksum`: hexadecimal text of any algorithm, or the URL of a checksum file.
-    pub checksum: Option<String>,
-}
-
-impl GivenChecksum {
-    /// Finds out what to expect; fetches a checksum file if the checksum is a URL.
-    ///
-    /// `os_hash_*` wins if its algorithm is known, then `checksum`
-    /// (ironic-python-agent, `extensions/standby.py`).
-    ///
-    /// # Errors
-    /// If a checksum was given but cannot be used: never silently without one.
-    pub fn resolve(
-        &self,
-        image_url: &str,
-        client: &reqwest::Client,
-    ) -> Result<Option<ExpectedDigest>> {
-        let not_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let (name, value) = (
-            not_empty(&self.os_hash_algo),
-            not_empty(&self.os_hash_value),
-        );
-        let algorithm = name.as_deref().and_then(Algorithm::by_name);
-        match (algorithm, value, not_empty(&self.checksum)) {
-            (Some(algorithm), Some(value), _) => {
-                let hex = self.text_or_file(&value, image_url, client)?;
-                ExpectedDigest::new(algorithm, &hex).map(Some)
-            }
-            (_, _, Some(text)) => {
-                let hex = self.text_or_file(&text, image_url, client)?;
-                ExpectedDigest::from_text(&hex).map(Some)
-            }
-            (_, None, None) if name.is_none() => Ok(None),
-            _ => Err(invalid(format!(
-                "checksum: expected sha256 or sha512 with a value, found algorithm {}",
-                name.as_deref().unwrap_or("none")
-            ))),
-        }
-    }
-
-    fn text_or_file(
-        &self,
-        text: &str,
-        image_url: &str,
-        client: &reqwest::Client,
-    ) -> Result<String> {
-        if !text.contains("://") {
-            return Ok(text.to_owned());
-        }
-        let request = Request {
-            urls: vec![text.to_owned()],
-            authorization: None,
-            patience: fetch::Patience::default(),
-        };
-        let body = fetch::small_file(request, client.clone(), CHECKSUM_FILE_LIMIT)?;
-        let place = fetch::shown(text);
-        let body = String::from_utf8(body).map_err(|_| {
-            Failure::new(
-                Class::ImageDownloadError,
-                format!("{place}: expected a checksum file, found no text"),
-            )
-        })?;
-        checksum_file::find(&body, image_url)
-            .map(str::to_owned)
-            .map_err(|reason| Failure::new(Class::ImageDownloadError, format!("{place}: {reason}")))
-    }
-}
-
 /// A hash being computed.
 #[derive(Debug)]
 pub enum Hasher {
@@ -254,41 +174,5 @@ mod tests {
         }
         let md5 = ExpectedDigest::from_text(&"0".repeat(32)).unwrap_err();
         assert!(md5.hint.unwrap().contains("sha256"));
-    }
-
-    #[test]
-    fn forms_without_a_url() {
-        let client = reqwest_client();
-        let given = |algo: Option<&str>, value: Option<&str>, checksum: Option<&str>| {
-            GivenChecksum {
-                os_hash_algo: algo.map(Into::into),
-                os_hash_value: value.map(Into::into),
-                checksum: checksum.map(Into::into),
-            }
-            .resolve("http://host/i.raw", &client)
-        };
-        let hex = |result: Result<Option<ExpectedDigest>>| {
-            result.unwrap().map(|digest| digest.algorithm())
-        };
-        let sha512 = "0".repeat(128);
-        assert_eq!(hex(given(None, None, None)), None);
-        assert_eq!(hex(given(None, None, Some(""))), None);
-        assert_eq!(
-            hex(given(Some("sha256"), Some(ABC_256), Some(&sha512))),
-            Some(Algorithm::Sha256),
-            "os_hash wins"
-        );
-        assert_eq!(
-            hex(given(Some("sha3_256"), Some("x"), Some(&sha512))),
-            Some(Algorithm::Sha512),
-            "an unknown algorithm falls back to checksum"
-        );
-        assert!(given(Some("sha256"), Some("short"), None).is_err());
-        assert!(given(Some("sha256"), None, None).is_err());
-        assert!(given(Some("sha3_256"), Some("x"), None).is_err());
-    }
-
-    fn reqwest_client() -> reqwest::Client {
-        crate::disk::fixtures::http_client()
     }
 }

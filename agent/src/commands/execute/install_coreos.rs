@@ -6,10 +6,10 @@ use std::sync::Arc;
 use landfall_boot_params::coreos_args::first_boot_arguments;
 use serde_json::Value;
 
-use super::{bootloader, root_disk};
+use super::{bootloader, checksum, root_disk};
 use crate::commands::command::Node;
+use crate::commands::image_info::GivenChecksum;
 use crate::commands::machine::{Machine, blocking};
-use crate::disk::digest::GivenChecksum;
 use crate::disk::fetch::Patience;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, write_image};
@@ -35,7 +35,7 @@ pub(super) async fn execute(
     let (client, path) = (machine.client.clone(), disk.clone());
     let ignore_bootloader_failure = *machine.settings.params.ignore_bootloader_failure;
     blocking(move || {
-        let digest = wanted.checksum.resolve(&wanted.image_url, &client)?;
+        let digest = checksum::resolve(&wanted.checksum, &wanted.image_url, &client)?;
         let source = ImageSource {
             urls: vec![wanted.image_url],
             digest,

@@ -1,6 +1,7 @@
 //! Does what a command says: the switchboard to everything below.
 
 mod bootloader;
+mod checksum;
 mod install_coreos;
 mod root_disk;
 mod write_image;

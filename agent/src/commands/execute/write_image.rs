@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::root_disk;
+use super::{checksum, root_disk};
 use crate::commands::command::Node;
-use crate::commands::image_info::ImageInfo;
+use crate::commands::image_info::{ImageInfo, authorization};
 use crate::commands::machine::{Machine, blocking};
 use crate::disk::config_drive::{ConfigDrive, write_config_drive};
+use crate::disk::fetch::Patience;
 use crate::disk::mbr;
 use crate::disk::target::Target;
-use crate::disk::write_image::write_image;
+use crate::disk::write_image::{ImageSource, write_image};
 use crate::failure::Result;
 use crate::permission::WritePermission;
 
@@ -36,7 +37,7 @@ pub(super) async fn execute(
         // Everything that can be known to be wrong is looked at before the
         // disk is touched: the config drive too.
         let drive = config_drive.map(|drive| drive.load(&client)).transpose()?;
-        let source = info.source(&client)?;
+        let source = source(info, &client)?;
         let target = Target::open(&path, &permission)?;
         let mut proven = write_image(&source, target, &client)?;
         if let Some(drive) = drive {
@@ -52,4 +53,18 @@ pub(super) async fn execute(
         "write_image: image ({id}) written to device {} root_uuid={root_uuid}",
         disk.display()
     )))
+}
+
+/// The source for the disk pipeline; fetches the checksum if that is a URL.
+fn source(info: ImageInfo, client: &reqwest::Client) -> Result<ImageSource> {
+    Ok(ImageSource {
+        digest: checksum::resolve(&info.checksum, &info.urls[0], client)?,
+        urls: info.urls,
+        authorization: info
+            .authorization
+            .as_deref()
+            .map(authorization)
+            .transpose()?,
+        patience: Patience::default(),
+    })
 }
