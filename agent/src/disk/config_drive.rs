@@ -7,7 +7,6 @@ use std::io::Read;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::MultiGzDecoder;
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
@@ -43,25 +42,6 @@ impl fmt::Debug for ConfigDrive {
 }
 
 impl ConfigDrive {
-    /// From the value in a command; `None` if there is no config drive.
-    ///
-    /// # Errors
-    /// If the value is in the form of its parts, which has to be rendered first.
-    pub fn from_json(value: &Value) -> Result<Option<Self>> {
-        match value {
-            Value::Null => Ok(None),
-            Value::String(text) if text.trim().is_empty() => Ok(None),
-            Value::String(text) if is_url(text) => Ok(Some(Self::Url(text.trim().to_owned()))),
-            Value::String(text) => Ok(Some(Self::Text(text.clone()))),
-            Value::Object(parts) if parts.is_empty() => Ok(None),
-            _ => Err(Failure::new(
-                Class::InvalidCommandParamsError,
-                "config drive: expected base64 text or a URL, found JSON parts",
-            )
-            .hint("the conductor renders the parts for write_image; install_coreos takes them")),
-        }
-    }
-
     /// The image that goes to the disk.
     ///
     /// # Errors
@@ -85,11 +65,6 @@ impl ConfigDrive {
             }
         }
     }
-}
-
-fn is_url(text: &str) -> bool {
-    let text = text.trim_start();
-    text.starts_with("http://") || text.starts_with("https://")
 }
 
 fn decode_base64(text: &[u8]) -> Result<Vec<u8>> {
@@ -144,7 +119,7 @@ pub fn write_config_drive(target: &Target, table: &mut Table, image: &[u8]) -> R
             target.path().display(),
             target.sector_size()
         ))
-        .hint("use a disk with 512 byte sectors, or install_coreos, which needs no config drive"));
+        .hint("use a disk with 512 byte sectors, or deploy without a config drive"));
     }
     let on_disk = |reason: String| error(format!("{}: {reason}", target.path().display()));
     let (partition, new) = match existing(target, table)? {
@@ -242,7 +217,6 @@ fn error(details: String) -> Failure {
 mod tests {
     use std::io::Write;
 
-    use serde_json::json;
     use tempfile::NamedTempFile;
 
     use super::*;
@@ -305,25 +279,21 @@ mod tests {
     #[test]
     fn every_form_of_text() {
         let client = http_client();
-        let load = |value: Value| {
-            let drive = ConfigDrive::from_json(&value).unwrap().unwrap();
-            drive.load(&client)
-        };
-        assert_eq!(load(json!(packed())).unwrap(), iso());
+        let load = |text: String| ConfigDrive::Text(text).load(&client);
+        assert_eq!(load(packed()).unwrap(), iso());
         let broken: String = packed().chars().flat_map(|c| [c, '\n']).collect();
-        assert_eq!(load(json!(broken)).unwrap(), iso());
-        assert_eq!(load(json!(STANDARD.encode(iso()))).unwrap(), iso());
+        assert_eq!(load(broken).unwrap(), iso());
+        assert_eq!(load(STANDARD.encode(iso())).unwrap(), iso());
         for body in [packed().into_bytes(), iso()] {
             let server = Server::start(move |_| Reply::whole(&body, "\"1\""));
-            assert_eq!(load(json!(server.url)).unwrap(), iso());
+            assert_eq!(
+                ConfigDrive::Url(server.url.clone()).load(&client).unwrap(),
+                iso()
+            );
         }
-        for nothing in [json!(null), json!(""), json!({})] {
-            assert_eq!(ConfigDrive::from_json(&nothing).unwrap(), None);
-        }
-        assert!(ConfigDrive::from_json(&json!({"user_data": "x"})).is_err());
         let truncated = STANDARD.encode(&STANDARD.decode(packed()).unwrap()[..50]);
         for bad in ["no base64!", "=", truncated.as_str()] {
-            assert!(load(json!(bad)).is_err(), "{bad}");
+            assert!(load(bad.to_owned()).is_err(), "{bad}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod bootloader;
 mod checksum;
+mod config_drive;
 mod install_coreos;
 mod root_disk;
 mod write_image;

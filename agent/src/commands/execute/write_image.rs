@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{checksum, root_disk};
+use super::{checksum, config_drive, root_disk};
 use crate::commands::command::Node;
 use crate::commands::image_info::{ImageInfo, authorization};
 use crate::commands::machine::{Machine, blocking};
-use crate::disk::config_drive::{ConfigDrive, write_config_drive};
+use crate::disk::config_drive::write_config_drive;
 use crate::disk::fetch::Patience;
 use crate::disk::mbr;
 use crate::disk::target::Target;
@@ -25,9 +25,9 @@ pub(super) async fn execute(
 ) -> Result<Value> {
     let info = ImageInfo::read(&arguments["image_info"])?;
     // Ironic sends it in both places; older conductors in the second alone.
-    let config_drive = match ConfigDrive::from_json(&arguments["configdrive"])? {
+    let drive = match config_drive::read(&arguments["configdrive"])? {
         Some(drive) => Some(drive),
-        None => ConfigDrive::from_json(&arguments["image_info"]["configdrive"])?,
+        None => config_drive::read(&arguments["image_info"]["configdrive"])?,
     };
     let disk = root_disk::find(machine, node).await?;
 
@@ -36,7 +36,7 @@ pub(super) async fn execute(
     blocking(move || {
         // Everything that can be known to be wrong is looked at before the
         // disk is touched: the config drive too.
-        let drive = config_drive.map(|drive| drive.load(&client)).transpose()?;
+        let drive = drive.map(|drive| drive.load(&client)).transpose()?;
         let source = source(info, &client)?;
         let target = Target::open(&path, &permission)?;
         let mut proven = write_image(&source, target, &client)?;
