@@ -22,7 +22,7 @@ const NOTHING_TO_BOOT: Duration = Duration::from_secs(90);
 pub(crate) async fn does_not_boot(lab: &Lab, site: &Site) -> Result<()> {
     for (firmware, text) in [
         (Firmware::Bios, "No bootable device."),
-        (Firmware::Uefi, "BdsDxe: failed to load Boot0001"),
+        (Firmware::Uefi, "BdsDxe: failed to load Boot"),
     ] {
         let mark = lab.journal.mark();
         let mut site = site.clone();
