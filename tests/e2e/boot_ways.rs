@@ -13,10 +13,15 @@ use landfall_tests::vm::{Bus, Firmware};
 
 use crate::host_test;
 
+fn installs(name: &str, plan: Plan) {
+    host_test(name, async |lab| install(lab, plan).await);
+}
+
 #[test]
 fn iso_uefi() {
-    host_test("iso_uefi", async |lab| {
-        let plan = Plan {
+    installs(
+        "iso_uefi",
+        Plan {
             firmware: Firmware::Uefi,
             way: Way::Iso,
             network: Network::StaticV4,
@@ -25,15 +30,15 @@ fn iso_uefi() {
             bus: Bus::VirtioScsi,
             finish: Finish::Reboot,
             ..Plan::default()
-        };
-        install(lab, plan).await
-    });
+        },
+    );
 }
 
 #[test]
 fn iso_bios() {
-    host_test("iso_bios", async |lab| {
-        let plan = Plan {
+    installs(
+        "iso_bios",
+        Plan {
             firmware: Firmware::Bios,
             way: Way::Iso,
             network: Network::StaticV6,
@@ -42,15 +47,15 @@ fn iso_bios() {
             bus: Bus::VirtioBlk,
             finish: Finish::Reboot,
             ..Plan::default()
-        };
-        install(lab, plan).await
-    });
+        },
+    );
 }
 
 #[test]
 fn pxe_uefi() {
-    host_test("pxe_uefi", async |lab| {
-        let plan = Plan {
+    installs(
+        "pxe_uefi",
+        Plan {
             firmware: Firmware::Uefi,
             way: Way::Pxe,
             network: Network::Dhcp,
@@ -59,15 +64,15 @@ fn pxe_uefi() {
             bus: Bus::Nvme,
             finish: Finish::Reboot,
             ..Plan::default()
-        };
-        install(lab, plan).await
-    });
+        },
+    );
 }
 
 #[test]
 fn pxe_bios() {
-    host_test("pxe_bios", async |lab| {
-        let plan = Plan {
+    installs(
+        "pxe_bios",
+        Plan {
             firmware: Firmware::Bios,
             way: Way::Pxe,
             network: Network::Dhcp,
@@ -76,16 +81,16 @@ fn pxe_bios() {
             bus: Bus::VirtioScsi,
             finish: Finish::Reboot,
             ..Plan::default()
-        };
-        install(lab, plan).await
-    });
+        },
+    );
 }
 
 /// The other network menu, under the other firmware.
 #[test]
 fn ipxe_uefi() {
-    host_test("ipxe_uefi", async |lab| {
-        let plan = Plan {
+    installs(
+        "ipxe_uefi",
+        Plan {
             firmware: Firmware::Uefi,
             way: Way::IpxeUefi,
             network: Network::StaticV4,
@@ -94,16 +99,16 @@ fn ipxe_uefi() {
             bus: Bus::VirtioBlk,
             finish: Finish::Reboot,
             ..Plan::default()
-        };
-        install(lab, plan).await
-    });
+        },
+    );
 }
 
 /// The same ISO as a USB stick: partition table instead of El Torito.
 #[test]
 fn usb_uefi() {
-    host_test("usb_uefi", async |lab| {
-        let plan = Plan {
+    installs(
+        "usb_uefi",
+        Plan {
             firmware: Firmware::Uefi,
             way: Way::UsbStick,
             network: Network::StaticV6,
@@ -112,15 +117,15 @@ fn usb_uefi() {
             bus: Bus::VirtioBlk,
             finish: Finish::Reboot,
             ..Plan::default()
-        };
-        install(lab, plan).await
-    });
+        },
+    );
 }
 
 #[test]
 fn usb_bios() {
-    host_test("usb_bios", async |lab| {
-        let plan = Plan {
+    installs(
+        "usb_bios",
+        Plan {
             firmware: Firmware::Bios,
             way: Way::UsbStick,
             network: Network::StaticV4,
@@ -129,7 +134,6 @@ fn usb_bios() {
             bus: Bus::VirtioBlk,
             finish: Finish::PowerOff,
             ..Plan::default()
-        };
-        install(lab, plan).await
-    });
+        },
+    );
 }
