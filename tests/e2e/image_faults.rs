@@ -1,7 +1,6 @@
 //! Images that do not arrive as they should. Each test reads the console: an
 //! operator sees nothing else.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -9,6 +8,7 @@ use landfall_tests::artifacts::Packing;
 use landfall_tests::image_server;
 use landfall_tests::installation::{BOOT, DEPLOYMENT, deploy_and_boot};
 use landfall_tests::lab::Lab;
+use landfall_tests::old_disk::{OldDisk, ensure_untouched};
 use landfall_tests::site::{Plan, Site};
 use landfall_tests::vm::Firmware;
 use serde_json::json;
@@ -18,32 +18,60 @@ use crate::host_test;
 /// Long enough for either firmware to have tried everything.
 const NOTHING_TO_BOOT: Duration = Duration::from_secs(90);
 
+/// Starts the host with nothing but its disk, until the console shows `text`.
+async fn starts_from_disk(lab: &Lab, site: &Site, firmware: Firmware, text: &str) -> Result<()> {
+    let mark = lab.journal.mark();
+    let mut site = site.clone();
+    site.machine.firmware = firmware;
+    // Fresh variables: an entry of the agent's must not be what decides.
+    site.machine.variables = lab.path(&format!("variables-{firmware:?}"));
+    let guest = site.power_on_from_disk(lab).await?;
+    guest.console_after(mark, text, NOTHING_TO_BOOT).await?;
+    guest.cut_power().await
+}
+
 /// Boots the disk alone, under both firmwares: neither may find a loader on it.
 pub(crate) async fn does_not_boot(lab: &Lab, site: &Site) -> Result<()> {
+    let mark = lab.journal.mark();
     for (firmware, text) in [
         (Firmware::Bios, "No bootable device."),
         (Firmware::Uefi, "BdsDxe: failed to load Boot"),
     ] {
-        let mark = lab.journal.mark();
-        let mut site = site.clone();
-        site.machine.firmware = firmware;
-        // Fresh variables: an entry of the agent's must not be what decides.
-        site.machine.variables = lab.path(&format!("variables-{firmware:?}"));
-        let guest = site.power_on_from_disk(lab).await?;
-        guest.console_after(mark, text, NOTHING_TO_BOOT).await?;
-        guest.cut_power().await?;
+        starts_from_disk(lab, site, firmware, text).await?;
         let loader = lab.journal.find(mark, |event| {
-            event.text.contains("GRUB") || event.text.contains("Linux version")
+            event.text.contains(LOADER) || event.text.contains("Linux version")
         });
         ensure!(loader.is_none(), "{firmware:?} booted the disk: {loader:?}");
     }
     Ok(())
 }
 
+/// What GRUB says on the installed disk, whatever becomes of it then.
+const LOADER: &str = "GRUB";
+
+/// That a disk does not boot any more says something only if it did before.
+#[test]
+fn bootable_disk_boots() {
+    host_test("bootable_disk_boots", async |lab| {
+        let plan = Plan {
+            disk_before: OldDisk::Bootable,
+            ..Plan::default()
+        };
+        let site = plan.site(lab).await?;
+        for firmware in [Firmware::Bios, Firmware::Uefi] {
+            starts_from_disk(lab, &site, firmware, LOADER).await?;
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn wrong_checksum() {
     host_test("wrong_checksum", async |lab| {
-        let plan = Plan::default();
+        let plan = Plan {
+            disk_before: OldDisk::Bootable,
+            ..Plan::default()
+        };
         let mut site = plan.site(lab).await?;
         let right = std::mem::replace(&mut site.script.image.hash, "0123456789abcdef".repeat(4));
         let services = site.serve(lab).await?;
@@ -126,6 +154,7 @@ fn image_larger_than_the_disk() {
     host_test("image_larger_than_the_disk", async |lab| {
         let plan = Plan {
             disk_mib: 64,
+            disk_before: OldDisk::Pattern,
             ..Plan::default()
         };
         let mut site = plan.site(lab).await?;
@@ -148,18 +177,8 @@ fn image_larger_than_the_disk() {
             .console("commands: FAILED execute_deploy_step: ", BOOT)
             .await?;
         guest.cut_power().await?;
-        untouched(&site.machine.disks[0].path)
+        ensure_untouched(&site.machine.disks[0].path)
     });
-}
-
-fn untouched(disk: &Path) -> Result<()> {
-    let content = std::fs::read(disk)?;
-    let first = content.iter().position(|byte| *byte != 0);
-    ensure!(
-        first.is_none(),
-        "the disk was written to, at byte {first:?}"
-    );
-    Ok(())
 }
 
 /// Half a file that claims to be a whole one: no broken connection gives it
@@ -169,6 +188,7 @@ fn truncated_image() {
     host_test("truncated_image", async |lab| {
         let plan = Plan {
             packing: Packing::Zst,
+            disk_before: OldDisk::Bootable,
             ..Plan::default()
         };
         let mut site = plan.site(lab).await?;

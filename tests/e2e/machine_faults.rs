@@ -7,6 +7,7 @@ use landfall_tests::conductor::Conductor;
 use landfall_tests::installation::{BOOT, DEPLOYMENT, deploy_and_boot};
 use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::Lab;
+use landfall_tests::old_disk::OldDisk;
 use landfall_tests::site::{Network, Plan, Services, Site};
 use landfall_tests::vm::{Bus, Guest};
 
@@ -142,7 +143,11 @@ fn is_heartbeat(event: &Event) -> bool {
 #[test]
 fn power_cut_while_writing() {
     host_test("power_cut_while_writing", async |lab| {
-        let mut site = Plan::default().site(lab).await?;
+        let plan = Plan {
+            disk_before: OldDisk::Bootable,
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
         // Slow enough that the cut cannot miss.
         site.files[0].behaviour.bytes_per_second = Some(1024 * 1024);
         let _services = site.serve(lab).await?;

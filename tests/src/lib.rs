@@ -15,6 +15,7 @@ pub mod installation;
 pub mod journal;
 pub mod lab;
 mod media;
+pub mod old_disk;
 mod program;
 pub mod site;
 pub mod timeline;

@@ -16,6 +16,7 @@ use crate::ignition::Proof;
 use crate::image_server::{self, Behaviour, ImageServer, ServedFile};
 use crate::lab::{Family, GUEST_V4, GUEST_V6, HOST_V4, HOST_V6, Lab};
 use crate::media;
+use crate::old_disk::OldDisk;
 use crate::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
 
 /// The MAC address of the host's first NIC.
@@ -77,6 +78,8 @@ pub struct Plan {
     pub bus: Bus,
     /// Disk size; the default rule for root disks wants 4 GiB at least.
     pub disk_mib: u64,
+    /// What is on the disk.
+    pub disk_before: OldDisk,
     /// Last command.
     pub finish: Finish,
     /// Kernel arguments of the ramdisk beside the usual ones.
@@ -93,6 +96,7 @@ impl Default for Plan {
             deploy: Deploy::InstallCoreos,
             bus: Bus::VirtioBlk,
             disk_mib: 5 * 1024,
+            disk_before: OldDisk::Blank,
             finish: Finish::PowerOff,
             more_arguments: "",
         }
@@ -169,10 +173,10 @@ impl Plan {
         arguments
     }
 
-    /// Makes the parts: media, an empty disk, the script.
+    /// Makes the parts: media, the disk, the script.
     pub async fn site(&self, lab: &Lab) -> Result<Site> {
         let disk = lab.path("disk.raw");
-        std::fs::File::create(&disk)?.set_len(self.disk_mib << 20)?;
+        self.disk_before.make(&disk, self.disk_mib).await?;
         let name = self.packing.file_name();
         let mut files = vec![ServedFile {
             name: name.to_owned(),
