@@ -215,13 +215,8 @@ fn a_cable_that_is_plugged_in_late_is_noticed() {
             .until(&mut network, "the NIC", |s| nic(s, "eth0").is_some())
             .await;
         assert!(!nic(&state, "eth0").unwrap().carrier);
-        sleep(Duration::from_millis(1200)).await;
-        let said = lab.said();
-        assert!(
-            said.iter()
-                .any(|l| l == "INFO eth0 (52:54:00:00:00:00) no carrier"),
-            "{said:#?}"
-        );
+        lab.until_said("INFO eth0 (52:54:00:00:00:00) no carrier")
+            .await;
 
         lab.port("link set port0 up");
         let online = |s: &NetworkState| nic(s, "eth0").is_some_and(NicState::is_online);
@@ -295,13 +290,14 @@ fn a_lease_is_renewed_and_replaced_when_the_server_takes_it_back() {
         let state = lab.until(&mut network, "a lease", online).await;
         let server_address = [192, 0, 2, 1].into();
         let first = origin(&state, "eth0", AddressOrigin::Dhcp(server_address)).unwrap();
-        while server.log().matches("DHCPACK").count() < 3 {
-            sleep(Duration::from_millis(100)).await;
-        }
+        let renewals = |log: &str| log.matches("DHCPACK").count().saturating_sub(1);
+        lab.until_so("two renewals", || renewals(&server.log()) >= 2)
+            .await;
         let log = server.log();
-        assert_eq!(
-            log.matches("DHCPDISCOVER").count(),
-            1,
+        // Before the first lease a busy machine may well ask twice.
+        let (_, leased) = log.split_once("DHCPACK").unwrap();
+        assert!(
+            !leased.contains("DHCPDISCOVER"),
             "renewed, not found again: {log}"
         );
         drop(server);

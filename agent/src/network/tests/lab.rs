@@ -187,6 +187,22 @@ impl Lab {
         })
     }
 
+    /// Waits until something outside of the state is so.
+    pub(super) async fn until_so(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so() {
+            let said = || self.said().join("\n");
+            assert!(Instant::now() < deadline, "not reached: {what}\n{}", said());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until the console has been told this line.
+    pub(super) async fn until_said(&self, line: &str) {
+        self.until_so(line, || self.said().iter().any(|said| said == line))
+            .await;
+    }
+
     /// The resolver's file.
     pub(super) fn resolv_conf(&self) -> String {
         fs::read_to_string(self.dir.path().join("resolv.conf")).unwrap_or_default()
