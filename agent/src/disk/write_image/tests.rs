@@ -1,5 +1,6 @@
 use std::path::Path;
-use std::time::Duration;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tempfile::NamedTempFile;
@@ -233,26 +234,35 @@ fn a_stalled_connection_is_given_up() {
 fn while_it_is_written_the_disk_does_not_boot() {
     let image = gpt_image(8 * MIB, 512);
     let served = image.clone();
+    let (stalled, in_the_middle) = channel();
+    let (go_on, looked) = channel::<()>();
     let server = Server::start(move |asked| {
-        let mut reply = Reply::correct(&served, "\"1\"", asked);
+        let reply = Reply::correct(&served, "\"1\"", asked);
         if asked.earlier == 0 {
-            reply = reply.cut(7_000_000);
-            reply.stall = true;
+            return reply.cut(7_000_000);
         }
+        // The test may have failed in the meantime.
+        let _ = stalled.send(());
+        let _ = looked.recv();
         reply
     });
     let disk = disk(DISK);
-    let mut slow = source(&server, Some(sha256(&image)));
-    slow.patience.stall = Duration::from_secs(2);
+    let mut patient = source(&server, Some(sha256(&image)));
+    patient.patience.stall = Duration::from_secs(60);
     let target = open(disk.path(), 512);
-    let writer = std::thread::spawn(move || write_image(&slow, target, &http_client()));
-    std::thread::sleep(Duration::from_secs(1));
+    let writer = std::thread::spawn(move || write_image(&patient, target, &http_client()));
+    in_the_middle
+        .recv_timeout(Duration::from_secs(60))
+        .expect("the rest to be asked for");
+    // What has been received may still be on its way to the disk.
+    let begun = 3 * MIB as usize..4 * MIB as usize;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while content(&disk)[begun.clone()] != image[begun.clone()] {
+        assert!(Instant::now() < deadline, "the writing has not begun");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     assert_unbootable(&disk);
-    assert!(
-        content(&disk)[3 * MIB as usize..4 * MIB as usize]
-            == image[3 * MIB as usize..4 * MIB as usize],
-        "the writing has begun"
-    );
+    go_on.send(()).unwrap();
     let proven = writer.join().unwrap().unwrap();
     assert_unbootable(&disk);
     proven.commit().unwrap();
