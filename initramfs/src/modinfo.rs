@@ -6,7 +6,7 @@ use std::path::Path;
 
 use landfall_module_index::module_name;
 
-use crate::elf_section::{self, ElfError};
+use crate::elf_section::{self, ElfError, ReadAt};
 use crate::path_error::PathError;
 
 /// The largest module of a Debian kernel (amdgpu with debug sections cut) is 20 MB unpacked.
@@ -65,16 +65,16 @@ impl ModInfo {
     /// [`ModuleFileError`] with the file's name.
     pub fn of_file(path: &Path) -> Result<Self, ModuleFileError> {
         let file = File::open(path).map_err(PathError::new("opening kernel module", path))?;
-        let section = match path.extension().and_then(|e| e.to_str()) {
-            Some("ko") => elf_section::read(&file, ".modinfo"),
+        let info = match path.extension().and_then(|e| e.to_str()) {
+            Some("ko") => Self::of_elf_at(&file),
             Some("xz") => {
                 let unpacked = unpacked(path, liblzma::read::XzDecoder::new(BufReader::new(file)))?;
-                elf_section::read(unpacked.as_slice(), ".modinfo")
+                Self::of_elf(&unpacked)
             }
             Some("zst") => {
                 let decoder =
                     zstd::Decoder::new(file).map_err(PathError::new("unpacking", path))?;
-                elf_section::read(unpacked(path, decoder)?.as_slice(), ".modinfo")
+                Self::of_elf(&unpacked(path, decoder)?)
             }
             _ => {
                 return Err(ModuleFileError::UnknownPacking {
@@ -83,13 +83,24 @@ impl ModInfo {
             }
         };
         let shown = || path.display().to_string();
-        let section = section.map_err(|source| ModuleFileError::Elf {
+        let info = info.map_err(|source| ModuleFileError::Elf {
             path: shown(),
             source,
         })?;
-        Ok(Self::parse(&section.ok_or_else(|| {
-            ModuleFileError::NoModInfo { path: shown() }
-        })?))
+        info.ok_or_else(|| ModuleFileError::NoModInfo { path: shown() })
+    }
+
+    /// Reads an unpacked module; `None` if it has no `.modinfo` section.
+    ///
+    /// # Errors
+    /// If it is no ELF file that a kernel would load.
+    pub fn of_elf(elf: &[u8]) -> Result<Option<Self>, ElfError> {
+        Self::of_elf_at(elf)
+    }
+
+    fn of_elf_at(elf: &(impl ReadAt + ?Sized)) -> Result<Option<Self>, ElfError> {
+        let section = elf_section::read(elf, ".modinfo")?;
+        Ok(section.map(|section| Self::parse(&section)))
     }
 
     /// Reads the section: `key=value` strings, each ended by NUL. Unknown keys are left out.
