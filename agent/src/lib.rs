@@ -14,6 +14,8 @@ mod discovery;
 mod disk;
 mod early;
 mod failure;
+#[cfg(fuzzing)]
+pub mod fuzz_entry;
 mod handover;
 mod http_client;
 mod inventory;

@@ -6,7 +6,7 @@ use crate::failure::{Class, Failure, Result};
 
 /// An image as the step `write_image` gets it.
 #[derive(Debug, Clone)]
-pub(super) struct ImageInfo {
+pub(crate) struct ImageInfo {
     /// Names the image in results.
     pub(super) id: String,
     /// Where the image is to be had; at least one.
@@ -22,7 +22,7 @@ impl ImageInfo {
     ///
     /// # Errors
     /// No id, no URL, no checksum; a partition image.
-    pub(super) fn read(info: &Value) -> Result<Self> {
+    pub(crate) fn read(info: &Value) -> Result<Self> {
         let text = |key: &str| info[key].as_str().map(str::to_owned);
         let id = text("id").ok_or_else(|| invalid("image_info has no id"))?;
         let urls: Vec<String> = info["urls"]

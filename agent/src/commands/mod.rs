@@ -4,13 +4,13 @@
 //! the list that Ironic reads back, [`Dispatcher`] what ties them together.
 //! Only `execute` knows how anything is done.
 
-mod command;
+pub(crate) mod command;
 mod dispatch;
 mod execute;
-mod image_info;
+pub(crate) mod image_info;
 mod ledger;
 mod machine;
-mod parse;
+pub(crate) mod parse;
 mod steps;
 
 pub use dispatch::Dispatcher;

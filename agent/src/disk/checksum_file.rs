@@ -62,7 +62,7 @@ const LENGTHS: [usize; 3] = [32, 64, 128];
 ///
 /// # Errors
 /// If no line names it, or the line holds no hash.
-fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'a str, String> {
+pub(crate) fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'a str, String> {
     let lines: Vec<&str> = text
         .lines()
         .map(str::trim)

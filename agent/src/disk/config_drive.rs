@@ -67,7 +67,7 @@ impl ConfigDrive {
     }
 }
 
-fn decode_base64(text: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn decode_base64(text: &[u8]) -> Result<Vec<u8>> {
     // Some writers break the lines.
     let dense: Vec<u8> = text
         .iter()
@@ -79,7 +79,7 @@ fn decode_base64(text: &[u8]) -> Result<Vec<u8>> {
         .map_err(|e| error(format!("expected base64 text: {e}")))
 }
 
-fn unpack(image: Vec<u8>) -> Result<Vec<u8>> {
+pub(crate) fn unpack(image: Vec<u8>) -> Result<Vec<u8>> {
     let image = if image.starts_with(&[0x1f, 0x8b]) {
         let mut unpacked = Vec::new();
         MultiGzDecoder::new(&image[..])

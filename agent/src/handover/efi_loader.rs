@@ -96,7 +96,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// `shimx64.efi,Red Hat Enterprise Linux,,comment` in UTF-16, with a byte order
 /// mark or little endian (shim, fallback.c). The first line counts.
-fn parse_csv(bytes: &[u8]) -> Option<(String, String)> {
+pub(crate) fn parse_csv(bytes: &[u8]) -> Option<(String, String)> {
     let little = |pair: &[u8]| u16::from_le_bytes([pair[0], pair[1]]);
     let big = |pair: &[u8]| u16::from_be_bytes([pair[0], pair[1]]);
     let units: Vec<u16> = match bytes {

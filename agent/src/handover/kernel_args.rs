@@ -89,7 +89,7 @@ fn last_entry(boot: &Path) -> Result<PathBuf> {
 }
 
 /// The entry with its `options` edited. Other lines only lose trailing blanks.
-fn edit_entry(
+pub(crate) fn edit_entry(
     entry: &str,
     append: &[String],
     delete: &[String],

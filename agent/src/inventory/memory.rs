@@ -42,7 +42,7 @@ fn mem_total(meminfo: &str) -> Option<u64> {
 
 /// The sum of all modules that serve as system memory, in MiB. Flash chips and
 /// caches are memory devices, too, in arrays of another use.
-fn modules_mib(table: &[u8]) -> u64 {
+pub(crate) fn modules_mib(table: &[u8]) -> u64 {
     let foreign: Vec<u16> = smbios::structures(table)
         .filter(|array| {
             array.kind == PHYSICAL_MEMORY_ARRAY

@@ -16,10 +16,10 @@ pub mod nics;
 pub mod report_types;
 pub mod root_device;
 pub mod root_device_hints;
-mod smbios;
+pub(crate) mod smbios;
 mod sysfs;
 mod udev_text;
-mod vpd;
+pub(crate) mod vpd;
 pub mod wait_for_disk;
 
 #[cfg(test)]

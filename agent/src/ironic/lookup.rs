@@ -93,7 +93,7 @@ pub async fn look_up_until_known(
     }
 }
 
-fn read(answer: &Answer) -> Result<LookupAnswer, String> {
+pub(crate) fn read(answer: &Answer) -> Result<LookupAnswer, String> {
     let found: LookupAnswer = serde_json::from_str(&answer.body)
         .map_err(|error| format!("answer is no node with its configuration: {error}"))?;
     if found.node["uuid"].as_str().is_none() {

@@ -3,9 +3,9 @@
 mod agent_token;
 mod heartbeat;
 mod inspection_callback;
-mod lookup;
-mod service;
-mod wire;
+pub(crate) mod lookup;
+pub(crate) mod service;
+pub(crate) mod wire;
 
 pub use agent_token::AgentToken;
 pub use heartbeat::{Callback, beat_forever};

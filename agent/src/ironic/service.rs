@@ -33,14 +33,14 @@ pub struct Service {
 
 /// An answer, read to its end.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: String,
 }
 
 impl Answer {
     /// `HTTP 404: Node not found`
-    pub(super) fn fault(&self) -> String {
+    pub(crate) fn fault(&self) -> String {
         format!("HTTP {}: {}", self.status, error_text(&self.body))
     }
 }

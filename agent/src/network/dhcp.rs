@@ -7,9 +7,9 @@
 //! believe of an answer are here.
 
 mod client;
-mod datagram;
-mod lease;
-mod message;
+pub(crate) mod datagram;
+pub(crate) mod lease;
+pub(crate) mod message;
 mod sockets;
 
 use std::net::Ipv4Addr;

@@ -8,7 +8,7 @@
 
 mod apply;
 mod configure;
-mod dhcp;
+pub(crate) mod dhcp;
 mod ipv6_sysctl;
 mod links;
 mod nic;

@@ -47,7 +47,7 @@ pub(super) fn broadcast_packet(payload: &[u8]) -> Vec<u8> {
 /// The payload of a packet from a DHCP server to a client; `None` for anything
 /// else. The UDP checksum is not looked at: between virtual machines of one
 /// host it is filled in by nobody.
-pub(super) fn payload(packet: &[u8]) -> Option<&[u8]> {
+pub(crate) fn payload(packet: &[u8]) -> Option<&[u8]> {
     let first = *packet.first()?;
     let header_length = usize::from(first & 0x0f) * 4;
     let header = packet

@@ -54,7 +54,7 @@ pub struct Lease {
 
 impl Lease {
     /// Reads an offer or acknowledgement; the error says what it lacks.
-    pub(super) fn from_answer(answer: &Answer) -> Result<Lease, &'static str> {
+    pub(crate) fn from_answer(answer: &Answer) -> Result<Lease, &'static str> {
         let address = answer.address;
         if !is_host_address(address) {
             return Err("the address is not one of a host");

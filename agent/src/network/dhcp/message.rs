@@ -118,7 +118,7 @@ impl Request {
 
 /// An answer to one of our messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     pub(super) kind: MessageType,
     /// The address meant for us.
     pub(super) address: Ipv4Addr,
@@ -129,7 +129,7 @@ pub(super) struct Answer {
 impl Answer {
     /// Reads a payload; `None` unless it answers this transaction of this
     /// interface.
-    pub(super) fn parse(payload: &[u8], transaction: u32, mac: MacAddr) -> Option<Answer> {
+    pub(crate) fn parse(payload: &[u8], transaction: u32, mac: MacAddr) -> Option<Answer> {
         let header = payload.get(..HEADER)?;
         let message = Message::decode(&mut Decoder::new(header)).ok()?;
         let for_us = message.opcode() == Opcode::BootReply

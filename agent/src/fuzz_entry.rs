@@ -1,0 +1,290 @@
+//! The ways in for `tests/fuzz`, and for nothing else: one function for each
+//! input that comes from outside, from its bytes to the call of its parser.
+//!
+//! Compiled under `cfg(fuzzing)` only, which cargo-fuzz sets: the agent's
+//! modules are private, and the fuzz targets are another crate. Where a format
+//! has a checksum it is put right first: no fuzzer guesses one, and all that
+//! lies behind it would never be reached.
+
+use std::io::{BufReader, Read as _};
+
+use flate2::Crc;
+use landfall_network_plan::MacAddr;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::commands::command::Command;
+use crate::commands::image_info::ImageInfo;
+use crate::commands::parse::{Parsed, Request};
+use crate::disk::decode::Decoder;
+use crate::disk::gpt::Table;
+use crate::disk::{checksum_file, config_drive, file_system, image_head, resume};
+use crate::handover::{efi_load_option, efi_loader, ignition_file, kernel_args};
+use crate::inventory::hint_expression::Expression;
+use crate::inventory::root_device_hints::{RootDeviceHints, SkipList};
+use crate::inventory::{memory, smbios, vpd};
+use crate::ironic::{lookup, service};
+use crate::network::dhcp::{datagram, lease::Lease, message::Answer};
+use crate::sys::uevent::Uevent;
+
+/// What is unpacked of one input: the head of an image and something behind it.
+const UNPACKED_LIMIT: u64 = 4 << 20;
+
+/// A partition table: `data` is a choice of sector and disk size, the header
+/// and the entries. Whatever is valid is used as the disk pipeline does.
+pub fn gpt(data: &[u8]) {
+    let Some((&[choice, size], table)) = data.split_first_chunk::<2>() else {
+        return;
+    };
+    let sector: usize = if choice & 1 == 0 { 512 } else { 4096 };
+    let mut head = vec![0; 64 << 10];
+    let (header, entries) = table.split_at(table.len().min(92));
+    head[sector..sector + header.len()].copy_from_slice(header);
+    let entries = &entries[..entries.len().min(head.len() - 2 * sector)];
+    head[2 * sector..2 * sector + entries.len()].copy_from_slice(entries);
+    if choice & 2 == 0 {
+        seal(&mut head, sector);
+    }
+    // At most 4096.
+    let Ok(mut table) = Table::parse(&head, sector as u32) else {
+        return;
+    };
+    let _ = (table.image_size(), table.partitions_end());
+    let _ = table.clone().add_at_end("config-2", 64 << 20, Uuid::nil());
+    // 64 KiB to 16 GiB and beyond any disk.
+    let disk = 1_u64 << (16 + u32::from(size) % 48);
+    if table.move_backup_to_end(disk).is_ok() {
+        let _ = table.add_at_end("config-2", 64 << 20, Uuid::nil());
+        let (offset, backup) = table.backup();
+        assert!(
+            offset + backup.len() as u64 <= disk,
+            "backup beyond the disk"
+        );
+        table.write_primary(&mut head);
+        let again = Table::parse(&head, sector as u32);
+        assert_eq!(again.as_ref(), Ok(&table), "what was written reads back");
+    }
+}
+
+/// Both checksums of a header and of the entries it names.
+fn seal(head: &mut [u8], sector: usize) {
+    let number = |head: &[u8], at: usize| {
+        let mut value = [0; 4];
+        value.copy_from_slice(&head[sector + at..sector + at + 4]);
+        u32::from_le_bytes(value) as usize
+    };
+    let crc = |bytes: &[u8]| {
+        let mut crc = Crc::new();
+        crc.update(bytes);
+        crc.sum().to_le_bytes()
+    };
+    let start = number(head, 72).saturating_mul(sector);
+    let len = number(head, 80).saturating_mul(number(head, 84));
+    if let Some(entries) = head.get(start..start.saturating_add(len)) {
+        let sum = crc(entries);
+        head[sector + 88..sector + 92].copy_from_slice(&sum);
+    }
+    head[sector + 16..sector + 20].fill(0);
+    let sum = crc(&head[sector..sector + 92]);
+    head[sector + 16..sector + 20].copy_from_slice(&sum);
+}
+
+/// An image as it is downloaded: unpacked, and its head judged.
+pub fn image(data: &[u8]) {
+    let Ok((mut decoder, promised)) = Decoder::new(BufReader::new(data)) else {
+        return;
+    };
+    let mut head = vec![0; image_head::HEAD_LEN];
+    let Ok(filled) = decoder.fill(&mut head) else {
+        let _ = decoder.into_input();
+        return;
+    };
+    head.truncate(filled);
+    for sector in [512, 4096] {
+        let disk = image_head::Disk {
+            size: 1 << 34,
+            sector,
+        };
+        let promise = image_head::Promise {
+            exact: None,
+            at_least: promised,
+        };
+        let _ = image_head::inspect(&head, disk, promise);
+    }
+    let mut rest = decoder.take(UNPACKED_LIMIT);
+    let _ = std::io::copy(&mut rest, &mut std::io::sink());
+}
+
+/// A checksum file.
+pub fn checksum(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    // The first line stands for the name that an operator gave.
+    let (name, text) = text.split_once('\n').unwrap_or(("image.raw", &text));
+    if let Ok(found) = checksum_file::find(text, name) {
+        assert!(found.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    }
+}
+
+/// A config drive as text and as a download.
+pub fn config_drive(data: &[u8]) {
+    let image = config_drive::decode_base64(data).unwrap_or_else(|_| data.to_vec());
+    if let Ok(image) = config_drive::unpack(image) {
+        let _ = file_system::identify(&image[..image.len().min(file_system::PROBE_LEN)]);
+    }
+}
+
+/// The start of a partition: up to 2 KiB from its first byte, the rest where
+/// ISO 9660 begins.
+pub fn file_system(data: &[u8]) {
+    let (start, iso) = data.split_at(data.len().min(2048));
+    let mut head = start.to_vec();
+    if !iso.is_empty() {
+        head.resize(32 << 10, 0);
+        head.extend_from_slice(&iso[..iso.len().min(file_system::PROBE_LEN - head.len())]);
+    }
+    let _ = file_system::identify(&head);
+}
+
+/// The head of an answer to a download that goes on: one field a line.
+pub fn download_answer(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut lines = text.lines();
+    let mut line = || lines.next().filter(|line| !line.is_empty());
+    let received = line().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let known = resume::Resource {
+        total: line().and_then(|text| text.parse().ok()),
+        etag: line().map(str::to_owned),
+        last_modified: None,
+    };
+    let answer = resume::Answer {
+        status: line().and_then(|text| text.parse().ok()).unwrap_or(206),
+        content_length: line().and_then(|text| text.parse().ok()),
+        content_range: line().map(str::to_owned),
+        etag: line().map(str::to_owned),
+        last_modified: line().map(str::to_owned),
+        retry_after: line().map(str::to_owned),
+    };
+    let _ = resume::judge(None, 0, &answer);
+    let _ = resume::judge(Some(&known), received, &answer);
+}
+
+/// The body of a command, and what a command's execution reads of it before
+/// anything is done.
+pub fn http_command(data: &[u8]) {
+    let Ok(Ok(Parsed::Command(command))) = Request::parse(data).map(Request::command) else {
+        return;
+    };
+    let _ = (command.name(), command.is_asynchronous());
+    let Command::ExecuteDeployStep { node, step, .. } = *command else {
+        return;
+    };
+    let arguments = &step["args"];
+    let _ = ImageInfo::read(&arguments["image_info"]);
+    let properties = node.0.get("properties").unwrap_or(&Value::Null);
+    let _ = RootDeviceHints::parse(&properties["root_device"]);
+    let _ = SkipList::parse(&properties["skip_block_devices"]);
+    let user_data = node
+        .instance_info("configdrive")
+        .and_then(|drive| drive["user_data"].as_str());
+    let _ = ignition_file::with_hostname(user_data.map(str::as_bytes), Some("host"));
+}
+
+/// A message of the kernel about a device.
+pub fn uevent(data: &[u8]) {
+    if let Some(event) = Uevent::parse(data) {
+        let _ = (event.subsystem(), event.modalias(), event.devtype());
+    }
+}
+
+/// A packet on the wire, then a DHCP message, then a lease.
+pub fn dhcp(data: &[u8]) {
+    let _ = datagram::payload(data);
+    // Transaction and hardware address are what the fuzzer wrote: they only
+    // tell whose answer it is.
+    let transaction = data.get(4..8).and_then(|bytes| bytes.try_into().ok());
+    let mac = data.get(28..34).and_then(|bytes| bytes.try_into().ok());
+    let (Some(transaction), Some(mac)) = (transaction, mac) else {
+        return;
+    };
+    let transaction = u32::from_be_bytes(transaction);
+    if let Some(answer) = Answer::parse(data, transaction, MacAddr(mac))
+        && let Ok(lease) = Lease::from_answer(&answer)
+    {
+        let _ = lease.gateway();
+        assert!(lease.renew_after <= lease.rebind_after);
+        assert!(lease.lifetime.is_none_or(|time| lease.rebind_after < time));
+    }
+}
+
+/// The SMBIOS table.
+pub fn smbios(data: &[u8]) {
+    for structure in smbios::structures(data) {
+        let _ = (
+            structure.byte(4),
+            structure.word(4),
+            structure.double_word(4),
+        );
+    }
+    let _ = memory::modules_mib(data);
+}
+
+/// A page of vital product data.
+pub fn vpd(data: &[u8]) {
+    let _ = (vpd::unit_serial(data), vpd::pre_spc3_name(data));
+    let _ = vpd::designators(data).count();
+    let _ = (vpd::ata_information(data), vpd::ata_designators(data));
+}
+
+/// A root device hint (first line) and a disk's property (the rest).
+pub fn root_device_hint(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (hint, value) = text.split_once('\n').unwrap_or((&text, ""));
+    if let Ok(expression) = Expression::for_text(hint) {
+        let _ = expression.matches_text(Some(value));
+        let _ = (expression.matches_text(None), expression.is_exclusion());
+    }
+    if let Ok(expression) = Expression::for_size(hint) {
+        let _ = expression.matches_size(value.parse().unwrap_or(100.0));
+    }
+}
+
+/// A boot entry in the firmware and the CSV of a distribution's loader.
+pub fn efi(data: &[u8]) {
+    let _ = efi_load_option::label(data);
+    if let Some((file, label)) = efi_loader::parse_csv(data) {
+        assert!(!file.contains(['/', '\\']) && !label.is_empty());
+    }
+}
+
+/// Ironic's answer to a lookup (the status, then the body).
+pub fn lookup_answer(data: &[u8]) {
+    let answer = service::Answer {
+        status: 200,
+        body: String::from_utf8_lossy(data).into_owned(),
+    };
+    let _ = answer.fault();
+    if let Ok(found) = lookup::read(&answer) {
+        // As the heartbeat uses it, at its upper end.
+        let _ = found.config.heartbeat_timeout().mul_f64(0.6);
+    }
+}
+
+/// A boot loader entry, edited: arguments to append and to delete in the first
+/// two lines.
+pub fn bls_entry(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut lines = text.splitn(3, '\n');
+    let mut arguments = || -> Vec<String> {
+        let words = lines.next().unwrap_or_default().split(' ');
+        words.map(str::to_owned).collect()
+    };
+    let (append, delete) = (arguments(), arguments());
+    if kernel_args::check(&append).is_err() {
+        return;
+    }
+    if let Ok(edited) = kernel_args::edit_entry(lines.next().unwrap_or_default(), &append, &delete)
+    {
+        let options = edited.lines().filter(|line| line.starts_with("options "));
+        assert_eq!(options.count(), 1, "{edited:?}");
+    }
+}
