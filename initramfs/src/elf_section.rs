@@ -103,7 +103,10 @@ pub(crate) fn read(file: &(impl ReadAt + ?Sized), name: &str) -> Result<Option<V
     let names = section(file, names_header, "the section names")?;
     for header in &sections {
         let start = names.get(u32_at(header, 0) as usize..).unwrap_or_default();
-        if start.split(|&b| b == 0).next() == Some(name.as_bytes()) {
+        // Not up to the NUL and then compared: thousands of headers may name
+        // the same megabytes without one.
+        let rest = start.strip_prefix(name.as_bytes());
+        if rest.is_some_and(|rest| rest.first().is_none_or(|&b| b == 0)) {
             return section(file, header, "the section").map(Some);
         }
     }

@@ -45,6 +45,24 @@ fn a_file_on_disk_is_read_alike() {
     assert_eq!(read(&file, ".modinfo").unwrap().unwrap(), b"x");
 }
 
+/// 65535 headers that each name the same 4 MiB without an end: searched for the
+/// end of each name, that is 256 GiB to look through.
+#[test]
+fn names_without_an_end_cost_no_time() {
+    let names = vec![b'x'; MAX_SECTION as usize];
+    let mut file = elf_with(".modinfo", b"")[..HEADER_LEN].to_vec();
+    file[0x28..0x30].copy_from_slice(&((HEADER_LEN + names.len()) as u64).to_le_bytes());
+    file[0x3c..0x40].copy_from_slice(&[0xff, 0xff, 0, 0]);
+    file.extend_from_slice(&names);
+    let mut header = [0; SECTION_HEADER_LEN];
+    header[0x18..0x20].copy_from_slice(&(HEADER_LEN as u64).to_le_bytes());
+    header[0x20..0x28].copy_from_slice(&(names.len() as u64).to_le_bytes());
+    file.extend(header.repeat(0xffff));
+    let start = std::time::Instant::now();
+    assert_eq!(read(file.as_slice(), ".modinfo").unwrap(), None);
+    assert!(start.elapsed() < std::time::Duration::from_secs(5));
+}
+
 #[test]
 fn what_is_wrong_is_said() {
     let good = elf_with(".modinfo", b"name=a\0");
