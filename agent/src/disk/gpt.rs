@@ -198,6 +198,8 @@ impl Table {
             ));
         }
         let entry = &mut self.entries[index * ENTRY_LEN as usize..][..ENTRY_LEN as usize];
+        // A deleted partition may have left its name and attributes (5.3.3).
+        entry.fill(0);
         entry[..16].copy_from_slice(&LINUX_DATA.to_bytes_le());
         entry[16..32].copy_from_slice(&guid.to_bytes_le());
         put_u64(entry, 32, offset / self.sector);

@@ -112,6 +112,26 @@ fn a_partition_is_added_at_the_very_end() {
     }
 }
 
+/// UEFI 2.10, 5.3.3: a type of zero makes an entry unused, whatever else it
+/// holds. Found by fuzzing.
+#[test]
+fn a_deleted_partition_leaves_nothing_to_the_next() {
+    let mut image = gpt_image(8 * MIB, 512);
+    let third = &mut image[1024 + 2 * 128..][..128];
+    third[16..].fill(0xf6);
+    let crc = crc32(&image[1024..1024 + 128 * 128]);
+    put_u32(&mut image[512..], field::ENTRIES_CRC, crc);
+    seal_header(&mut image[512..1024]);
+    let mut table = Table::parse(head(&image), 512).unwrap();
+    table.move_backup_to_end(128 * MIB).unwrap();
+    let added = table.add_at_end("config-2", MIB, Uuid::nil()).unwrap();
+    let disk = place(&table, &image, 128 * MIB);
+    let again = Table::parse(head(&disk), 512).unwrap();
+    assert_eq!(again.partitions()[2], added);
+    let attributes = &disk[1024 + 2 * 128 + 48..][..8];
+    assert_eq!(attributes, [0; 8]);
+}
+
 #[test]
 fn no_room_is_an_error() {
     let image = gpt_image(8 * MIB, 512);
