@@ -11,13 +11,15 @@ builder := $(target_dir)/debug/landfall-image
 
 BOOT ?= iso
 FIRMWARE ?= uefi
+FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build image demo test test-unit test-e2e lint clean
+.PHONY: help setup build image demo test test-unit test-e2e fuzz lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi)'
+	@echo '  make fuzz FUZZ_SECONDS=N                    (default: 60, for each target)'
 
 setup: ## Install missing Debian packages, download the kernel and Ignition
 	tests/setup.sh
@@ -43,6 +45,21 @@ test-unit: setup ## Unit and table tests of all crates
 
 test-e2e: build image ## Virtual hosts through firmware, kernel, agent and Ignition
 	cargo test -p landfall-tests --test e2e
+
+# RUSTC_BOOTSTRAP: the sanitizers are unstable, and the compiler that is pinned
+# has them: no second toolchain. cargo-fuzz passes its flags in RUSTFLAGS, which
+# takes the place of .cargo/config.toml's: +crt-static, with which
+# AddressSanitizer cannot be linked, is out of the way by that.
+# A unit that takes 10 s, or memory over libFuzzer's 2 GB, is a fault too.
+fuzz: ## Every parser of foreign input under libFuzzer (not part of test)
+	cargo fuzz --version > /dev/null 2>&1 || cargo install cargo-fuzz --locked
+	RUSTC_BOOTSTRAP=1 cargo fuzz build --fuzz-dir tests/fuzz
+	for target in $$(cargo fuzz list --fuzz-dir tests/fuzz); do \
+	  mkdir -p tests/fuzz/corpus/$$target; \
+	  RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir tests/fuzz $$target \
+	    tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target -- \
+	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1; \
+	done
 
 lint: ## Formatting, clippy, licences and advisories (if cargo-deny is there)
 	cargo fmt --all --check
