@@ -31,6 +31,9 @@ pub struct Promise {
 pub struct Image {
     /// Its partition table, if it is a GPT; otherwise it has an MBR only.
     pub gpt: Option<Table>,
+    /// Where the last partition of its table ends: an image that is shorter was
+    /// cut off.
+    pub partitions_end: u64,
     /// Where the image ends at least, as far as its own table and the promises
     /// tell.
     pub end: u64,
@@ -81,16 +84,21 @@ pub fn inspect(head: &[u8], disk: Disk, promise: Promise) -> Result<Image> {
         ))
         .hint(OTHER));
     }
-    let table_end = gpt
-        .as_ref()
-        .map_or_else(|| mbr_end(head), Table::image_size);
+    let (partitions_end, table_end) = match &gpt {
+        Some(table) => (table.partitions_end(), table.image_size()),
+        None => (mbr_end(head), mbr_end(head)),
+    };
     let end = table_end
         .max(promise.exact.unwrap_or(0))
         .max(promise.at_least.unwrap_or(0));
     if end > disk.size {
         return Err(too_large(end, disk.size));
     }
-    Ok(Image { gpt, end })
+    Ok(Image {
+        gpt,
+        partitions_end,
+        end,
+    })
 }
 
 /// The image does not fit: used before writing, and while writing when only

@@ -229,15 +229,13 @@ impl Work<'_> {
         self.target.sync()?;
         let digest = pipeline.digest()?;
         self.compare(&stream.url, &digest)?;
-        if let Some(table) = &plan.image.gpt
-            && table.partitions_end() > image_bytes
-        {
+        let partitions_end = plan.image.partitions_end;
+        if partitions_end > image_bytes {
             return Err(Failure::new(
                 Class::InvalidImage,
                 format!(
-                    "{}: the image is truncated: its partitions end at byte {}, it ends at byte {image_bytes}",
-                    stream.url,
-                    table.partitions_end()
+                    "{}: the image is truncated: its partitions end at byte {partitions_end}, it ends at byte {image_bytes}",
+                    stream.url
                 ),
             ));
         }

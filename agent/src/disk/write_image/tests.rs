@@ -552,6 +552,38 @@ fn a_mounted_disk_is_refused_by_name() {
     Target::open(device.path(), &WritePermission::by_operator()).unwrap();
 }
 
+/// A boot sector with one partition up to 9 MiB, of which 3 MiB arrived, from a
+/// server that told no length.
+#[test]
+fn a_truncated_image_with_an_mbr_gets_no_boot_sector() {
+    let mut body = vec![7; 3 << 20];
+    body[..512].fill(0);
+    body[450] = 0x83;
+    body[454..458].copy_from_slice(&2048u32.to_le_bytes());
+    body[458..462].copy_from_slice(&16384u32.to_le_bytes());
+    body[510..512].copy_from_slice(&[0x55, 0xaa]);
+    let server = Server::start(move |_| {
+        let mut reply = Reply::whole(&body, "\"1\"");
+        reply.headers.remove(0);
+        reply
+    });
+    let disk = disk(DISK);
+    let written = write_image(
+        &source(&server, None),
+        open(disk.path(), 512),
+        &http_client(),
+    );
+    let failure = written.and_then(ProvenImage::commit).unwrap_err();
+    assert_eq!(failure.class, Class::InvalidImage);
+    assert!(
+        failure
+            .details
+            .contains("its partitions end at byte 9437184, it ends at byte 3145728"),
+        "{failure}"
+    );
+    assert_unbootable(&disk);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
