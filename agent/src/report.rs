@@ -327,7 +327,8 @@ impl Visit for Message {
     }
 }
 
-/// Says how far long work has come, at most every 5 s or 5 %, whichever is later.
+/// Says how far long work has come, every 5 s or 5 %, whichever is later, but at
+/// least every 30 s: silence looks like a machine that hangs.
 ///
 /// A serial console cannot redraw, so progress is lines, and few of them.
 #[derive(Debug)]
@@ -341,6 +342,7 @@ pub struct Progress {
 
 impl Progress {
     const PAUSE: Duration = Duration::from_secs(5);
+    const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 
     /// Progress of `what`, out of `total` bytes if that is known.
     pub fn new(what: impl Into<String>, total: Option<u64>) -> Self {
@@ -358,7 +360,9 @@ impl Progress {
     pub fn at(&mut self, done: u64) -> Option<String> {
         self.done = done;
         let step = self.total.map_or(64 << 20, |total| total / 20);
-        if self.last_time.elapsed() < Self::PAUSE || done.saturating_sub(self.last_said) < step {
+        let silence = self.last_time.elapsed();
+        let moved = done.saturating_sub(self.last_said) >= step;
+        if silence < Self::PAUSE || (!moved && silence < Self::LONGEST_SILENCE) {
             return None;
         }
         self.last_said = done;
@@ -462,5 +466,18 @@ mod tests {
         );
         progress.last_time -= Progress::PAUSE;
         assert_eq!(progress.at(920), None, "less than 5 % more");
+    }
+
+    #[test]
+    fn progress_is_never_silent_for_long() {
+        let mut progress = Progress::new("writing", Some(1000));
+        progress.last_time -= Duration::from_secs(30);
+        assert_eq!(
+            progress.at(1).as_deref(),
+            Some("writing: 1 bytes of 1000 bytes (0 %)")
+        );
+        assert_eq!(progress.at(1), None);
+        progress.last_time -= Duration::from_secs(30);
+        assert!(progress.at(1).is_some(), "also when nothing moved");
     }
 }

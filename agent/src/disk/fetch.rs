@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use crate::disk::resume::{Answer, Resource, Verdict, judge};
 use crate::failure::{Class, Failure, Result};
 use crate::http_client::why;
+use crate::report::mib;
 
 /// Chunks between the network and the decoder. A chunk is at most hyper's read
 /// buffer, 400 KiB; on a fast link the decoder is the slower side and the queue
@@ -308,6 +309,7 @@ impl<'a> Transfer<'a> {
         };
         self.begin_or_resume(resource, skip).await?;
         let total = self.known.as_ref().and_then(|known| known.total);
+        let mut pace = Pace::new(self.patience.give_up);
 
         while total != Some(self.received) {
             let chunk = match tokio::time::timeout(self.patience.stall, response.chunk()).await {
@@ -320,13 +322,17 @@ impl<'a> Transfer<'a> {
                     return Err(later(format!("no byte for {seconds} s")));
                 }
             };
+            // Bytes that are read again count, too: there are only so many.
+            pace.received(chunk.len() as u64).map_err(later)?;
             let known_already = skip.min(chunk.len() as u64);
             skip -= known_already;
             // Cannot be cut: it is at most the chunk's length.
             let fresh = chunk.slice(usize::try_from(known_already).unwrap_or(usize::MAX)..);
             if !fresh.is_empty() {
                 self.received += fresh.len() as u64;
+                let handed_over = Instant::now();
                 self.deliver(Event::Chunk(fresh)).await?;
+                pace.excuse(handed_over.elapsed());
             }
             if total.is_some_and(|total| self.received > total) {
                 return Err(download_error(format!(
@@ -408,6 +414,45 @@ impl<'a> Transfer<'a> {
     }
 }
 
+/// Whether a connection brings enough to be kept: a server that sends a byte
+/// now and then never stalls and never ends.
+struct Pace {
+    window: Duration,
+    since: Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    fn new(window: Duration) -> Self {
+        Self {
+            window,
+            since: Instant::now(),
+            bytes: 0,
+        }
+    }
+
+    /// Counts what came. Says what is wrong if that is too little.
+    fn received(&mut self, bytes: u64) -> std::result::Result<(), String> {
+        self.bytes += bytes;
+        if self.bytes >= PROGRESS {
+            *self = Self::new(self.window);
+        }
+        if self.since.elapsed() < self.window {
+            return Ok(());
+        }
+        Err(format!(
+            "less than {} in {} s",
+            mib(PROGRESS),
+            self.window.as_secs()
+        ))
+    }
+
+    /// The time that the disk took is not the server's.
+    fn excuse(&mut self, time: Duration) {
+        self.since += time;
+    }
+}
+
 fn answer_of(response: &reqwest::Response) -> Answer {
     let text = |name: HeaderName| {
         let value = response.headers().get(name)?.to_str().ok()?;
@@ -472,6 +517,50 @@ mod tests {
             let pause = with_jitter(Duration::from_secs(2));
             assert!((1.0..=3.0).contains(&pause.as_secs_f64()));
         }
+    }
+
+    /// Each byte comes in time, the file never does.
+    #[test]
+    fn a_trickle_is_no_progress() {
+        use std::io::Write as _;
+
+        let client = crate::disk::fixtures::http_client();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/i", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                thread::spawn(move || {
+                    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 8388608\r\n\r\n";
+                    let mut alive = stream.write_all(head).is_ok();
+                    while alive {
+                        thread::sleep(Duration::from_millis(50));
+                        alive = stream.write_all(b"x").is_ok();
+                    }
+                });
+            }
+        });
+        let request = Request {
+            urls: vec![url],
+            authorization: None,
+            patience: Patience {
+                stall: Duration::from_millis(500),
+                give_up: Duration::from_secs(1),
+                first_pause: Duration::from_millis(10),
+                longest_pause: Duration::from_millis(10),
+            },
+        };
+        let (sender, outcome) = std::sync::mpsc::channel();
+        thread::spawn(move || sender.send(small_file(request, client, 100)));
+        let failure = outcome
+            .recv_timeout(Duration::from_secs(10))
+            .expect("it goes on for ever")
+            .unwrap_err();
+        assert!(
+            failure.details.contains("less than 1.0 MiB in 1 s")
+                && failure.details.contains("gave up at byte"),
+            "{failure}"
+        );
     }
 
     /// Served on the loopback: how long it took to fail, and the failure.

@@ -4,8 +4,9 @@
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -25,13 +26,23 @@ const HASH_QUEUE: usize = 8;
 /// tell a damaged transfer from a damaged image; but not more than this.
 const REST_LIMIT: u64 = 64 << 20;
 
-/// What comes out of the pipeline, in this order: one `Begin`, units, one `End`.
+/// Packed streams can go on for ever without unpacking to anything (empty gzip
+/// members, skippable zstd frames). So much may be downloaded before the first
+/// unit, and beyond the size of the disk in all.
+const PACKED_SLACK: u64 = 64 << 20;
+/// How long to wait for a step before saying that there is none.
+const TICK: Duration = Duration::from_secs(5);
+
+/// What comes out of the pipeline, in this order: one `Begin`, units, one `End`;
+/// a `Wait` at any place.
 #[derive(Debug)]
 pub enum Step {
     /// The download and the decoder are under way.
     Begin(Stream),
     /// The next bytes of the image: a full unit, except for the last.
     Unit(AlignedBuffer, usize),
+    /// Nothing came for a while.
+    Wait,
     /// The image ends here and all of it came out well, its digest apart.
     End,
 }
@@ -82,11 +93,12 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Starts the stages behind this download.
+    /// Starts the stages behind this download of an image for a disk of this
+    /// size.
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub fn start(download: Download, algorithm: Algorithm) -> Result<Self> {
+    pub fn start(download: Download, algorithm: Algorithm, disk_size: u64) -> Result<Self> {
         let no_thread = |e: io::Error| {
             Failure::new(
                 Class::ImageWriteError,
@@ -111,12 +123,13 @@ impl Pipeline {
             current: Bytes::new(),
             to_hash,
             downloaded: Arc::clone(&downloaded),
+            limit: Arc::new(AtomicU64::new(PACKED_SLACK)),
             ended: false,
         };
         thread::Builder::new()
             .name("image-decode".into())
             .spawn(move || {
-                let end = decode(input, &sender, &buffers);
+                let end = decode(input, &sender, &buffers, disk_size);
                 // Without a receiver nobody waits for the end.
                 let _ = sender.send(end.map(|()| Step::End));
             })
@@ -134,12 +147,14 @@ impl Pipeline {
     /// # Errors
     /// When the download or the decoder failed.
     pub fn next(&self) -> Message {
-        self.steps.recv().unwrap_or_else(|_| {
-            Err(Broken {
+        match self.steps.recv_timeout(TICK) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) => Ok(Step::Wait),
+            Err(RecvTimeoutError::Disconnected) => Err(Broken {
                 failure: image_error("the decoder ended without a word"),
                 digest_complete: false,
-            })
-        })
+            }),
+        }
     }
 
     /// Gives a unit's buffer back for the next bytes.
@@ -192,6 +207,9 @@ struct Tee {
     current: Bytes,
     to_hash: SyncSender<Bytes>,
     downloaded: Arc<AtomicU64>,
+    /// How much may be downloaded; set anew by `decode`, which cannot reach into
+    /// the decoder that owns this.
+    limit: Arc<AtomicU64>,
     ended: bool,
 }
 
@@ -212,8 +230,12 @@ impl BufRead for Tee {
                 Event::Chunk(chunk) => {
                     // The digest's thread only ends when this end is dropped.
                     let _ = self.to_hash.send(chunk.clone());
-                    self.downloaded
-                        .fetch_add(chunk.len() as u64, Ordering::Relaxed);
+                    let len = chunk.len() as u64;
+                    let downloaded = self.downloaded.fetch_add(len, Ordering::Relaxed) + len;
+                    let limit = self.limit.load(Ordering::Relaxed);
+                    if downloaded > limit {
+                        return Err(io::Error::other(endless(limit)));
+                    }
                     self.current = chunk;
                 }
                 Event::End => self.ended = true,
@@ -241,12 +263,14 @@ fn decode(
     mut input: Tee,
     steps: &SyncSender<Message>,
     buffers: &Receiver<AlignedBuffer>,
+    disk_size: u64,
 ) -> std::result::Result<(), Broken> {
     let at_once = |failure| Broken {
         failure,
         digest_complete: false,
     };
     let downloaded = Arc::clone(&input.downloaded);
+    let limit = Arc::clone(&input.limit);
     let (url, total) = input.begin().map_err(at_once)?;
     let (mut decoder, promised) = Decoder::new(input).map_err(|e| {
         at_once(explain(
@@ -283,6 +307,7 @@ fn decode(
                 });
             }
         };
+        limit.store(disk_size.saturating_add(PACKED_SLACK), Ordering::Relaxed);
         if filled > 0 && steps.send(Ok(Step::Unit(buffer, filled))).is_err() {
             return Ok(());
         }
@@ -290,6 +315,14 @@ fn decode(
             return Ok(());
         }
     }
+}
+
+fn endless(limit: u64) -> Failure {
+    Failure::new(
+        Class::InvalidImage,
+        format!("the image unpacks to next to nothing: gave up after {limit} bytes of it"),
+    )
+    .hint("look at the file on the server, it is no image for this disk")
 }
 
 fn carries_failure(error: &io::Error) -> bool {

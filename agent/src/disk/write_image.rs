@@ -71,7 +71,11 @@ pub fn write_image(
         .digest
         .as_ref()
         .map_or(Algorithm::Sha256, ExpectedDigest::algorithm);
-    let pipeline = Pipeline::start(Download::start(request, client.clone())?, algorithm)?;
+    let pipeline = Pipeline::start(
+        Download::start(request, client.clone())?,
+        algorithm,
+        disk.size,
+    )?;
     let work = Work {
         source,
         target: &target,
@@ -131,8 +135,13 @@ impl Work<'_> {
     /// The first unit of the image; an empty one if the image is empty.
     fn first_unit(&self, pipeline: Pipeline) -> Result<(Stream, Pipeline, (AlignedBuffer, usize))> {
         let mut begun = None;
+        let mut progress = Progress::new("fetching the image", None);
         loop {
+            if let Some(line) = progress.at(pipeline.downloaded()) {
+                tracing::info!("{line}");
+            }
             match pipeline.next() {
+                Ok(Step::Wait) => {}
                 Ok(Step::Begin(stream)) => begun = Some(stream),
                 Ok(Step::Unit(buffer, len)) => {
                     let stream = begun.ok_or_else(|| no_head("data"))?;
@@ -204,8 +213,11 @@ impl Work<'_> {
         let mut progress = Progress::new("writing the image", stream.total);
         let mut image_bytes = plan.head_len as u64;
         loop {
+            if let Some(line) = progress.at(pipeline.downloaded()) {
+                tracing::info!("{line}");
+            }
             match pipeline.next() {
-                Ok(Step::Begin(_)) => {}
+                Ok(Step::Begin(_) | Step::Wait) => {}
                 Ok(Step::Unit(mut buffer, len)) => {
                     let offset = image_bytes;
                     image_bytes += len as u64;
@@ -218,9 +230,6 @@ impl Work<'_> {
                     let keep = data_end.saturating_sub(offset).min(padded as u64) as usize;
                     writer.write(&buffer[..keep], offset)?;
                     pipeline.give_back(buffer);
-                    if let Some(line) = progress.at(pipeline.downloaded()) {
-                        tracing::info!("{line}");
-                    }
                 }
                 Ok(Step::End) => break,
                 Err(broken) => return Err(self.diagnose(Some(stream), broken, pipeline)),

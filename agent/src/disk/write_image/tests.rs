@@ -584,6 +584,33 @@ fn a_truncated_image_with_an_mbr_gets_no_boot_sector() {
     assert_unbootable(&disk);
 }
 
+/// RFC 8878, 3.1.2: a frame that unpacks to nothing.
+fn skippable_frame(len: u32) -> Vec<u8> {
+    let mut frame = vec![0x50, 0x2a, 0x4d, 0x18];
+    frame.extend(len.to_le_bytes());
+    frame.resize(8 + len as usize, 0);
+    frame
+}
+
+#[test]
+fn a_stream_that_unpacks_to_nothing_is_not_read_for_ever() {
+    let image = zstd::bulk::compress(&gpt_image(8 * MIB, 512), 1).unwrap();
+    let before = [skippable_frame(66 << 20), image.clone()].concat();
+    let after = [image, skippable_frame(80 << 20)].concat();
+
+    let untouched = disk(DISK);
+    let failure = write(&correct(&before), &before, &untouched).unwrap_err();
+    assert_eq!(failure.class, Class::InvalidImage, "{failure}");
+    assert!(failure.details.contains("67108864 bytes"), "{failure}");
+    assert_untouched(&untouched);
+
+    let disk = disk(DISK);
+    let failure = write(&correct(&after), &after, &disk).unwrap_err();
+    assert_eq!(failure.class, Class::InvalidImage, "{failure}");
+    assert!(failure.details.contains("79691776 bytes"), "{failure}");
+    assert_unbootable(&disk);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
