@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::handover::file_in_boot;
+
 /// A CSV has one line of some 150 bytes.
 const CSV_LIMIT: u64 = 64 << 10;
 
@@ -37,9 +39,10 @@ pub struct Loader {
 /// label is the one that the installed system expects.
 ///
 /// # Errors
-/// If the partition cannot be read.
+/// If the partition's root or its `EFI` cannot be read. What is odd below is
+/// passed over: the loader may be elsewhere.
 pub fn find(esp: &Path) -> io::Result<Option<Loader>> {
-    let Some(efi) = child(esp, "efi")? else {
+    let Some(efi) = child(esp, "efi")?.filter(|efi| efi.is_dir()) else {
         return Ok(None);
     };
     let mut vendors = Vec::new();
@@ -51,25 +54,36 @@ pub fn find(esp: &Path) -> io::Result<Option<Loader>> {
     }
     vendors.sort();
     for vendor in &vendors {
-        let Some(csv) = child(vendor, names::CSV)? else {
-            continue;
-        };
-        let Some((file, label)) = parse_csv(&read(&csv)?) else {
-            tracing::warn!("{}: expected a loader and its label", csv.display());
-            continue;
-        };
-        match child(vendor, &file)? {
-            Some(loader) => {
-                let file = firmware_path(esp, &loader);
-                return Ok(Some(Loader { label, file }));
-            }
-            None => tracing::warn!("{} names {file}, which is not there", csv.display()),
+        match of_vendor(esp, vendor) {
+            Ok(Some(loader)) => return Ok(Some(loader)),
+            Ok(None) => {}
+            Err(e) => tracing::warn!("{}: {e}", vendor.display()),
         }
     }
-    let boot = child(&efi, "boot")?;
+    let boot = child(&efi, "boot")?.filter(|boot| boot.is_dir());
     let fallback = boot.map(|boot| child(&boot, names::FALLBACK)).transpose()?;
-    Ok(fallback.flatten().map(|loader| Loader {
+    let fallback = fallback.flatten().filter(|loader| loader.is_file());
+    Ok(fallback.map(|loader| Loader {
         label: FALLBACK_LABEL.to_owned(),
+        file: firmware_path(esp, &loader),
+    }))
+}
+
+/// What a vendor's CSV names.
+fn of_vendor(esp: &Path, vendor: &Path) -> io::Result<Option<Loader>> {
+    let Some(csv) = child(vendor, names::CSV)? else {
+        return Ok(None);
+    };
+    let Some((file, label)) = parse_csv(&read(&csv)?) else {
+        tracing::warn!("{}: expected a loader and its label", csv.display());
+        return Ok(None);
+    };
+    let loader = child(vendor, &file)?.filter(|loader| loader.is_file());
+    if loader.is_none() {
+        tracing::warn!("{} names {file}, which is not there", csv.display());
+    }
+    Ok(loader.map(|loader| Loader {
+        label,
         file: firmware_path(esp, &loader),
     }))
 }
@@ -88,7 +102,7 @@ fn child(directory: &Path, name: &str) -> io::Result<Option<PathBuf>> {
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
-    fs::File::open(path)?
+    file_in_boot::open(path, fs::OpenOptions::new().read(true))?
         .take(CSV_LIMIT)
         .read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -200,6 +214,28 @@ mod tests {
         }
         for files in [&[][..], &[("EFI/redhat/grub.cfg", &b""[..])]] {
             assert_eq!(find(esp(files).path()).unwrap(), None);
+        }
+    }
+
+    /// One vendor's mess is not the end of the others.
+    #[test]
+    fn what_is_no_loader_is_passed_over() {
+        let csv = utf16("shimx64.efi,RHEL,,x\n");
+        let mess = esp(&[
+            ("EFI/a/BOOTX64.CSV/x", b""),
+            ("EFI/b/BOOTX64.CSV", &csv),
+            ("EFI/b/shimx64.efi/x", b""),
+            ("EFI/redhat/BOOTX64.CSV", &csv),
+            ("EFI/redhat/shimx64.efi", b""),
+        ]);
+        let loader = find(mess.path()).unwrap().unwrap();
+        assert_eq!(loader.file, "\\EFI\\redhat\\shimx64.efi");
+        for files in [
+            &[("EFI", &b""[..])][..],
+            &[("EFI/BOOT", b"")],
+            &[("EFI/BOOT/BOOTX64.EFI/x", b"")],
+        ] {
+            assert_eq!(find(esp(files).path()).unwrap(), None, "{files:?}");
         }
     }
 

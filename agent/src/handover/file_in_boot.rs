@@ -3,9 +3,11 @@
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use nix::libc;
 
 use crate::failure::{Class, Failure, Result};
 use crate::sys::xattr;
@@ -28,6 +30,22 @@ pub fn inside(boot: &Path, relative: &Path) -> Result<PathBuf> {
             &path,
             &format!("leads out of the boot partition, to {}", real.display()),
         ))
+    }
+}
+
+/// Opens a regular file of the image. Opening anything else may never return (a
+/// FIFO waits for its other end), and a link may lead out.
+///
+/// # Errors
+/// If it is something else, or cannot be opened.
+pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("expected a regular file"))
     }
 }
 

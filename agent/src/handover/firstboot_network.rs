@@ -1,15 +1,12 @@
 //! Kernel arguments for the first boot only, mostly the network: a line that
 //! the image's grub.cfg sources from `ignition.firstboot`.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use nix::libc;
-
 use crate::failure::Result;
-use crate::handover::file_in_boot::{operator, problem};
+use crate::handover::file_in_boot::{self, operator, problem};
 
 /// Empty in the image; its presence makes GRUB add `ignition.firstboot`.
 const FILE: &str = "ignition.firstboot";
@@ -48,20 +45,11 @@ pub fn append(boot: &Path, line: &str) -> Result<()> {
         .map_err(|e| problem(&boot.join(FILE), &e))
 }
 
-fn open(boot: &Path) -> Result<std::fs::File> {
+fn open(boot: &Path) -> Result<File> {
     let path = boot.join(FILE);
-    let file = OpenOptions::new()
-        .append(true)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(&path)
-        .map_err(|e| {
-            problem(&path, &e).hint("is this a CoreOS image? Its boot partition holds that file")
-        })?;
-    match file.metadata() {
-        Ok(metadata) if metadata.is_file() => Ok(file),
-        Ok(_) => Err(problem(&path, &"expected a regular file")),
-        Err(e) => Err(problem(&path, &e)),
-    }
+    file_in_boot::open(&path, OpenOptions::new().append(true)).map_err(|e| {
+        problem(&path, &e).hint("is this a CoreOS image? Its boot partition holds that file")
+    })
 }
 
 #[cfg(test)]
@@ -98,5 +86,17 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), boot.path().join(FILE)).unwrap();
         assert!(append(boot.path(), "x\n").is_err());
         assert!(std::fs::read(outside.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let boot = tempfile::tempdir().unwrap();
+        let mode = nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR;
+        nix::unistd::mkfifo(&boot.path().join(FILE), mode).unwrap();
+        let (sender, outcome) = std::sync::mpsc::channel();
+        let root = boot.path().to_owned();
+        std::thread::spawn(move || sender.send(check(&root)));
+        let checked = outcome.recv_timeout(std::time::Duration::from_secs(10));
+        assert!(checked.expect("it waits for ever").is_err());
     }
 }

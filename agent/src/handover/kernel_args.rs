@@ -10,7 +10,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Result;
-use crate::handover::file_in_boot::{inside, operator, problem, replace};
+use crate::handover::file_in_boot::{inside, open, operator, problem, replace};
 
 const ENTRIES: &str = "loader/entries";
 const OPTIONS: &str = "options ";
@@ -48,7 +48,7 @@ pub fn check(arguments: &[String]) -> Result<()> {
 pub fn prepare(boot: &Path, append: &[String], delete: &[String]) -> Result<Edit> {
     let path = last_entry(boot)?;
     let mut old = String::new();
-    fs::File::open(&path)
+    open(&path, fs::OpenOptions::new().read(true))
         .and_then(|file| file.take(SIZE_LIMIT + 1).read_to_string(&mut old))
         .map_err(|e| problem(&path, &e))?;
     if old.len() as u64 > SIZE_LIMIT {
@@ -197,5 +197,23 @@ mod tests {
         for bad in ["", " ", "a=\"b c\"", "a\nb", "a\tb", "a\0"] {
             assert!(check(&strings(&[bad])).is_err(), "{bad:?}");
         }
+    }
+
+    /// Opening a FIFO waits for a writer, which never comes.
+    #[test]
+    fn an_entry_that_is_no_file_is_refused_at_once() {
+        let boot = tempfile::tempdir().unwrap();
+        let entries = boot.path().join(ENTRIES);
+        fs::create_dir_all(&entries).unwrap();
+        let mode = nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR;
+        nix::unistd::mkfifo(&entries.join("a.conf"), mode).unwrap();
+        let (sender, outcome) = std::sync::mpsc::channel();
+        let root = boot.path().to_owned();
+        std::thread::spawn(move || sender.send(prepare(&root, &strings(&["a"]), &[])));
+        let failure = outcome
+            .recv_timeout(std::time::Duration::from_secs(10))
+            .expect("it waits for ever")
+            .unwrap_err();
+        assert!(failure.details.contains("regular file"), "{failure}");
     }
 }
