@@ -58,13 +58,11 @@ pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
     let failed = |e: std::io::Error| problem(path, &e);
     let old = fs::metadata(path).map_err(failed)?;
     let label = xattr::get(path, xattr::SELINUX).map_err(failed)?;
-    // Beside the directory and not in it: a boot loader takes every *.conf of
-    // `entries` for something to boot.
+    // In the same directory: the one above may be outside of the partition. A
+    // boot loader takes no notice of it, in `entries` only *.conf counts (Boot
+    // Loader Specification, "Type #1").
     let directory = path.parent().unwrap_or(path);
-    let scratch = directory
-        .parent()
-        .unwrap_or(directory)
-        .join(".landfall-new");
+    let scratch = directory.join(".landfall-new");
     // Left there by a crash.
     let _ = fs::remove_file(&scratch);
     let mut file = OpenOptions::new()
@@ -162,7 +160,7 @@ mod tests {
         let path = entries.join("a.conf");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        fs::write(boot.path().join("loader.1/.landfall-new"), "left").unwrap();
+        fs::write(entries.join(".landfall-new"), "left").unwrap();
         replace(&path, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);

@@ -216,4 +216,25 @@ mod tests {
             .unwrap_err();
         assert!(failure.details.contains("regular file"), "{failure}");
     }
+
+    #[test]
+    fn nothing_is_written_outside_of_the_partition() {
+        let outside = tempfile::tempdir().unwrap();
+        let boot = outside.path().join("boot");
+        fs::create_dir_all(boot.join("loader")).unwrap();
+        std::os::unix::fs::symlink("../", boot.join(ENTRIES)).unwrap();
+        fs::write(boot.join("a.conf"), "options x\n").unwrap();
+        // What the scratch file would replace.
+        let other = outside.path().join(".landfall-new");
+        fs::write(&other, "not ours").unwrap();
+        prepare(&boot, &strings(&["y"]), &[])
+            .unwrap()
+            .write()
+            .unwrap();
+        assert_eq!(
+            fs::read_to_string(boot.join("a.conf")).unwrap(),
+            "options x y\n"
+        );
+        assert_eq!(fs::read_to_string(&other).unwrap(), "not ours");
+    }
 }
