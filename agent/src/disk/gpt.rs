@@ -115,6 +115,7 @@ impl Table {
             .filter(|(_, entry)| entry.is_used())
             .map(|(&number, entry)| partition(number, entry, sector))
             .collect::<Result<Vec<_>, _>>()?;
+        refuse_overlaps(&partitions, entries_end)?;
         Ok(Self {
             sector,
             header,
@@ -297,6 +298,31 @@ fn partition(
             entry.first_lba, entry.last_lba
         )),
     }
+}
+
+/// UEFI 2.10, 5.3.1 and 5.3.3: no sector belongs to two partitions, or to one and
+/// to the table.
+fn refuse_overlaps(partitions: &[Partition], table_end: u64) -> Result<(), String> {
+    let mut by_place: Vec<&Partition> = partitions.iter().collect();
+    by_place.sort_by_key(|partition| partition.offset);
+    if let Some(first) = by_place.first()
+        && first.offset < table_end
+    {
+        return Err(format!(
+            "partition {} begins at byte {}, inside of the table, which ends at byte {table_end}",
+            first.number, first.offset
+        ));
+    }
+    for pair in by_place.windows(2) {
+        // The sum was found to fit, see `partition`.
+        if pair[0].offset + pair[0].len > pair[1].offset {
+            return Err(format!(
+                "partitions {} and {} overlap at byte {}",
+                pair[0].number, pair[1].number, pair[1].offset
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// UEFI 2.10, 5.2.3: the entry of type EE covers the disk, as far as 32 bits

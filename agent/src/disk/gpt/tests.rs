@@ -175,6 +175,37 @@ fn broken_tables_are_refused() {
     assert!(Table::parse(&[], 4096).is_err());
 }
 
+/// Makes the checksums right after a change of the entries.
+fn sealed(mut image: Vec<u8>) -> Vec<u8> {
+    let crc = crc32(&image[1024..1024 + 128 * 128]);
+    put_u32(&mut image[512..], field::ENTRIES_CRC, crc);
+    seal_header(&mut image[512..1024]);
+    image
+}
+
+#[test]
+fn partitions_share_no_sector() {
+    let image = gpt_image(8 * MIB, 512);
+    let first_end = get_u64(&image, 1024 + 40);
+    for (first_lba, expected) in [
+        (first_end, Some("partitions 1 and 2 overlap")),
+        (33, Some("partition 2 begins at byte 16896, inside of the")),
+        (0, Some("partition 2 begins at byte 0, inside of the")),
+        (first_end + 1, None),
+    ] {
+        let mut image = image.clone();
+        put_u64(&mut image, 1024 + 128 + 32, first_lba);
+        let parsed = Table::parse(head(&sealed(image)), 512);
+        match expected {
+            Some(expected) => {
+                let reason = parsed.unwrap_err();
+                assert!(reason.contains(expected), "{reason}");
+            }
+            None => assert_eq!(parsed.unwrap().partitions().len(), 2),
+        }
+    }
+}
+
 proptest! {
     /// With checksums made right, so that the fields themselves are tried.
     #[test]
