@@ -129,6 +129,7 @@ pub fn write_config_drive(target: &Target, table: &mut Table, image: &[u8]) -> R
             (added.map_err(on_disk)?, true)
         }
     };
+    partition.refuse_in_head().map_err(on_disk)?;
     if partition.len < image.len() as u64 {
         return Err(on_disk(format!(
             "partition {} has {} bytes, the config drive {}",
@@ -344,12 +345,12 @@ mod tests {
         let disk = disk(100 * MIB);
         let mut content = std::fs::read(disk.path()).unwrap();
         let (table, _) = table(&disk);
-        let first = table.partitions()[0].offset as usize;
+        let first = table.partitions()[1].offset as usize;
         content[first..first + iso().len()].copy_from_slice(&iso());
         std::fs::write(disk.path(), &content).unwrap();
         let used = write(&disk, &iso()).unwrap();
-        assert_eq!(used.number, 1);
-        let second = table.partitions()[1].offset as usize;
+        assert_eq!(used.number, 2);
+        let second = table.partitions()[0].offset as usize;
         content[second..second + iso().len()].copy_from_slice(&iso());
         std::fs::write(disk.path(), &content).unwrap();
         let failure = write(&disk, &iso()).unwrap_err();
@@ -369,5 +370,31 @@ mod tests {
     fn secrets_stay_out_of_debug_texts() {
         let drive = ConfigDrive::Text("c2VjcmV0".into());
         assert_eq!(format!("{drive:?}"), "ConfigDrive(8 characters)");
+    }
+
+    /// The image's first MiB is written last, over whatever is there.
+    #[test]
+    fn a_partition_in_the_first_mib_is_refused() {
+        let mut device = std::io::Cursor::new(vec![0; 8 * MIB as usize]);
+        gpt::mbr::ProtectiveMBR::with_lb_size((8 * MIB / 512 - 1) as u32)
+            .overwrite_lba0(&mut device)
+            .unwrap();
+        let mut made = gpt::GptConfig::new()
+            .writable(true)
+            .logical_block_size(512.try_into().unwrap())
+            .create_from_device(device, None)
+            .unwrap();
+        let linux = gpt::partition_types::LINUX_FS;
+        made.add_partition(LABEL, 512 << 10, linux, 0, Some(64))
+            .unwrap();
+        let file = NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), made.write().unwrap().into_inner()).unwrap();
+        let before = std::fs::read(file.path()).unwrap();
+        let failure = write(&file, &iso()).unwrap_err();
+        assert!(
+            failure.details.contains("partition 1 begins at byte 32768"),
+            "{failure}"
+        );
+        assert!(std::fs::read(file.path()).unwrap() == before);
     }
 }

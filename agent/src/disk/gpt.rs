@@ -14,6 +14,8 @@ use std::io::Cursor;
 use flate2::Crc;
 use uuid::Uuid;
 
+use crate::disk::image_head::HEAD_LEN;
+
 const SIGNATURE: &[u8; 8] = b"EFI PART";
 /// The smallest header, and what every known tool writes.
 const HEADER_LEN: usize = 92;
@@ -26,6 +28,8 @@ const ALIGNMENT: u64 = 1 << 20;
 
 /// "Linux filesystem data".
 const LINUX_DATA: Uuid = Uuid::from_u128(0x0fc6_3daf_8483_4772_8e79_3d69_d847_7de4);
+/// GRUB's second half on a disk that BIOS boots; no file system.
+pub const BIOS_BOOT: Uuid = Uuid::from_u128(0x2168_6148_6449_6e6f_744e_6565_6445_4649);
 /// The EFI system partition.
 pub const EFI_SYSTEM: Uuid = Uuid::from_u128(0xc12a_7328_f81f_11d2_ba4b_00a0_c93e_c93b);
 
@@ -54,6 +58,23 @@ pub struct Partition {
     pub len: u64,
     /// Its name.
     pub name: String,
+}
+
+impl Partition {
+    /// Fails if it begins in the first MiB: that is held back and written last,
+    /// over everything that was put there before.
+    ///
+    /// # Errors
+    /// With its number and place.
+    pub fn refuse_in_head(&self) -> Result<(), String> {
+        if self.offset >= HEAD_LEN as u64 {
+            return Ok(());
+        }
+        Err(format!(
+            "partition {} begins at byte {}, in the first MiB, and would be lost",
+            self.number, self.offset
+        ))
+    }
 }
 
 /// A primary table that passed its checksums.

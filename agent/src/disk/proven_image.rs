@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Packing;
-use crate::disk::gpt::{Partition, Table};
+use crate::disk::gpt::{BIOS_BOOT, Partition, Table};
 use crate::disk::pipeline::Computed;
 use crate::disk::sparse_write::Written;
 use crate::disk::target::Target;
@@ -105,14 +105,23 @@ impl ProvenImage {
     /// of them directly, the disk still has no table.
     ///
     /// # Errors
-    /// If the image has no GPT, the kernel does not take a partition, or what
-    /// the work says.
+    /// If the image has no GPT or a file system in its first MiB, the kernel
+    /// does not take a partition, or what the work says.
     pub fn with_partitions(
         mut self,
         permission: &WritePermission,
         work: impl FnOnce(&Path, &Table) -> Result<()>,
     ) -> Result<Self> {
         let table = self.disk_and_table()?.1.clone();
+        for partition in table.partitions() {
+            // Boot code has its place there and is none of the work's business.
+            if partition.kind != BIOS_BOOT {
+                let path = self.target.path().display();
+                partition.refuse_in_head().map_err(|reason| {
+                    Failure::new(Class::InvalidImage, format!("{path}: {reason}"))
+                })?;
+            }
+        }
         // What the kernel remembers of the disk's former table goes.
         self.target.reread_partitions()?;
         // A partition cannot be mounted while the whole disk is held alone.

@@ -611,6 +611,26 @@ fn a_stream_that_unpacks_to_nothing_is_not_read_for_ever() {
     assert_unbootable(&disk);
 }
 
+/// What is held back would be missing while they are used, and then replace
+/// what was done to them.
+#[test]
+fn partitions_in_the_first_mib_are_not_shown() {
+    let image = gpt_image(8 * MIB, 512);
+    let disk = disk(DISK);
+    let server = correct(&image);
+    let source = source(&server, Some(sha256(&image)));
+    let proven = write_image(&source, open(disk.path(), 512), &http_client()).unwrap();
+    let permission = WritePermission::by_operator();
+    let failure = proven
+        .with_partitions(&permission, |_, _| Ok(()))
+        .unwrap_err();
+    assert!(
+        failure.details.contains("partition 1 begins at byte 32768"),
+        "{failure}"
+    );
+    assert_unbootable(&disk);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
