@@ -13,7 +13,7 @@ use crate::disk::decode::Packing;
 use crate::disk::gpt::{BIOS_BOOT, Partition, Table};
 use crate::disk::pipeline::Computed;
 use crate::disk::sparse_write::Written;
-use crate::disk::target::Target;
+use crate::disk::target::{Identity, Target};
 use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 use crate::report::mib;
@@ -106,7 +106,8 @@ impl ProvenImage {
     ///
     /// # Errors
     /// If the image has no GPT or a file system in its first MiB, the kernel
-    /// does not take a partition, or what the work says.
+    /// does not take a partition, another disk has come in the place of this
+    /// one, or what the work says.
     pub fn with_partitions(
         mut self,
         permission: &WritePermission,
@@ -122,16 +123,18 @@ impl ProvenImage {
                 })?;
             }
         }
+        let identity = self.target.identity()?;
         // What the kernel remembers of the disk's former table goes.
         self.target.reread_partitions()?;
         // A partition cannot be mounted while the whole disk is held alone.
         let path = self.target.path().to_owned();
         drop(self.target);
-        let shown = ShownPartitions::show(&path, table.partitions())?;
+        let shown = ShownPartitions::show(&path, identity, table.partitions())?;
         let outcome = work(&path, &table);
         drop(shown);
         outcome?;
         self.target = Target::open(&path, permission)?;
+        self.target.refuse_other(identity)?;
         Ok(self)
     }
 
@@ -196,7 +199,7 @@ struct ShownPartitions {
 }
 
 impl ShownPartitions {
-    fn show(path: &Path, partitions: &[Partition]) -> Result<Self> {
+    fn show(path: &Path, identity: Identity, partitions: &[Partition]) -> Result<Self> {
         let failed = |what: String| {
             Failure::new(
                 Class::BlockDeviceError,
@@ -207,6 +210,7 @@ impl ShownPartitions {
             .read(true)
             .open(path)
             .map_err(|error| failed(format!("opening: {error}")))?;
+        identity.refuse_other(path, &disk)?;
         let mut shown = Self {
             disk,
             numbers: Vec::new(),

@@ -1,5 +1,6 @@
 //! The disk that is written to: opened once, exclusively, and known to be free.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -24,6 +25,72 @@ const WIPE_LEN: u64 = 1 << 20;
 /// late uevent); coreos-installer waits as long.
 const REREAD_TRIES: u32 = 20;
 const REREAD_PAUSE: Duration = Duration::from_millis(100);
+
+/// Which disk it is. A path is not enough: when a disk goes away and another
+/// comes, it may get the same name and number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    number: u64,
+    size: u64,
+    /// See [`block_ioctl::disk_sequence`].
+    sequence: Option<u64>,
+}
+
+impl Identity {
+    /// Of an open disk.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let is_device = metadata.file_type().is_block_device();
+        Ok(Self {
+            number: metadata.rdev(),
+            size: if is_device {
+                block_ioctl::size_bytes(file)?
+            } else {
+                metadata.len()
+            },
+            sequence: if is_device {
+                block_ioctl::disk_sequence(file)?
+            } else {
+                None
+            },
+        })
+    }
+
+    /// Fails if the disk that was opened again by this path is another one.
+    ///
+    /// # Errors
+    /// If it is, or cannot be asked.
+    pub fn refuse_other(self, path: &Path, file: &File) -> Result<()> {
+        match Self::of(file) {
+            Ok(found) if found == self => Ok(()),
+            Ok(found) => Err(block_device_error(
+                path,
+                &format!(
+                    "expected the disk that was written ({self}), found another one ({found})"
+                ),
+            )
+            .hint("the disk went away while it was written: check its cables and the controller")),
+            Err(e) => Err(block_device_error(
+                path,
+                &format!("asking which disk it is: {e}"),
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = (major(self.number), minor(self.number));
+        write!(f, "{major}:{minor}, {} bytes", self.size)?;
+        match self.sequence {
+            Some(sequence) => write!(f, ", disk sequence {sequence}"),
+            None => Ok(()),
+        }
+    }
+}
 
 /// A whole disk, open for writing and ours alone.
 #[derive(Debug)]
@@ -110,6 +177,23 @@ impl Target {
             sector,
             is_device,
         })
+    }
+
+    /// Which disk it is.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn identity(&self) -> Result<Identity> {
+        Identity::of(&self.file)
+            .map_err(|e| block_device_error(&self.path, &format!("asking which disk it is: {e}")))
+    }
+
+    /// Fails if this is another disk than that one.
+    ///
+    /// # Errors
+    /// See [`Identity::refuse_other`].
+    pub fn refuse_other(&self, expected: Identity) -> Result<()> {
+        expected.refuse_other(&self.path, &self.file)
     }
 
     /// The path it was opened by.
@@ -322,5 +406,38 @@ mod tests {
         let beyond = target.write_at(&AlignedBuffer::zeroed(8192), 8192);
         assert_eq!(beyond.unwrap_err().class, Class::ImageWriteError);
         assert!(Target::open_file(file.path(), 520, &permission()).is_err());
+    }
+
+    #[test]
+    fn another_disk_of_the_same_name_is_told_apart() {
+        use std::process::Command;
+
+        let disk = || {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(1 << 20).unwrap();
+            file
+        };
+        let (first, second) = (disk(), disk());
+        let Some(device) = crate::disk::fixtures::loop_device(first.path(), 512) else {
+            return;
+        };
+        let target = Target::open(device.path(), &permission()).unwrap();
+        let identity = target.identity().unwrap();
+        drop(target);
+        let again = Target::open(device.path(), &permission()).unwrap();
+        again.refuse_other(identity).unwrap();
+        drop(again);
+        let losetup = |arguments: &[&Path]| {
+            let status = Command::new("/sbin/losetup").args(arguments).status();
+            status.unwrap().success()
+        };
+        assert!(losetup(&[Path::new("-d"), device.path()]));
+        if !losetup(&[device.path(), second.path()]) {
+            println!("skipped: {} was taken meanwhile", device.path().display());
+            return;
+        }
+        let other = Target::open(device.path(), &permission()).unwrap();
+        let failure = other.refuse_other(identity).unwrap_err();
+        assert!(failure.details.contains("found another one"), "{failure}");
     }
 }

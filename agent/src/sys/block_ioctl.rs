@@ -10,6 +10,7 @@ mod raw {
     nix::ioctl_read_bad!(blksszget, 0x1268, std::ffi::c_int);
     nix::ioctl_none_bad!(blkrrpart, 0x125f);
     nix::ioctl_none_bad!(blkflsbuf, 0x1261);
+    nix::ioctl_read!(blkgetdiskseq, 0x12, 128, u64);
 }
 
 /// The size of the device in bytes.
@@ -34,6 +35,23 @@ pub fn logical_sector_size(device: &File) -> io::Result<u32> {
     // one int to the given address.
     unsafe { raw::blksszget(device.as_raw_fd(), &raw mut size) }?;
     u32::try_from(size).map_err(io::Error::other)
+}
+
+/// The number of this very disk, which no other has since the machine was
+/// started: it tells a device from the next one of the same name. `None` from
+/// kernels before 5.15, which do not count.
+///
+/// # Errors
+/// What the kernel says.
+pub fn disk_sequence(device: &File) -> io::Result<Option<u64>> {
+    let mut number = 0;
+    // SAFETY: the descriptor is open for the whole call and BLKGETDISKSEQ
+    // writes one u64 to the given address.
+    match unsafe { raw::blkgetdiskseq(device.as_raw_fd(), &raw mut number) } {
+        Ok(_) => Ok(Some(number)),
+        Err(nix::errno::Errno::ENOTTY) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
 }
 
 /// Makes the kernel read the partition table again. `EBUSY` when a partition
