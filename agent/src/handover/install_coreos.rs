@@ -48,7 +48,7 @@ impl CoreosChanges {
         if let Some(config) = &self.ignition {
             ignition_file::check(config)?;
         }
-        kernel_args::check(&self.append_kargs)?;
+        kernel_args::check_appended(&self.append_kargs)?;
         kernel_args::check(&self.delete_kargs)?;
         if let Some(arguments) = &self.firstboot_args {
             firstboot_network::line(arguments)?;

@@ -14,6 +14,8 @@ use crate::handover::file_in_boot::{inside, open, operator, problem, replace};
 
 const ENTRIES: &str = "loader/entries";
 const OPTIONS: &str = "options ";
+/// What ends a word of GRUB's script or quotes.
+const SCRIPT: [char; 10] = ['{', '}', '|', '&', '$', ';', '<', '>', '\'', '\\'];
 /// An entry has five lines; the kernel takes 2 KiB of arguments on x86.
 const SIZE_LIMIT: u64 = 64 << 10;
 
@@ -34,6 +36,27 @@ pub fn check(arguments: &[String]) -> Result<()> {
         if argument.trim().is_empty() || argument.contains(|c: char| c == '"' || c.is_control()) {
             return Err(operator(format!(
                 "kernel argument {argument:?}: expected text without quotes and line breaks"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// [`check`], for arguments that are added: GRUB makes the `options` line a part
+/// of a script, where more characters have a meaning (GRUB manual, 6.1 and 6.2).
+/// An entry that is no valid script does not boot.
+///
+/// # Errors
+/// If an argument is not plain text for that script.
+pub fn check_appended(arguments: &[String]) -> Result<()> {
+    check(arguments)?;
+    for argument in arguments {
+        let special = argument.contains(SCRIPT);
+        let comment = argument.split(' ').any(|word| word.starts_with('#'));
+        if special || comment {
+            return Err(operator(format!(
+                "kernel argument {argument:?}: GRUB reads it as a script, expected text without any of {} and no word that begins with #",
+                SCRIPT.iter().collect::<String>()
             )));
         }
     }
@@ -196,6 +219,26 @@ mod tests {
         );
         for bad in ["", " ", "a=\"b c\"", "a\nb", "a\tb", "a\0"] {
             assert!(check(&strings(&[bad])).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_grub_would_read_as_script_is_not_appended() {
+        for bad in [
+            "a;reboot", "a=$b", "a='b'", "a\\", "a|b", "a&b", "{a", "a}", "a<b", "a>b", "#a",
+            "a #b",
+        ] {
+            let failure = check_appended(&strings(&[bad])).unwrap_err();
+            assert!(failure.details.contains("GRUB"), "{failure}");
+            assert!(check(&strings(&[bad])).is_ok(), "it can be deleted");
+        }
+        for good in [
+            "console=ttyS0,115200n8",
+            "a=b#c",
+            "foo=bar baz",
+            "root=UUID=1-2 x=[1::2]/64:(y)*~!@%^+?",
+        ] {
+            assert!(check_appended(&strings(&[good])).is_ok(), "{good:?}");
         }
     }
 
