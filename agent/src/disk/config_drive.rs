@@ -179,7 +179,7 @@ fn label(target: &Target, partition: &Partition) -> Result<String> {
     Ok(file_system::identify(&start).map_or_else(String::new, |found| found.label))
 }
 
-/// Writes the image and zeros to the end of the partition, and reads the image back.
+/// Writes zeros over the whole partition, then the image.
 fn write_content(target: &Target, partition: &Partition, image: &[u8]) -> Result<()> {
     let sector = target.sector_size() as usize;
     if !target.punch_zeros(partition.offset, partition.len)? {
@@ -189,23 +189,8 @@ fn write_content(target: &Target, partition: &Partition, image: &[u8]) -> Result
             target.write_at(&zeros[..len], partition.offset + start)?;
         }
     }
-    let pieces = || image.chunks(PIECE).zip((partition.offset..).step_by(PIECE));
-    for (piece, offset) in pieces() {
-        target.write_at(&AlignedBuffer::padded(piece, sector), offset)?;
-    }
-    target.sync()?;
-    for (piece, offset) in pieces() {
-        let padded = AlignedBuffer::padded(piece, sector);
-        if target.read_at(offset, padded.len())?[..] != padded[..] {
-            return Err(Failure::new(
-                Class::ImageWriteError,
-                format!(
-                    "{}: the config drive reads back differently at offset {offset}",
-                    target.path().display()
-                ),
-            )
-            .hint("the disk or its controller is faulty"));
-        }
+    for (piece, start) in image.chunks(PIECE).zip((partition.offset..).step_by(PIECE)) {
+        target.write_and_compare(start, &AlignedBuffer::padded(piece, sector))?;
     }
     Ok(())
 }

@@ -165,30 +165,14 @@ impl ProvenImage {
         if let Some(table) = &self.table {
             table.write_primary(&mut self.head);
         }
-        self.write_and_compare(0, &self.head)?;
+        self.target.write_and_compare(0, &self.head)?;
         if let Some(table) = &self.table {
             let (offset, backup) = table.backup();
             let sector = self.target.sector_size() as usize;
-            self.write_and_compare(offset, &AlignedBuffer::padded(&backup, sector))?;
+            self.target
+                .write_and_compare(offset, &AlignedBuffer::padded(&backup, sector))?;
         }
         self.target.reread_partitions()
-    }
-
-    fn write_and_compare(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.target.write_at(bytes, offset)?;
-        self.target.sync()?;
-        if self.target.read_at(offset, bytes.len())?[..] != *bytes {
-            return Err(Failure::new(
-                Class::ImageWriteError,
-                format!(
-                    "{}: {} bytes at offset {offset} read back differently",
-                    self.target.path().display(),
-                    bytes.len()
-                ),
-            )
-            .hint("the disk or its controller is faulty"));
-        }
-        Ok(())
     }
 }
 

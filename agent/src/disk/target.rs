@@ -244,6 +244,25 @@ impl Target {
         Ok(buffer)
     }
 
+    /// Writes whole sectors, has them on the medium, and reads them back: for the
+    /// little that decides whether a system boots.
+    ///
+    /// # Errors
+    /// What the kernel says, or that other bytes come back.
+    pub fn write_and_compare(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write_at(bytes, offset)?;
+        self.sync()?;
+        if self.read_at(offset, bytes.len())?[..] == *bytes {
+            return Ok(());
+        }
+        let length = bytes.len();
+        Err(self
+            .write_error(&format!(
+                "{length} bytes at offset {offset} read back differently"
+            ))
+            .hint("the disk or its controller is faulty"))
+    }
+
     /// Makes a range read as zeros without writing it; `false` if the device
     /// cannot.
     ///
