@@ -8,9 +8,9 @@ use crate::failure::{Class, Failure, Result};
 /// the BIOS boot code live there.
 pub const HEAD_LEN: usize = 1 << 20;
 
-/// The disk, as far as an image must fit it.
+/// What of a disk an image must fit.
 #[derive(Debug, Clone, Copy)]
-pub struct Disk {
+pub struct Geometry {
     /// Size in bytes.
     pub size: u64,
     /// Logical sector size in bytes.
@@ -74,7 +74,7 @@ const ISO: &str = "an ISO boots from a CD or a stick; give the disk image (metal
 /// # Errors
 /// If it is no disk image, is made for another sector size, or is larger than
 /// the disk. Nothing has been written then.
-pub fn inspect(head: &[u8], disk: Disk, promise: Promise) -> Result<Image> {
+pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
     refuse_foreign(head)?;
     let gpt = find_gpt(head, disk.sector)?;
     if gpt.is_none() && !has_mbr(head) {
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::disk::fixtures::gpt_image;
 
-    const DISK: Disk = Disk {
+    const DISK: Geometry = Geometry {
         size: 64 << 20,
         sector: 512,
     };
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn larger_than_the_disk_by_any_sign() {
         let image = gpt_image(16 << 20, 512);
-        let small = Disk {
+        let small = Geometry {
             size: 8 << 20,
             sector: 512,
         };
@@ -280,7 +280,7 @@ mod tests {
             "source has sector size 4096 but destination has sector size 512"
         );
         let image = gpt_image(16 << 20, 512);
-        let disk = Disk {
+        let disk = Geometry {
             sector: 4096,
             ..DISK
         };

@@ -16,7 +16,7 @@ use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Packing;
 use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::disk::fetch::{Download, Patience, Request};
-use crate::disk::image_head::{self, Disk, HEAD_LEN, Image, Promise};
+use crate::disk::image_head::{self, Geometry, HEAD_LEN, Image, Promise};
 use crate::disk::pipeline::{Broken, Computed, Pipeline, Step, Stream, UNIT};
 use crate::disk::proven_image::{ProvenImage, WrittenImage};
 use crate::disk::sparse_write::{SparseWriter, Written};
@@ -55,7 +55,7 @@ pub fn write_image(
     if source.digest.is_none() {
         tracing::warn!("no checksum was given, the image is written unverified");
     }
-    let disk = Disk {
+    let disk = Geometry {
         size: target.size(),
         sector: target.sector_size(),
     };
@@ -128,7 +128,7 @@ struct Placed {
 struct Work<'a> {
     source: &'a ImageSource,
     target: &'a Target,
-    disk: Disk,
+    disk: Geometry,
 }
 
 impl Work<'_> {
