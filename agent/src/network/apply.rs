@@ -14,18 +14,7 @@ use rtnetlink::packet_route::link::LinkMessage;
 use rtnetlink::packet_route::route::{RouteMessage, RouteProtocol, RouteScope};
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 
-/// A route of one device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceRoute {
-    /// Where to; without bits behind the prefix.
-    pub destination: IpPrefix,
-    /// Next hop; `None`: on the link.
-    pub via: Option<IpAddr>,
-    /// Smaller goes first.
-    pub metric: u32,
-    /// The next hop is on the link although no prefix says so.
-    pub onlink: bool,
-}
+use super::nic::DeviceRoute;
 
 /// The connection to the kernel over which changes are made.
 #[derive(Clone)]

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use landfall_network_plan::{Interface, IpPlan, IpPrefix, NetworkPlan};
 use tokio::task::JoinHandle;
 
-use super::apply::DeviceRoute;
 use super::dhcp::Lease;
 use super::links::{Link, LinkAddress};
 use super::state::{AddressOrigin, AddressState, NicState};
@@ -31,6 +30,22 @@ pub(super) struct Nic {
     pub(super) lease: Option<Lease>,
     pub(super) lease_routes: Vec<DeviceRoute>,
     pub(super) trouble: Option<String>,
+}
+
+/// Which NIC's client says something, and which client of that NIC.
+pub(super) type ClientTag = (u32, u64);
+
+/// A route of one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceRoute {
+    /// Where to; without bits behind the prefix.
+    pub destination: IpPrefix,
+    /// Next hop; `None`: on the link.
+    pub via: Option<IpAddr>,
+    /// Smaller goes first.
+    pub metric: u32,
+    /// The next hop is on the link although no prefix says so.
+    pub onlink: bool,
 }
 
 /// A running DHCP client. It ends when this is dropped.

@@ -10,12 +10,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
 use super::Setup;
-use super::leases::ClientTag;
 use super::link_setup::{add_planned, prepare_link};
 use super::timers::{Timer, Timers};
 use crate::network::apply::Changes;
 use crate::network::links::{Link, LinkAddress, LinkEvent, LinkKind, LinkWatch, Snapshot};
-use crate::network::nic::{Nic, choose, metric};
+use crate::network::nic::{ClientTag, Nic, choose, metric};
 use crate::network::state::{AddressOrigin, NetworkState};
 use crate::network::{dhcp, resolv_conf};
 

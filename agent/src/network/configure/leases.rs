@@ -7,10 +7,7 @@ use landfall_network_plan::IpPlan;
 use super::configurator::Configurator;
 use super::link_setup::{note, told_route};
 use crate::network::dhcp::{self, Lease};
-use crate::network::nic::{DhcpClient, Nic, leased_routes, metric};
-
-/// Which NIC's client says something, and which client of that NIC.
-pub(super) type ClientTag = (u32, u64);
+use crate::network::nic::{ClientTag, DhcpClient, Nic, leased_routes, metric};
 
 /// Where the plan does not say how long DHCP may take.
 const SERIES: Duration = Duration::from_secs(90);

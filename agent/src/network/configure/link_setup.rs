@@ -5,10 +5,10 @@ use std::path::Path;
 
 use landfall_network_plan::{Interface, IpPlan};
 
-use crate::network::apply::{Changes, DeviceRoute};
+use crate::network::apply::Changes;
 use crate::network::ipv6_sysctl;
 use crate::network::links::Link;
-use crate::network::nic::planned_routes;
+use crate::network::nic::{DeviceRoute, planned_routes};
 
 /// Hardware address, MTU, IPv6 switches, power, in the order that they need.
 /// One that fails does not stop the next. Returns what failed.
