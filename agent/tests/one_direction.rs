@@ -1,0 +1,121 @@
+//! The modules of the agent know each other in one direction only, that of the
+//! data (ARCHITECTURE.md): what a stage gives is taken by the next, and none
+//! asks back.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// May be used by all, and by each other.
+const BASE: &[&str] = &[
+    "backoff",
+    "failure",
+    "http_client",
+    "memory_use",
+    "permission",
+    "report",
+    "state_file",
+    "sys",
+];
+
+/// In each row a module may use those before it, and nothing of another row.
+const ROWS: &[&[&str]] = &[
+    &[
+        "early",
+        "devices_settled",
+        "settings",
+        "network",
+        "discovery",
+        "inventory",
+        "ironic",
+        "commands",
+        "api",
+    ],
+    &["disk", "handover"],
+];
+
+/// Switchboards: their job is to name everything.
+const EXEMPT: &[&str] = &[
+    "cli.rs",
+    "commands/execute/",
+    "lib.rs",
+    "main.rs",
+    "stages.rs",
+    "tools.rs",
+];
+
+fn allowed(module: &str) -> Option<Vec<&'static str>> {
+    let row = ROWS.iter().find(|row| row.contains(&module));
+    if row.is_none() && !BASE.contains(&module) {
+        return None;
+    }
+    let before = row
+        .into_iter()
+        .flat_map(|row| row.iter().take_while(|name| **name != module));
+    Some(BASE.iter().chain(before).copied().collect())
+}
+
+/// The modules that a source names by `crate::NAME`, comments left out.
+fn used(source: &str) -> BTreeSet<&str> {
+    source
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .flat_map(|line| line.split("crate::").skip(1))
+        .map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            &rest[..end.unwrap_or(rest.len())]
+        })
+        .collect()
+}
+
+fn sources(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+#[test]
+fn every_module_uses_only_what_stands_before_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = sources(&root).unwrap();
+    files.sort();
+    let mut faults = Vec::new();
+    let mut judged = 0;
+    for file in files {
+        let name = file.strip_prefix(&root).unwrap().to_str().unwrap();
+        if EXEMPT.iter().any(|exempt| name.starts_with(exempt)) {
+            continue;
+        }
+        let module = name.split(['/', '.']).next().unwrap();
+        let Some(allowed) = allowed(module) else {
+            faults.push(format!("{name}: give the module {module} its place above"));
+            continue;
+        };
+        for used in used(&fs::read_to_string(&file).unwrap()) {
+            judged += 1;
+            if used != module && !allowed.contains(&used) {
+                let allowed = allowed.join(", ");
+                faults.push(format!(
+                    "{name} uses crate::{used}; {module} may use {allowed}"
+                ));
+            }
+        }
+    }
+    assert!(
+        judged > 100,
+        "only {judged} uses found: are these the sources?"
+    );
+    assert!(
+        faults.is_empty(),
+        "against the direction of ARCHITECTURE.md:\n{}",
+        faults.join("\n")
+    );
+}
