@@ -5,8 +5,6 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
 use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::sys::stat::{major, minor};
@@ -23,10 +21,6 @@ pub const BOOT_MOUNT_POINT: &str = "/run/landfall/boot";
 pub const ESP_MOUNT_POINT: &str = "/run/landfall/esp";
 
 const HEAD_LEN: u64 = 1 << 20;
-/// devtmpfs makes a node before BLKRRPART returns; only a driver that scans on
-/// its own makes this loop go round.
-const NODE_TRIES: u32 = 50;
-const NODE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The partition table of a disk (or image file), fresh from the medium.
 ///
@@ -61,34 +55,33 @@ fn read(file: &File) -> io::Result<Table> {
     Err(io::Error::other(reason))
 }
 
-/// The device node of a partition, once it is there.
+/// The device node of a partition.
+///
+/// There is nothing to wait for: the kernel waits for devtmpfs to have made the
+/// node (`devtmpfs_submit_req` in drivers/base/devtmpfs.c) before BLKPG returns,
+/// by which `install_coreos` is shown its partitions, and before BLKRRPART
+/// returns, by which the boot entry finds the ESP of a disk with its table.
 ///
 /// # Errors
-/// If it does not appear within 5 s.
+/// If the kernel knows of no such partition, or nobody has made its node.
 pub fn node(disk: &Path, number: u32) -> Result<PathBuf> {
     let kernel = KernelView::default();
-    let look = || -> io::Result<Option<PathBuf>> {
+    let partitions = || {
         let id = fs::metadata(disk)?.rdev();
-        let device = kernel.device(major(id), minor(id))?;
-        let parts = kernel.partitions(&device)?;
-        let path = parts
-            .iter()
-            .find(|part| part.partition == Some(number))
-            .map(|part| Path::new("/dev").join(&part.name));
-        Ok(path.filter(|path| path.exists()))
+        kernel.partitions(&kernel.device(major(id), minor(id))?)
     };
-    for _ in 0..NODE_TRIES {
-        if let Some(path) =
-            look().map_err(|e| failure(format!("partitions of {}: {e}", disk.display())))?
-        {
-            return Ok(path);
-        }
-        thread::sleep(NODE_PAUSE);
-    }
-    Err(failure(format!(
-        "the kernel shows no partition {number} of {}",
-        disk.display()
-    )))
+    partitions()
+        .map_err(|e: io::Error| failure(format!("partitions of {}: {e}", disk.display())))?
+        .iter()
+        .find(|part| part.partition == Some(number))
+        .map(|part| Path::new("/dev").join(&part.name))
+        .filter(|path| path.exists())
+        .ok_or_else(|| {
+            failure(format!(
+                "the kernel shows no partition {number} of {}",
+                disk.display()
+            ))
+        })
 }
 
 /// Mounts a partition of the disk for as long as the value lives.
