@@ -16,7 +16,7 @@ packages='gcc libc6-dev make xorriso mtools grub-common grub-pc-bin grub-efi-amd
 if [ "${1:-}" != --build-only ]; then
   # The lab, and the recipe of the test image.
   packages="$packages qemu-system-x86 ipxe-qemu ovmf dnsmasq-base iproute2 util-linux mount passwd
-    busybox-static gdisk e2fsprogs dosfstools cpio zstd xz-utils kmod libc-bin"
+    busybox-static gdisk e2fsprogs xfsprogs dosfstools cpio zstd xz-utils kmod libc-bin"
 fi
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }

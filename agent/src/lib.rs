@@ -25,6 +25,8 @@ mod network;
 mod permission;
 mod report;
 mod settings;
+#[cfg(test)]
+mod skip;
 mod stages;
 mod state_file;
 mod sys;

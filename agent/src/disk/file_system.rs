@@ -60,6 +60,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::skip::skip;
 
     /// The start of what a mkfs program makes, `None` if it is not installed.
     fn made_by(program: &str, arguments: &[&str], size: u64) -> Option<Vec<u8>> {
@@ -78,7 +79,7 @@ mod tests {
                 Some(start)
             }
             Err(e) => {
-                println!("skipped: {program}: {e}");
+                skip(format_args!("{program}: {e}"));
                 None
             }
         }

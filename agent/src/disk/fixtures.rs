@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::http_client::{HttpOptions, image_client};
+use crate::skip::skip;
 
 /// The disk GUID of a CoreOS image that was never booted.
 pub const SENTINEL: &str = "00000000-0000-4000-a000-000000000001";
@@ -241,11 +242,11 @@ pub fn loop_device(file: &Path, sector: u32) -> Option<LoopDevice> {
             Some(LoopDevice(PathBuf::from(path.trim())))
         }
         Ok(output) => {
-            println!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+            skip(String::from_utf8_lossy(&output.stderr));
             None
         }
         Err(e) => {
-            println!("skipped: losetup: {e}");
+            skip(format_args!("losetup: {e}"));
             None
         }
     }

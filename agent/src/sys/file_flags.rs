@@ -51,14 +51,14 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::skip::skip;
 
     #[test]
     fn an_immutable_file_becomes_mutable() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let set = Command::new("chattr").arg("+i").arg(file.path()).output();
         if !set.is_ok_and(|output| output.status.success()) {
-            println!("skipped: chattr +i is not to be had here");
-            return;
+            return skip("chattr +i is not to be had here");
         }
         assert!(File::options().write(true).open(file.path()).is_err());
         make_mutable(&File::open(file.path()).unwrap()).unwrap();

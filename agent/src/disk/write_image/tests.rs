@@ -10,6 +10,7 @@ use crate::disk::digest::Hasher;
 use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client, loop_device};
 use crate::disk::gpt::Table;
 use crate::permission::WritePermission;
+use crate::skip::skip;
 
 const MIB: u64 = 1 << 20;
 const DISK: u64 = 12 * MIB;
@@ -543,7 +544,7 @@ fn a_mounted_disk_is_refused_by_name() {
     let mounted = match crate::sys::mount::Mounted::new(device.path(), place.path(), "ext4", flags)
     {
         Ok(mounted) => mounted,
-        Err(e) => return println!("skipped: mount: {e}"),
+        Err(e) => return skip(format_args!("mount: {e}")),
     };
     let failure = Target::open(device.path(), &WritePermission::by_operator()).unwrap_err();
     let expected = format!("is mounted on {}", place.path().display());

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
 use crate::network::{NetworkState, Setup, start};
+use crate::skip::skip;
 use landfall_boot_params::{CommandLine, NetArgs};
 use landfall_network_plan::NetworkPlan;
 
@@ -45,14 +46,12 @@ pub(super) struct Dnsmasq {
 /// Runs a test on a fresh machine, or says why it cannot.
 pub(in crate::network) fn on_a_machine(test: impl AsyncFnOnce(&Lab) + Send) {
     if !Uid::effective().is_root() {
-        eprintln!("skipped: namespaces need root");
-        return;
+        return skip("namespaces need root");
     }
     for tool in ["ip", "dnsmasq"] {
         let found = Command::new(tool).arg("--version").output();
         if found.is_err() && Command::new(tool).arg("-V").output().is_err() {
-            eprintln!("skipped: there is no {tool} here");
-            return;
+            return skip(format_args!("there is no {tool} here"));
         }
     }
     thread::scope(|scope| {
