@@ -61,7 +61,7 @@ fuzz: ## Every parser of foreign input under libFuzzer (not part of test)
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1; \
 	done
 
-lint: ## Formatting, clippy, licences and advisories (if cargo-deny is there)
+lint: ## Formatting, clippy, licences (if cargo-deny is there)
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	if cargo deny --version > /dev/null 2>&1; then cargo deny check bans licenses sources; fi

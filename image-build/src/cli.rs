@@ -39,7 +39,7 @@ pub(crate) enum Command {
     override_usage = "landfall-image initramfs --agent PATH KERNEL [OPTIONS] -o initrd.img",
     after_help = "\
 Example:
-  landfall-image initramfs --agent target/release/landfall-agent \\
+  landfall-image initramfs --agent ./landfall-agent \\
       --kernel-package linux-image-cloud-amd64 -o initrd.img
 
 Same input, same bytes: every time in the image is SOURCE_DATE_EPOCH, or 0."
@@ -57,7 +57,7 @@ pub(crate) struct InitramfsArguments {
     override_usage = "landfall-image iso --agent PATH KERNEL [OPTIONS] -o out.iso",
     after_help = "\
 Example:
-  landfall-image iso --agent target/release/landfall-agent \\
+  landfall-image iso --agent ./landfall-agent \\
       --kernel-package linux-image-cloud-amd64 \\
       --karg ipa-api-url=http://192.0.2.1:6385 \\
       --karg ip=192.0.2.50::192.0.2.1:24::eno1:none -o landfall.iso
@@ -94,7 +94,7 @@ pub(crate) struct IsoArguments {
     override_usage = "landfall-image pxe --agent PATH KERNEL [OPTIONS] -o DIR",
     after_help = "\
 Example:
-  landfall-image pxe --agent target/release/landfall-agent \\
+  landfall-image pxe --agent ./landfall-agent \\
       --kernel-package linux-image-cloud-amd64 \\
       --karg ipa-api-url=http://192.0.2.1:6385 \\
       --base-url http://192.0.2.1:8080/landfall -o /srv/landfall
