@@ -62,6 +62,7 @@ Example:
       --karg ipa-api-url=http://192.0.2.1:6385 \\
       --karg ip=192.0.2.50::192.0.2.1:24::eno1:none -o landfall.iso
 
+The module set vm is for virtual machines; real servers want server.
 The arguments follow `console=tty0 console=ttyS0,115200n8 quiet`; a console or
 a log level of yours takes the place of those.
 Hosts with Secure Boot are served by default: shim and the signed GRUB add
@@ -99,6 +100,7 @@ Example:
       --karg ipa-api-url=http://192.0.2.1:6385 \\
       --base-url http://192.0.2.1:8080/landfall -o /srv/landfall
 
+The module set vm is for virtual machines; real servers want server.
 The arguments follow `console=tty0 console=ttyS0,115200n8 quiet`; a console or
 a log level of yours takes the place of those.
 DHCP then names the first file: boot.ipxe for iPXE (by HTTP or TFTP),
