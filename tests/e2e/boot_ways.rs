@@ -87,12 +87,12 @@ fn pxe_bios() {
 
 /// The other network menu, under the other firmware.
 #[test]
-fn ipxe_uefi() {
+fn ipxe_chained_uefi() {
     installs(
-        "ipxe_uefi",
+        "ipxe_chained_uefi",
         Plan {
             firmware: Firmware::Uefi,
-            way: Way::IpxeUefi,
+            way: Way::IpxeChained,
             network: Network::StaticV4,
             packing: Packing::Raw,
             deploy: Deploy::InstallCoreos,

@@ -24,22 +24,26 @@ pub struct DhcpServer {
 }
 
 /// What DHCP tells a host that boots by network.
-#[derive(Debug, Clone)]
-pub enum BootFile {
+#[derive(Debug, Clone, Default)]
+pub struct NetworkBoot {
     /// To iPXE: the URL of its script.
-    Ipxe(String),
-    /// To UEFI firmware: a file, by TFTP, below this folder.
-    Tftp {
-        /// The root of the TFTP server.
-        root: PathBuf,
-        /// The file's path below it.
-        file: &'static str,
-    },
+    pub ipxe_script: Option<String>,
+    /// To UEFI firmware: a file, by TFTP.
+    pub efi_file: Option<TftpFile>,
+}
+
+/// A file on the TFTP server.
+#[derive(Debug, Clone)]
+pub struct TftpFile {
+    /// The root of the server.
+    pub root: PathBuf,
+    /// The file's path below it.
+    pub file: &'static str,
 }
 
 impl DhcpServer {
     /// Starts to serve. `mac` always gets the lab's guest address.
-    pub async fn start(lab: &Lab, mac: &str, boot_file: Option<&BootFile>) -> Result<Self> {
+    pub async fn start(lab: &Lab, mac: &str, boot: &NetworkBoot) -> Result<Self> {
         let mark = lab.journal.mark();
         let mut command = program::bound_to_this_thread("dnsmasq");
         command
@@ -55,23 +59,19 @@ impl DhcpServer {
             .arg(format!("--dhcp-range={GUEST_V4},static,255.255.255.0,1h"))
             .arg(format!("--dhcp-host={mac},{GUEST_V4},{GIVEN_NAME}"))
             .arg(format!("--dhcp-option=option:router,{HOST_V4}"));
-        match boot_file {
-            None => {}
-            // Option 175 is how iPXE says that it is iPXE; the NICs' option
-            // ROMs of QEMU are.
-            Some(BootFile::Ipxe(script)) => {
-                command
-                    .arg("--dhcp-match=set:ipxe,175")
-                    .arg(format!("--dhcp-boot=tag:ipxe,{script}"));
-            }
-            // Client architecture 7: EFI x86-64 (RFC 4578 and its registry).
-            Some(BootFile::Tftp { root, file }) => {
-                command
-                    .arg("--dhcp-match=set:efi,option:client-arch,7")
-                    .arg(format!("--dhcp-boot=tag:efi,{file}"))
-                    .arg("--enable-tftp")
-                    .arg(format!("--tftp-root={}", root.display()));
-            }
+        // Option 175 is how iPXE says that it is iPXE, be it an option ROM or
+        // a program that the firmware has loaded.
+        command.arg("--dhcp-match=set:ipxe,175");
+        if let Some(script) = &boot.ipxe_script {
+            command.arg(format!("--dhcp-boot=tag:ipxe,{script}"));
+        }
+        if let Some(TftpFile { root, file }) = &boot.efi_file {
+            command
+                // Client architecture 7: EFI x86-64 (RFC 4578 and its registry).
+                .arg("--dhcp-match=set:efi,option:client-arch,7")
+                .arg(format!("--dhcp-boot=tag:efi,tag:!ipxe,{file}"))
+                .arg("--enable-tftp")
+                .arg(format!("--tftp-root={}", root.display()));
         }
         let mut process = command
             .stdout(Stdio::null())

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use axum::body::Bytes;
 
 use crate::artifacts;
@@ -48,6 +48,21 @@ pub async fn network_tree(lab: &Lab, kernel_arguments: &str) -> Result<PathBuf> 
     let path = lab.path("pxe");
     build("pxe", kernel_arguments, &path).await?;
     Ok(path)
+}
+
+/// iPXE that drives the NIC through the firmware, where Debian's ipxe has it.
+const IPXE: &str = "/usr/lib/ipxe/snponly.efi";
+
+/// Its name on the TFTP server.
+pub const IPXE_FILE: &str = "snponly.efi";
+
+/// A folder with nothing but iPXE for UEFI.
+pub fn ipxe_folder(lab: &Lab) -> Result<PathBuf> {
+    let folder = lab.path("tftp");
+    std::fs::create_dir(&folder)?;
+    std::fs::copy(IPXE, folder.join(IPXE_FILE))
+        .with_context(|| format!("copying {IPXE} (package ipxe)"))?;
+    Ok(folder)
 }
 
 /// The files at the top of a folder, to be served under their names.

@@ -11,7 +11,7 @@ use crate::artifacts::{self, Packing};
 use crate::conductor::script::{Finish, Image, Method, Script};
 use crate::conductor::{self, Conductor};
 use crate::config_drive::ConfigDrive;
-use crate::dhcp_server::{self, BootFile, DhcpServer};
+use crate::dhcp_server::{self, DhcpServer, NetworkBoot, TftpFile};
 use crate::ignition::Proof;
 use crate::image_server::{self, Behaviour, ImageServer, ServedFile};
 use crate::lab::{Family, GUEST_V4, GUEST_V6, HOST_V4, HOST_V6, Lab};
@@ -37,8 +37,8 @@ pub enum Way {
     /// Network. BIOS: iPXE in the NIC's ROM, script and files over HTTP. UEFI:
     /// the firmware's PXE, then shim, GRUB and files over TFTP.
     Pxe,
-    /// iPXE with UEFI.
-    IpxeUefi,
+    /// UEFI only: the firmware's PXE, then iPXE by TFTP, the rest over HTTP.
+    IpxeChained,
 }
 
 /// How the host gets its address.
@@ -116,8 +116,7 @@ pub struct Site {
     pub proof: Proof,
     /// The config drive, with [`Deploy::WriteImage`].
     pub config_drive: Option<ConfigDrive>,
-    dhcp: bool,
-    boot_file: Option<BootFile>,
+    dhcp: Option<NetworkBoot>,
 }
 
 /// The parts of a site that serve; the host comes and goes.
@@ -158,7 +157,7 @@ impl Plan {
             Network::Dhcp => "ip=dhcp".to_owned(),
         };
         // The menus of the network boot tree say it themselves.
-        if !matches!(self.way, Way::Pxe | Way::IpxeUefi) {
+        if !matches!(self.way, Way::Pxe | Way::IpxeChained) {
             ip += &format!(" BOOTIF=01-{}", MAC.replace(':', "-"));
         }
         let api = self.family().url(conductor::PORT);
@@ -223,8 +222,10 @@ impl Plan {
             files,
             proof,
             config_drive,
-            dhcp: self.network == Network::Dhcp,
-            boot_file: medium.dhcp,
+            dhcp: match medium.network_boot {
+                Some(boot) => Some(boot),
+                None => (self.network == Network::Dhcp).then(NetworkBoot::default),
+            },
         })
     }
 
@@ -238,12 +239,12 @@ impl Plan {
             },
             Way::Iso => Boot::Iso(media::iso(lab, &arguments).await?),
             Way::UsbStick => Boot::UsbStick(media::iso(lab, &arguments).await?),
-            Way::Pxe | Way::IpxeUefi => return self.network_medium(lab, &arguments).await,
+            Way::Pxe | Way::IpxeChained => return self.network_medium(lab, &arguments).await,
         };
         Ok(Medium {
             boot,
             files: Vec::new(),
-            dhcp: None,
+            network_boot: None,
         })
     }
 
@@ -252,17 +253,43 @@ impl Plan {
         let base = Family::V4.url(image_server::PORT);
         let root = media::network_tree(lab, arguments).await?;
         let files = media::served(&root)?;
-        let by_firmware = self.firmware == Firmware::Uefi && self.way == Way::Pxe;
-        let (boot, boot_file) = if by_firmware {
-            let file = "shimx64.efi";
-            (Boot::FirmwarePxe, BootFile::Tftp { root, file })
-        } else {
-            (Boot::Ipxe, BootFile::Ipxe(format!("{base}/boot.ipxe")))
+        let script = Some(format!("{base}/boot.ipxe"));
+        let (boot, network_boot) = match (self.way, self.firmware) {
+            (Way::IpxeChained, _) => {
+                let root = media::ipxe_folder(lab)?;
+                let efi_file = Some(TftpFile {
+                    root,
+                    file: media::IPXE_FILE,
+                });
+                let network_boot = NetworkBoot {
+                    efi_file,
+                    ipxe_script: script,
+                };
+                (Boot::FirmwarePxe, network_boot)
+            }
+            (_, Firmware::Uefi) => {
+                let efi_file = Some(TftpFile {
+                    root,
+                    file: "shimx64.efi",
+                });
+                let network_boot = NetworkBoot {
+                    efi_file,
+                    ipxe_script: None,
+                };
+                (Boot::FirmwarePxe, network_boot)
+            }
+            (_, Firmware::Bios) => {
+                let network_boot = NetworkBoot {
+                    efi_file: None,
+                    ipxe_script: script,
+                };
+                (Boot::IpxeRom, network_boot)
+            }
         };
         Ok(Medium {
             boot,
             files,
-            dhcp: Some(boot_file),
+            network_boot: Some(network_boot),
         })
     }
 }
@@ -271,7 +298,7 @@ impl Plan {
 struct Medium {
     boot: Boot,
     files: Vec<ServedFile>,
-    dhcp: Option<BootFile>,
+    network_boot: Option<NetworkBoot>,
 }
 
 /// The deploy method: with a config drive it is `write_image`.
@@ -299,11 +326,9 @@ fn method(config_drive: Option<&ConfigDrive>, proof: &Proof) -> Result<Method> {
 impl Site {
     /// Starts everything but the host.
     pub async fn serve(&self, lab: &Lab) -> Result<Services> {
-        let boot_file = self.boot_file.as_ref();
-        let dhcp = if self.dhcp || boot_file.is_some() {
-            Some(DhcpServer::start(lab, MAC, boot_file).await?)
-        } else {
-            None
+        let dhcp = match &self.dhcp {
+            Some(boot) => Some(DhcpServer::start(lab, MAC, boot).await?),
+            None => None,
         };
         Ok(Services {
             images: ImageServer::start(lab, self.files.clone()).await?,

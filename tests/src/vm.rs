@@ -59,8 +59,9 @@ pub enum Boot {
     /// The same ISO as a USB stick. UEFI tries it after the disk; a BIOS boots
     /// one hard disk only, so there it is the stick until it is pulled out.
     UsbStick(PathBuf),
-    /// The disk, and when it does not boot, the first NIC by iPXE, its option ROM.
-    Ipxe,
+    /// The disk, and when it does not boot, the first NIC by iPXE in its option
+    /// ROM. BIOS only: newer OVMF prefers its own driver to the ROM.
+    IpxeRom,
     /// The disk, and when it does not boot, the first NIC by the firmware's own
     /// PXE client. OVMF has one; SeaBIOS has none.
     FirmwarePxe,

@@ -117,7 +117,7 @@ fn disks(machine: &Machine, list: &mut Arguments) {
 fn boot(machine: &Machine, list: &mut Arguments) {
     let order = boot_index(machine, machine.disks.len());
     match &machine.boot {
-        Boot::Disk | Boot::Ipxe | Boot::FirmwarePxe => {}
+        Boot::Disk | Boot::IpxeRom | Boot::FirmwarePxe => {}
         Boot::Direct {
             kernel,
             ramdisk,
@@ -160,7 +160,7 @@ fn nics(machine: &Machine, list: &mut Arguments) {
         );
         // Without the ROM SeaBIOS has no driver for the NIC, and OVMF uses its
         // own; that one comes last, after every disk and medium.
-        let rom = if matches!(machine.boot, Boot::Ipxe) {
+        let rom = if matches!(machine.boot, Boot::IpxeRom) {
             boot_index(machine, machine.disks.len() + index)
         } else {
             ",romfile=".to_owned()
@@ -203,9 +203,8 @@ mod tests {
 
     #[test]
     fn uefi_keeps_the_order_of_its_variables() {
-        let line = arguments(&machine(Firmware::Uefi, Boot::Ipxe), false, "q").join(" ");
+        let line = arguments(&machine(Firmware::Uefi, Boot::FirmwarePxe), false, "q").join(" ");
         assert!(!line.contains("bootindex"));
-        assert!(!line.contains("romfile"));
         assert!(line.contains("unit=1,file=/v"));
     }
 }
