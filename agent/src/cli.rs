@@ -1,8 +1,8 @@
 //! The command line: what can be said, not what it does.
 
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
 
-use clap::{Args, Parser, Subcommand};
+use crate::tools::Tool;
 
 /// The agent that a bare server boots
 #[derive(Debug, Parser)]
@@ -37,59 +37,8 @@ pub struct Cli {
 pub enum Command {
     /// Run the whole agent; in the ramdisk only
     Run,
-    /// Print every setting, its value and where it came from
-    ShowParams(CommandLineSource),
-    /// Print the network that a kernel command line asks for
-    PlanNetwork(CommandLineSource),
-    /// Print what this machine is made of, as Ironic would get it
-    Inventory {
-        /// Print the JSON that goes to Ironic's inspection
-        #[arg(long)]
-        json: bool,
-    },
-    /// Find the provisioning service, and our address towards it
-    Discover {
-        /// Base URL of Ironic, without /v1; several are tried in order
-        #[arg(required = true)]
-        urls: Vec<String>,
-        /// Accept any certificate
-        #[arg(long)]
-        insecure: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Write an image to a disk that does not boot before it is proven
-    WriteImage(WriteImage),
-}
-
-/// Whose kernel arguments are meant.
-#[derive(Debug, Args)]
-pub struct CommandLineSource {
-    /// This text instead of the running kernel's command line
-    #[arg(long, value_name = "TEXT")]
-    pub cmdline: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `write-image`
-#[derive(Debug, Args)]
-pub struct WriteImage {
-    /// The image by http:// or https://, raw or packed with gzip, xz, zstd
-    pub url: String,
-    /// The disk, e.g. /dev/sda. Everything on it is lost
-    pub disk: PathBuf,
-    /// Expected digest of the file as downloaded, e.g. sha256:0123...
-    #[arg(long, value_name = "ALGORITHM:HEX")]
-    pub image_digest: Option<String>,
-    /// Accept any certificate
-    #[arg(long)]
-    pub insecure: bool,
-    /// Allow it on a machine that does not run the landfall ramdisk
-    #[arg(long)]
-    pub allow_this_machine: bool,
+    #[command(flatten)]
+    Tool(Tool),
 }
 
 #[cfg(test)]

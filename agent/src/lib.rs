@@ -55,6 +55,6 @@ pub fn run() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         Command::Run => stages::run(cli.debug),
-        tool => tools::run(tool, cli.progress_json, cli.debug),
+        Command::Tool(tool) => tools::run(tool, cli.progress_json, cli.debug),
     }
 }

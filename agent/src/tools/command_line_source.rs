@@ -1,0 +1,33 @@
+//! Whose kernel arguments a tool is to read: a text's, or the running kernel's.
+
+use clap::Args;
+use landfall_boot_params::CommandLine;
+
+use crate::failure::{Class, Failure, Result};
+use crate::settings::Settings;
+
+/// Whose kernel arguments are meant.
+#[derive(Debug, Args)]
+pub struct CommandLineSource {
+    /// This text instead of the running kernel's command line
+    #[arg(long, value_name = "TEXT")]
+    pub cmdline: Option<String>,
+}
+
+impl CommandLineSource {
+    /// The settings in it.
+    ///
+    /// # Errors
+    /// If the running kernel's command line cannot be read.
+    pub fn settings(&self) -> Result<Settings> {
+        match &self.cmdline {
+            Some(text) => Ok(Settings::from_command_line(CommandLine::parse(text))),
+            None => Settings::of_this_boot().map_err(|error| {
+                Failure::new(
+                    Class::CommandExecutionError,
+                    format!("/proc/cmdline: {error}"),
+                )
+            }),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The sub-commands: each runs one stage and prints what it found or would do.
+//! Data goes to stdout, talk to stderr.
+
+pub mod command_line_source;
+pub mod discover;
+pub mod inventory;
+pub mod plan_network;
+pub mod show_params;
+pub mod write_image;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::report::{self, Output};
+
+/// One stage at a time, on any machine.
+#[derive(Debug, Subcommand)]
+pub enum Tool {
+    /// Print every setting, its value and where it came from
+    ShowParams(show_params::Arguments),
+    /// Print the network that a kernel command line asks for
+    PlanNetwork(plan_network::Arguments),
+    /// Print what this machine is made of, as Ironic would get it
+    Inventory(inventory::Arguments),
+    /// Find the provisioning service, and our address towards it
+    Discover(discover::Arguments),
+    /// Write an image to a disk that does not boot before it is proven
+    WriteImage(write_image::Arguments),
+}
+
+/// Runs one sub-command; the exit code is 0, or 1 after a failure.
+pub fn run(tool: Tool, progress_json: bool, debug: bool) -> ExitCode {
+    let output = if progress_json {
+        Output::JsonLines
+    } else {
+        Output::Stderr
+    };
+    report::start(output, debug);
+    let outcome = match tool {
+        Tool::ShowParams(arguments) => show_params::run(&arguments),
+        Tool::PlanNetwork(arguments) => plan_network::run(&arguments),
+        Tool::Inventory(arguments) => inventory::run(&arguments),
+        Tool::Discover(arguments) => discover::run(arguments),
+        Tool::WriteImage(arguments) => write_image::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            tracing::error!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `write-image`: an image to a disk, as the deploy step does it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::disk::digest::{Algorithm, ExpectedDigest};
+use crate::disk::fetch::Patience;
+use crate::disk::target::Target;
+use crate::disk::write_image::{ImageSource, write_image};
+use crate::failure::{Class, Failure, Result};
+use crate::http_client::{self, HttpOptions};
+use crate::permission::WritePermission;
+
+/// `write-image`
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The image by http:// or https://, raw or packed with gzip, xz, zstd
+    url: String,
+    /// The disk, e.g. /dev/sda. Everything on it is lost
+    disk: PathBuf,
+    /// Expected digest of the file as downloaded, e.g. sha256:0123...
+    #[arg(long, value_name = "ALGORITHM:HEX")]
+    image_digest: Option<String>,
+    /// Accept any certificate
+    #[arg(long)]
+    insecure: bool,
+    /// Allow it on a machine that does not run the landfall ramdisk
+    #[arg(long)]
+    allow_this_machine: bool,
+}
+
+/// Writes the image and makes the disk bootable.
+///
+/// # Errors
+/// If the disk or the image is not what was asked for, or the writing fails;
+/// the disk does not boot then.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let permission = if arguments.allow_this_machine {
+        WritePermission::by_operator()
+    } else {
+        WritePermission::in_ramdisk()?
+    };
+    let digest = arguments
+        .image_digest
+        .as_deref()
+        .map(expected_digest)
+        .transpose()?;
+    let client = http_client::image_client(&HttpOptions {
+        insecure: arguments.insecure,
+        timeout: None,
+    })?;
+    let source = ImageSource {
+        urls: vec![arguments.url.clone()],
+        digest,
+        authorization: None,
+        patience: Patience::default(),
+    };
+    let target = Target::open(&arguments.disk, &permission)?;
+    write_image(&source, target, &client)?.commit().map(drop)
+}
+
+/// `sha256:0123...`
+fn expected_digest(text: &str) -> Result<ExpectedDigest> {
+    let invalid = || {
+        Failure::new(
+            Class::InvalidCommandParamsError,
+            format!("--image-digest: expected sha256:HEX or sha512:HEX, found {text}"),
+        )
+    };
+    let (name, hex) = text.split_once(':').ok_or_else(invalid)?;
+    ExpectedDigest::new(Algorithm::by_name(name).ok_or_else(invalid)?, hex)
+}
