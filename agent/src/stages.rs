@@ -144,6 +144,10 @@ impl Boot {
         };
         network::first_address(&mut self.network).await;
         let circumstances = Circumstances {
+            collectors: params.inspection_collectors.value.clone(),
+            lldp_timeout: *params.lldp_timeout,
+            lldp_in_interfaces: *params.collect_lldp,
+            logs: String::new,
             patience: Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay),
             addresses: self.network.borrow().addresses(),
             bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),

@@ -4,6 +4,7 @@
 pub mod boot_mode;
 mod by_path;
 pub mod collect;
+pub mod collectors;
 pub mod cpu;
 pub mod disk_identity;
 pub mod disks;
@@ -11,6 +12,7 @@ pub mod firmware;
 pub mod hint_expression;
 pub mod inspection;
 mod link_modes;
+pub mod lldp;
 pub mod memory;
 pub mod nics;
 pub mod report_types;

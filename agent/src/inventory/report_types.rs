@@ -6,6 +6,11 @@
 
 use serde::Serialize;
 
+use super::collectors::numa_topology::NumaTopology;
+use super::collectors::pci_devices::PciDevice;
+use super::collectors::usb_devices::UsbDevice;
+use super::lldp::Neighbours;
+
 /// Everything about the machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inventory {
@@ -166,36 +171,54 @@ pub struct Boot {
     pub pxe_interface: Option<String>,
 }
 
-/// The body of an inspection callback: what the collector `default` gathered.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct InspectionBody<'a> {
+/// The body of an inspection callback. What no collector gathered is left out.
+#[derive(Debug, Default, Serialize)]
+pub struct InspectionBody {
     /// The machine.
-    pub inventory: &'a Inventory,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inventory: Option<Inventory>,
     /// The disk that would be taken without hints; left out if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub root_disk: Option<&'a Disk>,
-    /// `BOOTIF` as the boot loader wrote it.
-    pub boot_interface: Option<&'a str>,
+    pub root_disk: Option<Disk>,
+    /// `BOOTIF` as the boot loader wrote it; null if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_interface: Option<Option<String>>,
     /// What gathered all this.
-    pub configuration: Configuration<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<Configuration>,
+    /// Every PCI device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci_devices: Option<Vec<PciDevice>>,
+    /// USB devices without a class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usb_devices: Option<Vec<UsbDevice>>,
+    /// Memory, cores and NICs by NUMA node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa_topology: Option<NumaTopology>,
+    /// The neighbours of each interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lldp_raw: Option<Neighbours>,
+    /// tar.gz in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logs: Option<String>,
     /// What went wrong; anything but null makes Ironic fail the inspection.
     pub error: Option<String>,
 }
 
 /// Which parts of the agent took part in an inspection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Configuration<'a> {
+pub struct Configuration {
     /// The collectors that were asked for.
-    pub collectors: Vec<&'a str>,
+    pub collectors: Vec<String>,
     /// The hardware managers.
-    pub managers: Vec<Manager<'a>>,
+    pub managers: Vec<Manager>,
 }
 
 /// A hardware manager, as the original agent calls its back-ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Manager<'a> {
+pub struct Manager {
     /// Its name.
-    pub name: &'a str,
+    pub name: &'static str,
     /// The version of its interface.
-    pub version: &'a str,
+    pub version: &'static str,
 }

@@ -3,12 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::collect::{CollectOptions, collect};
-use super::report_types::{Disk, Inventory};
+use super::collectors;
+use super::inspection::Circumstances;
+use super::report_types::{Disk, InspectionBody, Inventory};
 use super::sys_tree::{captured, test_data};
+use super::wait_for_disk::Patience;
 use super::{disk_identity, inspection};
 
 /// What differs from udev, as `capture/device/field`. All are CD drives, which
@@ -140,11 +144,26 @@ fn original_body(machine: &str) -> String {
 }
 
 fn our_body(machine: &str) -> (Inventory, String) {
-    let mut inventory = inventory_of(machine);
-    inventory.boot.pxe_interface = Some("01-52-54-00-aa-bb-01".into());
-    let body = inspection::body(&inventory, &[("generic_hardware_manager", "1.2")], &[]);
-    let body = serde_json::to_string(&body).unwrap();
-    (inventory, body)
+    let body = gathered(machine, "default");
+    let text = serde_json::to_string(&body).unwrap();
+    (body.inventory.unwrap(), text)
+}
+
+/// What these collectors gather of a captured machine.
+fn gathered(machine: &str, names: &str) -> InspectionBody {
+    let circumstances = Circumstances {
+        collectors: names.split(',').map(str::to_owned).collect(),
+        patience: Patience::of_attempts(1, Duration::ZERO),
+        lldp_timeout: Duration::ZERO,
+        lldp_in_interfaces: false,
+        addresses: BTreeMap::new(),
+        bootif: Some("01-52-54-00-aa-bb-01".into()),
+        managers: &[("generic_hardware_manager", "1.2")],
+        logs: || "H4sI".into(),
+    };
+    let (chosen, faults) = collectors::by_names(&circumstances.collectors);
+    let root = captured(machine);
+    inspection::gather(root.path(), &circumstances, &chosen, faults, None)
 }
 
 /// Takes the fields out of both objects that cannot be equal here.
@@ -247,9 +266,43 @@ fn fields_have_the_originals_order() {
 }
 
 #[test]
-fn errors_are_told_in_one_text() {
-    let inventory = inventory_of("nodisk-bios");
-    let body = inspection::body(&inventory, &[], &["no LLDP".into(), "no logs".into()]);
+fn collectors_add_their_members() {
+    let body = gathered(
+        "sata-bios",
+        "logs,default,pci-devices,usb-devices,numa-topology,lldp",
+    );
+    let body = serde_json::to_value(body).unwrap();
+    let members: Vec<&String> = body.as_object().unwrap().keys().collect();
+    assert_eq!(
+        members,
+        [
+            "boot_interface",
+            "configuration",
+            "error",
+            "inventory",
+            "lldp_raw",
+            "logs",
+            "numa_topology",
+            "pci_devices",
+            "root_disk",
+            "usb_devices"
+        ]
+    );
+    assert_eq!(body["error"], Value::Null);
+}
+
+#[test]
+fn unknown_collectors_fail_the_inspection_with_the_inventory_in_it() {
+    let body = gathered("nodisk-bios", "default,extra-hardware,x");
+    assert!(body.inventory.is_some(), "by which Ironic finds the node");
     let error = body.error.unwrap();
-    assert!(error.contains("* no LLDP\n* no logs"), "{error}");
+    let mut lines = error.lines();
+    assert_eq!(lines.next(), Some("The following errors were encountered:"));
+    assert!(
+        lines
+            .next()
+            .unwrap()
+            .starts_with("* collector extra-hardware ")
+    );
+    assert!(lines.next().unwrap().starts_with("* collector x "));
 }

@@ -108,7 +108,7 @@ pub fn link_settings(interface: &str) -> io::Result<LinkSettings> {
 ///
 /// # Safety
 /// `request` must be the structure that its command is defined for.
-unsafe fn ask<T>(interface: &str, request: &mut T) -> io::Result<()> {
+pub(super) unsafe fn ask<T>(interface: &str, request: &mut T) -> io::Result<()> {
     let name = interface.as_bytes();
     // SAFETY: ifreq is a C structure of numbers and pointers; zero is valid.
     let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };

@@ -1,0 +1,39 @@
+//! Some NICs speak LLDP themselves and keep the frames from the host.
+
+use std::io;
+use std::path::Path;
+
+use crate::inventory::sysfs;
+use crate::sys::ethtool_private_flags::set_private_flag;
+
+/// Driver, its private flag, and what the flag must be so that frames reach the
+/// host (Linux, networking/device_drivers/ethernet/intel: i40e.rst, ice.rst).
+const FLAGS: [(&str, &str, bool); 2] = [
+    ("i40e", "disable-fw-lldp", true),
+    ("ice", "fw-lldp-agent", false),
+];
+
+/// Switches the LLDP agent in the firmware of this interface off, if it has one.
+/// Only drivers that are known to have one are asked.
+pub fn silence(root: &Path, interface: &str) {
+    let link = root.join("sys/class/net").join(interface);
+    let driver = sysfs::link_name(&link.join("device/driver"));
+    let Some((_, flag, value)) = FLAGS
+        .iter()
+        .find(|(name, _, _)| driver.as_deref() == Some(name))
+    else {
+        return;
+    };
+    let word = if *value { "on" } else { "off" };
+    match set_private_flag(interface, flag, *value) {
+        Ok(true) => tracing::info!("{interface}: {flag} is {word} now: LLDP reaches the host"),
+        Ok(false) => {}
+        // Older firmware and virtual functions have no such agent.
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound
+                || error.kind() == io::ErrorKind::Unsupported => {}
+        Err(error) => tracing::warn!(
+            "{interface}: {flag} {word}: {error} -- its firmware keeps LLDP from the host"
+        ),
+    }
+}

@@ -1,0 +1,120 @@
+//! LLDP frames of several interfaces on one socket.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use nix::libc;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// The Ethernet type of LLDP (IEEE 802.1AB 8.3), as the socket interface wants
+/// it.
+const ETH_P_LLDP: u16 = 0x88cc_u16.to_be();
+
+/// Hears LLDP frames; the payload begins behind the Ethernet header.
+#[derive(Debug)]
+pub struct LldpSocket {
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl LldpSocket {
+    /// A socket that hears the LLDP frames of these interfaces, which become
+    /// promiscuous as long as it is open: LLDP has three group addresses, and
+    /// drivers are known that filter groups wrongly while a link comes up.
+    ///
+    /// # Errors
+    /// If the kernel has no packet sockets. An interface that is gone is left out.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn open(interfaces: &[u32]) -> io::Result<Self> {
+        // Protocol 0 hears nothing until it is bound.
+        let fd = socket(
+            AddressFamily::Packet,
+            SockType::Datagram,
+            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+            None,
+        )?;
+        for &interface in interfaces {
+            let Ok(interface) = i32::try_from(interface) else {
+                continue;
+            };
+            // SAFETY: packet_mreq is plain integers, for which zero is a value.
+            let mut request: libc::packet_mreq = unsafe { mem::zeroed() };
+            request.mr_ifindex = interface;
+            request.mr_type = libc::PACKET_MR_PROMISC as u16;
+            // SAFETY: `request` outlives the call and has the given length. A
+            // failure means that the interface went away, see above.
+            unsafe {
+                libc::setsockopt(
+                    fd.as_raw_fd(),
+                    libc::SOL_PACKET,
+                    libc::PACKET_ADD_MEMBERSHIP,
+                    (&raw const request).cast(),
+                    size_of_val(&request) as libc::socklen_t,
+                );
+            }
+        }
+        // SAFETY: sockaddr_ll is plain integers, for which zero is a value.
+        let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = ETH_P_LLDP;
+        // SAFETY: `address` is a valid sockaddr_ll that outlives the call, and
+        // the length is its size.
+        let result = unsafe {
+            libc::bind(
+                fd.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of_val(&address) as libc::socklen_t,
+            )
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: an OwnedFd is open and stays the same descriptor until it is
+        // dropped, and nothing but the AsyncFd can drop this one.
+        let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
+        Ok(Self { fd })
+    }
+
+    /// The next frame: the index of its interface and the length in `buffer`.
+    /// What does not fit is cut off. Frames that this host sends are left out.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<(u32, usize)> {
+        loop {
+            let (address, length) = self
+                .fd
+                .async_io(Interest::READABLE, |fd| receive_from(fd, buffer))
+                .await?;
+            if address.sll_pkttype != libc::PACKET_OUTGOING
+                && let Ok(interface) = u32::try_from(address.sll_ifindex)
+            {
+                return Ok((interface, length));
+            }
+        }
+    }
+}
+
+fn receive_from(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(libc::sockaddr_ll, usize)> {
+    // SAFETY: sockaddr_ll is plain integers, for which zero is a value.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    let mut size = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: both pointers come from live values of the given lengths, and
+    // the kernel writes no more than those.
+    let length = unsafe {
+        libc::recvfrom(
+            fd.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            0,
+            (&raw mut address).cast(),
+            &raw mut size,
+        )
+    };
+    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+    Ok((address, length))
+}
