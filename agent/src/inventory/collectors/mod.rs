@@ -51,11 +51,6 @@ pub fn by_names(names: &[String]) -> (Vec<Collector>, Vec<String>) {
     (collectors, faults)
 }
 
-/// The name of each collector, for the list of what this agent can do.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().map(|(name, _)| *name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -92,3 +92,6 @@ fn interfaces(root: &Path) -> BTreeMap<u32, String> {
         .filter_map(|name| Some((sysfs::number(&directory.join(&name).join("ifindex"))?, name)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;
