@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 
+use super::bmc::{self, BmcAddresses};
 use super::nics::NicOptions;
 use super::report_types::Inventory;
 use super::{Warning, boot_mode, cpu, disks, firmware, memory, nics, sysfs};
@@ -39,18 +40,27 @@ pub fn collect(root: &Path, options: CollectOptions<'_>) -> (Inventory, Vec<Warn
     take(found);
     let (system_vendor, found) = firmware::collect(root);
     take(found);
+    let bmc = if options.ask_drivers {
+        bmc::collect().unwrap_or_else(|error| {
+            warnings.push(Warning::new(format!(
+                "asking the BMC for its address: {error}"
+            )));
+            BmcAddresses::default()
+        })
+    } else {
+        BmcAddresses::default()
+    };
     let inventory = Inventory {
         interfaces,
         cpu,
         disks: disks::collect(root),
         memory,
-        // Asking the BMC comes with the IPMI driver.
-        bmc_address: None,
-        bmc_v6address: None,
+        bmc_address: bmc.v4,
+        bmc_v6address: bmc.v6,
         system_vendor,
         boot: boot_mode::collect(root, options.bootif),
         hostname: sysfs::text(&root.join("proc/sys/kernel/hostname")).unwrap_or_default(),
-        bmc_mac: None,
+        bmc_mac: bmc.mac,
     };
     (inventory, warnings)
 }

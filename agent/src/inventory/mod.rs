@@ -1,6 +1,7 @@
 //! What this machine is made of. Read-only: every collector takes the root it
 //! reads below, so that a test can point it at a captured tree.
 
+pub mod bmc;
 pub mod boot_mode;
 mod by_path;
 pub mod collect;

@@ -1,0 +1,262 @@
+//! The address of the BMC, by which Ironic finds a node whose NICs it does not
+//! know.
+//!
+//! LAN configuration parameters of IPMI 2.0, section 23.2, asked for on every
+//! channel that may be a LAN (1 to 11), as `ipmitool lan print` does it.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::permission::WritePermission;
+use crate::sys::ipmi::Ipmi;
+
+const TRANSPORT: u8 = 0x0c;
+const GET_LAN_CONFIGURATION: u8 = 0x02;
+/// Channels that can be assigned to a medium (IPMI 2.0, table 6-1).
+const CHANNELS: std::ops::RangeInclusive<u8> = 1..=11;
+/// A BMC answers in milliseconds; one that does not in this time hangs.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Parameter selectors (IPMI 2.0, table 23-4).
+const IP_ADDRESS: u8 = 3;
+const MAC_ADDRESS: u8 = 5;
+const IPV6_ENABLES: u8 = 51;
+const IPV6_STATUS: u8 = 55;
+const IPV6_STATIC_ADDRESS: u8 = 56;
+const IPV6_DYNAMIC_ADDRESS: u8 = 59;
+
+/// What Ironic wants to know of the BMC. The texts for "there is a BMC without
+/// an address" are the original's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BmcAddresses {
+    /// `0.0.0.0` if no channel has one; `None` without a BMC.
+    pub v4: Option<String>,
+    /// `::/0` if no channel has one; `None` without a BMC.
+    pub v6: Option<String>,
+    /// Of the first channel that has an address.
+    pub mac: Option<String>,
+}
+
+/// Asks this machine's BMC; nothing is known without an IPMI device.
+///
+/// # Errors
+/// If the BMC hangs or the driver fails.
+pub fn collect() -> io::Result<BmcAddresses> {
+    load_drivers();
+    let Some(mut ipmi) = Ipmi::open() else {
+        return Ok(BmcAddresses::default());
+    };
+    addresses(|channel, parameter, set| {
+        let request = [channel, parameter, set, 0];
+        ipmi.ask(TRANSPORT, GET_LAN_CONFIGURATION, &request, ANSWER)
+    })
+}
+
+/// ipmi_devintf makes the device and answers to no modalias; ipmi_si does, but
+/// only where the firmware's tables name the BMC's registers. Init is modprobe,
+/// and elsewhere the drivers are the distribution's business.
+fn load_drivers() {
+    if WritePermission::in_ramdisk().is_err() {
+        return;
+    }
+    for driver in ["ipmi_si", "ipmi_devintf"] {
+        let _ = Command::new("/init").args(["-q", "--", driver]).status();
+    }
+}
+
+/// `ask` sends channel, parameter and set selector, and gives the answer with
+/// its completion code.
+fn addresses(mut ask: impl FnMut(u8, u8, u8) -> io::Result<Vec<u8>>) -> io::Result<BmcAddresses> {
+    let mut found = BmcAddresses::default();
+    for channel in CHANNELS {
+        // An answer is the completion code, the revision, then the value; a
+        // channel or parameter that is not there has another code.
+        let mut value = |parameter, set| -> io::Result<Option<Vec<u8>>> {
+            let answer = ask(channel, parameter, set)?;
+            Ok(match answer.as_slice() {
+                [0, _revision, value @ ..] => Some(value.to_vec()),
+                _ => None,
+            })
+        };
+        let v4 = value(IP_ADDRESS, 0)?
+            .and_then(|value| Some(Ipv4Addr::from(*value.first_chunk::<4>()?)))
+            .filter(|address| !address.is_unspecified());
+        let v6 = ipv6_address(&mut value)?;
+        if found.mac.is_none() && (v4.is_some() || v6.is_some_and(|a| !a.is_unicast_link_local())) {
+            found.mac = value(MAC_ADDRESS, 0)?.and_then(|value| mac(&value));
+        }
+        found.v4 = found.v4.or(v4.map(|address| address.to_string()));
+        found.v6 = found.v6.or(v6.map(|address| address.to_string()));
+        if found.v4.is_some() && found.v6.is_some() && found.mac.is_some() {
+            break;
+        }
+    }
+    found.v4.get_or_insert_with(|| "0.0.0.0".to_owned());
+    found.v6.get_or_insert_with(|| "::/0".to_owned());
+    Ok(found)
+}
+
+/// The channel's active address: a dynamic one before a static one.
+fn ipv6_address(
+    value: &mut impl FnMut(u8, u8) -> io::Result<Option<Vec<u8>>>,
+) -> io::Result<Option<Ipv6Addr>> {
+    // 0 is "IPv6 disabled".
+    let enabled = value(IPV6_ENABLES, 0)?.and_then(|value| value.first().copied());
+    if !matches!(enabled, Some(1 | 2)) {
+        return Ok(None);
+    }
+    let counts = value(IPV6_STATUS, 0)?.unwrap_or_default();
+    let [statics, dynamics, ..] = counts[..] else {
+        return Ok(None);
+    };
+    for (parameter, count) in [
+        (IPV6_DYNAMIC_ADDRESS, dynamics),
+        (IPV6_STATIC_ADDRESS, statics),
+    ] {
+        for set in 0..count {
+            let Some(value) = value(parameter, set)? else {
+                break;
+            };
+            // Set selector, source, address, prefix length, status.
+            let [_, source, rest @ ..] = &value[..] else {
+                continue;
+            };
+            let (Some(address), Some(status)) = (rest.first_chunk::<16>(), rest.get(17)) else {
+                continue;
+            };
+            let address = Ipv6Addr::from(*address);
+            let in_use = if parameter == IPV6_DYNAMIC_ADDRESS {
+                // 1 SLAAC, 2 DHCPv6
+                matches!(source & 0x0f, 1 | 2)
+            } else {
+                source & 0x80 != 0
+            };
+            if in_use && *status == 0 && !address.is_unspecified() {
+                return Ok(Some(address));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn mac(value: &[u8]) -> Option<String> {
+    let bytes = value.first_chunk::<6>()?;
+    let mut text = String::new();
+    for byte in bytes {
+        let separator = if text.is_empty() { "" } else { ":" };
+        let _ = write!(text, "{separator}{byte:02x}");
+    }
+    bytes.iter().any(|&byte| byte != 0).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    type Answers = BTreeMap<(u8, u8, u8), Vec<u8>>;
+
+    /// `channel/parameter[/set]=hex of the value`; what is not there is refused
+    /// with "parameter not supported".
+    fn bmc(text: &str) -> Answers {
+        text.split_whitespace()
+            .map(|part| {
+                let (key, digits) = part.split_once('=').unwrap();
+                let mut key = key.split('/').map(|n| n.parse::<u8>().unwrap());
+                let key = (
+                    key.next().unwrap(),
+                    key.next().unwrap(),
+                    key.next().unwrap_or(0),
+                );
+                let bytes = (0..digits.len())
+                    .step_by(2)
+                    .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap());
+                (key, [0, 0x11].into_iter().chain(bytes).collect())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn first_channel_with_an_address_counts() {
+        let dynamic = "00022001 0db8 0000 0000 0000 0000 0000 0005 40 00".replace(' ', "");
+        let fixed = "00802001 0db8 0000 0000 0000 0000 0000 0007 40 00".replace(' ', "");
+        let waiting = "00802001 0db8 0000 0000 0000 0000 0000 0009 40 03".replace(' ', "");
+        for (text, v4, v6, mac) in [
+            (String::new(), "0.0.0.0", "::/0", None),
+            (
+                "1/3=c0000205 1/5=525400AABB01".to_owned(),
+                "192.0.2.5",
+                "::/0",
+                Some("52:54:00:aa:bb:01"),
+            ),
+            (
+                "1/3=00000000 1/5=525400aabb01 8/3=c0000206 8/5=525400aabb08".to_owned(),
+                "192.0.2.6",
+                "::/0",
+                Some("52:54:00:aa:bb:08"),
+            ),
+            (
+                "1/3=00000000 1/5=525400aabb01".to_owned(),
+                "0.0.0.0",
+                "::/0",
+                None,
+            ),
+            (
+                "1/3=c0000205 1/5=000000000000".to_owned(),
+                "192.0.2.5",
+                "::/0",
+                None,
+            ),
+            ("1/3=c00002".to_owned(), "0.0.0.0", "::/0", None),
+            (
+                format!("1/51=02 1/55=0101 1/59/0={dynamic} 1/56/0={fixed} 1/5=525400aabb01"),
+                "0.0.0.0",
+                "2001:db8::5",
+                Some("52:54:00:aa:bb:01"),
+            ),
+            (
+                format!("1/51=01 1/55=0100 1/56/0={fixed}"),
+                "0.0.0.0",
+                "2001:db8::7",
+                None,
+            ),
+            (
+                format!("1/51=00 1/55=0100 1/56/0={fixed}"),
+                "0.0.0.0",
+                "::/0",
+                None,
+            ),
+            (
+                format!("1/51=02 1/55=0100 1/56/0={waiting}"),
+                "0.0.0.0",
+                "::/0",
+                None,
+            ),
+        ] {
+            let answers = bmc(&text);
+            let found = addresses(|channel, parameter, set| {
+                let answer = answers.get(&(channel, parameter, set));
+                Ok(answer.cloned().unwrap_or_else(|| vec![0x80]))
+            })
+            .unwrap();
+            assert_eq!(found.v4.as_deref(), Some(v4), "{text}");
+            assert_eq!(found.v6.as_deref(), Some(v6), "{text}");
+            assert_eq!(found.mac.as_deref(), mac, "{text}");
+        }
+    }
+
+    #[test]
+    fn bmc_that_hangs_is_asked_once() {
+        let mut asked = 0;
+        let result = addresses(|_, _, _| {
+            asked += 1;
+            Err(io::ErrorKind::TimedOut.into())
+        });
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(asked, 1);
+    }
+}

@@ -1,0 +1,173 @@
+//! Requests to the machine's own BMC through the kernel's IPMI driver
+//! (<linux/ipmi.h>).
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::time::{Duration, Instant};
+
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// `IPMI_SYSTEM_INTERFACE_ADDR_TYPE`.
+const SYSTEM_INTERFACE: libc::c_int = 0x0c;
+/// `IPMI_BMC_CHANNEL`.
+const BMC_CHANNEL: libc::c_short = 0xf;
+/// `IPMI_MAX_MSG_LENGTH`.
+const LONGEST: usize = 272;
+/// How devfs, old and new kernels called the device.
+const DEVICES: [&str; 3] = ["/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"];
+
+/// `struct ipmi_system_interface_addr`.
+#[repr(C)]
+struct Address {
+    kind: libc::c_int,
+    channel: libc::c_short,
+    lun: u8,
+}
+
+/// `struct ipmi_msg`.
+#[repr(C)]
+struct Message {
+    net_function: u8,
+    command: u8,
+    length: u16,
+    data: *mut u8,
+}
+
+/// `struct ipmi_req`.
+#[repr(C)]
+pub struct Request {
+    address: *mut Address,
+    address_length: libc::c_uint,
+    id: libc::c_long,
+    message: Message,
+}
+
+/// `struct ipmi_recv`.
+#[repr(C)]
+pub struct Received {
+    kind: libc::c_int,
+    address: *mut Address,
+    address_length: libc::c_uint,
+    id: libc::c_long,
+    message: Message,
+}
+
+mod raw {
+    use super::{Received, Request};
+
+    // `IPMICTL_RECEIVE_MSG_TRUNC` and `IPMICTL_SEND_COMMAND`.
+    nix::ioctl_readwrite!(receive_truncated, b'i', 11, Received);
+    nix::ioctl_read!(send_command, b'i', 13, Request);
+}
+
+/// A conversation with the BMC.
+#[derive(Debug)]
+pub struct Ipmi {
+    device: File,
+    last_id: libc::c_long,
+}
+
+impl Ipmi {
+    /// Opens the first IPMI device. `None` if this machine has none.
+    pub fn open() -> Option<Self> {
+        let device = DEVICES
+            .iter()
+            .find_map(|path| OpenOptions::new().read(true).write(true).open(path).ok())?;
+        Some(Self { device, last_id: 0 })
+    }
+
+    /// Sends one request and waits for its answer, whose first byte is the
+    /// completion code.
+    ///
+    /// # Errors
+    /// `TimedOut` if the BMC does not answer within `limit`, else what the
+    /// kernel says.
+    pub fn ask(
+        &mut self,
+        net_function: u8,
+        command: u8,
+        data: &[u8],
+        limit: Duration,
+    ) -> io::Result<Vec<u8>> {
+        self.last_id += 1;
+        let mut data = data.to_vec();
+        let mut address = Address {
+            kind: SYSTEM_INTERFACE,
+            channel: BMC_CHANNEL,
+            lun: 0,
+        };
+        let mut request = Request {
+            address: &raw mut address,
+            address_length: size_of::<Address>() as libc::c_uint,
+            id: self.last_id,
+            message: Message {
+                net_function,
+                command,
+                length: u16::try_from(data.len()).map_err(io::Error::other)?,
+                data: data.as_mut_ptr(),
+            },
+        };
+        // SAFETY: all pointers are to live values of the lengths beside them;
+        // the kernel copies them before the call returns.
+        unsafe { raw::send_command(self.device.as_raw_fd(), &raw mut request) }?;
+        let until = Instant::now() + limit;
+        loop {
+            let (id, answer) = self.receive(until)?;
+            // An answer to a request that was given up may still be there.
+            if id == self.last_id {
+                return Ok(answer);
+            }
+        }
+    }
+
+    fn receive(&self, until: Instant) -> io::Result<(libc::c_long, Vec<u8>)> {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let mut waiting = [PollFd::new(self.device.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut waiting, timeout)? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let mut data = [0; LONGEST];
+        let mut address = Address {
+            kind: 0,
+            channel: 0,
+            lun: 0,
+        };
+        let mut received = Received {
+            kind: 0,
+            address: &raw mut address,
+            address_length: size_of::<Address>() as libc::c_uint,
+            id: 0,
+            message: Message {
+                net_function: 0,
+                command: 0,
+                length: LONGEST as u16,
+                data: data.as_mut_ptr(),
+            },
+        };
+        // SAFETY: all pointers are to live values of the lengths beside them,
+        // and the kernel writes no more than those: what is longer is cut and
+        // told by EMSGSIZE.
+        match unsafe { raw::receive_truncated(self.device.as_raw_fd(), &raw mut received) } {
+            Ok(_) | Err(nix::errno::Errno::EMSGSIZE) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let length = usize::from(received.message.length).min(LONGEST);
+        Ok((received.id, data[..length].to_vec()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_have_the_kernels_size() {
+        assert_eq!(size_of::<Address>(), 8);
+        assert_eq!(size_of::<Message>(), 16);
+        assert_eq!(size_of::<Request>(), 40);
+        assert_eq!(size_of::<Received>(), 48);
+    }
+}
