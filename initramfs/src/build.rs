@@ -359,8 +359,8 @@ fn write(
     archive.tree(tree, recipe.epoch)?;
     let (packer, unpacked_bytes) = archive.finish()?;
     let mut digested = packer.finish().map_err(writing())?;
-    let padding = padding_after(digested.bytes());
-    digested.write_all(&[0; 4][..padding]).map_err(writing())?;
+    let padding = padding_after(recipe.compression, digested.bytes());
+    digested.write_all(&padding).map_err(writing())?;
     digested.flush().map_err(writing())?;
     let (bytes, sha256) = digested.finish();
     output.finish()?;

@@ -115,13 +115,42 @@ impl<W: Write> Write for Compressor<W> {
     }
 }
 
-/// Zero bytes to write after `size` bytes so that another archive can follow: the
+/// What to write after `size` bytes so that another archive can follow: the
 /// kernel looks for the next one on a multiple of 4 and skips zeros before it.
+///
+/// After zstd the zeros are in a frame of their own. Ironic unpacks every
+/// ramdisk that begins as zstd with zstd(1) (`_handle_zstd_compression` in
+/// ironic/common/images.py), which refuses bare zeros behind a frame.
 #[must_use]
-pub fn padding_after(size: u64) -> usize {
+pub fn padding_after(compression: Compression, size: u64) -> Vec<u8> {
     // Below 4, so it fits.
-    (size.next_multiple_of(4) - size) as usize
+    let missing = |size: u64| (size.next_multiple_of(4) - size) as usize;
+    match (compression, missing(size)) {
+        (_, 0) => Vec::new(),
+        (Compression::None, zeros) => vec![0; zeros],
+        (Compression::Zstd { .. }, _) => {
+            let zeros = 1 + missing(size + FRAME_OF_ZEROS as u64 + 1);
+            frame_of_zeros(zeros as u8)
+        }
+    }
 }
+
+/// The bytes of [`frame_of_zeros`] beside its zeros.
+const FRAME_OF_ZEROS: usize = 9;
+
+/// A frame that holds `count` zeros (RFC 8878, 3.1.1): its descriptor says that
+/// it is a single segment with its size in one byte, its only block is raw.
+fn frame_of_zeros(count: u8) -> Vec<u8> {
+    let last_raw_block = (u32::from(count) << 3 | 1).to_le_bytes();
+    let mut frame = ZSTD_MAGIC.to_vec();
+    frame.extend([0b0010_0000, count]);
+    frame.extend(&last_raw_block[..3]);
+    frame.resize(FRAME_OF_ZEROS + usize::from(count), 0);
+    frame
+}
+
+/// How a zstd frame begins.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// One archive of a file that may hold several.
 #[derive(Debug, PartialEq, Eq)]
@@ -184,7 +213,10 @@ pub fn unpack_segments(file: &[u8], limit: usize) -> Result<Vec<Segment>, Unpack
         let segment = unpack_one(rest, offset, left, limit)?;
         left -= segment.archive.len();
         offset += segment.stored;
-        segments.push(segment);
+        // A frame of padding is no archive.
+        if segment.archive.iter().any(|&byte| byte != 0) {
+            segments.push(segment);
+        }
     }
 }
 
@@ -208,7 +240,7 @@ fn unpack_one(
             archive: rest[..stored].to_vec(),
         });
     }
-    if !rest.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+    if !rest.starts_with(&ZSTD_MAGIC) {
         let found = match rest {
             [0x1f, 0x8b, ..] => "gzip".to_owned(),
             [0xfd, b'7', b'z', ..] => "xz".to_owned(),

@@ -65,9 +65,10 @@ fn bytes_do_not_depend_on_the_number_of_cores() {
 #[test]
 fn concatenated_archives_are_taken_apart() {
     let (a, b, c) = (archive("a"), archive("b"), archive("c"));
-    let mut file = packed(Compression::Zstd { level: 3 }, &a, 1);
+    let level_3 = Compression::Zstd { level: 3 };
+    let mut file = packed(level_3, &a, 1);
     let first = file.len();
-    file.resize(first + padding_after(first as u64), 0);
+    file.extend(padding_after(level_3, first as u64));
     let second = file.len();
     file.extend_from_slice(&b);
     file.extend_from_slice(&[0; 4096]);
@@ -127,6 +128,27 @@ fn limits_and_faults() {
 }
 
 #[test]
-fn padding() {
-    assert_eq!([0, 1, 2, 3, 4].map(padding_after), [0, 3, 2, 1, 0]);
+fn padding_of_a_bare_archive_is_zeros() {
+    let lengths = [0, 1, 2, 3, 4].map(|size| padding_after(Compression::None, size).len());
+    assert_eq!(lengths, [0, 3, 2, 1, 0]);
+}
+
+/// Every byte of the file belongs to a frame: zstd(1), which Ironic calls, and
+/// this decoder refuse anything else.
+#[test]
+fn padding_after_zstd_is_a_frame_that_unpacks_to_zeros() {
+    let level_3 = Compression::Zstd { level: 3 };
+    let mut remainders = [false; 4];
+    let data = long_data();
+    for length in 0..64 {
+        let archive = &data[..length];
+        let mut file = packed(level_3, archive, 1);
+        remainders[file.len() % 4] = true;
+        file.extend(padding_after(level_3, file.len() as u64));
+        assert_eq!(file.len() % 4, 0);
+        let unpacked = zstd::decode_all(&file[..]).unwrap();
+        assert_eq!(unpacked[..length], *archive);
+        assert!(unpacked[length..].iter().all(|&byte| byte == 0));
+    }
+    assert_eq!(remainders, [true; 4]);
 }
