@@ -161,7 +161,7 @@ impl Boot {
                     &self.client,
                     &urls,
                     &body,
-                    params.global_request_id.as_deref(),
+                    params.global_request_id.as_ref().map(|id| id.0.as_str()),
                     *params.http_request_timeout,
                 )
                 .await
@@ -198,7 +198,7 @@ impl Boot {
             &found.base,
             &found.document,
             params.ironic_api_version.value,
-            params.global_request_id.value.clone(),
+            params.global_request_id.as_ref().map(|id| id.0.clone()),
             *params.http_request_timeout,
         )
     }

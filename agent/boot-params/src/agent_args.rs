@@ -1,18 +1,29 @@
-//! The agent's own kernel arguments: `ipa-*` as Ironic and its users know
-//! them, the few boot facts beside them, and `landfall.*`.
+//! Every setting of the agent: `ipa-*` as Ironic and its users know them, the
+//! options that Ironic's agent takes from files only, the few boot facts beside
+//! them, and `landfall.*`.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::argument_line::{ArgumentError, ArgumentLine};
 use crate::argument_value::{
-    ApiVersion, ArgumentValue, CertificateCurve, HttpUrl, NtpServer, Scheme, Secret, ServiceUrls,
-    StepPriority, TlsVersion,
+    ApiVersion, ArgumentValue as _, CertificateCurve, HttpUrl, ImageServerAuth, NtpServer,
+    RequestId, Scheme, Secret, ServiceUrls, StepPriority, TlsVersion,
 };
-use crate::cmdline::{CommandLine, Token};
 use crate::mac::BootInterface;
 use crate::setting::{Origin, Setting};
-use crate::shown::without_secrets;
+
+mod assign;
+mod command_line;
+mod listing;
+mod names;
+mod overrides;
+
+pub use listing::ListedSetting;
+pub use names::{Names, nearest};
+
+use assign::{Said, assign};
+use names::{argument, both, file, told};
 
 const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -23,12 +34,12 @@ fn words(list: &[&str]) -> Vec<String> {
 }
 
 /// The one table of what there is. A line is a field of [`BootParams`], its
-/// type, its kernel argument and its default; the struct, the reader, the
-/// writer and the listing are made from it, so that none can miss a line.
+/// type, its names and its default; the struct, the readers, the writer and
+/// the listing are made from it, so that none can miss a line.
 macro_rules! boot_params {
-    ($($(#[$doc:meta])* $field:ident: $type:ty = $key:literal, $default:expr;)*) => {
-        /// What the kernel command line says to the agent, with every default
-        /// filled in. Meanings and defaults are those of Ironic's agent.
+    ($($(#[$doc:meta])* $field:ident: $type:ty = $names:expr, $default:expr;)*) => {
+        /// What the agent was told, with every default filled in. Meanings and
+        /// defaults are those of Ironic's agent.
         #[derive(Clone, Debug, PartialEq)]
         pub struct BootParams {
             $($(#[$doc])* pub $field: Setting<$type>,)*
@@ -48,33 +59,41 @@ macro_rules! boot_params {
             }
         }
 
-        /// Every argument that sets a field of [`BootParams`], `BOOTIF` excepted.
-        pub const KEYS: &[&str] = &[$($key),*];
+        /// What each field of [`BootParams`] is called outside, `BOOTIF` excepted.
+        pub const NAMES: &[Names] = &[$($names),*];
 
         impl BootParams {
-            fn read_known(&mut self, line: &CommandLine) {
-                $(read_last(line, $key, &mut self.$field, &mut self.warnings);)*
+            /// Puts the text that is said for it into every setting.
+            fn assign_each<'a>(&mut self, said_for: impl Fn(&'static Names) -> Option<Said<'a>>) {
+                $({
+                    const NAMES: &Names = &$names;
+                    if let Some(said) = said_for(NAMES) {
+                        assign(&mut self.$field, said, &mut self.warnings);
+                    }
+                })*
             }
 
             /// Every setting, in the order of the table, for `show-params`.
             pub fn list(&self) -> Vec<ListedSetting<'_>> {
                 vec![
-                    $(listed($key, &self.$field),)*
-                    ListedSetting {
-                        key: BOOTIF,
-                        value: self.boot_interface.as_ref().map(|i| i.mac.to_string()).unwrap_or_default(),
-                        origin: &self.boot_interface.origin,
-                    },
+                    $(ListedSetting::new($names.shown(), &self.$field),)*
+                    ListedSetting::of_boot_interface(&self.boot_interface),
                 ]
             }
 
-            /// Writes every setting that differs from its default as a kernel
-            /// argument: what [`BootParams::from_command_line`] reads back.
+            /// Writes every setting that differs from its default and that a
+            /// kernel argument can set as one: what
+            /// [`BootParams::from_command_line`] reads back.
+            ///
+            /// # Errors
+            /// If a value cannot stand on a kernel command line.
             pub fn to_arguments(&self) -> Result<ArgumentLine, ArgumentError> {
                 let default = BootParams::default();
                 let mut line = ArgumentLine::new();
-                $(if self.$field.value != default.$field.value {
-                    line.push($key, Some(&self.$field.to_text()))?;
+                $(if let Some(argument) = $names.argument
+                    && self.$field.value != default.$field.value
+                {
+                    line.push(argument, Some(&self.$field.to_text()))?;
                 })*
                 if let Some(interface) = &self.boot_interface.value {
                     line.push(BOOTIF, Some(&interface.text))?;
@@ -87,153 +106,190 @@ macro_rules! boot_params {
 
 boot_params! {
     /// Ironic's API.
-    api_url: Option<ServiceUrls> = "ipa-api-url", None;
+    api_url: Option<ServiceUrls> = both("ipa-api-url", "api_url"), None;
     /// Look for Ironic by multicast DNS when no URL is given.
-    use_mdns: bool = "ipa-use-mdns", false;
+    use_mdns: bool = both("ipa-use-mdns", "mdns.use_mdns"), false;
     /// Where the inventory is posted; inspection takes place only when given.
-    inspection_callback_url: Option<ServiceUrls> = "ipa-inspection-callback-url", None;
+    inspection_callback_url: Option<ServiceUrls> = both("ipa-inspection-callback-url", "inspection_callback_url"), None;
     /// Collectors of inspection, in order.
-    inspection_collectors: Vec<String> = "ipa-inspection-collectors", words(&["default", "logs"]);
+    inspection_collectors: Vec<String> = both("ipa-inspection-collectors", "inspection_collectors"), words(&["default", "logs"]);
     /// How long inspection waits for addresses; zero: not at all.
-    inspection_dhcp_wait_timeout: Duration = "ipa-inspection-dhcp-wait-timeout", seconds(60);
+    inspection_dhcp_wait_timeout: Duration = both("ipa-inspection-dhcp-wait-timeout", "inspection_dhcp_wait_timeout"), seconds(60);
     /// Wait for an IPv4 address on every NIC rather than on the boot NIC.
-    inspection_dhcp_all_interfaces: bool = "ipa-inspection-dhcp-all-interfaces", false;
+    inspection_dhcp_all_interfaces: bool = both("ipa-inspection-dhcp-all-interfaces", "inspection_dhcp_all_interfaces"), false;
     /// Benchmarks of the extra-hardware collector.
-    inspection_benchmarks: Vec<String> = "ipa-inspection-benchmarks", Vec::new();
+    inspection_benchmarks: Vec<String> = both("ipa-inspection-benchmarks", "inspection_benchmarks"), Vec::new();
     /// Add LLDP neighbours to each interface of the inventory.
-    collect_lldp: bool = "ipa-collect-lldp", false;
+    collect_lldp: bool = both("ipa-collect-lldp", "collect_lldp"), false;
     /// How long to listen for an LLDP frame.
-    lldp_timeout: Duration = "ipa-lldp-timeout", seconds(30);
+    lldp_timeout: Duration = both("ipa-lldp-timeout", "lldp_timeout"), seconds(30);
     /// VLAN interfaces to create: `eth0.100`, `eth1` (by LLDP) or `all`.
-    enable_vlan_interfaces: Vec<String> = "ipa-enable-vlan-interfaces", Vec::new();
+    enable_vlan_interfaces: Vec<String> = both("ipa-enable-vlan-interfaces", "enable_vlan_interfaces"), Vec::new();
     /// Address that the agent's API listens on; `None`: every one.
-    listen_host: Option<IpAddr> = "ipa-listen-host", None;
+    listen_host: Option<IpAddr> = both("ipa-listen-host", "listen_host"), None;
     /// Port that the agent's API listens on.
-    listen_port: u16 = "ipa-listen-port", 9999;
+    listen_port: u16 = both("ipa-listen-port", "listen_port"), 9999;
     /// Host in the callback URL; `None`: the source address towards Ironic.
-    advertise_host: Option<String> = "ipa-advertise-host", None;
+    advertise_host: Option<String> = both("ipa-advertise-host", "advertise_host"), None;
     /// Port in the callback URL.
-    advertise_port: u16 = "ipa-advertise-port", 9999;
+    advertise_port: u16 = both("ipa-advertise-port", "advertise_port"), 9999;
     /// Scheme in the callback URL where no TLS identity decides.
-    advertise_protocol: Scheme = "ipa-advertise-protocol", Scheme::Http;
+    advertise_protocol: Scheme = both("ipa-advertise-protocol", "advertise_protocol"), Scheme::Http;
     /// NIC whose IPv4 address goes into the callback URL.
-    network_interface: Option<String> = "ipa-network-interface", None;
+    network_interface: Option<String> = both("ipa-network-interface", "network_interface"), None;
     /// Rounds of the search for the address to advertise.
-    ip_lookup_attempts: u32 = "ipa-ip-lookup-attempts", 6;
+    ip_lookup_attempts: u32 = both("ipa-ip-lookup-attempts", "ip_lookup_attempts"), 6;
     /// Pause between two such rounds.
-    ip_lookup_timeout: Duration = "ipa-ip-lookup-timeout", seconds(10);
+    ip_lookup_timeout: Duration = both("ipa-ip-lookup-timeout", "ip_lookup_sleep"), seconds(10);
     /// How long lookup goes on before it is given up.
-    lookup_timeout: Duration = "ipa-lookup-timeout", seconds(600);
+    lookup_timeout: Duration = both("ipa-lookup-timeout", "lookup_timeout"), seconds(600);
     /// First and shortest pause between two lookups.
-    lookup_interval: Duration = "ipa-lookup-interval", seconds(1);
+    lookup_interval: Duration = both("ipa-lookup-interval", "lookup_interval"), seconds(1);
     /// Limit of one request to Ironic.
-    http_request_timeout: Duration = "ipa-http-request-timeout", seconds(30);
+    http_request_timeout: Duration = both("ipa-http-request-timeout", "http_request_timeout"), seconds(30);
     /// Pause before anything is done.
-    hardware_initialization_delay: Duration = "ipa-hardware-initialization-delay", seconds(0);
+    hardware_initialization_delay: Duration = both("ipa-hardware-initialization-delay", "hardware_initialization_delay"), seconds(0);
     /// Rounds of waiting for a disk.
-    disk_wait_attempts: u32 = "ipa-disk-wait-attempts", 10;
+    disk_wait_attempts: u32 = both("ipa-disk-wait-attempts", "disk_wait_attempts"), 10;
     /// Pause between two such rounds.
-    disk_wait_delay: Duration = "ipa-disk-wait-delay", seconds(3);
+    disk_wait_delay: Duration = both("ipa-disk-wait-delay", "disk_wait_delay"), seconds(3);
     /// Accept any server certificate.
-    insecure: bool = "ipa-insecure", false;
+    insecure: bool = both("ipa-insecure", "insecure"), false;
     /// Oldest TLS version, as server and as client.
-    tls_min_version: TlsVersion = "ipa-tls-min-version", TlsVersion::V1_2;
+    tls_min_version: TlsVersion = both("ipa-tls-min-version", "tls_min_version"), TlsVersion::V1_2;
     /// TLS 1.2 cipher suites by OpenSSL's names; empty: the modern ones.
-    tls_cipher_suites: Option<String> = "ipa-tls-cipher-suites", None;
+    tls_cipher_suites: Option<String> = both("ipa-tls-cipher-suites", "tls_cipher_suites"), None;
     /// Curve of the agent's own certificate.
-    tls_certificate_curve: CertificateCurve = "ipa-tls-certificate-curve", CertificateCurve::P384;
+    tls_certificate_curve: CertificateCurve = both("ipa-tls-certificate-curve", "tls_certificate_curve"), CertificateCurve::P384;
     /// Server to set the clock from.
-    ntp_server: Option<NtpServer> = "ipa-ntp-server", None;
+    ntp_server: Option<NtpServer> = both("ipa-ntp-server", "ntp_server"), None;
     /// Token that Ironic has given beforehand (virtual media).
-    agent_token: Option<Secret> = "ipa-agent-token", None;
+    agent_token: Option<Secret> = both("ipa-agent-token", "agent_token"), None;
     /// Sent with every request as `X-OpenStack-Request-ID`.
-    global_request_id: Option<String> = "ipa-global-request-id", None;
+    global_request_id: Option<RequestId> = both("ipa-global-request-id", "global_request_id"), None;
     /// API version to use without asking.
-    ironic_api_version: Option<ApiVersion> = "ipa-ironic-api-version", None;
+    ironic_api_version: Option<ApiVersion> = both("ipa-ironic-api-version", "ironic_api_version"), None;
     /// More logging.
-    debug: bool = "ipa-debug", false;
+    debug: bool = both("ipa-debug", "debug"), false;
     /// Limit of one attempt to connect to an image server.
-    image_download_connection_timeout: Duration = "ipa-image-download-connection-timeout", seconds(60);
+    image_download_connection_timeout: Duration = both("ipa-image-download-connection-timeout", "image_download_connection_timeout"), seconds(60);
     /// Further attempts after the first.
-    image_download_connection_retries: u32 = "ipa-image-download-connection-retries", 9;
+    image_download_connection_retries: u32 = both("ipa-image-download-connection-retries", "image_download_connection_retries"), 9;
     /// Pause between two such attempts.
-    image_download_connection_retry_interval: Duration = "ipa-image-download-connection-retry-interval", seconds(10);
+    image_download_connection_retry_interval: Duration = both("ipa-image-download-connection-retry-interval", "image_download_connection_retry_interval"), seconds(10);
     /// Limit of a whole download; zero: none.
-    image_download_max_duration: Duration = "ipa-image-download-max-duration", seconds(0);
+    image_download_max_duration: Duration = both("ipa-image-download-max-duration", "image_download_max_duration"), seconds(0);
     /// Go on when no boot entry can be written.
-    ignore_bootloader_failure: bool = "ipa-ignore-bootloader-failure", false;
+    ignore_bootloader_failure: bool = both("ipa-ignore-bootloader-failure", "ignore_bootloader_failure"), false;
     /// Priority of the step inject_files; zero: not run by itself.
-    inject_files_priority: StepPriority = "ipa-inject-files-priority", StepPriority(0);
+    inject_files_priority: StepPriority = both("ipa-inject-files-priority", "inject_files_priority"), StepPriority(0);
     /// Refuse to erase disks that carry a shared file system.
-    guard_special_filesystems: bool = "ipa-guard-special-filesystems", true;
+    guard_special_filesystems: bool = both("ipa-guard-special-filesystems", "guard_special_filesystems"), true;
     /// How the host was booted; see [`BootParams::is_virtual_media`].
-    boot_method: Option<String> = "boot_method", None;
+    boot_method: Option<String> = argument("boot_method"), None;
     /// Publisher id of the ISO that a config drive must carry to be trusted.
-    publisher_id: Option<String> = "ir_pub_id", None;
+    publisher_id: Option<String> = argument("ir_pub_id"), None;
     /// More logging, by our own name.
-    landfall_debug: bool = "landfall.debug", false;
+    landfall_debug: bool = both("landfall.debug", "landfall.debug"), false;
     /// Image that install_coreos writes when Ironic names none.
-    coreos_image: Option<HttpUrl> = "landfall.coreos.image", None;
+    coreos_image: Option<HttpUrl> = both("landfall.coreos.image", "landfall.coreos_image"), None;
+    /// Bundle of certificate authorities that servers are verified against.
+    cafile: Option<String> = file("cafile"), None;
+    /// Certificate that the agent shows to servers; goes with [`keyfile`](Self::keyfile).
+    certfile: Option<String> = file("certfile"), None;
+    /// Its key.
+    keyfile: Option<String> = file("keyfile"), None;
+    /// Serve the agent's API with the certificate of the two files below.
+    listen_tls: bool = file("listen_tls"), false;
+    /// Certificate of the agent's API, where an operator supplies one.
+    tls_cert_file: Option<String> = file("tls_cert_file"), None;
+    /// Its key.
+    tls_key_file: Option<String> = file("tls_key_file"), None;
+    /// Make a certificate for the agent's API.
+    enable_auto_tls: bool = file("enable_auto_tls"), true;
+    /// How far before now that certificate becomes valid.
+    auto_tls_allowed_clock_skew: Duration = file("auto_tls_allowed_clock_skew"), seconds(3600);
+    /// Give up where the clock cannot be set from `ntp_server`.
+    fail_if_clock_not_set: bool = file("fail_if_clock_not_set"), false;
+    /// Name to give to image servers.
+    image_server_user: Option<String> = file("image_server_user"), None;
+    /// Password to give to image servers.
+    image_server_password: Option<Secret> = file("image_server_password"), None;
+    /// Whether image servers get the two.
+    image_server_auth_strategy: ImageServerAuth = file("image_server_auth_strategy"), ImageServerAuth::NoAuth;
+    /// Accept MD5 as the checksum of an image.
+    md5_enabled: bool = file("md5_enabled"), true;
+    /// Always make the config drive anew, as VFAT.
+    config_drive_rebuild: bool = file("config_drive_rebuild"), false;
+    /// Do not look into images for what would be unsafe.
+    disable_deep_image_inspection: bool = file("disable_deep_image_inspection"), false;
+    /// Formats that an image may have.
+    permitted_image_formats: Vec<String> = file("permitted_image_formats"), words(&["raw", "gpt", "qcow2"]);
+    /// Do not offer the step execute_bootc_install.
+    disable_bootc_deploy: bool = file("disable_bootc_deploy"), false;
+    /// Install GRUB for BIOS by a chroot into the image.
+    enable_bios_bootloader_install: bool = file("enable_bios_bootloader_install"), false;
+    /// File that the log goes to.
+    log_file: Option<String> = file("log_file"), None;
+    /// Directory of that file.
+    log_dir: Option<String> = file("log_dir"), None;
+    /// MiB of an EFI system partition that is made.
+    efi_system_partition_size: u32 = file("disk_utils.efi_system_partition_size"), 550;
+    /// MiB of a BIOS boot partition that is made.
+    bios_boot_partition_size: u32 = file("disk_utils.bios_boot_partition_size"), 1;
+    /// Block size of dd.
+    dd_block_size: String = file("disk_utils.dd_block_size"), "1M".to_owned();
+    /// Rounds of looking for a partition.
+    partition_detection_attempts: u32 = file("disk_utils.partition_detection_attempts"), 3;
+    /// Rounds of partprobe.
+    partprobe_attempts: u32 = file("disk_utils.partprobe_attempts"), 10;
+    /// MiB that the conversion of an image may take.
+    image_convert_memory_limit: u32 = file("disk_utils.image_convert_memory_limit"), 2048;
+    /// Rounds of the conversion of an image.
+    image_convert_attempts: u32 = file("disk_utils.image_convert_attempts"), 3;
+    /// Pause between two looks whether a disk is still in use.
+    check_device_interval: Duration = file("disk_partitioner.check_device_interval"), seconds(1);
+    /// Rounds of that.
+    check_device_max_retries: u32 = file("disk_partitioner.check_device_max_retries"), 20;
+    /// Run any container as a step.
+    allow_arbitrary_containers: bool = file("container.allow_arbitrary_containers"), false;
+    /// Containers that may be run as a step.
+    allowed_containers: Vec<String> = file("container.allowed_containers"), Vec::new();
+    /// File with further container steps.
+    container_steps_file: Option<String> = file("container.container_steps_file"), None;
+    /// Program that runs containers.
+    container_runner: Option<String> = file("container.runner"), None;
+    /// Options of its pull.
+    container_pull_options: Option<String> = file("container.pull_options"), None;
+    /// Options of its run.
+    container_run_options: Option<String> = file("container.run_options"), None;
+    /// Options that an mDNS answer may set.
+    mdns_allowed_overrides: Vec<String> = file("mdns.allowed_overrides"), words(&["inspection_callback_url", "ntp_server"]);
+    /// Rounds of asking by mDNS.
+    mdns_lookup_attempts: u32 = file("mdns.lookup_attempts"), 3;
+    /// Addresses of the interfaces to ask on; empty: all.
+    mdns_interfaces: Vec<String> = file("mdns.interfaces"), Vec::new();
+    /// In what time Ironic expects a heartbeat; only its lookup answer says so.
+    heartbeat_timeout: Duration = told("heartbeat_timeout"), seconds(300);
+    /// Do not look for a BMC; only the lookup answer says so.
+    agent_skip_bmc_detect: bool = told("agent_skip_bmc_detect"), false;
+    /// `ip=` argument that an installed CoreOS gets, as OpenShift sets it.
+    coreos_ip_options: Option<String> = both("IPA_COREOS_IP_OPTIONS", "landfall.coreos_ip_options"), None;
+    /// Give an installed CoreOS this boot's network, as OpenShift sets it.
+    coreos_copy_network: bool = both("IPA_COREOS_COPY_NETWORK", "landfall.coreos_copy_network"), false;
+    /// Host name where nothing else gives one, as OpenShift sets it.
+    default_hostname: Option<String> = both("IPA_DEFAULT_HOSTNAME", "landfall.default_hostname"), None;
+    /// Proxy for http:// URLs.
+    http_proxy: Option<HttpUrl> = both("HTTP_PROXY", "landfall.http_proxy"), None;
+    /// Proxy for https:// URLs.
+    https_proxy: Option<HttpUrl> = both("HTTPS_PROXY", "landfall.https_proxy"), None;
+    /// Hosts that are asked without a proxy.
+    no_proxy: Vec<String> = both("NO_PROXY", "landfall.no_proxy"), Vec::new();
 }
 
 const BOOTIF: &str = "BOOTIF";
 
-/// Arguments that are read and checked but that nothing obeys yet. Whoever sets
-/// one is told, above all where it is about security.
-const NOT_SUPPORTED_YET: &[&str] = &[
-    "ipa-use-mdns",
-    "ipa-inspection-collectors",
-    "ipa-inspection-dhcp-wait-timeout",
-    "ipa-inspection-dhcp-all-interfaces",
-    "ipa-inspection-benchmarks",
-    "ipa-collect-lldp",
-    "ipa-lldp-timeout",
-    "ipa-enable-vlan-interfaces",
-    "ipa-advertise-protocol",
-    "ipa-network-interface",
-    "ipa-ip-lookup-attempts",
-    "ipa-ip-lookup-timeout",
-    "ipa-hardware-initialization-delay",
-    "ipa-tls-min-version",
-    "ipa-tls-cipher-suites",
-    "ipa-tls-certificate-curve",
-    "ipa-ntp-server",
-    "ipa-image-download-connection-timeout",
-    "ipa-image-download-connection-retries",
-    "ipa-image-download-connection-retry-interval",
-    "ipa-image-download-max-duration",
-    "ipa-inject-files-priority",
-    "ipa-guard-special-filesystems",
-    "boot_method",
-];
-
-/// A line of `show-params`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedSetting<'a> {
-    /// The kernel argument that sets it.
-    pub key: &'static str,
-    /// Its value as text; empty when there is none.
-    pub value: String,
-    /// Where the value came from.
-    pub origin: &'a Origin,
-}
-
 impl BootParams {
-    /// Reads a command line. What cannot be read is a warning and its default.
-    pub fn from_command_line(line: &CommandLine) -> BootParams {
-        let mut params = BootParams::default();
-        if line.was_cut() {
-            params.warnings.push(format!(
-                "kernel command line is longer than {} bytes; the rest is ignored",
-                crate::cmdline::MAX_LENGTH
-            ));
-        }
-        params.read_known(line);
-        params.read_boot_interface(line);
-        params.report_unknown(line);
-        params
-    }
-
     /// True when Ironic has attached the medium that the host booted from.
     pub fn is_virtual_media(&self) -> bool {
         self.boot_method.as_deref() == Some("vmedia")
@@ -244,107 +300,17 @@ impl BootParams {
         *self.debug || *self.landfall_debug
     }
 
-    /// NetworkManager takes the key in any case, and so do we.
-    fn read_boot_interface(&mut self, line: &CommandLine) {
-        let last = line.tokens().iter().rev();
-        let Some(token) = last
-            .into_iter()
-            .find(|t| t.key.eq_ignore_ascii_case(BOOTIF))
-        else {
-            return;
-        };
-        let text = token.value_or_empty();
-        if text.is_empty() {
-            return;
-        }
-        match BootInterface::parse(text) {
-            Ok(interface) => {
-                self.boot_interface = Setting {
-                    value: Some(interface),
-                    origin: Origin::KernelArgument(token.text.clone()),
-                }
+    /// Where the inventory goes: the callback URL; without one, and if somebody
+    /// asks for collectors, the inspection of the Ironic that is at `api_url`.
+    pub fn inspection_urls(&self) -> Option<ServiceUrls> {
+        let given = self.inspection_callback_url.value.clone();
+        given.or_else(|| match &self.api_url.value {
+            Some(ServiceUrls::Urls(urls)) if !self.inspection_collectors.is_default() => {
+                let inspection = |url: &String| format!("{url}/v1/continue_inspection");
+                Some(ServiceUrls::Urls(urls.iter().map(inspection).collect()))
             }
-            Err(expected) => self
-                .warnings
-                .push(format!("{}: {expected}; ignored", token.text)),
-        }
-    }
-
-    /// What was set and read and is not obeyed yet, one line each.
-    pub fn not_supported_yet(&self) -> Vec<String> {
-        self.list()
-            .into_iter()
-            .filter(|setting| NOT_SUPPORTED_YET.contains(&setting.key))
-            .filter(|setting| *setting.origin != Origin::Default)
-            .map(|setting| format!("{}: not supported yet; ignored", setting.key))
-            .collect()
-    }
-
-    /// Our two prefixes are ours alone, so an unknown name is most likely a
-    /// mistyped one. The value stays out of the text: it may be a secret.
-    fn report_unknown(&mut self, line: &CommandLine) {
-        let mut seen: Vec<&str> = Vec::new();
-        for Token { key, .. } in line.tokens() {
-            let ours = key.starts_with("ipa-") || key.starts_with("landfall.");
-            if ours && !KEYS.contains(&key.as_str()) && !seen.contains(&key.as_str()) {
-                seen.push(key);
-                self.warnings
-                    .push(format!("{key}: not known here; ignored"));
-            }
-        }
-    }
-}
-
-fn read_last<T: ArgumentValue>(
-    line: &CommandLine,
-    key: &str,
-    setting: &mut Setting<T>,
-    warnings: &mut Vec<String>,
-) {
-    let Some(token) = line.last(key) else {
-        return;
-    };
-    let text = match token.value.as_deref().map(str::trim) {
-        // Templates leave an argument empty when they have nothing to say.
-        Some("") => return,
-        Some(text) => text,
-        // Ironic's agent skips arguments without `=`. A bare name of ours is a
-        // switch that is on, as everywhere else on a kernel command line.
-        None if key.starts_with("landfall.") => "1",
-        None => {
-            warnings.push(format!("{key}: has no value; ignored"));
-            return;
-        }
-    };
-    match T::parse(text) {
-        Some(value) => {
-            let shown = if T::SECRET {
-                format!("{key}=***")
-            } else {
-                without_secrets(&token.text).into_owned()
-            };
-            *setting = Setting {
-                value,
-                origin: Origin::KernelArgument(shown),
-            };
-        }
-        None => {
-            let expected = T::EXPECTED;
-            warnings.push(format!("{key}={text}: expected {expected}; default used"));
-        }
-    }
-}
-
-fn listed<'a, T: ArgumentValue>(key: &'static str, setting: &'a Setting<T>) -> ListedSetting<'a> {
-    let text = setting.to_text();
-    ListedSetting {
-        key,
-        value: if T::SECRET && !text.is_empty() {
-            "***".to_owned()
-        } else {
-            without_secrets(&text).into_owned()
-        },
-        origin: &setting.origin,
+            _ => None,
+        })
     }
 }
 

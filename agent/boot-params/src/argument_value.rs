@@ -19,6 +19,11 @@ pub trait ArgumentValue: Sized {
 
     /// The text that [`parse`](Self::parse) reads back; empty for "not given".
     fn to_text(&self) -> String;
+
+    /// The value of an empty text, for those that can be empty.
+    fn empty() -> Option<Self> {
+        None
+    }
 }
 
 /// Where a service is to be found.
@@ -126,6 +131,15 @@ pub enum CertificateCurve {
     P521,
 }
 
+/// Whether image servers are given a name and a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageServerAuth {
+    /// They are not.
+    NoAuth,
+    /// By HTTP's basic scheme.
+    HttpBasic,
+}
+
 /// A value that is one of a few words.
 macro_rules! words {
     ($type:ident, $expected:literal, $($word:literal => $variant:ident),+) => {
@@ -150,6 +164,7 @@ macro_rules! words {
 
 words!(Scheme, "http or https", "http" => Http, "https" => Https);
 words!(TlsVersion, "1.2 or 1.3", "1.2" => V1_2, "1.3" => V1_3);
+words!(ImageServerAuth, "noauth or http_basic", "noauth" => NoAuth, "http_basic" => HttpBasic);
 words!(CertificateCurve, "p256, p384 or p521", "p256" => P256, "p384" => P384, "p521" => P521);
 
 /// An NTP server: an address or a name.
@@ -162,6 +177,29 @@ impl ArgumentValue for NtpServer {
     fn parse(text: &str) -> Option<NtpServer> {
         let allowed = |c: u8| c.is_ascii_alphanumeric() || b".:_-".contains(&c);
         (text.len() <= 253 && text.bytes().all(allowed)).then(|| NtpServer(text.to_owned()))
+    }
+
+    fn to_text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// The id that Ironic gives a request, `req-` and a UUID: what it takes back
+/// in `X-OpenStack-Request-ID`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestId(pub String);
+
+impl ArgumentValue for RequestId {
+    const EXPECTED: &'static str = "req- and a UUID";
+
+    fn parse(text: &str) -> Option<RequestId> {
+        let mut groups = text.strip_prefix("req-")?.split('-');
+        let is_uuid = [8, 4, 4, 4, 12].iter().all(|&length| {
+            groups.next().is_some_and(|group| {
+                group.len() == length && group.bytes().all(|c| c.is_ascii_hexdigit())
+            })
+        });
+        (is_uuid && groups.next().is_none()).then(|| RequestId(text.to_owned()))
     }
 
     fn to_text(&self) -> String {
@@ -220,6 +258,10 @@ impl<T: ArgumentValue> ArgumentValue for Option<T> {
 
     fn to_text(&self) -> String {
         self.as_ref().map(T::to_text).unwrap_or_default()
+    }
+
+    fn empty() -> Option<Option<T>> {
+        Some(None)
     }
 }
 
@@ -293,6 +335,10 @@ impl ArgumentValue for Vec<String> {
 
     fn to_text(&self) -> String {
         self.join(",")
+    }
+
+    fn empty() -> Option<Vec<String>> {
+        Some(Vec::new())
     }
 }
 
@@ -393,6 +439,17 @@ mod tests {
             Some(CertificateCurve::P384)
         );
         assert_eq!(NtpServer::parse("ntp lab"), None);
+        let id = "req-4b9a8e6e-f809-4d71-9b92-2ff55b0d3854";
+        assert_eq!(RequestId::parse(id), Some(RequestId(id.into())));
+        for bad in [
+            &id[..39],
+            &id[4..],
+            "req-1",
+            &format!("{id}-1"),
+            &id.replace('4', "g"),
+        ] {
+            assert_eq!(RequestId::parse(bad), None, "{bad}");
+        }
     }
 
     #[test]

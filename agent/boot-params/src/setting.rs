@@ -10,6 +10,14 @@ pub enum Origin {
     Default,
     /// A kernel argument: its text, with a secret's value masked.
     KernelArgument(String),
+    /// `parameters.txt` of virtual media: the device it was read from.
+    Parameters(String),
+    /// A configuration file: its path.
+    File(String),
+    /// An mDNS answer.
+    Mdns,
+    /// Ironic's answer to the lookup.
+    Lookup,
 }
 
 impl fmt::Display for Origin {
@@ -17,6 +25,10 @@ impl fmt::Display for Origin {
         match self {
             Origin::Default => f.write_str("default"),
             Origin::KernelArgument(text) => write!(f, "kernel argument {text}"),
+            Origin::Parameters(device) => write!(f, "parameters.txt on {device}"),
+            Origin::File(path) => f.write_str(path),
+            Origin::Mdns => f.write_str("mDNS"),
+            Origin::Lookup => f.write_str("lookup"),
         }
     }
 }

@@ -6,6 +6,9 @@ use std::io::{self, Read as _};
 
 use landfall_boot_params::cmdline::MAX_LENGTH;
 use landfall_boot_params::{BootParams, CommandLine};
+use serde_json::Value;
+
+mod lookup_config;
 
 /// Everything that was said to the agent.
 #[derive(Debug, Clone)]
@@ -37,6 +40,13 @@ impl Settings {
             command_line,
             params,
         }
+    }
+
+    /// Takes `config` of a lookup answer, which wins over all that was said at
+    /// boot. Returns what was ignored and why, one line each.
+    #[expect(dead_code, reason = "for the lookup, which takes it up next")]
+    pub fn apply_lookup_config(&mut self, config: &Value) -> Vec<String> {
+        lookup_config::apply(&mut self.params, config)
     }
 
     /// Says on the console what was set and by what, and what was not understood.

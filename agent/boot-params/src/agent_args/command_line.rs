@@ -1,0 +1,100 @@
+//! Settings out of a kernel command line.
+
+use super::assign::Said;
+use super::{BOOTIF, BootParams, NAMES, Origin, Setting, nearest};
+use crate::cmdline::{CommandLine, MAX_LENGTH, Token};
+use crate::mac::BootInterface;
+
+impl BootParams {
+    /// Reads a command line. What cannot be read is a warning and its default.
+    pub fn from_command_line(line: &CommandLine) -> BootParams {
+        let mut params = BootParams::default();
+        if line.was_cut() {
+            params.warnings.push(format!(
+                "kernel command line is longer than {MAX_LENGTH} bytes; the rest is ignored"
+            ));
+        }
+        params.read_arguments(line, || Origin::KernelArgument(String::new()));
+        params
+    }
+
+    pub(super) fn read_arguments(&mut self, line: &CommandLine, origin: impl Fn() -> Origin) {
+        let mut bare = Vec::new();
+        for name in NAMES.iter().filter_map(|names| names.argument) {
+            // Ironic's agent skips arguments without `=`. A bare name of ours
+            // is a switch that is on, as everywhere else on a command line.
+            if let Some(token) = line.last(name)
+                && token.value.is_none()
+                && !name.starts_with("landfall.")
+            {
+                bare.push(format!("{name}: has no value; ignored"));
+            }
+        }
+        self.warnings.append(&mut bare);
+        self.assign_each(|names| {
+            let name = names.argument?;
+            let token = line.last(name)?;
+            let text = match &token.value {
+                Some(text) => text.as_str(),
+                None if name.starts_with("landfall.") => "1",
+                None => return None,
+            };
+            Some(Said {
+                name: format!("{name}="),
+                text,
+                origin: origin(),
+                // Templates leave an argument empty that has nothing to say.
+                empty_counts: false,
+            })
+        });
+        self.read_boot_interface(line, origin());
+        self.report_unknown(line);
+    }
+
+    /// NetworkManager takes the key in any case, and so do we.
+    fn read_boot_interface(&mut self, line: &CommandLine, origin: Origin) {
+        let last = line.tokens().iter().rev();
+        let Some(token) = last
+            .into_iter()
+            .find(|t| t.key.eq_ignore_ascii_case(BOOTIF))
+        else {
+            return;
+        };
+        let text = token.value_or_empty();
+        if text.is_empty() {
+            return;
+        }
+        match BootInterface::parse(text) {
+            Ok(interface) => {
+                self.boot_interface = Setting {
+                    value: Some(interface),
+                    origin: match origin {
+                        Origin::KernelArgument(_) => Origin::KernelArgument(token.text.clone()),
+                        other => other,
+                    },
+                }
+            }
+            Err(expected) => self
+                .warnings
+                .push(format!("{}: {expected}; ignored", token.text)),
+        }
+    }
+
+    /// Our two prefixes are ours alone, so an unknown name is most likely a
+    /// mistyped one. The value stays out of the text: it may be a secret.
+    fn report_unknown(&mut self, line: &CommandLine) {
+        let known = || NAMES.iter().filter_map(|names| names.argument);
+        let mut seen: Vec<&str> = Vec::new();
+        for Token { key, .. } in line.tokens() {
+            let ours = key.starts_with("ipa-") || key.starts_with("landfall.");
+            if !ours || known().any(|name| name == key) || seen.contains(&key.as_str()) {
+                continue;
+            }
+            seen.push(key);
+            self.warnings.push(match nearest(key, known()) {
+                Some(name) => format!("{key}: not known here, {name} is; ignored"),
+                None => format!("{key}: not known here; ignored"),
+            });
+        }
+    }
+}

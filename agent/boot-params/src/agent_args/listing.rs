@@ -1,0 +1,124 @@
+//! Settings as `show-params` and the console tell them.
+
+use super::assign::shown;
+use super::{BOOTIF, BootParams};
+use crate::argument_value::ArgumentValue;
+use crate::mac::BootInterface;
+use crate::setting::{Origin, Setting};
+
+/// A line of `show-params`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedSetting<'a> {
+    /// The kernel argument that sets it, or the option where there is none.
+    pub key: &'static str,
+    /// Its value as text; empty when there is none.
+    pub value: String,
+    /// Where the value came from.
+    pub origin: &'a Origin,
+}
+
+impl<'a> ListedSetting<'a> {
+    pub(super) fn new<T: ArgumentValue>(key: &'static str, setting: &'a Setting<T>) -> Self {
+        let text = setting.to_text();
+        ListedSetting {
+            key,
+            value: if text.is_empty() {
+                text
+            } else {
+                shown::<T>(&text)
+            },
+            origin: &setting.origin,
+        }
+    }
+
+    pub(super) fn of_boot_interface(setting: &'a Setting<Option<BootInterface>>) -> Self {
+        let interface = setting.value.as_ref();
+        ListedSetting {
+            key: BOOTIF,
+            value: interface.map(|i| i.mac.to_string()).unwrap_or_default(),
+            origin: &setting.origin,
+        }
+    }
+}
+
+/// Settings that are read and checked but that nothing obeys yet. Whoever sets
+/// one is told, above all where it is about security.
+pub(super) const NOT_SUPPORTED_YET: &[&str] = &[
+    "ipa-use-mdns",
+    "ipa-inspection-collectors",
+    "ipa-inspection-dhcp-wait-timeout",
+    "ipa-inspection-dhcp-all-interfaces",
+    "ipa-inspection-benchmarks",
+    "ipa-collect-lldp",
+    "ipa-lldp-timeout",
+    "ipa-enable-vlan-interfaces",
+    "ipa-advertise-protocol",
+    "ipa-network-interface",
+    "ipa-ip-lookup-attempts",
+    "ipa-ip-lookup-timeout",
+    "ipa-hardware-initialization-delay",
+    "ipa-tls-min-version",
+    "ipa-tls-cipher-suites",
+    "ipa-tls-certificate-curve",
+    "ipa-ntp-server",
+    "ipa-image-download-connection-timeout",
+    "ipa-image-download-connection-retries",
+    "ipa-image-download-connection-retry-interval",
+    "ipa-image-download-max-duration",
+    "ipa-inject-files-priority",
+    "ipa-guard-special-filesystems",
+    "cafile",
+    "certfile",
+    "keyfile",
+    "listen_tls",
+    "tls_cert_file",
+    "tls_key_file",
+    "enable_auto_tls",
+    "auto_tls_allowed_clock_skew",
+    "fail_if_clock_not_set",
+    "image_server_user",
+    "image_server_password",
+    "image_server_auth_strategy",
+    "config_drive_rebuild",
+    "IPA_COREOS_IP_OPTIONS",
+    "IPA_COREOS_COPY_NETWORK",
+    "IPA_DEFAULT_HOSTNAME",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "mdns.lookup_attempts",
+    "mdns.interfaces",
+    "disk_utils.efi_system_partition_size",
+    "disk_utils.bios_boot_partition_size",
+    // A matter of the tools that this agent does without: dd, partprobe,
+    // qemu-img, fuser, GRUB, podman and a log file.
+    "disk_utils.dd_block_size",
+    "disk_utils.partition_detection_attempts",
+    "disk_utils.partprobe_attempts",
+    "disk_utils.image_convert_memory_limit",
+    "disk_utils.image_convert_attempts",
+    "disk_partitioner.check_device_interval",
+    "disk_partitioner.check_device_max_retries",
+    "enable_bios_bootloader_install",
+    "container.allow_arbitrary_containers",
+    "container.allowed_containers",
+    "container.container_steps_file",
+    "container.runner",
+    "container.pull_options",
+    "container.run_options",
+    "log_file",
+    "log_dir",
+];
+
+impl BootParams {
+    /// What was set and read and is not obeyed yet, one line each. A lookup
+    /// answer names everything that there is, so what it says is left out.
+    pub fn not_supported_yet(&self) -> Vec<String> {
+        self.list()
+            .into_iter()
+            .filter(|setting| NOT_SUPPORTED_YET.contains(&setting.key))
+            .filter(|setting| !matches!(setting.origin, Origin::Default | Origin::Lookup))
+            .map(|setting| format!("{}: not supported yet; ignored", setting.key))
+            .collect()
+    }
+}

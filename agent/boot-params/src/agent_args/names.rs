@@ -1,0 +1,123 @@
+//! What a setting is called by those who set it.
+
+/// The names of one setting. Most have two: a kernel argument, and an option
+/// in the files and answers that follow oslo.config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// The kernel argument; an environment variable in upper case, since the
+    /// kernel makes those of arguments that it does not know.
+    pub argument: Option<&'static str>,
+    /// The option: `name` in `[DEFAULT]`, `group.name` in another group.
+    pub option: Option<&'static str>,
+    /// The option cannot stand in a file: only Ironic's lookup answer sets it.
+    pub only_told: bool,
+}
+
+/// A setting with both names.
+pub(super) const fn both(argument: &'static str, option: &'static str) -> Names {
+    Names {
+        argument: Some(argument),
+        option: Some(option),
+        only_told: false,
+    }
+}
+
+/// A fact of this boot that no file can know.
+pub(super) const fn argument(argument: &'static str) -> Names {
+    Names {
+        argument: Some(argument),
+        option: None,
+        only_told: false,
+    }
+}
+
+/// An option that has no kernel argument.
+pub(super) const fn file(option: &'static str) -> Names {
+    Names {
+        argument: None,
+        option: Some(option),
+        only_told: false,
+    }
+}
+
+/// What only a lookup answer says.
+pub(super) const fn told(option: &'static str) -> Names {
+    Names {
+        argument: None,
+        option: Some(option),
+        only_told: true,
+    }
+}
+
+impl Names {
+    /// The name for people: the kernel argument, or else the option.
+    pub fn shown(&self) -> &'static str {
+        match (self.argument, self.option) {
+            (Some(name), _) | (None, Some(name)) => name,
+            (None, None) => "",
+        }
+    }
+}
+
+/// The candidate that differs least from a mistyped name, if it differs little.
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // A quarter of the letters: beyond that a suggestion is a riddle, and all
+    // arguments begin alike.
+    let limit = name.len().div_ceil(4).min(3);
+    candidates
+        .filter(|candidate| candidate.len().abs_diff(name.len()) <= limit)
+        .map(|candidate| (distance(name.as_bytes(), candidate.as_bytes()), candidate))
+        .filter(|&(distance, _)| distance <= limit)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// The number of insertions, deletions, replacements and exchanges of
+/// neighbours that make `b` of `a` (optimal string alignment): the commonest
+/// mistyping, `ulr`, is to be one and not two.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let mut least = (row[j] + usize::from(x != y))
+                .min(row[j + 1] + 1)
+                .min(next[j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                least = least.min(before[j - 1] + 1);
+            }
+            next.push(least);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("a", "", 1),
+            ("kitten", "sitting", 3),
+            ("url", "ulr", 1),
+            ("ca", "abc", 3),
+        ] {
+            assert_eq!(distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
+            assert_eq!(distance(b.as_bytes(), a.as_bytes()), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn only_a_near_miss_is_offered() {
+        let names = || ["ipa-api-url", "ipa-debug", "ipa-insecure"].into_iter();
+        assert_eq!(nearest("ipa-api-ulr", names()), Some("ipa-api-url"));
+        assert_eq!(nearest("ipa-unsecure", names()), Some("ipa-insecure"));
+        assert_eq!(nearest("ipa-foo", names()), None);
+        assert_eq!(nearest("", names()), None);
+    }
+}

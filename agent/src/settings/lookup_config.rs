@@ -1,0 +1,134 @@
+//! `config` of Ironic's lookup answer: the options that it sets on every agent.
+
+use landfall_boot_params::{BootParams, Origin};
+use serde_json::Value;
+
+/// Members of `config` and the options that they set. What is not here is no
+/// option: the token has rules of its own, metrics are sent to nobody.
+const OPTIONS: &[(&str, &str)] = &[
+    ("heartbeat_timeout", "heartbeat_timeout"),
+    ("agent_md5_checksum_enable", "md5_enabled"),
+    (
+        "disable_deep_image_inspection",
+        "disable_deep_image_inspection",
+    ),
+    ("permitted_image_formats", "permitted_image_formats"),
+    ("agent_skip_bmc_detect", "agent_skip_bmc_detect"),
+    (
+        "enable_bios_bootloader_install",
+        "enable_bios_bootloader_install",
+    ),
+    ("tls_min_version", "tls_min_version"),
+    ("tls_cipher_suites", "tls_cipher_suites"),
+];
+
+/// Takes what `config` says over what the boot said. `null` says nothing.
+/// Returns what was ignored and why, one line each.
+pub(super) fn apply(params: &mut BootParams, config: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let containers = config.get("agent_containers").and_then(Value::as_object);
+    let containers = containers.into_iter().flatten().map(|(name, value)| {
+        let option = format!("container.{name}");
+        (format!("agent_containers.{name}"), option, value)
+    });
+    let options = OPTIONS.iter().filter_map(|&(member, option)| {
+        Some((member.to_owned(), option.to_owned(), config.get(member)?))
+    });
+    for (member, option, value) in options.chain(containers) {
+        match text_of(value) {
+            Some(text) => warnings.extend(params.apply_override(&option, &text, Origin::Lookup)),
+            None if value.is_null() => {}
+            None => warnings.push(format!(
+                "lookup: {member}: expected text, a number, a boolean or a list of texts; ignored"
+            )),
+        }
+    }
+    warnings
+}
+
+/// A value as it would stand in a configuration file.
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Number(value) => Some(value.to_string()),
+        Value::String(value) => Some(value.clone()),
+        Value::Array(list) => {
+            let texts: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+            Some(texts?.join(","))
+        }
+        Value::Null | Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use landfall_boot_params::argument_value::TlsVersion;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_answer_of_a_real_conductor() {
+        // Ironic 39, without what is no setting.
+        let config = json!({
+            "metrics": {"backend": "noop"}, "metrics_statsd": {"statsd_host": "localhost"},
+            "heartbeat_timeout": 30, "agent_token": "******", "agent_token_required": true,
+            "agent_md5_checksum_enable": false, "disable_deep_image_inspection": false,
+            "permitted_image_formats": ["raw", "gpt", "qcow2", "iso"],
+            "agent_skip_bmc_detect": true, "enable_bios_bootloader_install": false,
+            "tls_min_version": "1.3", "tls_cipher_suites": null,
+            "agent_containers": {"allow_arbitrary_containers": false,
+                "allowed_containers": [], "container_steps_file": "/etc/steps.yaml",
+                "runner": "podman", "pull_options": "--tls-verify=false", "run_options": ""},
+        });
+        let mut params = BootParams::default();
+        assert_eq!(apply(&mut params, &config), [""; 0]);
+        assert_eq!(params.heartbeat_timeout.value, Duration::from_secs(30));
+        assert!(!*params.md5_enabled);
+        assert_eq!(params.permitted_image_formats.len(), 4);
+        assert!(*params.agent_skip_bmc_detect);
+        assert_eq!(params.tls_min_version.value, TlsVersion::V1_3);
+        assert_eq!(params.tls_min_version.origin, Origin::Lookup);
+        assert!(params.tls_cipher_suites.is_default());
+        assert_eq!(params.container_runner.as_deref(), Some("podman"));
+        assert_eq!(
+            params.not_supported_yet(),
+            [""; 0],
+            "the operator did not ask for them"
+        );
+    }
+
+    #[test]
+    fn what_is_no_option_is_told() {
+        let mut params = BootParams::default();
+        let config = json!({
+            "heartbeat_timeout": -1, "tls_min_version": {"x": 1},
+            "permitted_image_formats": ["raw", 1], "agent_containers": {"new": "x"}, "other": 1,
+        });
+        assert_eq!(
+            apply(&mut params, &config),
+            [
+                "lookup: heartbeat_timeout = -1: expected a number of seconds; default used (300)",
+                "lookup: permitted_image_formats: expected text, a number, a boolean or a list of texts; ignored",
+                "lookup: tls_min_version: expected text, a number, a boolean or a list of texts; ignored",
+                "lookup: container.new: not known here; ignored",
+            ]
+        );
+        assert_eq!(params, BootParams::default());
+        for config in [json!(null), json!([1]), json!({"agent_containers": 1})] {
+            assert_eq!(apply(&mut params, &config), [""; 0]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_panics(number: f64, text in "\\PC{0,20}") {
+            let mut params = BootParams::default();
+            apply(&mut params, &json!({"heartbeat_timeout": number, "tls_min_version": text,
+                "permitted_image_formats": [text], "agent_containers": {text.clone(): number}}));
+        }
+    }
+}
