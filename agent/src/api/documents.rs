@@ -2,17 +2,11 @@
 
 use serde_json::{Value, json};
 
-const DOCS: &str = "https://docs.openstack.org/ironic-python-agent";
+const DOCS: &str = "https://docs.openstack.org/ironic-python-agent/";
 
 /// `GET /`
 pub(super) fn root(base: &str) -> Value {
-    let version = json!({
-        "id": "v1",
-        "links": [
-            {"href": format!("{base}/v1/"), "rel": "self"},
-            {"href": DOCS, "rel": "describedby", "type": "text/html"},
-        ],
-    });
+    let version = json!({"id": "v1", "links": links(base)});
     json!({
         "name": "OpenStack Ironic Python Agent API",
         "description": "landfall: an agent that speaks the protocol of the Ironic Python Agent",
@@ -23,23 +17,27 @@ pub(super) fn root(base: &str) -> Value {
 
 /// `GET /v1/`
 pub(super) fn version_1(base: &str) -> Value {
-    let links = |path: &str| {
+    let resource = |name: &str| {
         json!([
-            {"href": format!("{base}/v1/{path}/"), "rel": "self"},
-            {"href": format!("{base}/{path}/"), "rel": "bookmark"},
+            {"href": format!("{base}/v1/{name}"), "rel": "self"},
+            {"href": format!("{base}/{name}"), "rel": "bookmark"},
         ])
     };
     json!({
         "id": "v1",
-        "commands": links("commands"),
-        "status": links("status"),
+        "commands": resource("commands"),
+        "status": resource("status"),
         "media_types": [{
             "base": "application/json",
             "type": "application/vnd.openstack.ironic-python-agent.v1+json",
         }],
-        "links": [
-            {"href": format!("{base}/v1/"), "rel": "self"},
-            {"href": DOCS, "rel": "describedby", "type": "text/html"},
-        ],
+        "links": links(base),
     })
+}
+
+fn links(base: &str) -> Value {
+    json!([
+        {"href": format!("{base}/v1"), "rel": "self"},
+        {"href": DOCS, "rel": "describedby", "type": "text/html"},
+    ])
 }

@@ -1,17 +1,18 @@
 //! Accepts connections, with TLS or without, and ends in good order.
 //!
-//! Whoever can reach the port can open connections, token or not. So there is
-//! a bound on all of them, on those of one host, and on the time to make a
-//! handshake and to send a request's head: the conductor always gets through.
+//! A connection that nobody speaks on is bounded in time (the handshake, the
+//! head of a request, the next one) and gives way to others (`places`).
 
-use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
@@ -23,12 +24,14 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// A conductor uses two or three at once. One host may not have all of them.
-const CONNECTIONS: usize = 128;
-const CONNECTIONS_OF_ONE_HOST: usize = 16;
+use super::places::{Caller, Places};
+
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
 /// Also the longest pause between two requests on one connection.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
+/// Of a request's head, and of what is read ahead of a body. The largest head
+/// that a conductor sends has some 300 bytes.
+const BUFFER_LIMIT: usize = 64 << 10;
 /// After this long without an answer from the peer's TCP it counts as gone.
 const PEER_GONE: Duration = Duration::from_secs(60);
 /// How long an answer under way may take when the agent ends.
@@ -39,9 +42,15 @@ const LAST_ANSWERS: Duration = Duration::from_secs(5);
 pub struct Listening {
     task: JoinHandle<()>,
     stop: Arc<Notify>,
+    address: SocketAddr,
 }
 
 impl Listening {
+    /// Where the server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Takes no more connections, lets the answers under way go out, ends.
     pub async fn stop(self) {
         self.stop.notify_one();
@@ -68,20 +77,25 @@ pub fn listen(
     };
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
+    let address = listener.local_addr()?;
     let stop = Arc::new(Notify::new());
     let server = Server {
         tls: tls.map(TlsAcceptor::from),
         routes,
-        places: Arc::default(),
+        places: Places::default(),
     };
     let task = tokio::spawn(server.run(listener, Arc::clone(&stop)));
-    Ok(Listening { task, stop })
+    Ok(Listening {
+        task,
+        stop,
+        address,
+    })
 }
 
 struct Server {
     tls: Option<TlsAcceptor>,
     routes: Router,
-    places: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    places: Places,
 }
 
 impl Server {
@@ -108,10 +122,7 @@ impl Server {
     /// Serves one connection in a task of its own, so that a client which
     /// stalls in its handshake holds up nobody.
     fn begin(&self, stream: TcpStream, peer: SocketAddr, watcher: Watcher) {
-        let Some(place) = Place::take(&self.places, peer.ip()) else {
-            tracing::debug!("{peer}: too many connections, closed");
-            return;
-        };
+        let place = self.places.take(peer.ip());
         // A conductor that lost its power says nothing any more.
         let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
         let _ = setsockopt(
@@ -121,13 +132,19 @@ impl Server {
         );
         let (tls, routes) = (self.tls.clone(), self.routes.clone());
         tokio::spawn(async move {
-            let _place = place;
-            let served = match tls {
-                None => serve(stream, routes, watcher).await,
-                Some(tls) => match handshake(stream, tls).await {
-                    Ok(stream) => serve(stream, routes, watcher).await,
-                    Err(error) => Err(error.to_string()),
-                },
+            let caller = place.caller();
+            let served = async {
+                match tls {
+                    None => serve(stream, routes, caller, watcher).await,
+                    Some(tls) => match handshake(stream, tls).await {
+                        Ok(stream) => serve(stream, routes, caller, watcher).await,
+                        Err(error) => Err(error.to_string()),
+                    },
+                }
+            };
+            let served = tokio::select! {
+                served = served => served,
+                () = place.needed() => Err("closed for others".to_owned()),
             };
             if let Err(error) = served {
                 tracing::debug!("connection of {peer}: {error}");
@@ -148,51 +165,23 @@ async fn handshake(
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     routes: Router,
+    caller: Caller,
     watcher: Watcher,
 ) -> Result<(), String> {
+    let routes = TowerToHyperService::new(routes);
+    let with_caller = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(caller.clone());
+        routes.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_LIMIT)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+        .max_buf_size(BUFFER_LIMIT)
+        .serve_connection(TokioIo::new(stream), with_caller);
     watcher
         .watch(connection)
         .await
         .map_err(|error| error.to_string())
-}
-
-/// A connection's place among all and among those of its host.
-struct Place {
-    places: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    host: IpAddr,
-}
-
-impl Place {
-    fn take(places: &Arc<Mutex<HashMap<IpAddr, usize>>>, host: IpAddr) -> Option<Self> {
-        let mut taken = places.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: usize = taken.values().sum();
-        let own = taken.entry(host).or_default();
-        if all >= CONNECTIONS || *own >= CONNECTIONS_OF_ONE_HOST {
-            return None;
-        }
-        *own += 1;
-        drop(taken);
-        Some(Self {
-            places: Arc::clone(places),
-            host,
-        })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut taken = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(own) = taken.get_mut(&self.host) {
-            *own -= 1;
-            if *own == 0 {
-                taken.remove(&self.host);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -200,17 +189,6 @@ mod tests {
     use super::*;
     use axum::routing::get;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-    #[test]
-    fn one_host_cannot_take_every_place() {
-        let places = Arc::default();
-        let greedy = IpAddr::from([192, 0, 2, 66]);
-        let taken: Vec<Place> = std::iter::from_fn(|| Place::take(&places, greedy)).collect();
-        assert_eq!(taken.len(), CONNECTIONS_OF_ONE_HOST);
-        assert!(Place::take(&places, IpAddr::from([192, 0, 2, 1])).is_some());
-        drop(taken);
-        assert!(Place::take(&places, greedy).is_some());
-    }
 
     #[tokio::test]
     async fn answers_under_way_go_out_before_the_end() {
@@ -222,11 +200,8 @@ mod tests {
             }),
         );
         let localhost = IpAddr::from(Ipv4Addr::LOCALHOST);
-        // Port 0 would do, but what was bound is not told: take a free one.
-        let free = StdListener::bind((localhost, 0)).unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
-        let server = listen(Some(localhost), address.port(), None, routes).unwrap();
+        let server = listen(Some(localhost), 0, None, routes).unwrap();
+        let address = server.address();
         let mut client = TcpStream::connect(address).await.unwrap();
         client
             .write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")

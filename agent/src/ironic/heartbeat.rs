@@ -14,7 +14,7 @@ use crate::backoff::between;
 
 /// Sent as `agent_version`. Ironic compares it with 3.0 to know what an agent
 /// can do, so it is the version of the protocol that we speak, not ours.
-const AGENT_VERSION: &str = "13.0.0";
+pub const AGENT_VERSION: &str = "13.0.0";
 
 /// A heartbeat never follows another sooner than this, even a forced one.
 const CLOSEST: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ pub(crate) mod service;
 pub(crate) mod wire;
 
 pub use agent_token::AgentToken;
-pub use heartbeat::{Callback, beat_forever};
+pub use heartbeat::{AGENT_VERSION, Callback, beat_forever};
 pub use inspection_callback::post_inventory;
 pub use lookup::{Query, look_up_until_known};
 pub use service::Service;

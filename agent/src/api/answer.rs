@@ -1,0 +1,67 @@
+//! Answers as bytes: JSON with the server's name, faults in the original's form.
+
+use axum::body::Body;
+use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, SERVER};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+/// The answer to a request that was understood.
+pub(super) fn ok(value: &Value) -> Response {
+    with_json(StatusCode::OK, value)
+}
+
+/// A fault: whose it is, and what it is about.
+pub(super) fn fault(status: StatusCode, text: &str) -> Response {
+    let code = if status.is_server_error() {
+        "Server"
+    } else {
+        "Client"
+    };
+    with_json(status, &json!({"faultcode": code, "faultstring": text}))
+}
+
+pub(super) fn no_such_path() -> Response {
+    fault(
+        StatusCode::NOT_FOUND,
+        "404 Not Found: The requested URL was not found on the server.",
+    )
+}
+
+pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
+    let mut response = fault(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "405 Method Not Allowed: The method is not allowed for the requested URL.",
+    );
+    set(&mut response, ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
+/// Sends the client on, for good and with its method.
+pub(super) fn moved(location: &str) -> Response {
+    let mut response = with_status(StatusCode::PERMANENT_REDIRECT, Body::empty());
+    // Made of a header and a path that have been valid in the request.
+    if let Ok(location) = HeaderValue::from_str(location) {
+        set(&mut response, LOCATION, location);
+    }
+    response
+}
+
+fn with_json(status: StatusCode, value: &Value) -> Response {
+    let mut response = with_status(status, Body::from(value.to_string()));
+    let json = HeaderValue::from_static("application/json");
+    set(&mut response, CONTENT_TYPE, json);
+    response
+}
+
+fn with_status(status: StatusCode, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let name = HeaderValue::from_static("ironic-python-agent");
+    set(&mut response, SERVER, name);
+    response
+}
+
+fn set(response: &mut Response, header: HeaderName, value: HeaderValue) {
+    response.headers_mut().insert(header, value);
+}

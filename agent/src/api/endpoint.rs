@@ -1,0 +1,120 @@
+//! Which path is what, and which methods it knows: the table of the protocol.
+//!
+//! Measured on the original (ironic-python-agent 13.0.0), whose router has three
+//! habits that a client may meet: a path without its final slash is sent on only
+//! for a method that it would have there, a slash too many is no path at all, and
+//! every GET is also a HEAD.
+
+use std::borrow::Cow;
+
+use axum::http::Method;
+use percent_encoding::percent_decode_str;
+
+/// What a request is about.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    /// `/`
+    Root,
+    /// `/v1/`
+    Version1,
+    /// `/v1/status`
+    Status,
+    /// `/v1/commands/`
+    Commands,
+    /// `/v1/commands/ID`
+    Command(String),
+}
+
+/// What becomes of a request, by its method and path.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It has an answer.
+    Endpoint(Endpoint),
+    /// It has one below the same path with a slash at its end.
+    WithSlash,
+    /// The path is there, the method is not: those it has, for `Allow`.
+    OtherMethod(&'static str),
+    /// There is no such path.
+    Nothing,
+}
+
+const READ: &str = "GET, HEAD";
+const READ_OR_COMMAND: &str = "GET, HEAD, POST";
+
+/// Looks up a request. Every path below `/v1` is also there without it.
+pub(super) fn find(method: &Method, path: &str) -> Found {
+    let path = percent_decode_str(path).decode_utf8_lossy();
+    if let Some(endpoint) = endpoint(&path) {
+        return if allows(&endpoint, method) {
+            Found::Endpoint(endpoint)
+        } else if endpoint == Endpoint::Commands {
+            Found::OtherMethod(READ_OR_COMMAND)
+        } else {
+            Found::OtherMethod(READ)
+        };
+    }
+    match endpoint(&Cow::from(format!("{path}/"))) {
+        Some(endpoint) if allows(&endpoint, method) => Found::WithSlash,
+        _ => Found::Nothing,
+    }
+}
+
+fn endpoint(path: &str) -> Option<Endpoint> {
+    match path {
+        "/" => return Some(Endpoint::Root),
+        "/v1/" => return Some(Endpoint::Version1),
+        _ => {}
+    }
+    match path.strip_prefix("/v1").unwrap_or(path) {
+        "/status" => Some(Endpoint::Status),
+        "/commands/" => Some(Endpoint::Commands),
+        other => {
+            let id = other.strip_prefix("/commands/")?;
+            (!id.contains('/')).then(|| Endpoint::Command(id.to_owned()))
+        }
+    }
+}
+
+fn allows(endpoint: &Endpoint, method: &Method) -> bool {
+    method == Method::GET
+        || method == Method::HEAD
+        || (method == Method::POST && *endpoint == Endpoint::Commands)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines `METHOD PATH STATUS [ALLOW]`, as the original answered.
+    #[test]
+    fn paths_and_methods_are_the_originals() {
+        let measured = include_str!("test_data/paths-and-methods.txt");
+        let mut judged = 0;
+        for line in measured.lines().filter(|line| !line.starts_with('#')) {
+            let words: Vec<&str> = line.splitn(4, ' ').collect();
+            let [method, path, status, allow @ ..] = &words[..] else {
+                panic!("{line}");
+            };
+            let found = find(&method.parse().unwrap(), path);
+            let expected = match *status {
+                "404" => matches!(found, Found::Nothing),
+                "308" => matches!(found, Found::WithSlash),
+                "405" => found == Found::OtherMethod(allow[0]),
+                // Answered, or asked for the token.
+                _ => matches!(found, Found::Endpoint(_)),
+            };
+            assert!(expected, "{line}: {found:?}");
+            judged += 1;
+        }
+        assert!(judged > 100, "{judged}");
+    }
+
+    #[test]
+    fn an_id_is_decoded_and_whole() {
+        let command = |id: &str| Found::Endpoint(Endpoint::Command(id.to_owned()));
+        assert_eq!(find(&Method::GET, "/v1/commands/a%20b"), command("a b"));
+        assert_eq!(find(&Method::GET, "/commands/%ff"), command("\u{fffd}"));
+        assert_eq!(find(&Method::GET, "/v1/v1/status"), Found::Nothing);
+        assert_eq!(find(&Method::GET, "*"), Found::Nothing);
+    }
+}

@@ -1,0 +1,220 @@
+//! Who may hold a connection while many want one.
+//!
+//! Whoever can reach the port can open connections, token or not. The bound on
+//! all of them must not keep the conductor out, so a new connection always gets
+//! a place: the oldest of the host that has most makes room, and a host that
+//! has shown the token is not counted among the others at all.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Connections of hosts that have not shown the token. Each may cost a TLS
+/// session and a buffer of requests, some 100 KiB together.
+const STRANGERS: usize = 128;
+const OF_ONE_STRANGER: usize = 16;
+/// Connections of a host that has: a conductor uses two or three at once.
+const OF_ONE_ACQUAINTANCE: usize = 64;
+
+/// All connections, by their hosts. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Places(Arc<Mutex<Table>>);
+
+#[derive(Debug, Default)]
+struct Table {
+    hosts: HashMap<IpAddr, Host>,
+    next: u64,
+}
+
+#[derive(Debug, Default)]
+struct Host {
+    has_shown_token: bool,
+    /// By the order in which they came.
+    connections: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// A connection's place; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    caller: Caller,
+    number: u64,
+    needed: Arc<Notify>,
+}
+
+/// The host at the other end of a connection, as its requests know it.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    host: IpAddr,
+    places: Places,
+}
+
+impl Places {
+    /// A place for a connection of this host.
+    pub(super) fn take(&self, host: IpAddr) -> Place {
+        let host = host.to_canonical();
+        let mut table = self.lock();
+        table.make_room_for(host);
+        let number = table.next;
+        table.next += 1;
+        let needed = Arc::new(Notify::new());
+        let connections = &mut table.hosts.entry(host).or_default().connections;
+        connections.insert(number, Arc::clone(&needed));
+        Place {
+            caller: Caller {
+                host,
+                places: self.clone(),
+            },
+            number,
+            needed,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn make_room_for(&mut self, host: IpAddr) {
+        let own = self.hosts.get(&host);
+        let count = own.map_or(0, |own| own.connections.len());
+        if own.is_some_and(|own| own.has_shown_token) {
+            if count >= OF_ONE_ACQUAINTANCE {
+                self.close_oldest_of(host);
+            }
+        } else if count >= OF_ONE_STRANGER {
+            self.close_oldest_of(host);
+        } else {
+            let strangers = || self.hosts.iter().filter(|(_, host)| !host.has_shown_token);
+            let all: usize = strangers().map(|(_, host)| host.connections.len()).sum();
+            // Of two with as many the one that has been waiting longer.
+            let greediest = strangers().max_by_key(|(_, host)| {
+                let oldest = host.connections.first_key_value();
+                let oldest = oldest.map_or(u64::MAX, |(number, _)| *number);
+                (host.connections.len(), std::cmp::Reverse(oldest))
+            });
+            if all >= STRANGERS
+                && let Some((&host, _)) = greediest
+            {
+                self.close_oldest_of(host);
+            }
+        }
+    }
+
+    fn close_oldest_of(&mut self, host: IpAddr) {
+        let Some(own) = self.hosts.get_mut(&host) else {
+            return;
+        };
+        if let Some((_, connection)) = own.connections.pop_first() {
+            connection.notify_one();
+        }
+        if own.connections.is_empty() && !own.has_shown_token {
+            self.hosts.remove(&host);
+        }
+    }
+}
+
+impl Place {
+    /// Returns when the place is needed for another connection.
+    pub(super) async fn needed(&self) {
+        self.needed.notified().await;
+    }
+
+    /// The host that holds the place.
+    pub(super) fn caller(&self) -> Caller {
+        self.caller.clone()
+    }
+}
+
+impl Caller {
+    /// To be called when the host has shown the token: from now on nobody else
+    /// can take its places.
+    pub(super) fn has_shown_token(&self) {
+        if let Some(host) = self.places.lock().hosts.get_mut(&self.host) {
+            host.has_shown_token = true;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut table = self.caller.places.lock();
+        if let Some(host) = table.hosts.get_mut(&self.caller.host) {
+            host.connections.remove(&self.number);
+            // Who has shown the token once is remembered: few can.
+            if host.connections.is_empty() && !host.has_shown_token {
+                table.hosts.remove(&self.caller.host);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+    use std::net::Ipv4Addr;
+
+    fn host(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    fn held<'a>(places: impl IntoIterator<Item = &'a Place>) -> usize {
+        let kept = |place: &&Place| place.needed().now_or_never().is_none();
+        places.into_iter().filter(kept).count()
+    }
+
+    #[test]
+    fn a_host_gives_way_to_itself_first() {
+        let places = Places::default();
+        let greedy: Vec<Place> = (0..20).map(|_| places.take(host(66))).collect();
+        assert_eq!(held(&greedy[..4]), 0, "the oldest");
+        assert_eq!(held(&greedy[4..]), OF_ONE_STRANGER);
+        drop(greedy);
+        assert!(places.lock().hosts.is_empty());
+    }
+
+    #[test]
+    fn the_greediest_makes_room() {
+        let places = Places::default();
+        let others: Vec<Place> = (0..8)
+            .flat_map(|last| (0..OF_ONE_STRANGER).map(move |_| host(last)))
+            .map(|host| places.take(host))
+            .collect();
+        assert_eq!(held(&others), STRANGERS);
+        let conductor = places.take(host(100));
+        assert_eq!(held(&others), STRANGERS - 1);
+        assert_eq!(held([&conductor]), 1);
+    }
+
+    #[test]
+    fn hosts_without_number_take_nothing_from_whom_we_know() {
+        let places = Places::default();
+        let conductor = places.take(host(1));
+        conductor.caller().has_shown_token();
+        // One connection each, from as many addresses as an IPv6 link has.
+        let flood: Vec<Place> = (0..10_000_u32)
+            .map(|number| places.take(IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))))
+            .collect();
+        assert_eq!(held([&conductor]), 1);
+        assert_eq!(held(&flood), STRANGERS);
+        assert_eq!(held(&flood[10_000 - STRANGERS..]), STRANGERS, "the newest");
+        assert_eq!(places.lock().hosts.len(), STRANGERS + 1);
+        let more: Vec<Place> = (0..10).map(|_| places.take(host(1))).collect();
+        assert_eq!(held(&more), 10);
+        drop((conductor, more));
+        assert!(places.lock().hosts[&host(1)].has_shown_token, "remembered");
+    }
+
+    #[test]
+    fn ipv4_in_ipv6_is_the_same_host() {
+        let places = Places::default();
+        let known = places.take(host(1));
+        known.caller().has_shown_token();
+        let mapped = places.take("::ffff:192.0.2.1".parse().unwrap());
+        assert_eq!(places.lock().hosts.len(), 1);
+        drop((known, mapped));
+    }
+}
