@@ -12,13 +12,15 @@ builder := $(target_dir)/debug/landfall-image
 BOOT ?= iso
 FIRMWARE ?= uefi
 FUZZ_SECONDS ?= 60
+LIFE ?=
 
-.PHONY: help setup build image demo test test-unit test-e2e fuzz lint clean
+.PHONY: help setup build image ironic demo test test-all test-unit test-e2e test-ironic-gates test-ironic fuzz lint clean
 
 help: ## Show this
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi)'
+	@echo '  make test-ironic LIFE=NAME                  (default: all; tests/ironic/lives.rs)'
 	@echo '  make fuzz FUZZ_SECONDS=N                    (default: 60, for each target)'
 
 setup: ## Install missing Debian packages, download the kernel and Ignition
@@ -34,10 +36,15 @@ image: setup ## The CoreOS-shaped image that the tests install
 	tests/coreos-image/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --ignition-deb out/packages/ignition_*.deb -o out/coreos-image
 
+ironic: setup ## The real Ironic and a Redfish emulator, from PyPI
+	tests/ironic/environment.sh -o out/ironic
+
 demo: build image ## Install a virtual host from scratch and watch it
 	cargo run -q -p landfall-tests --bin demo -- --boot $(BOOT) --firmware $(FIRMWARE)
 
-test: test-unit test-e2e ## Every test
+test: test-unit test-e2e test-ironic-gates ## What gates a change
+
+test-all: test-unit test-e2e test-ironic ## Every test
 
 test-unit: setup ## Unit and table tests of all crates
 	cargo test --workspace --exclude landfall-tests
@@ -45,6 +52,12 @@ test-unit: setup ## Unit and table tests of all crates
 
 test-e2e: build image ## Virtual hosts through firmware, kernel, agent and Ignition
 	cargo test -p landfall-tests --test e2e
+
+test-ironic-gates: build image ironic ## Two whole lives of a host under the real Ironic
+	cargo test -p landfall-tests --test ironic
+
+test-ironic: build image ironic ## All of them; LANDFALL_LAB=keep leaves the lab running
+	cargo test -p landfall-tests --test ironic -- --include-ignored $(LIFE)
 
 # RUSTC_BOOTSTRAP: the sanitizers are unstable, and the compiler that is pinned
 # has them: no second toolchain. cargo-fuzz passes its flags in RUSTFLAGS, which

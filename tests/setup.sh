@@ -17,6 +17,10 @@ if [ "${1:-}" != --build-only ]; then
   # The lab, and the recipe of the test image.
   packages="$packages qemu-system-x86 ipxe-qemu ipxe ovmf dnsmasq-base lldpd iproute2 util-linux mount passwd
     busybox-static gdisk e2fsprogs xfsprogs dosfstools cpio zstd xz-utils kmod libc-bin"
+  # The lab with the real Ironic: its Python environment, the libvirt below the
+  # emulated BMC, and what Ironic builds ISOs with.
+  packages="$packages python3-venv python3-dev pkg-config libvirt-dev libvirt-daemon
+    libvirt-daemon-driver-qemu libvirt-clients qemu-utils genisoimage isolinux syslinux-common"
 fi
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }

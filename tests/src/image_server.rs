@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -40,6 +41,16 @@ pub struct ServedFile {
 }
 
 impl ServedFile {
+    /// A file as it is, under this name.
+    pub fn read(name: &str, path: &Path) -> Result<Self> {
+        let content = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        Ok(Self {
+            name: name.to_owned(),
+            content: Bytes::from(content),
+            behaviour: Behaviour::default(),
+        })
+    }
+
     /// The SHA-512 of its content, in lower-case hexadecimal.
     #[must_use]
     pub fn sha512(&self) -> String {
@@ -73,6 +84,17 @@ pub struct Request {
     pub status: u16,
 }
 
+impl Entry {
+    fn new(file: ServedFile) -> Self {
+        let etag = format!("\"{:.16}\"", hex(&Sha256::digest(&file.content)));
+        Self {
+            file,
+            etag,
+            died: AtomicBool::new(false),
+        }
+    }
+}
+
 struct Entry {
     file: ServedFile,
     etag: String,
@@ -82,6 +104,8 @@ struct Entry {
 struct Shared {
     journal: Journal,
     files: BTreeMap<String, Entry>,
+    /// Where files are looked for that are not among those.
+    root: Option<PathBuf>,
     requests: Mutex<Vec<Request>>,
     /// Tells the listeners to close for the time in `dark_for`.
     died: Notify,
@@ -103,20 +127,22 @@ pub fn url(family: Family, name: &str) -> String {
 impl ImageServer {
     /// Starts to serve on the lab's host addresses.
     pub async fn start(lab: &Lab, files: Vec<ServedFile>) -> Result<Self> {
-        let files = files.into_iter().map(|file| {
-            let etag = format!("\"{:.16}\"", hex(&Sha256::digest(&file.content)));
-            (
-                file.name.clone(),
-                Entry {
-                    file,
-                    etag,
-                    died: AtomicBool::new(false),
-                },
-            )
-        });
+        Self::start_over(lab, files, None).await
+    }
+
+    /// The same, and what others put into the folder `root`.
+    pub async fn start_over(
+        lab: &Lab,
+        files: Vec<ServedFile>,
+        root: Option<PathBuf>,
+    ) -> Result<Self> {
+        let files = files
+            .into_iter()
+            .map(|file| (file.name.clone(), Entry::new(file)));
         let shared = Arc::new(Shared {
             journal: lab.journal.clone(),
             files: files.collect(),
+            root,
             requests: Mutex::default(),
             died: Notify::new(),
             dark_for: Mutex::default(),
@@ -194,7 +220,8 @@ async fn serve(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
             .map(str::to_owned)
     };
     let (range, if_range) = (header("range"), header("if-range"));
-    let mut response = match shared.files.get(&name) {
+    let in_root = in_root(&shared, &name);
+    let mut response = match shared.files.get(&name).or(in_root.as_ref()) {
         None => plain(StatusCode::NOT_FOUND),
         Some(entry) => {
             // RFC 9110, 13.1.5: a Range counts only while the validator still fits.
@@ -227,6 +254,18 @@ async fn serve(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
         .headers_mut()
         .insert("server", axum::http::HeaderValue::from_static("images"));
     response
+}
+
+/// A file of the folder, as it is at this moment.
+fn in_root(shared: &Shared, name: &str) -> Option<Entry> {
+    let root = shared.root.as_ref()?;
+    let path = Path::new(name);
+    let inside = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    // Files of a test are in the page cache: no other task waits long for it.
+    let file = ServedFile::read(name, &root.join(path)).ok()?;
+    inside.then(|| Entry::new(file))
 }
 
 fn plain(status: StatusCode) -> Response<Body> {

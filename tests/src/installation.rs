@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::conductor::script::Finish;
 use crate::config_drive;
-use crate::ignition::INSTALLED_SYSTEM_OK;
+use crate::ignition::{INSTALLED_SYSTEM_OK, Proof};
 use crate::journal::{Event, Journal, Mark, Source};
 use crate::lab::Lab;
 use crate::site::{Deploy, PERMANENT_ARGUMENT, Plan, Services, Site};
@@ -86,7 +86,12 @@ fn check_console(journal: &Journal, reset: Mark, plan: &Plan, site: &Site) -> Re
     if plan.deploy == Deploy::WriteImage {
         return Ok(());
     }
-    console_line(journal, reset, &site.proof.line())?;
+    check_applied(journal, reset, &site.proof)
+}
+
+/// What the console of a system that `install_coreos` installed must show.
+pub fn check_applied(journal: &Journal, reset: Mark, proof: &Proof) -> Result<()> {
+    console_line(journal, reset, &proof.line())?;
     let arguments = console_line(journal, reset, "TEST-ROOT: cmdline: ")?;
     ensure!(
         arguments.text.contains(PERMANENT_ARGUMENT),

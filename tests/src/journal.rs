@@ -23,6 +23,8 @@ pub enum Source {
     Images,
     /// dnsmasq: DHCP and TFTP.
     Dhcp,
+    /// The real Ironic: a line of its log, those for debugging left out.
+    Ironic,
     /// The virtual machine itself: started, reset, powered off.
     Machine,
 }
@@ -34,6 +36,7 @@ impl fmt::Display for Source {
             Self::Conductor => "conductor",
             Self::Images => "images",
             Self::Dhcp => "dhcp",
+            Self::Ironic => "ironic",
             Self::Machine => "machine",
         })
     }

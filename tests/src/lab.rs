@@ -77,7 +77,15 @@ impl Lab {
         self.folder.path().join(name)
     }
 
-    fn log_path(&self) -> PathBuf {
+    /// The file for the log of `what` beside the journal's, which stays.
+    #[must_use]
+    pub fn log_path(&self, what: &str) -> PathBuf {
+        artifacts::out_dir()
+            .join("logs")
+            .join(format!("{}.{what}.log", self.name))
+    }
+
+    fn journal_path(&self) -> PathBuf {
         artifacts::out_dir()
             .join("logs")
             .join(format!("{}.log", self.name))
@@ -85,7 +93,7 @@ impl Lab {
 
     /// Writes the journal where the developer finds it after the test.
     fn keep_journal(&self) -> Result<PathBuf> {
-        let path = self.log_path();
+        let path = self.journal_path();
         let text: String = self
             .journal
             .events()
@@ -104,7 +112,7 @@ impl Lab {
         for event in events.iter().skip(events.len().saturating_sub(TAIL)) {
             eprintln!("{event}");
         }
-        eprintln!("---- all of them: {}", self.log_path().display());
+        eprintln!("---- all of them: {}", self.journal_path().display());
     }
 }
 

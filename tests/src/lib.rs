@@ -1,5 +1,5 @@
-//! End-to-end tests: real kernel, firmware, GRUB and Ignition in QEMU, a
-//! scripted conductor in place of Ironic.
+//! End-to-end tests: real kernel, firmware, GRUB and Ignition in QEMU, with a
+//! scripted conductor or with the real Ironic.
 //!
 //! [`lab`] gives each test a network of its own, [`vm`] a machine in it. The
 //! [`journal`] holds what happened, with host times.
@@ -12,6 +12,7 @@ mod guest_slots;
 pub mod ignition;
 pub mod image_server;
 pub mod installation;
+pub mod ironic;
 pub mod journal;
 pub mod lab;
 mod media;

@@ -21,6 +21,22 @@ pub fn bound_to_this_thread(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// The same for a program that starts others, which end with it however far
+/// they went away from it, as libvirt's guests do.
+///
+/// It gets a namespace of process ids, and the kernel ends all in one with its
+/// first process. That is a shell: it takes over those that lose their parent,
+/// and a program which has to see a process disappear would wait for ever
+/// where nobody asks for how it ended.
+pub fn bound_with_its_children(program: impl AsRef<OsStr>) -> Command {
+    let mut command = bound_to_this_thread("unshare");
+    command
+        .args(["--pid", "--fork", "--kill-child", "--mount-proc", "--"])
+        .args(["bash", "-c", r#""$@" & wait $!"#, "bash"])
+        .arg(program);
+    command
+}
+
 /// Runs a program to its end; its output is part of the error if it fails.
 pub async fn run(program: &str, arguments: &[&str]) -> Result<Output> {
     let output = bound_to_this_thread(program)

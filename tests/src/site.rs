@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 use axum::body::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::artifacts::{self, Packing};
 use crate::conductor::script::{Finish, Image, Method, Script};
@@ -132,13 +132,19 @@ pub struct Services {
 pub const PERMANENT_ARGUMENT: &str = "landfall.test=kept";
 
 /// What the deployment's meta data call the host.
-const META_DATA_NAME: &str = "node-1.example.org";
+pub const META_DATA_NAME: &str = "node-1.example.org";
 
 /// Kernel arguments of every test host: the console, a kernel clock that stands
 /// a loaded host (without `no_timer_check` an emulated machine can die in the
 /// check of its timer), and enough log to see when the kernel began.
-const TEST_ARGUMENTS: &str =
+pub const TEST_ARGUMENTS: &str =
     "console=tty0 console=ttyS0,115200n8 no_timer_check earlyprintk=serial,ttyS0,115200 loglevel=6";
+
+/// The kernel arguments of a medium of our own, which nobody adds to.
+#[must_use]
+pub fn own_media_arguments() -> String {
+    Plan::default().kernel_arguments()
+}
 
 impl Plan {
     fn family(&self) -> Family {
@@ -301,6 +307,20 @@ struct Medium {
     network_boot: Option<NetworkBoot>,
 }
 
+/// A deployment's meta data: the keys that metal3 fills in for a host.
+#[must_use]
+pub fn meta_data() -> Value {
+    json!({
+        "uuid": "b9c9c6a4-0f5b-4c7c-9d2d-3f6c2c0f8a11",
+        "metal3-namespace": "hosts",
+        "metal3-name": "node-1",
+        "local-hostname": META_DATA_NAME,
+        "local_hostname": META_DATA_NAME,
+        "name": META_DATA_NAME,
+        "coreos_append_karg": [PERMANENT_ARGUMENT],
+    })
+}
+
 /// The deploy method: with a config drive it is `write_image`.
 fn method(config_drive: Option<&ConfigDrive>, proof: &Proof) -> Result<Method> {
     Ok(match config_drive {
@@ -308,16 +328,7 @@ fn method(config_drive: Option<&ConfigDrive>, proof: &Proof) -> Result<Method> {
             config_drive: Some(drive.encoded()?),
         },
         None => Method::InstallCoreos {
-            // The keys that metal3 fills in for a host.
-            meta_data: json!({
-                "uuid": "b9c9c6a4-0f5b-4c7c-9d2d-3f6c2c0f8a11",
-                "metal3-namespace": "hosts",
-                "metal3-name": "node-1",
-                "local-hostname": META_DATA_NAME,
-                "local_hostname": META_DATA_NAME,
-                "name": META_DATA_NAME,
-                "coreos_append_karg": [PERMANENT_ARGUMENT],
-            }),
+            meta_data: meta_data(),
             ignition: proof.config(),
         },
     })

@@ -28,6 +28,7 @@ pub fn describe(event: &Event) -> Option<(&'static str, String)> {
         Source::Console => console(text),
         Source::Conductor => Some(("conductor", text.to_owned())),
         Source::Images => Some(("images", text.to_owned())),
+        Source::Ironic => Some(("ironic", text.to_owned())),
         Source::Dhcp => text
             .find("DHCPACK")
             .map(|at| ("dhcp", text[at..].to_owned())),

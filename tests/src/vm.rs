@@ -6,6 +6,8 @@ mod console;
 mod guest;
 mod qmp;
 
+pub use arguments::{OVMF_CODE, OVMF_VARIABLES};
+pub use console::record as record_console;
 pub use guest::Guest;
 
 use std::path::{Path, PathBuf};

@@ -3,9 +3,10 @@
 use super::{Boot, Bus, Firmware, Machine};
 use crate::lab::TAPS;
 
-/// OVMF's code and the template of its variables, where Debian's ovmf has them.
-const OVMF_CODE: &str = "/usr/share/OVMF/OVMF_CODE_4M.fd";
-pub(super) const OVMF_VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
+/// OVMF's code, where Debian's ovmf has it.
+pub const OVMF_CODE: &str = "/usr/share/OVMF/OVMF_CODE_4M.fd";
+/// The template of its variables.
+pub const OVMF_VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
 
 /// The name of the serial console's character device.
 pub(super) const SERIAL: &str = "serial";

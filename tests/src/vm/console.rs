@@ -17,7 +17,7 @@ const MAX_LINE: usize = 8 * 1024;
 const IDLE: Duration = Duration::from_millis(400);
 
 /// Reads until the guest's end and records every line in the journal.
-pub(super) async fn record(mut serial: impl AsyncRead + Unpin, journal: Journal) {
+pub async fn record(mut serial: impl AsyncRead + Unpin, journal: Journal) {
     let mut lines = LineSplitter::default();
     let mut began = journal.now();
     let mut buffer = [0u8; 4096];

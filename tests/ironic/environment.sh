@@ -1,0 +1,61 @@
+#!/bin/bash
+# Makes what the tests with the real Ironic need and no package has: a Python
+# environment with Ironic and the Redfish emulator, an empty database, and the
+# EFI system partition for the boot ISOs that Ironic builds.
+#
+#   tests/ironic/environment.sh -o DIR
+#
+# All of it is kept, and made again when the pins, this script or the machine's
+# Python, libvirt or boot loaders change.
+set -euo pipefail
+export LC_ALL=C
+
+here=$(cd "$(dirname "$0")" && pwd)
+[ "${1:-}" = -o ] && [ -n "${2:-}" ] || { sed -n '6p' "$0" >&2; exit 2; }
+mkdir -p "$2"; out=$(cd "$2" && pwd)
+say() { echo "ironic: $*" >&2; }
+
+key=$({
+  # A virtual environment knows its own path: one that was moved does not work.
+  echo "$out"
+  cat "$here/requirements.txt" "$0"
+  python3 --version
+  pkg-config --modversion libvirt
+  dpkg-query -W -f '${Package} ${Version}\n' shim-signed grub-efi-amd64-signed
+} | sha256sum | cut -c1-64)
+if [ "$(cat "$out/key" 2> /dev/null)" = "$key" ]; then exit 0; fi
+rm -rf "$out/key" "$out/venv" "$out/schema.sqlite" "$out/esp.img"
+
+python_environment() {
+  say 'installing Ironic and sushy-tools from PyPI'
+  python3 -m venv "$out/venv"
+  "$out/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$here/requirements.txt"
+  # Compiled here, against the machine's libvirt: its own release or nothing.
+  "$out/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+    "libvirt-python==$(pkg-config --modversion libvirt)"
+  "$out/venv/bin/pip" check > /dev/null
+}
+
+# create_schema, not upgrade: sqlite cannot alter constraints.
+empty_database() {
+  say 'making the database'
+  printf '[DEFAULT]\nlog_file = %s\n[database]\nconnection = sqlite:///%s\n' \
+    "$out/schema.log" "$out/schema.sqlite" > "$out/schema.conf"
+  "$out/venv/bin/ironic-dbsync" --config-file "$out/schema.conf" create_schema > "$out/schema.out" 2>&1 ||
+    { cat "$out/schema.out" >&2; exit 1; }
+}
+
+# The distribution's signed shim and GRUB, as an operator is told to take.  GRUB
+# then reads /EFI/debian/grub.cfg of the ISO, which is where Ironic puts it.
+efi_system_partition() {
+  truncate -s 8M "$out/esp.img"
+  mkfs.vfat -n ESP "$out/esp.img" > /dev/null
+  mmd -i "$out/esp.img" ::/EFI ::/EFI/BOOT
+  mcopy -i "$out/esp.img" /usr/lib/shim/shimx64.efi.signed ::/EFI/BOOT/BOOTX64.EFI
+  mcopy -i "$out/esp.img" /usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed ::/EFI/BOOT/grubx64.efi
+}
+
+python_environment
+empty_database
+efi_system_partition
+echo "$key" > "$out/key"

@@ -1,0 +1,82 @@
+//! Each way of life. The values of the columns (firmware, medium, deploy
+//! interface, address) are spread so that every one occurs.
+
+use landfall_tests::ironic::configuration::Configuration;
+use landfall_tests::ironic::life::{Addresses, Boot, Deploy, Plan};
+use landfall_tests::vm::Firmware;
+
+use crate::life;
+
+#[test]
+fn virtual_media_uefi() {
+    life("virtual_media_uefi", &Plan::default());
+}
+
+#[test]
+fn ipxe_bios() {
+    let plan = Plan {
+        firmware: Firmware::Bios,
+        boot: Boot::Ipxe,
+        ..Plan::default()
+    };
+    life("ipxe_bios", &plan);
+}
+
+#[test]
+#[ignore = "no gate: make test-ironic"]
+fn virtual_media_bios_direct_raw() {
+    let plan = Plan {
+        firmware: Firmware::Bios,
+        deploy: Deploy::WriteRaw,
+        ..Plan::default()
+    };
+    life("virtual_media_bios_direct_raw", &plan);
+}
+
+#[test]
+#[ignore = "no gate: make test-ironic"]
+fn virtual_media_uefi_direct_raw() {
+    let plan = Plan {
+        deploy: Deploy::WriteRaw,
+        ..Plan::default()
+    };
+    life("virtual_media_uefi_direct_raw", &plan);
+}
+
+/// As OpenShift's installer does: Ironic can add nothing to the ISO, not even a
+/// token.
+#[test]
+#[ignore = "no gate: make test-ironic"]
+fn own_iso_uefi_static() {
+    let plan = Plan {
+        boot: Boot::OwnIso,
+        addresses: Addresses::KernelArguments,
+        ..Plan::default()
+    };
+    life("own_iso_uefi_static", &plan);
+}
+
+/// A network without DHCP.
+#[test]
+#[ignore = "no gate: make test-ironic"]
+fn network_data_uefi() {
+    let plan = Plan {
+        addresses: Addresses::NetworkData,
+        ..Plan::default()
+    };
+    life("network_data_uefi", &plan);
+}
+
+/// One agent lives through inspection, cleaning and deployment.
+#[test]
+#[ignore = "no gate: make test-ironic"]
+fn fast_track() {
+    let plan = Plan {
+        configuration: Configuration {
+            fast_track: true,
+            ..Configuration::default()
+        },
+        ..Plan::default()
+    };
+    life("fast_track", &plan);
+}

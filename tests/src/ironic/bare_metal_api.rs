@@ -1,0 +1,127 @@
+//! Ironic's REST API as an operator uses it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+/// Ironic answers most requests in a fraction of a second; validation asks BMC
+/// and image server.
+const REQUEST_LIMIT: Duration = Duration::from_secs(60);
+
+/// Between two looks at a node.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How often a request is repeated that found the node locked.
+const LOCKED_ATTEMPTS: u32 = 30;
+
+/// A client of an HTTP API that speaks JSON.
+#[derive(Clone)]
+pub struct BareMetalApi {
+    client: Client,
+    base: String,
+}
+
+impl BareMetalApi {
+    /// A client of the API at `base`, a URL without a slash at its end.
+    pub fn new(base: &str) -> Result<Self> {
+        let tls = rustls::ClientConfig::builder_with_provider(
+            rustls::crypto::ring::default_provider().into(),
+        )
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+        let client = Client::builder()
+            .tls_backend_preconfigured(tls)
+            .no_proxy()
+            .timeout(REQUEST_LIMIT)
+            .build()?;
+        Ok(Self {
+            client,
+            base: base.to_owned(),
+        })
+    }
+
+    /// One request; the answer's JSON, or null if it is empty. A node that is
+    /// locked for the moment (409) is asked again.
+    pub async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let mut request = self
+                .client
+                .request(method.clone(), format!("{}{path}", self.base))
+                .header("X-OpenStack-Ironic-API-Version", "latest");
+            if let Some(body) = body {
+                request = request.json(body);
+            }
+            let response = request
+                .send()
+                .await
+                .with_context(|| format!("{method} {path}"))?;
+            let status = response.status();
+            let text = response.text().await?;
+            if status.as_u16() == 409 && attempt < LOCKED_ATTEMPTS {
+                sleep(PAUSE).await;
+                continue;
+            }
+            ensure!(status.is_success(), "{method} {path}: {status}: {text}");
+            if text.is_empty() {
+                return Ok(Value::Null);
+            }
+            return serde_json::from_str(&text)
+                .with_context(|| format!("the answer to {method} {path}"));
+        }
+    }
+
+    /// GET.
+    pub async fn get(&self, path: &str) -> Result<Value> {
+        self.request(Method::GET, path, None).await
+    }
+
+    /// A node's document.
+    pub async fn node(&self, name: &str) -> Result<Value> {
+        self.get(&format!("/v1/nodes/{name}")).await
+    }
+
+    /// Sets members of a node; the paths are JSON pointers.
+    pub async fn patch(&self, name: &str, members: &[(&str, Value)]) -> Result<Value> {
+        let patch: Vec<Value> = members
+            .iter()
+            .map(|(path, value)| json!({"op": "add", "path": path, "value": value}))
+            .collect();
+        let path = format!("/v1/nodes/{name}");
+        self.request(Method::PATCH, &path, Some(&json!(patch)))
+            .await
+    }
+
+    /// Asks for a provision state change: `{"target": ..., ...}`.
+    pub async fn provision(&self, name: &str, wanted: &Value) -> Result<()> {
+        let path = format!("/v1/nodes/{name}/states/provision");
+        self.request(Method::PUT, &path, Some(wanted))
+            .await
+            .map(drop)
+    }
+
+    /// Waits for a provision state. A state of failure ends the wait.
+    pub async fn wait_for(&self, name: &str, wanted: &str, within: Duration) -> Result<Value> {
+        let deadline = Instant::now() + within;
+        loop {
+            let node = self.node(name).await?;
+            let state = node["provision_state"].as_str().unwrap_or_default();
+            if state == wanted {
+                return Ok(node);
+            }
+            let seconds = within.as_secs();
+            if state.ends_with("failed") || state == "error" {
+                bail!("waiting for {wanted}: {state}: {}", node["last_error"]);
+            }
+            if Instant::now() > deadline {
+                bail!("waiting for {wanted}: still {state} after {seconds} s");
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}

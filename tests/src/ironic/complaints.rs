@@ -1,0 +1,38 @@
+//! What Ironic's log holds against the agent. Pure.
+//!
+//! Every warning and error counts, but for a list of those that any agent would
+//! cause, or that have nothing to do with one.
+
+/// A line that may be there: a part of its text, and the reason.
+const ALLOWED: &[(&str, &str)] = &[];
+
+/// The lines of a log that speak against the agent.
+pub fn complaints<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    lines
+        .into_iter()
+        .filter(|line| is_serious(line))
+        .filter(|line| !ALLOWED.iter().any(|(text, _)| line.contains(text)))
+        .collect()
+}
+
+/// `2026-11-21 03:31:55.141 1234 WARNING ironic.module [...] text`
+fn is_serious(line: &str) -> bool {
+    let level = line.split(' ').nth(3).unwrap_or_default();
+    matches!(level, "WARNING" | "ERROR" | "CRITICAL")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_is_the_fourth_word() {
+        let log = [
+            "2026-11-21 03:31:55.141 12 WARNING ironic.drivers [-] the agent is strange",
+            "2026-11-21 03:31:55.141 12 INFO ironic.drivers [-] a WARNING in the text",
+            "2026-11-21 03:31:55.141 12 ERROR ironic.drivers [-] it went away",
+            "    raise exception.WARNING",
+        ];
+        assert_eq!(complaints(log), [log[0], log[2]]);
+    }
+}

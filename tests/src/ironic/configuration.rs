@@ -1,0 +1,203 @@
+//! ironic.conf and the Redfish emulator's configuration. Pure but for the
+//! paths, which are the lab's.
+
+use std::path::PathBuf;
+
+use crate::conductor;
+use crate::image_server;
+use crate::lab::{Family, HOST_V4, Lab};
+use crate::site::TEST_ARGUMENTS;
+
+/// The port of the Redfish emulator, which is its own default.
+pub const BMC_PORT: u16 = 8000;
+
+/// What differs from one lab to the next.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Configuration {
+    /// Keep the agent running from one operation to the next.
+    pub fast_track: bool,
+    /// Announce the API by multicast DNS, and have the agent look for it there.
+    pub mdns: bool,
+}
+
+/// Kernel arguments as metal3's Ironic image has them, with a key that holds
+/// blanks: they have to be survived, too.
+const METAL3_ARGUMENTS: &str = "nofb nomodeset vga=normal ipa-insecure=1 \
+     sshkey=\"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDm9 operator of the lab\" \
+     systemd.journald.forward_to_console=yes";
+
+/// What metal3 adds for an inspection.
+const INSPECTION_ARGUMENTS: &str = "ipa-inspection-collectors=default,logs";
+
+impl Configuration {
+    /// The folder from which hosts are served what Ironic makes for them.
+    #[must_use]
+    pub fn http_root(&self, lab: &Lab) -> PathBuf {
+        lab.path("http")
+    }
+
+    /// The base URL of Ironic's API.
+    #[must_use]
+    pub fn api_url(&self) -> String {
+        Family::V4.url(conductor::PORT)
+    }
+
+    /// The base URL of the Redfish emulator.
+    #[must_use]
+    pub fn bmc_url(&self) -> String {
+        Family::V4.url(BMC_PORT)
+    }
+
+    /// The kernel arguments that Ironic adds to its own.
+    fn kernel_arguments(&self) -> String {
+        format!("{TEST_ARGUMENTS} {METAL3_ARGUMENTS}")
+    }
+
+    /// ironic.conf.
+    #[must_use]
+    pub fn ironic(&self, lab: &Lab) -> String {
+        let state = lab.path("ironic").display().to_string();
+        let http_root = self.http_root(lab).display().to_string();
+        let esp = super::environment().join("esp.img").display().to_string();
+        let environment = super::environment().display().to_string();
+        let api = self.api_url();
+        let http = Family::V4.url(image_server::PORT);
+        let arguments = self.kernel_arguments();
+        let Self { fast_track, mdns } = *self;
+        let port = conductor::PORT;
+        // Interfaces, hooks, priorities and log collection as in metal3's and
+        // OpenShift's images. The rest is what one process without a message
+        // queue, a database server or an identity service needs.
+        format!(
+            r"[DEFAULT]
+auth_strategy = noauth
+rpc_transport = none
+debug = true
+use_stderr = true
+host = lab
+my_ip = {HOST_V4}
+state_path = {state}
+tempdir = {state}
+enabled_hardware_types = redfish
+enabled_bios_interfaces = no-bios
+enabled_boot_interfaces = redfish-virtual-media,ipxe
+enabled_console_interfaces = no-console
+enabled_deploy_interfaces = direct,custom-agent
+default_deploy_interface = direct
+enabled_firmware_interfaces = no-firmware
+enabled_inspect_interfaces = agent
+default_inspect_interface = agent
+enabled_management_interfaces = redfish
+enabled_network_interfaces = noop
+enabled_power_interfaces = redfish
+enabled_raid_interfaces = agent,no-raid
+enabled_rescue_interfaces = agent,no-rescue
+enabled_storage_interfaces = noop
+enabled_vendor_interfaces = no-vendor
+isolinux_bin = /usr/lib/ISOLINUX/isolinux.bin
+ldlinux_c32 = /usr/lib/syslinux/modules/bios/ldlinux.c32
+grub_config_path = EFI/debian/grub.cfg
+rescue_password_hash_algorithm = sha512
+[oslo_concurrency]
+lock_path = {state}/locks
+[oslo_messaging_notifications]
+driver = noop
+[api]
+host_ip = {HOST_V4}
+port = {port}
+public_endpoint = {api}
+ramdisk_heartbeat_timeout = 30
+[database]
+connection = sqlite:///{state}/ironic.sqlite
+sqlite_retries = true
+[service_catalog]
+auth_type = none
+endpoint_override = {api}
+[dhcp]
+dhcp_provider = none
+[conductor]
+automated_clean = true
+enable_mdns = {mdns}
+sync_power_state_interval = 0
+power_state_change_timeout = 60
+deploy_callback_timeout = 900
+clean_callback_timeout = 900
+inspect_wait_timeout = 900
+rescue_callback_timeout = 900
+bootloader = file://{esp}
+file_url_allowed_paths = {environment}
+[mdns]
+interfaces = {HOST_V4}
+params = ipa_debug:true
+[deploy]
+http_url = {http}
+http_root = {http_root}
+iso_master_path = {state}/iso
+default_boot_mode = uefi
+fast_track = {fast_track}
+erase_devices_priority = 0
+erase_devices_metadata_priority = 10
+power_off_after_deploy_failure = false
+[agent]
+certificates_path = {state}/certificates
+deploy_logs_collect = always
+deploy_logs_local_path = {state}/deploy-logs
+image_download_source = http
+command_wait_interval = 2
+max_command_attempts = 30
+[redfish]
+kernel_append_params = {arguments}
+[pxe]
+kernel_append_params = {arguments}
+images_path = {state}/images
+instance_master_path = {state}/instance-masters
+tftp_server = {HOST_V4}
+tftp_root = {state}/tftp
+tftp_master_path = {state}/tftp-masters
+[inspector]
+require_managed_boot = true
+extra_kernel_params = {INSPECTION_ARGUMENTS}
+add_ports = all
+keep_ports = present
+power_off = true
+"
+        )
+    }
+
+    /// Folders that Ironic expects to be there.
+    #[must_use]
+    pub fn folders(&self, lab: &Lab) -> Vec<PathBuf> {
+        let state = lab.path("ironic");
+        let mut all: Vec<PathBuf> = [
+            "locks",
+            "iso",
+            "certificates",
+            "deploy-logs",
+            "images",
+            "instance-masters",
+            "tftp",
+            "tftp-masters",
+        ]
+        .iter()
+        .map(|name| state.join(name))
+        .collect();
+        all.push(self.http_root(lab));
+        all.push(lab.path("bmc"));
+        all
+    }
+
+    /// The configuration of sushy-emulator, which is Python.
+    #[must_use]
+    pub fn bmc(&self, lab: &Lab) -> String {
+        let state = lab.path("bmc");
+        let state = state.display();
+        format!(
+            "SUSHY_EMULATOR_LISTEN_IP = '{HOST_V4}'\n\
+             SUSHY_EMULATOR_LISTEN_PORT = {BMC_PORT}\n\
+             SUSHY_EMULATOR_LIBVIRT_URI = 'qemu:///system'\n\
+             SUSHY_EMULATOR_IGNORE_BOOT_DEVICE = False\n\
+             SUSHY_EMULATOR_FEATURE_SET = 'full'\n\
+             SUSHY_EMULATOR_STATE_DIR = '{state}'\n"
+        )
+    }
+}

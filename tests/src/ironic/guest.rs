@@ -1,0 +1,131 @@
+//! A host behind the emulated BMC: a libvirt domain. Ironic switches it on and
+//! off; the test only looks at its console and its disk.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{self, Poll, ready};
+
+use anyhow::{Context, Result};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::services::virsh;
+use crate::journal::Source;
+use crate::lab::Lab;
+use crate::vm::{Firmware, OVMF_CODE, OVMF_VARIABLES, record_console};
+
+/// What is asked of a host.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    /// Its name in libvirt.
+    pub name: String,
+    /// The address of its NIC.
+    pub mac: String,
+    /// Its firmware.
+    pub firmware: Firmware,
+    /// Its disk, a raw file.
+    pub disk: PathBuf,
+}
+
+/// More than the agent needs: the firmware holds a copy of an ISO's ramdisk.
+const MEMORY_MIB: u32 = 1024;
+
+/// As `disk_mib` of a plan: root disks have 4 GiB at least.
+const DISK_BYTES: u64 = 5 << 30;
+
+/// Where the guest's serial port connects to, in a folder that is the test's.
+const CONSOLE: &str = "/run/libvirt/console";
+
+impl Guest {
+    /// Makes the disk and the domain, powered off, and listens to the console.
+    /// Returns the domain's UUID.
+    pub async fn define(&self, lab: &Lab) -> Result<String> {
+        let disk =
+            File::create(&self.disk).with_context(|| format!("making {}", self.disk.display()))?;
+        disk.set_len(DISK_BYTES)?;
+        // QEMU connects at each power on: no byte can be lost before we read.
+        let listener = UnixListener::bind(CONSOLE).context("listening to the console")?;
+        let journal = lab.journal.clone();
+        let log = File::create(lab.log_path("console"))?;
+        tokio::spawn(async move {
+            while let Ok((console, _)) = listener.accept().await {
+                journal.record(Source::Machine, "power on");
+                let log = &log;
+                record_console(Console { console, log }, journal.clone()).await;
+                journal.record(Source::Machine, "power off");
+            }
+        });
+        let xml = lab.path("guest.xml");
+        std::fs::write(&xml, self.xml(lab))?;
+        virsh(&["define", &xml.display().to_string()]).await?;
+        Ok(virsh(&["domuuid", &self.name]).await?.trim().to_owned())
+    }
+
+    /// The domain. i440fx: its CD drive is on the IDE controller, for which the
+    /// smallest set of modules has a driver, as it has for the CD drives of most
+    /// BMCs.
+    fn xml(&self, lab: &Lab) -> String {
+        let Self {
+            name,
+            mac,
+            firmware,
+            disk,
+        } = self;
+        let disk = disk.display();
+        let loader = match firmware {
+            Firmware::Bios => String::new(),
+            Firmware::Uefi => format!(
+                "<loader readonly='yes' type='pflash'>{OVMF_CODE}</loader>\
+                 <nvram template='{OVMF_VARIABLES}'>{}</nvram>",
+                lab.path("uefi-variables").display()
+            ),
+        };
+        format!(
+            "<domain type='qemu'>
+  <name>{name}</name>
+  <memory unit='MiB'>{MEMORY_MIB}</memory>
+  <vcpu>2</vcpu>
+  <os><type arch='x86_64' machine='pc'>hvm</type>{loader}<boot dev='hd'/></os>
+  <features><acpi/><apic/></features>
+  <cpu mode='maximum'/>
+  <devices>
+    <emulator>/usr/bin/qemu-system-x86_64</emulator>
+    <disk type='file' device='disk'>
+      <driver name='qemu' type='raw' cache='unsafe' discard='unmap' detect_zeroes='unmap'/>
+      <source file='{disk}'/><target dev='vda' bus='virtio'/><serial>disk0</serial>
+    </disk>
+    <interface type='bridge'>
+      <source bridge='br0'/><mac address='{mac}'/><model type='virtio'/>
+    </interface>
+    <serial type='unix'>
+      <source mode='connect' path='{CONSOLE}'/>
+    </serial>
+    <rng model='virtio'><backend model='random'>/dev/urandom</backend></rng>
+  </devices>
+</domain>
+"
+        )
+    }
+}
+
+/// The console, written down as it comes: for who looks on. (QEMU can do that,
+/// but repeats what a slow reader did not take at once.)
+struct Console<'a> {
+    console: UnixStream,
+    log: &'a File,
+}
+
+impl AsyncRead for Console<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.console).poll_read(context, buffer))?;
+        let mut log = self.log;
+        Poll::Ready(log.write_all(&buffer.filled()[before..]))
+    }
+}
