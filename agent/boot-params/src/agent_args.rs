@@ -15,10 +15,12 @@ use crate::setting::{Origin, Setting};
 
 mod assign;
 mod command_line;
+mod files;
 mod listing;
 mod names;
 mod overrides;
 
+pub use files::MAX_PARAMETERS;
 pub use listing::ListedSetting;
 pub use names::{Names, nearest};
 
@@ -288,6 +290,9 @@ boot_params! {
 }
 
 const BOOTIF: &str = "BOOTIF";
+
+/// Most unknown names that are told of one source.
+const MAX_UNKNOWN: usize = 100;
 
 impl BootParams {
     /// True when Ironic has attached the medium that the host booted from.

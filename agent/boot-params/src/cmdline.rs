@@ -31,26 +31,15 @@ impl CommandLine {
     /// and init is us.
     pub fn parse(text: &str) -> CommandLine {
         let (text, cut) = within_limit(text);
-        let mut tokens = Vec::new();
-        let mut start = None;
-        let mut quoted = false;
-        for (at, c) in text.char_indices() {
-            if c == '"' {
-                quoted = !quoted;
-            }
-            if c.is_ascii_whitespace() && !quoted {
-                if let Some(from) = start.take() {
-                    tokens.push(Token::parse(&text[from..at]));
-                }
-            } else {
-                start.get_or_insert(at);
-            }
-        }
-        if let Some(from) = start {
-            tokens.push(Token::parse(&text[from..]));
-        }
-        tokens.retain(|token| token.text != "--");
+        let tokens = tokens(text);
         CommandLine { tokens, cut }
+    }
+
+    /// [`parse`](Self::parse) for a file of such arguments, without its limit:
+    /// no argument reaches over the end of a line.
+    pub fn parse_lines(text: &str) -> CommandLine {
+        let tokens = text.lines().flat_map(tokens).collect();
+        CommandLine { tokens, cut: false }
     }
 
     /// [`parse`](Self::parse) for bytes of unknown encoding, as read from
@@ -74,6 +63,32 @@ impl CommandLine {
     pub fn was_cut(&self) -> bool {
         self.cut
     }
+}
+
+/// Splits one text. A quote that is never closed is a character like any other:
+/// one lost in a template must not swallow all that follows, though the kernel
+/// itself would let it.
+fn tokens(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut start = None;
+    let mut quoted = false;
+    for (at, c) in text.char_indices() {
+        if c == '"' {
+            quoted = !quoted && text[at + 1..].contains('"');
+        }
+        if c.is_ascii_whitespace() && !quoted {
+            if let Some(from) = start.take() {
+                tokens.push(Token::parse(&text[from..at]));
+            }
+        } else {
+            start.get_or_insert(at);
+        }
+    }
+    if let Some(from) = start {
+        tokens.push(Token::parse(&text[from..]));
+    }
+    tokens.retain(|token| token.text != "--");
+    tokens
 }
 
 impl Token {
@@ -153,7 +168,11 @@ mod tests {
             (r#""a=b c" d"#, &[("a", Some("b c")), ("d", None)]),
             (r#""a b""#, &[("a b", None)]),
             (r#"a="b"#, &[("a", Some("b"))]),
-            (r#"a="b c"#, &[("a", Some("b c"))]),
+            (r#"a="b c"#, &[("a", Some("b")), ("c", None)]),
+            (
+                r#"a="b" c" d"#,
+                &[("a", Some("b")), ("c\"", None), ("d", None)],
+            ),
             (r#"a=b"c d"e"#, &[("a", Some(r#"b"c d"e"#))]),
             (r#"a="b"c"#, &[("a", Some(r#"b"c"#))]),
             ("=x", &[("", Some("x"))]),

@@ -1,11 +1,14 @@
-//! The kernel command line as typed values: read by the agent, written by the image builder.
+//! What a boot is told, as typed values: the kernel command line, which the
+//! image builder writes, and the files and answers that say more.
 //!
 //! [`CommandLine`] splits the text into tokens; the other modules each read the
 //! tokens of one vocabulary out of it: the agent's own settings
 //! ([`BootParams`]), dracut's network arguments ([`NetArgs`]) and what CoreOS
 //! wants to see again on its first boot ([`coreos_args`]). [`ArgumentLine`] is
-//! the way back to text. Nothing here reads a file, and nothing a command line
-//! can say is an error: what cannot be used becomes a warning and its default.
+//! the way back to text. Configuration files ([`ini_file`]) and what is said at
+//! run time go into [`BootParams`] as well. Nothing here reads a file, and
+//! nothing that can be said is an error: what cannot be used becomes a warning
+//! and its default.
 
 pub mod agent_args;
 pub mod argument_line;
@@ -14,6 +17,7 @@ pub mod boolean;
 pub mod cmdline;
 pub mod coreos_args;
 pub mod dracut_net;
+pub mod ini_file;
 pub mod mac;
 pub mod setting;
 pub mod shown;

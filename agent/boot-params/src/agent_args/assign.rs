@@ -29,17 +29,19 @@ pub(super) fn assign<T: ArgumentValue>(
 ) {
     let text = said.text.trim();
     if text.is_empty() {
-        if said.empty_counts
-            && let Some(value) = T::empty()
-        {
-            *setting = Setting {
-                value,
-                origin: said.origin,
-            };
+        if !said.empty_counts {
+            return;
         }
-        return;
+        if let Some(value) = T::empty() {
+            let origin = said.origin;
+            *setting = Setting { value, origin };
+            return;
+        }
     }
-    match T::parse(text) {
+    match Some(text)
+        .filter(|text| !text.is_empty())
+        .and_then(T::parse)
+    {
         Some(value) => {
             let origin = match said.origin {
                 Origin::KernelArgument(_) => {

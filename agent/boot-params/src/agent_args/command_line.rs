@@ -1,7 +1,7 @@
 //! Settings out of a kernel command line.
 
 use super::assign::Said;
-use super::{BOOTIF, BootParams, NAMES, Origin, Setting, nearest};
+use super::{BOOTIF, BootParams, MAX_UNKNOWN, NAMES, Origin, Setting, nearest};
 use crate::cmdline::{CommandLine, MAX_LENGTH, Token};
 use crate::mac::BootInterface;
 
@@ -87,6 +87,9 @@ impl BootParams {
         let mut seen: Vec<&str> = Vec::new();
         for Token { key, .. } in line.tokens() {
             let ours = key.starts_with("ipa-") || key.starts_with("landfall.");
+            if seen.len() == MAX_UNKNOWN {
+                return;
+            }
             if !ours || known().any(|name| name == key) || seen.contains(&key.as_str()) {
                 continue;
             }

@@ -1,0 +1,161 @@
+//! Configuration files in the form of oslo.config: text → assignments.
+//!
+//! Its grammar is that of `oslo_config/iniparser.py`: no white space before a
+//! name, `=` or `:` behind it, an indented line goes on with the value before
+//! it, comments are whole lines. Where oslo.config refuses the whole file, one
+//! line is left out here and told.
+
+/// Longest text that is looked at, in bytes.
+pub const MAX_LENGTH: usize = 256 << 10;
+
+/// Most faults that are told of one file: somebody may have taken an image for one.
+const MAX_FAULTS: usize = 10;
+
+/// `option = value` in a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// The name of its section: `DEFAULT`, or lower case.
+    pub group: String,
+    /// The name as it stands there.
+    pub option: String,
+    /// The value without the quotes around it; several lines are joined by `\n`.
+    pub value: String,
+    /// The line that it begins on, from 1.
+    pub line: usize,
+}
+
+/// What one file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IniFile {
+    /// In their order; of an option given twice the later counts.
+    pub assignments: Vec<Assignment>,
+    /// What was left out: the line, from 1, and why.
+    pub faults: Vec<(usize, &'static str)>,
+}
+
+impl IniFile {
+    /// Reads a text. Nothing in it is an error.
+    pub fn parse(text: &str) -> IniFile {
+        let mut file = IniFile::default();
+        let text = match text.get(..MAX_LENGTH) {
+            // Up to the last whole line.
+            Some(start) if text.len() > MAX_LENGTH => {
+                let end = start.rfind('\n').unwrap_or(0);
+                file.fault(1, "the file is larger than 256 KiB; its end is ignored");
+                &start[..end]
+            }
+            Some(_) => text,
+            None if text.len() > MAX_LENGTH => {
+                file.fault(1, "the file is larger than 256 KiB; ignored");
+                return file;
+            }
+            None => text,
+        };
+        let mut group = None;
+        let mut goes_on = false;
+        // Windows' editors put a byte order mark in front.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        for (at, line) in (1..).zip(text.lines()) {
+            let line = line.trim_end();
+            if line.starts_with([' ', '\t']) && !line.is_empty() {
+                match file.assignments.last_mut() {
+                    Some(last) if goes_on => {
+                        last.value.push('\n');
+                        last.value.push_str(line.trim_start());
+                    }
+                    _ => file.fault(at, "an indented line goes on with no value; ignored"),
+                }
+                continue;
+            }
+            goes_on = false;
+            if line.is_empty() || line.starts_with(['#', ';']) {
+                continue;
+            }
+            if line.starts_with('[') {
+                group = group_name(line);
+                if group.is_none() {
+                    file.fault(at, "expected [GROUP]; ignored up to the next group");
+                }
+                continue;
+            }
+            let Some((option, value)) = line.split_once(['=', ':']) else {
+                file.fault(at, "expected NAME = VALUE; ignored");
+                continue;
+            };
+            let option = option.trim();
+            match &group {
+                _ if option.is_empty() => file.fault(at, "no name before the value; ignored"),
+                None => file.fault(at, "stands in no group, such as [DEFAULT]; ignored"),
+                Some(group) => {
+                    goes_on = true;
+                    file.assignments.push(Assignment {
+                        group: group.clone(),
+                        option: option.to_owned(),
+                        value: unquoted(value.trim()).to_owned(),
+                        line: at,
+                    });
+                }
+            }
+        }
+        file
+    }
+
+    fn fault(&mut self, line: usize, text: &'static str) {
+        if self.faults.len() < MAX_FAULTS {
+            self.faults.push((line, text));
+        }
+    }
+}
+
+fn group_name(line: &str) -> Option<String> {
+    let name = line.strip_prefix('[')?.strip_suffix(']')?;
+    match name {
+        "" => None,
+        "DEFAULT" => Some(name.to_owned()),
+        // A group of its own for oslo.config, which nothing reads.
+        _ if name.eq_ignore_ascii_case("default") => Some("[default]".to_owned()),
+        _ => Some(name.to_lowercase()),
+    }
+}
+
+/// Either kind of quote, if the same stands at both ends. One alone is both
+/// ends to oslo.config.
+fn unquoted(value: &str) -> &str {
+    let quote = value.starts_with(['"', '\'']) && value.chars().last() == value.chars().next();
+    match quote {
+        true if value.len() == 1 => "",
+        true => &value[1..value.len() - 1],
+        false => value,
+    }
+}
+
+/// A value with `$$` and `\$` read as `$`. `None` if it refers to another
+/// option (`$name`, `${name}`), which oslo.config would fill in.
+pub fn without_escapes(value: &str) -> Option<String> {
+    let mut out = String::with_capacity(value.len());
+    let mut rest = value;
+    while let Some(at) = rest.find('$') {
+        let (before, after) = (&rest[..at], &rest[at + 1..]);
+        if let Some(before) = before.strip_suffix('\\') {
+            out.push_str(before);
+            out.push('$');
+            rest = after;
+            continue;
+        }
+        out.push_str(before);
+        out.push('$');
+        rest = match after.strip_prefix('$') {
+            Some(rest) => rest,
+            None => after,
+        };
+        let refers = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '{';
+        if rest.len() == after.len() && after.starts_with(refers) {
+            return None;
+        }
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests;
