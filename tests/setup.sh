@@ -20,7 +20,7 @@ if [ "${1:-}" != --build-only ]; then
   # The lab with the real Ironic: its Python environment, the libvirt below the
   # emulated BMC, and what Ironic builds ISOs with.
   packages="$packages python3-venv python3-dev pkg-config libvirt-dev libvirt-daemon
-    libvirt-daemon-driver-qemu libvirt-clients qemu-utils genisoimage isolinux syslinux-common"
+    libvirt-daemon-driver-qemu libvirt-clients qemu-utils seabios genisoimage isolinux syslinux-common"
 fi
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }

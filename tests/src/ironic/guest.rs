@@ -35,6 +35,9 @@ const MEMORY_MIB: u32 = 1024;
 /// As `disk_mib` of a plan: root disks have 4 GiB at least.
 const DISK_BYTES: u64 = 5 << 30;
 
+/// SeaBIOS, where Debian's seabios has it.
+const SEABIOS: &str = "/usr/share/seabios/bios-256k.bin";
+
 /// Where the guest's serial port connects to, in a folder that is the test's.
 const CONSOLE: &str = "/run/libvirt/console";
 
@@ -75,7 +78,9 @@ impl Guest {
         } = self;
         let disk = disk.display();
         let loader = match firmware {
-            Firmware::Bios => String::new(),
+            // What QEMU takes without it, too; but the emulator tells the
+            // firmware by this element.
+            Firmware::Bios => format!("<loader readonly='yes' type='rom'>{SEABIOS}</loader>"),
             Firmware::Uefi => format!(
                 "<loader readonly='yes' type='pflash'>{OVMF_CODE}</loader>\
                  <nvram template='{OVMF_VARIABLES}'>{}</nvram>",

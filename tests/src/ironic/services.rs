@@ -44,7 +44,7 @@ impl Services {
             lab,
             "libvirt",
             "/usr/sbin/libvirtd",
-            &["--timeout", "0"],
+            &["--timeout", "0", "--pid-file", "/run/libvirt/libvirtd.pid"],
             // Nothing of what it says about a machine without D-Bus and udev is
             // of interest in a test.
             None,
