@@ -20,10 +20,11 @@ use crate::disk::decode::Decoder;
 use crate::disk::gpt::Table;
 use crate::disk::{checksum_file, config_drive, file_system, image_head, resume};
 use crate::handover::{efi_load_option, efi_loader, ignition_file, kernel_args};
+use crate::http_client::Answer;
 use crate::inventory::hint_expression::Expression;
 use crate::inventory::root_device_hints::{RootDeviceHints, SkipList};
 use crate::inventory::{memory, smbios, vpd};
-use crate::ironic::{lookup, service};
+use crate::ironic::{lookup, wire};
 use crate::network::dhcp::{datagram, lease::Lease, message::Answer};
 use crate::sys::uevent::Uevent;
 
@@ -258,11 +259,12 @@ pub fn efi(data: &[u8]) {
 
 /// Ironic's answer to a lookup (the status, then the body).
 pub fn lookup_answer(data: &[u8]) {
-    let answer = service::Answer {
+    let answer = Answer {
         status: 200,
+        date: None,
         body: String::from_utf8_lossy(data).into_owned(),
     };
-    let _ = answer.fault();
+    let _ = wire::fault(&answer);
     if let Ok(found) = lookup::read(&answer) {
         // As the heartbeat uses it, at its upper end.
         let _ = found.config.heartbeat_timeout().mul_f64(0.6);

@@ -1,10 +1,25 @@
 //! The one configured HTTP client: trust, time-outs, no surprises.
 
+mod answer;
+mod service_client;
+mod why;
+mod zoned_url;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
 
+pub use answer::{Answer, exchange};
+pub use service_client::ServiceClient;
+pub use why::why;
+pub use zoned_url::ZonedUrl;
+
 use crate::failure::{Class, Failure, Result, one_line};
+use crate::tls::{Identity, ServerTrust, TlsPolicy};
 
 /// Image servers may send us on, but not from https to http.
 fn for_images() -> Policy {
@@ -27,34 +42,77 @@ const REDIRECTS: usize = 10;
 pub struct HttpOptions {
     /// Do not verify server certificates (`ipa-insecure`).
     pub insecure: bool,
+    /// Whom to trust instead of nobody (`cafile`): certificates in PEM.
+    pub ca_file: Option<PathBuf>,
+    /// What to show to a server that asks who we are.
+    pub identity: Option<IdentityFiles>,
+    /// Versions and cipher suites.
+    pub tls: TlsPolicy,
     /// How long one request may be idle, and a connection may take to be made.
     pub timeout: Option<Duration>,
 }
 
-/// Why a request got no answer, in the words of the innermost cause; the URL is
-/// for the caller to name. The layers above it ("error sending request: client
-/// error (Connect): tcp connect error") tell an operator nothing.
-pub fn why(error: &reqwest::Error) -> String {
-    let mut innermost: &dyn std::error::Error = error;
-    while let Some(cause) = innermost.source() {
-        innermost = cause;
-    }
-    let text = innermost.to_string();
-    match text.split_once(" (os error") {
-        _ if error.is_timeout() => "no answer in time".to_owned(),
-        // `Connection refused (os error 111)`: the words are enough.
-        Some((words, _)) => words.to_ascii_lowercase(),
-        None => text,
+/// The client's certificate and its key (`certfile`, `keyfile`), in PEM.
+#[derive(Debug, Clone)]
+pub struct IdentityFiles {
+    /// The certificate, and those between it and an authority.
+    pub certificates: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+}
+
+impl IdentityFiles {
+    /// The pair, if both are given.
+    ///
+    /// # Errors
+    /// If only one of them is.
+    pub fn pair(certificates: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<Self>> {
+        match (certificates, key) {
+            (Some(certificates), Some(key)) => Ok(Some(Self { certificates, key })),
+            (None, None) => Ok(None),
+            (Some(file), None) => Err(half_a_pair("certfile", &file, "keyfile")),
+            (None, Some(file)) => Err(half_a_pair("keyfile", &file, "certfile")),
+        }
     }
 }
 
-/// A client for Ironic. It follows no redirect: a heartbeat carries the token,
-/// which would go to whatever host the answer names.
-///
-/// # Errors
-/// If the TLS library refuses its own configuration.
-pub fn service_client(options: &HttpOptions) -> Result<reqwest::Client> {
-    client(options, Policy::none())
+fn half_a_pair(given: &str, file: &std::path::Path, missing: &str) -> Failure {
+    Failure::new(
+        Class::CommandExecutionError,
+        format!(
+            "{given} {}: expected {missing} beside it, found none",
+            file.display()
+        ),
+    )
+}
+
+impl HttpOptions {
+    /// The same, but every server is believed: for questions whose answer is
+    /// not trusted either.
+    #[must_use]
+    pub fn trusting_anybody(&self) -> Self {
+        Self {
+            insecure: true,
+            ca_file: None,
+            ..self.clone()
+        }
+    }
+
+    /// # Errors
+    /// Which file is not what it should be.
+    fn tls(&self) -> Result<rustls::ClientConfig> {
+        let trust = match &self.ca_file {
+            _ if self.insecure => ServerTrust::anybody(),
+            Some(file) => ServerTrust::from_file(file)?,
+            // A ramdisk has no system store.
+            None => ServerTrust::default(),
+        };
+        let identity = match &self.identity {
+            Some(files) => Some(Identity::from_files(&files.certificates, &files.key)?),
+            None => None,
+        };
+        self.tls.client(trust, identity.as_ref())
+    }
 }
 
 /// A client for images and what belongs to them.
@@ -63,25 +121,30 @@ pub fn service_client(options: &HttpOptions) -> Result<reqwest::Client> {
 /// that must end sooner says so itself (`RequestBuilder::timeout`).
 ///
 /// # Errors
-/// If the TLS library refuses its own configuration.
+/// Which certificate or key cannot be used.
 pub fn image_client(options: &HttpOptions) -> Result<reqwest::Client> {
-    client(options, for_images())
+    finished(builder(options, options.tls()?, for_images()))
 }
 
-fn client(options: &HttpOptions, redirects: Policy) -> Result<reqwest::Client> {
+fn builder(
+    options: &HttpOptions,
+    tls: rustls::ClientConfig,
+    redirects: Policy,
+) -> reqwest::ClientBuilder {
     let timeout = options.timeout.unwrap_or(Duration::from_secs(30));
-    let builder = reqwest::Client::builder()
+    reqwest::Client::builder()
         .user_agent(concat!("landfall/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(timeout)
         .read_timeout(timeout)
         .redirect(redirects)
-        .tls_danger_accept_invalid_certs(options.insecure)
-        // A ramdisk has no system store, and no authority can be given yet.
-        .tls_certs_only([]);
-    builder.build().map_err(|e| {
+        .tls_backend_preconfigured(tls)
+}
+
+fn finished(builder: reqwest::ClientBuilder) -> Result<reqwest::Client> {
+    builder.build().map_err(|error| {
         Failure::new(
             Class::CommandExecutionError,
-            format!("HTTP client: {}", one_line(&e)),
+            format!("HTTP client: {}", one_line(&error)),
         )
     })
 }

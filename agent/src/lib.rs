@@ -30,6 +30,7 @@ mod skip;
 mod stages;
 mod state_file;
 mod sys;
+mod tls;
 mod tools;
 
 use std::ffi::OsString;

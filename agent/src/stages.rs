@@ -19,7 +19,7 @@ use crate::discovery::{self, Found, Wanted};
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
 use crate::handover::written_disk::release_left_mounts;
-use crate::http_client::{self, HttpOptions};
+use crate::http_client::{self, HttpOptions, ServiceClient};
 use crate::inventory::inspection::{self, Circumstances};
 use crate::inventory::wait_for_disk::Patience;
 use crate::ironic::{self, AgentToken, Callback, LookupAnswer, Query, Service};
@@ -91,7 +91,7 @@ async fn boot(settings: Settings) -> Result<Ending> {
 /// What the stages share: told once, or going on in the background.
 struct Boot {
     settings: Arc<Settings>,
-    client: reqwest::Client,
+    client: ServiceClient,
     network: watch::Receiver<NetworkState>,
     devices_settled: DevicesSettled,
     state: &'static Path,
@@ -108,7 +108,7 @@ impl Boot {
                     format!("the kernel's network interface: {error}"),
                 )
             })?,
-            client: http_client::service_client(&http_options(&settings))?,
+            client: ServiceClient::new(&http_options(&settings))?,
             settings: Arc::new(settings),
             devices_settled: devices_settled(),
             state: Path::new(STATE_DIRECTORY),
@@ -326,5 +326,6 @@ fn http_options(settings: &Settings) -> HttpOptions {
     HttpOptions {
         insecure: *settings.params.insecure,
         timeout: Some(*settings.params.http_request_timeout),
+        ..HttpOptions::default()
     }
 }

@@ -18,6 +18,7 @@ const BASE: &[&str] = &[
     "skip",
     "state_file",
     "sys",
+    "tls",
 ];
 
 /// In each row a module may use those before it, and nothing of another row.

@@ -3,17 +3,15 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use reqwest::{Client, Url};
+use reqwest::{Method, Url};
 use tokio::sync::watch;
 
 use super::advertised_address::source_address_towards;
 use crate::backoff::Backoff;
-use crate::http_client::why;
+use crate::http_client::{ServiceClient, exchange};
 
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The root document of an API has some 600 bytes.
-const DOCUMENT_LIMIT: usize = 1 << 20;
 
 /// Where to look and how long to wait for one answer.
 #[derive(Debug, Clone)]
@@ -38,7 +36,11 @@ pub struct Found {
 /// Tries every URL until one answers, with growing pauses; a change of the
 /// network ends a pause at once. Does not give up: the service may be rebooting
 /// itself, and this machine has nothing better to do.
-pub async fn find<T>(client: &Client, wanted: &Wanted, network: &mut watch::Receiver<T>) -> Found {
+pub async fn find<T>(
+    client: &ServiceClient,
+    wanted: &Wanted,
+    network: &mut watch::Receiver<T>,
+) -> Found {
     let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
     loop {
         for url in &wanted.urls {
@@ -67,27 +69,19 @@ pub async fn find<T>(client: &Client, wanted: &Wanted, network: &mut watch::Rece
 }
 
 /// Any HTTP answer counts: a 503 comes from a service too.
-async fn ask(client: &Client, base: &str, timeout: Duration) -> Result<Found, String> {
+async fn ask(client: &ServiceClient, base: &str, timeout: Duration) -> Result<Found, String> {
     let base = base.trim_end_matches('/').to_owned();
     let url = Url::parse(&format!("{base}/")).map_err(|error| error.to_string())?;
     let source = source_towards(&url).await?;
-    let mut response = client
-        .get(url)
+    let request = client
+        .request(Method::GET, url.as_str())
+        .map_err(|failure| failure.details)?
         .header("Accept", "application/json")
-        .timeout(timeout)
-        .send()
-        .await
-        .map_err(|error| why(&error))?;
-    let mut document = Vec::new();
-    while let Ok(Some(chunk)) = response.chunk().await {
-        if document.len() + chunk.len() > DOCUMENT_LIMIT {
-            break;
-        }
-        document.extend_from_slice(&chunk);
-    }
+        .timeout(timeout);
+    let answer = exchange(request).await.map_err(|fault| fault.text)?;
     Ok(Found {
         base,
-        document: String::from_utf8_lossy(&document).into_owned(),
+        document: answer.body,
         source,
     })
 }

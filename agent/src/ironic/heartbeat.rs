@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::service::Service;
-use super::wire::Heartbeat;
+use super::wire::{self, Heartbeat};
 use crate::backoff::between;
 
 /// Sent as `agent_version`. Ironic compares it with 3.0 to know what an agent
@@ -63,7 +63,7 @@ pub async fn beat_forever(
                 timeout.mul_f64(between(0.3, 0.6))
             }
             outcome => {
-                let fault = outcome.map_or_else(|fault| fault, |answer| answer.fault());
+                let fault = outcome.map_or_else(|fault| fault, |answer| wire::fault(&answer));
                 let pause = CLOSEST.mul_f64(between(1.0, 2.0));
                 tracing::warn!(
                     "heartbeat to {}: {fault}; next in {:.0} s",

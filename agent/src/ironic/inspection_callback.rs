@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::Value;
 
 use super::service::{exchange, with_common_headers};
+use super::wire;
 use crate::backoff::Backoff;
+use crate::http_client::ServiceClient;
 
 /// Tries of the whole list of URLs, and the waits between them, as with the
 /// original.
@@ -21,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// # Errors
 /// Why nobody took it, in one line. The caller goes on without.
 pub async fn post_inventory(
-    client: &Client,
+    client: &ServiceClient,
     urls: &[String],
     body: &str,
     request_id: Option<&str>,
@@ -32,7 +34,10 @@ pub async fn post_inventory(
     for left in (0..TRIES).rev() {
         for url in urls {
             tracing::info!("posting the inventory to {url}");
-            let request = client.request(Method::POST, url).body(body.to_owned());
+            let request = client
+                .request(Method::POST, url)
+                .map_err(|failure| failure.details)?
+                .body(body.to_owned());
             match exchange(with_common_headers(request, request_id, timeout)).await {
                 Ok(answer) if answer.status < 400 => {
                     let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
@@ -42,10 +47,10 @@ pub async fn post_inventory(
                 }
                 // Locked, or the service's own trouble: worth another try.
                 Ok(answer) if answer.status >= 500 || answer.status == 409 => {
-                    fault = format!("{url}: {}", answer.fault());
+                    fault = format!("{url}: {}", wire::fault(&answer));
                     break;
                 }
-                Ok(answer) => return Err(format!("{url}: {}", answer.fault())),
+                Ok(answer) => return Err(format!("{url}: {}", wire::fault(&answer))),
                 Err(error) => fault = format!("{url}: {error}"),
             }
         }

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::agent_token::AgentToken;
-use super::service::{Answer, Service};
-use super::wire::LookupAnswer;
+use super::service::Service;
+use super::wire::{LookupAnswer, fault};
 use crate::backoff::Backoff;
+use crate::http_client::Answer;
 
 /// The longest wait between two lookups, as with the original.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -106,10 +107,10 @@ fn explain(answer: &Answer) -> String {
     match answer.status {
         404 => format!(
             "{} (Ironic has no node with these MAC addresses that waits for its agent)",
-            answer.fault()
+            fault(answer)
         ),
-        409 => format!("{} (the node is locked)", answer.fault()),
-        _ => answer.fault(),
+        409 => format!("{} (the node is locked)", fault(answer)),
+        _ => fault(answer),
     }
 }
 
@@ -138,6 +139,7 @@ mod tests {
         ] {
             let answer = Answer {
                 status: 200,
+                date: None,
                 body: body.to_owned(),
             };
             assert!(read(&answer).is_err(), "{body}");

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use landfall_boot_params::argument_value::ApiVersion;
-use reqwest::{Client, Method, RequestBuilder, Response};
+use reqwest::{Method, RequestBuilder};
 use serde::Serialize;
 
-use super::wire::{Root, error_text};
-use crate::http_client::why;
+use super::wire::Root;
+use crate::failure::Failure;
+use crate::http_client::{self, Answer, ServiceClient};
 
 /// The version that the original assumes of a service that does not say.
 const ASSUMED: ApiVersion = ApiVersion {
@@ -18,38 +19,21 @@ const ASSUMED: ApiVersion = ApiVersion {
 const LOOKUP: u16 = 62;
 const HEARTBEAT: u16 = 68;
 
-/// The largest answer that is read; a node's record has some 10 kB.
-const ANSWER_LIMIT: usize = 4 << 20;
-
 /// Ironic's API at one base URL.
 #[derive(Debug, Clone)]
 pub struct Service {
-    client: Client,
+    client: ServiceClient,
     base: String,
     version: ApiVersion,
     request_id: Option<String>,
     timeout: Duration,
 }
 
-/// An answer, read to its end.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) body: String,
-}
-
-impl Answer {
-    /// `HTTP 404: Node not found`
-    pub(crate) fn fault(&self) -> String {
-        format!("HTTP {}: {}", self.status, error_text(&self.body))
-    }
-}
-
 impl Service {
     /// The service at `base` (without `/v1`), which answered `GET /` with this
     /// document. The API version is read from it unless one is given.
     pub fn new(
-        client: Client,
+        client: ServiceClient,
         base: &str,
         document: &str,
         version: Option<ApiVersion>,
@@ -95,7 +79,9 @@ impl Service {
     }
 
     pub(super) async fn get_lookup(&self, query: &str) -> Result<Answer, String> {
-        let request = self.versioned(Method::GET, &format!("/v1/lookup?{query}"), LOOKUP);
+        let request = self
+            .versioned(Method::GET, &format!("/v1/lookup?{query}"), LOOKUP)
+            .map_err(|failure| failure.details)?;
         exchange(request).await
     }
 
@@ -104,27 +90,34 @@ impl Service {
         uuid: &str,
         body: &impl Serialize,
     ) -> Result<Answer, String> {
-        let request = self.versioned(Method::POST, &format!("/v1/heartbeat/{uuid}"), HEARTBEAT);
+        let request = self
+            .versioned(Method::POST, &format!("/v1/heartbeat/{uuid}"), HEARTBEAT)
+            .map_err(|failure| failure.details)?;
         exchange(request.json(body)).await
     }
 
-    fn versioned(&self, method: Method, path: &str, newest: u16) -> RequestBuilder {
+    fn versioned(
+        &self,
+        method: Method,
+        path: &str,
+        newest: u16,
+    ) -> Result<RequestBuilder, Failure> {
         let minor = if self.version.major > 1 {
             newest
         } else {
             self.version.minor.min(newest)
         };
-        self.request(method, path)
-            .header("X-OpenStack-Ironic-API-Version", format!("1.{minor}"))
+        let request = self.request(method, path)?;
+        Ok(request.header("X-OpenStack-Ironic-API-Version", format!("1.{minor}")))
     }
 
-    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+    fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Failure> {
         let url = format!("{}{path}", self.base);
-        with_common_headers(
-            self.client.request(method, url),
+        Ok(with_common_headers(
+            self.client.request(method, &url)?,
             self.request_id.as_deref(),
             self.timeout,
-        )
+        ))
     }
 }
 
@@ -144,21 +137,11 @@ pub(super) fn with_common_headers(
     }
 }
 
-/// Sends, and reads the answer up to a limit.
+/// As [`http_client::exchange`], with the fault as text.
 pub(super) async fn exchange(request: RequestBuilder) -> Result<Answer, String> {
-    let mut response: Response = request.send().await.map_err(|e| why(&e))?;
-    let status = response.status().as_u16();
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|e| why(&e))? {
-        if body.len() + chunk.len() > ANSWER_LIMIT {
-            return Err(format!("answer is larger than {ANSWER_LIMIT} bytes"));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(Answer {
-        status,
-        body: String::from_utf8_lossy(&body).into_owned(),
-    })
+    http_client::exchange(request)
+        .await
+        .map_err(|fault| fault.text)
 }
 
 fn parse_version(text: &str) -> Option<ApiVersion> {
@@ -177,7 +160,7 @@ mod tests {
     #[test]
     fn versions_compare_as_numbers() {
         let service = |document: &str| {
-            let client = crate::http_client::service_client(&HttpOptions::default()).unwrap();
+            let client = ServiceClient::new(&HttpOptions::default()).unwrap();
             Service::new(client, "http://x/", document, None, None, Duration::MAX)
         };
         let new = service(r#"{"default_version": {"version": "1.115"}}"#);

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::http_client::Answer;
+
 /// `GET /`: of its many keys only the version matters.
 #[derive(Debug, Deserialize)]
 pub(super) struct Root {
@@ -55,6 +57,11 @@ pub(super) struct Heartbeat<'a> {
     pub(super) agent_version: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) agent_verify_ca: Option<&'a str>,
+}
+
+/// `HTTP 404: Node not found`
+pub(crate) fn fault(answer: &Answer) -> String {
+    format!("HTTP {}: {}", answer.status, error_text(&answer.body))
 }
 
 /// The text of an error answer: `error_message` holds an object, or JSON text

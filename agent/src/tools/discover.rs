@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::discovery::{self, Wanted};
 use crate::failure::{Class, Failure, Result};
-use crate::http_client::{self, HttpOptions};
+use crate::http_client::{HttpOptions, ServiceClient};
 
 /// How long the tool looks: the agent itself never gives up, a person does.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
@@ -32,9 +32,9 @@ pub struct Arguments {
 /// # Errors
 /// If none answers in time.
 pub fn run(arguments: Arguments) -> Result<()> {
-    let client = http_client::service_client(&HttpOptions {
+    let client = ServiceClient::new(&HttpOptions {
         insecure: arguments.insecure,
-        timeout: None,
+        ..HttpOptions::default()
     })?;
     let fault = |text: String| Failure::new(Class::CommandExecutionError, text);
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -48,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         .transpose()?;
     let client = http_client::image_client(&HttpOptions {
         insecure: arguments.insecure,
-        timeout: None,
+        ..HttpOptions::default()
     })?;
     let source = ImageSource {
         urls: vec![arguments.url.clone()],

@@ -1,0 +1,76 @@
+//! The client for Ironic: no redirects, and link-local addresses.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, RequestBuilder};
+
+use super::{HttpOptions, ZonedUrl, builder, finished};
+use crate::failure::Result;
+
+/// A client for Ironic. It follows no redirect: a heartbeat carries the token,
+/// which would go to whatever host the answer names.
+///
+/// A clone is the same client.
+#[derive(Debug, Clone)]
+pub struct ServiceClient(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    options: HttpOptions,
+    tls: rustls::ClientConfig,
+    anywhere: Client,
+    /// Whose sockets are bound to the interface of this name.
+    bound: Mutex<BTreeMap<String, Client>>,
+}
+
+impl ServiceClient {
+    /// The client of these settings.
+    ///
+    /// # Errors
+    /// Which certificate or key cannot be used.
+    pub fn new(options: &HttpOptions) -> Result<Self> {
+        let tls = options.tls()?;
+        let anywhere = finished(builder(options, tls.clone(), Policy::none()))?;
+        Ok(Self(Arc::new(Inner {
+            options: options.clone(),
+            tls,
+            anywhere,
+            bound: Mutex::default(),
+        })))
+    }
+
+    /// The same client, but it believes every server.
+    ///
+    /// # Errors
+    /// If the client's own identity has become unreadable.
+    pub fn trusting_anybody(&self) -> Result<Self> {
+        Self::new(&self.0.options.trusting_anybody())
+    }
+
+    /// A request to this URL, which may have a zone.
+    ///
+    /// # Errors
+    /// If the TLS library refuses what it took before.
+    pub fn request(&self, method: Method, url: &str) -> Result<RequestBuilder> {
+        let ZonedUrl { url, interface } = ZonedUrl::parse(url);
+        let client = match interface {
+            Some(name) => self.bound_to(&name)?,
+            None => self.0.anywhere.clone(),
+        };
+        Ok(client.request(method, url))
+    }
+
+    fn bound_to(&self, interface: &str) -> Result<Client> {
+        let mut bound = self.0.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = bound.get(interface) {
+            return Ok(client.clone());
+        }
+        let inner = &self.0;
+        let made = builder(&inner.options, inner.tls.clone(), Policy::none()).interface(interface);
+        let client = finished(made)?;
+        bound.insert(interface.to_owned(), client.clone());
+        Ok(client)
+    }
+}

@@ -1,0 +1,127 @@
+//! URLs whose host is a link-local IPv6 address with its interface.
+//!
+//! `http://[fe80::1%25eth0]:6385` (RFC 6874) is all that a network without
+//! routers has to offer, but no URL library takes it, and the zone means
+//! nothing to the server. So it is taken out and becomes the interface that the
+//! socket is bound to.
+
+use std::net::Ipv6Addr;
+
+use nix::net::if_::if_indextoname;
+
+/// A URL, and the interface it is to be reached by if it names one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ZonedUrl {
+    /// The URL as servers and libraries know it.
+    pub url: String,
+    /// The interface's name.
+    pub interface: Option<String>,
+}
+
+/// The kernel's names have at most 15 bytes (`IFNAMSIZ` less the zero).
+const NAME_LIMIT: usize = 15;
+
+impl ZonedUrl {
+    /// Takes the zone out of a URL. `%25eth0` and the common `%eth0` are both
+    /// understood; a number is the interface's index. Anything else stays as
+    /// it is, for the URL parser to complain about.
+    pub fn parse(text: &str) -> Self {
+        Self::split(text).unwrap_or_else(|| Self {
+            url: text.to_owned(),
+            interface: None,
+        })
+    }
+
+    fn split(text: &str) -> Option<Self> {
+        let (before, rest) = text.split_once("://[")?;
+        let (host, after) = rest.split_once(']')?;
+        let (address, zone) = host.split_once('%')?;
+        let zone = zone
+            .strip_prefix("25")
+            .filter(|zone| !zone.is_empty())
+            .unwrap_or(zone);
+        let name_like = |c: char| c.is_ascii_graphic() && c != '%' && c != '/';
+        if !address.parse::<Ipv6Addr>().ok()?.is_unicast_link_local()
+            || zone.is_empty()
+            || zone.len() > NAME_LIMIT
+            || !zone.chars().all(name_like)
+        {
+            return None;
+        }
+        Some(Self {
+            url: format!("{before}://[{address}]{after}"),
+            interface: Some(name_of(zone)),
+        })
+    }
+}
+
+/// The name behind an index. An interface may have a number for its name, but
+/// then nobody else has that index at the same time by more than chance.
+fn name_of(zone: &str) -> String {
+    zone.parse()
+        .ok()
+        .and_then(|index: u32| if_indextoname(index).ok())
+        .and_then(|name| name.into_string().ok())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| zone.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_become_interfaces() {
+        for (text, url, interface) in [
+            (
+                "http://[fe80::1%25eth0]:6385/x",
+                "http://[fe80::1]:6385/x",
+                Some("eth0"),
+            ),
+            (
+                "https://[FE80::1%eno1np0]",
+                "https://[FE80::1]",
+                Some("eno1np0"),
+            ),
+            // The loopback interface is number 1 everywhere.
+            ("http://[fe80::1%1]:80/", "http://[fe80::1]:80/", Some("lo")),
+            (
+                "http://[fe80::1%251]:80/",
+                "http://[fe80::1]:80/",
+                Some("lo"),
+            ),
+            // An interface may be called 25.
+            ("http://[fe80::1%25]/", "http://[fe80::1]/", Some("25")),
+            (
+                "http://[2001:db8::1]:6385",
+                "http://[2001:db8::1]:6385",
+                None,
+            ),
+            ("http://192.0.2.1/%25eth0", "http://192.0.2.1/%25eth0", None),
+        ] {
+            let expected = ZonedUrl {
+                url: url.to_owned(),
+                interface: interface.map(str::to_owned),
+            };
+            assert_eq!(ZonedUrl::parse(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_zone_is_left_to_the_url_parser() {
+        for text in [
+            "http://[2001:db8::1%25eth0]/",
+            "http://[fe80::1%]/",
+            "http://[fe80::1%25a-name-too-long-for-it]/",
+            "http://[fe80::1%25eth0",
+            "http://[fe80::1%25a/b]/",
+            "http://[%25eth0]/",
+            "",
+        ] {
+            let zoned = ZonedUrl::parse(text);
+            assert_eq!(zoned.interface, None, "{text}");
+            assert_eq!(zoned.url, text);
+            assert!(reqwest::Url::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Cipher suites of TLS 1.2 by the names that OpenSSL gives them, which is how
+//! Ironic's agent takes them (`ipa-tls-cipher-suites`).
+//!
+//! Those of TLS 1.3 are not chosen that way, in OpenSSL neither: they stay.
+
+use rustls::SupportedCipherSuite;
+use rustls::crypto::ring::{ALL_CIPHER_SUITES, cipher_suite as suite};
+
+const KNOWN: [(&str, SupportedCipherSuite); 6] = [
+    (
+        "ECDHE-ECDSA-AES256-GCM-SHA384",
+        suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    ),
+    (
+        "ECDHE-ECDSA-AES128-GCM-SHA256",
+        suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    ),
+    (
+        "ECDHE-ECDSA-CHACHA20-POLY1305",
+        suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    ),
+    (
+        "ECDHE-RSA-AES256-GCM-SHA384",
+        suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    ),
+    (
+        "ECDHE-RSA-AES128-GCM-SHA256",
+        suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    ),
+    (
+        "ECDHE-RSA-CHACHA20-POLY1305",
+        suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    ),
+];
+
+/// The suites of this list, in its order, behind those of TLS 1.3, and a
+/// warning for each name that is not known. A list without any known name
+/// counts as none: an agent that cannot speak TLS 1.2 at all is not what its
+/// writer wanted.
+pub(super) fn choose(list: Option<&str>) -> (Vec<SupportedCipherSuite>, Vec<String>) {
+    let Some(list) = list else {
+        return (ALL_CIPHER_SUITES.to_vec(), Vec::new());
+    };
+    let mut warnings = Vec::new();
+    let mut chosen: Vec<SupportedCipherSuite> = ALL_CIPHER_SUITES
+        .iter()
+        .filter(|suite| suite.tls13().is_some())
+        .copied()
+        .collect();
+    let always = chosen.len();
+    for name in list.split([':', ',', ' ']).filter(|name| !name.is_empty()) {
+        match KNOWN
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+        {
+            Some((_, suite)) if !chosen.contains(suite) => chosen.push(*suite),
+            Some(_) => {}
+            None => warnings.push(format!("cipher suite {name} is not known here; ignored")),
+        }
+    }
+    if chosen.len() == always {
+        warnings.push("no cipher suite of TLS 1.2 is left; the usual ones are used".to_owned());
+        return (ALL_CIPHER_SUITES.to_vec(), warnings);
+    }
+    (chosen, warnings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_come_by_the_names_of_openssl() {
+        let (chosen, warnings) = choose(Some(
+            "ECDHE-RSA-AES256-GCM-SHA384:ecdhe-ecdsa-aes128-gcm-sha256:ECDHE-RSA-AES256-GCM-SHA384:!aNULL",
+        ));
+        let old: Vec<_> = chosen.iter().filter(|s| s.tls13().is_none()).collect();
+        assert_eq!(
+            old,
+            [
+                &suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+                &suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+            ]
+        );
+        assert_eq!(chosen.len() - old.len(), 3, "TLS 1.3 stays");
+        assert_eq!(warnings, ["cipher suite !aNULL is not known here; ignored"]);
+    }
+
+    #[test]
+    fn a_list_of_strangers_is_no_list() {
+        let (chosen, warnings) = choose(Some("DHE-RSA-AES256-SHA"));
+        assert_eq!(chosen, ALL_CIPHER_SUITES);
+        assert_eq!(warnings.len(), 2);
+        assert_eq!(choose(None), (ALL_CIPHER_SUITES.to_vec(), Vec::new()));
+    }
+
+    #[test]
+    fn every_suite_of_tls_1_2_has_its_name() {
+        for suite in ALL_CIPHER_SUITES.iter().filter(|s| s.tls13().is_none()) {
+            assert!(KNOWN.iter().any(|(_, known)| known == suite), "{suite:?}");
+        }
+    }
+}

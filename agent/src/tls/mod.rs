@@ -1,0 +1,97 @@
+//! TLS as the operator wants it: versions and cipher suites, whom to trust,
+//! certificates and keys from files. For both directions: the client of
+//! Ironic's API and the server of ours.
+
+mod cipher_suites;
+pub(crate) mod pem_files;
+mod server_trust;
+
+use std::sync::Arc;
+
+use landfall_boot_params::argument_value::TlsVersion;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::{ClientConfig, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
+
+pub use pem_files::Identity;
+pub use server_trust::ServerTrust;
+
+use crate::failure::{Class, Failure, Result};
+
+const ONLY_1_3: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
+
+/// What TLS may look like, as client and as server.
+#[derive(Debug, Clone)]
+pub struct TlsPolicy {
+    oldest: TlsVersion,
+    suites: Vec<SupportedCipherSuite>,
+}
+
+impl Default for TlsPolicy {
+    fn default() -> Self {
+        Self::new(TlsVersion::V1_2, None)
+    }
+}
+
+impl TlsPolicy {
+    /// The oldest version that is spoken (`ipa-tls-min-version`), and the suites
+    /// of TLS 1.2 by OpenSSL's names (`ipa-tls-cipher-suites`; `None`: all
+    /// modern ones). Names that nobody here knows are a warning.
+    pub fn new(oldest: TlsVersion, suites: Option<&str>) -> Self {
+        let (suites, warnings) = cipher_suites::choose(suites);
+        for warning in warnings {
+            tracing::warn!("TLS: {warning}");
+        }
+        Self { oldest, suites }
+    }
+
+    pub(crate) fn provider(&self) -> Arc<CryptoProvider> {
+        Arc::new(CryptoProvider {
+            cipher_suites: self.suites.clone(),
+            ..ring::default_provider()
+        })
+    }
+
+    fn versions(&self) -> &'static [&'static SupportedProtocolVersion] {
+        match self.oldest {
+            TlsVersion::V1_2 => rustls::ALL_VERSIONS,
+            TlsVersion::V1_3 => ONLY_1_3,
+        }
+    }
+
+    /// How to be a client that trusts these servers, and shows this identity
+    /// if it is asked for one.
+    ///
+    /// # Errors
+    /// If key and certificate of the identity do not fit each other.
+    pub fn client(&self, trust: ServerTrust, identity: Option<&Identity>) -> Result<ClientConfig> {
+        let builder = ClientConfig::builder_with_provider(self.provider())
+            .with_protocol_versions(self.versions())
+            .map_err(|error| refused("client", &error))?
+            .dangerous()
+            .with_custom_certificate_verifier(trust.verifier(&self.provider()));
+        match identity {
+            None => Ok(builder.with_no_client_auth()),
+            Some(own) => builder
+                .with_client_auth_cert(own.certificates.clone(), own.key.clone_key())
+                .map_err(|error| refused(&own.name, &error)),
+        }
+    }
+
+    /// How to be a server with this identity.
+    ///
+    /// # Errors
+    /// If key and certificate do not fit each other.
+    pub fn server(&self, own: &Identity) -> Result<Arc<ServerConfig>> {
+        ServerConfig::builder_with_provider(self.provider())
+            .with_protocol_versions(self.versions())
+            .map_err(|error| refused("server", &error))?
+            .with_no_client_auth()
+            .with_single_cert(own.certificates.clone(), own.key.clone_key())
+            .map(Arc::new)
+            .map_err(|error| refused(&own.name, &error))
+    }
+}
+
+fn refused(what: &str, error: &rustls::Error) -> Failure {
+    Failure::new(Class::CommandExecutionError, format!("{what}: {error}"))
+}
