@@ -1,12 +1,11 @@
 //! How the machine was booted.
 
-use std::path::Path;
-
 use super::report_types::Boot;
+use super::system_path::SystemPath;
 
 /// Boot mode from /sys; `bootif` is the kernel argument `BOOTIF` verbatim,
 /// which Ironic compares with ports' addresses in its own normal form.
-pub fn collect(root: &Path, bootif: Option<&str>) -> Boot {
+pub fn collect(root: &SystemPath, bootif: Option<&str>) -> Boot {
     // The kernel makes this directory if and only if it talks to UEFI.
     let uefi = root.join("sys/firmware/efi").is_dir();
     Boot {
@@ -18,14 +17,15 @@ pub fn collect(root: &Path, bootif: Option<&str>) -> Boot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inventory::sys_tree::PlantedTree;
 
     #[test]
     fn firmware_directory_means_uefi() {
-        let root = tempfile::tempdir().unwrap();
+        let root = PlantedTree::new();
         let bios = collect(root.path(), None);
         assert_eq!(bios.current_boot_mode, "bios");
         assert_eq!(bios.pxe_interface, None);
-        std::fs::create_dir_all(root.path().join("sys/firmware/efi")).unwrap();
+        std::fs::create_dir_all(root.directory().join("sys/firmware/efi")).unwrap();
         let uefi = collect(root.path(), Some("01-52-54-00-AA-BB-01"));
         assert_eq!(uefi.current_boot_mode, "uefi");
         assert_eq!(uefi.pxe_interface.as_deref(), Some("01-52-54-00-AA-BB-01"));

@@ -4,10 +4,13 @@
 //! parts are then joined root first. The kernel's tree is the only source, so
 //! names are the same before and after udev runs on the installed system.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::sysfs;
+use super::system_path::SystemPath;
 
+/// Above it there is no device.
+const TOP: &str = "/sys/devices";
 /// The directory of the links.
 const LINKS: &str = "/dev/disk/by-path/";
 
@@ -15,13 +18,9 @@ const LINKS: &str = "/dev/disk/by-path/";
 ///
 /// None for transports that this module does not know (Fibre Channel, iSCSI,
 /// and others): a wrong name could select a wrong disk, no name cannot.
-pub fn names(root: &Path, device: &Path) -> Vec<String> {
-    let Ok(root) = root.canonicalize() else {
-        return Vec::new();
-    };
+pub fn names(device: &SystemPath) -> Vec<String> {
     let mut walk = Walk {
-        root,
-        current: device.to_owned(),
+        current: device.clone(),
         parts: Vec::new(),
         compat: None,
     };
@@ -33,9 +32,8 @@ pub fn names(root: &Path, device: &Path) -> Vec<String> {
 
 /// The way up from a disk.
 struct Walk {
-    root: PathBuf,
-    /// The device that is looked at; below `root`/sys/devices.
-    current: PathBuf,
+    /// The device that is looked at; below /sys/devices.
+    current: SystemPath,
     /// Found so far, leaf first.
     parts: Vec<String>,
     /// What older versions of udev made of the leaf.
@@ -52,7 +50,7 @@ enum Compat {
 
 impl Walk {
     /// Climbs to the root. `None` unless the name came out complete.
-    fn run(&mut self, device: &Path) -> Option<()> {
+    fn run(&mut self, device: &SystemPath) -> Option<()> {
         let mut transport = false;
         let mut bus = false;
         if let Some(controller) = self.multipath_controller(device) {
@@ -136,18 +134,18 @@ impl Walk {
 
     /// With multipath, /sys/block leads to a virtual device; the way up begins
     /// at the controller that has the number of the disk's name.
-    fn multipath_controller(&self, device: &Path) -> Option<PathBuf> {
+    fn multipath_controller(&self, device: &SystemPath) -> Option<SystemPath> {
         device
-            .to_str()?
-            .contains("/devices/virtual/nvme-subsystem/")
+            .as_path()
+            .starts_with("/sys/devices/virtual/nvme-subsystem")
             .then_some(())?;
-        let name = device.file_name()?.to_str()?;
+        let name = device.name()?;
         let controller = &name[..name.rfind('n')?];
-        sysfs::device_directory(&self.root.join("sys/class/nvme").join(controller))
+        device.join("/sys/class/nvme").join(controller).resolved()
     }
 
     fn name(&self) -> Option<&str> {
-        self.current.file_name()?.to_str()
+        self.current.name()
     }
 
     fn subsystem(&self) -> Option<String> {
@@ -156,8 +154,11 @@ impl Walk {
 
     /// One step up; false at the top.
     fn up(&mut self) -> bool {
-        let top = self.root.join("sys/devices");
-        self.current.pop() && self.current != top && self.current.starts_with(top)
+        if let Some(parent) = self.current.parent() {
+            self.current = parent;
+        }
+        let path = self.current.as_path();
+        path != Path::new(TOP) && path.starts_with(TOP)
     }
 
     /// Up to the first parent that is not of this subsystem. Directories that
@@ -178,12 +179,7 @@ impl Walk {
 
     /// The part of a SCSI disk; continues above its host or end device.
     fn scsi(&mut self) -> Option<()> {
-        let path = self
-            .current
-            .strip_prefix(&self.root)
-            .ok()?
-            .to_str()?
-            .to_owned();
+        let path = self.current.as_path().to_str()?.to_owned();
         let [_, channel, target, lun] = hctl(self.name()?)?;
         if ["/rport-", "/session", "/vmbus_"]
             .iter()
@@ -200,8 +196,8 @@ impl Walk {
             let port = self.name()?.to_owned();
             let number = sysfs::text(
                 &self
-                    .root
-                    .join("sys/class/ata_port")
+                    .current
+                    .join("/sys/class/ata_port")
                     .join(port)
                     .join("port_no"),
             )?;
@@ -223,7 +219,7 @@ impl Walk {
     /// The part of a SAS disk: by its phy on the HBA or expander, and by its
     /// address where several phys make a wide port.
     fn sas(&mut self, lun: u64) -> Option<()> {
-        let class = self.root.join("sys/class");
+        let class = self.current.join("/sys/class");
         self.climb_to("end_device-")?;
         let end_device = class.join("sas_device").join(self.name()?);
         self.climb_to("port-")?;
@@ -262,7 +258,7 @@ impl Walk {
     /// The smallest number among the hosts of the same controller: numbers are
     /// given in the order of discovery, the difference is the port.
     fn first_host(&self) -> Option<u64> {
-        sysfs::names(self.current.parent()?)
+        sysfs::names(&self.current.parent()?)
             .iter()
             .filter_map(|name| host_number(name))
             .min()
@@ -304,6 +300,8 @@ fn lun_text(lun: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::inventory::sys_tree::plant;
 
@@ -329,8 +327,7 @@ mod tests {
             text += &format!("\n{}/uevent = DEVTYPE=scsi_device\\n", directory.display());
         }
         let root = plant(&text);
-        let disk = root.path().join("sys/devices").join(disk);
-        names(root.path(), &disk.canonicalize().unwrap())
+        names(&root.path().join("sys/devices").join(disk))
     }
 
     #[test]

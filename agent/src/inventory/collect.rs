@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::Path;
 
 use super::bmc::{self, BmcAddresses};
 use super::nics::NicOptions;
 use super::report_types::Inventory;
+use super::system_path::SystemPath;
 use super::{Warning, boot_mode, cpu, disks, firmware, memory, nics, sysfs};
 
 /// What the inventory needs and /sys does not tell.
@@ -24,7 +24,7 @@ pub struct CollectOptions<'a> {
 }
 
 /// Collects everything below `root`, which is `/` except for captured trees.
-pub fn collect(root: &Path, options: CollectOptions<'_>) -> (Inventory, Vec<Warning>) {
+pub fn collect(root: &SystemPath, options: CollectOptions<'_>) -> (Inventory, Vec<Warning>) {
     let mut warnings = Vec::new();
     let mut take = |found: Vec<Warning>| warnings.extend(found);
     let nic_options = NicOptions {

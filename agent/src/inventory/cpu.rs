@@ -1,14 +1,14 @@
 //! The processors, as lscpu sums them up.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use super::report_types::Cpu;
+use super::system_path::SystemPath;
 use super::{Warning, sysfs};
 
 /// Reads /proc/cpuinfo and /sys/devices/system/cpu. The architecture is that
 /// of the running kernel, wherever `root` is.
-pub fn collect(root: &Path) -> (Cpu, Vec<Warning>) {
+pub fn collect(root: &SystemPath) -> (Cpu, Vec<Warning>) {
     let cpuinfo = sysfs::text(&root.join("proc/cpuinfo")).unwrap_or_default();
     let directory = root.join("sys/devices/system/cpu");
     let present = sysfs::text(&directory.join("present"))
@@ -74,7 +74,7 @@ fn cpu_list(text: &str) -> Vec<usize> {
 /// The highest frequency of all processors in MHz, in lscpu's format. A kernel
 /// without cpufreq (every guest) knows the current one only, which lscpu does
 /// not report as a maximum either.
-fn max_frequency(directory: &Path, cpus: &[usize]) -> Option<String> {
+fn max_frequency(directory: &SystemPath, cpus: &[usize]) -> Option<String> {
     let kilohertz = cpus
         .iter()
         .filter_map(|cpu| {
@@ -85,7 +85,7 @@ fn max_frequency(directory: &Path, cpus: &[usize]) -> Option<String> {
 }
 
 /// Packages that have at least one running processor.
-fn sockets(directory: &Path, cpus: &[usize], cpuinfo: &str) -> usize {
+fn sockets(directory: &SystemPath, cpus: &[usize], cpuinfo: &str) -> usize {
     let mut packages: BTreeSet<String> = cpus
         .iter()
         .filter_map(|cpu| {
@@ -103,6 +103,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::inventory::sys_tree::PlantedTree;
 
     #[test]
     fn lists_of_cpus() {
@@ -121,15 +122,15 @@ mod tests {
 
     #[test]
     fn two_sockets_of_an_older_kernel_without_sysfs() {
-        let root = tempfile::tempdir().unwrap();
-        fs::create_dir(root.path().join("proc")).unwrap();
+        let root = PlantedTree::new();
+        fs::create_dir(root.directory().join("proc")).unwrap();
         let one = |cpu, package| {
             format!(
                 "processor\t: {cpu}\nmodel name\t: Xeon\nphysical id\t: {package}\nflags\t\t: fpu vme\n\n"
             )
         };
         fs::write(
-            root.path().join("proc/cpuinfo"),
+            root.directory().join("proc/cpuinfo"),
             [one(0, 0), one(1, 1), one(2, 0), one(3, 1)].concat(),
         )
         .unwrap();
@@ -143,8 +144,8 @@ mod tests {
 
     #[test]
     fn frequency_is_the_highest_of_all() {
-        let root = tempfile::tempdir().unwrap();
-        let directory = root.path().join("sys/devices/system/cpu");
+        let root = PlantedTree::new();
+        let directory = root.directory().join("sys/devices/system/cpu");
         for (cpu, kilohertz) in [(0, "3600000\n"), (1, "3900000\n")] {
             let cpufreq = directory.join(format!("cpu{cpu}/cpufreq"));
             fs::create_dir_all(&cpufreq).unwrap();
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn nothing_known_is_a_warning() {
-        let root = tempfile::tempdir().unwrap();
+        let root = PlantedTree::new();
         let (cpu, warnings) = collect(root.path());
         assert_eq!((cpu.count, cpu.socket_count), (0, 0));
         assert_eq!(warnings.len(), 1);

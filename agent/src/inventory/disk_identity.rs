@@ -5,8 +5,7 @@
 //! usb_id of systemd). What only an ioctl tells is missing: the names of an
 //! ATA disk in a USB enclosure are those of the enclosure.
 
-use std::path::Path;
-
+use super::system_path::SystemPath;
 use super::vpd::{self, AtaIdentity, Designator, Kind};
 use super::{by_path, sysfs, udev_text};
 
@@ -60,7 +59,7 @@ impl DiskIdentity {
 
 /// Reads what the kernel says of a whole disk: `block` is its directory in
 /// /sys/devices, `name` its name there.
-pub fn identify(block: &Path, name: &str) -> DiskIdentity {
+pub fn identify(block: &SystemPath, name: &str) -> DiskIdentity {
     let device = block.join("device");
     if name.starts_with("nvme") {
         return nvme(block);
@@ -91,7 +90,7 @@ fn cleaned(text: &str) -> Option<String> {
 }
 
 /// A sysfs value as a rule's `$attr{...}` gives it.
-fn attribute(path: &Path) -> Option<String> {
+fn attribute(path: &SystemPath) -> Option<String> {
     non_empty(udev_text::attribute(&sysfs::padded_text(path)?))
 }
 
@@ -103,7 +102,7 @@ fn with_serial_only(serial: Option<String>) -> DiskIdentity {
 }
 
 /// Attributes of the namespace first, then of its controller (`ATTRS` climbs).
-fn nvme(block: &Path) -> DiskIdentity {
+fn nvme(block: &SystemPath) -> DiskIdentity {
     let attribute = |name: &str| {
         attribute(&block.join(name)).or_else(|| attribute(&block.join("device").join(name)))
     };
@@ -127,13 +126,13 @@ fn nvme(block: &Path) -> DiskIdentity {
 
 /// Page 0x89 is IDENTIFY itself; where an older kernel does not keep it, 0x83
 /// has the same text as the SCSI translation made it.
-fn ata_identity(device: &Path) -> Option<AtaIdentity> {
+fn ata_identity(device: &SystemPath) -> Option<AtaIdentity> {
     sysfs::bytes(&device.join("vpd_pg89"))
         .and_then(|page| vpd::ata_information(&page))
         .or_else(|| vpd::ata_designators(&sysfs::bytes(&device.join("vpd_pg83"))?))
 }
 
-fn ata_disk(device: &Path, ata: &AtaIdentity) -> DiskIdentity {
+fn ata_disk(device: &SystemPath, ata: &AtaIdentity) -> DiskIdentity {
     let (model, serial_short) = (cleaned(&ata.model), cleaned(&ata.serial));
     let wwn = ata.wwn.map(|wwn| format!("0x{wwn:016x}"));
     DiskIdentity {
@@ -152,7 +151,7 @@ fn ata_disk(device: &Path, ata: &AtaIdentity) -> DiskIdentity {
 }
 
 /// Maker, model and revision from INQUIRY.
-fn inquiry(device: &Path) -> DiskIdentity {
+fn inquiry(device: &SystemPath) -> DiskIdentity {
     let field = |name: &str| sysfs::padded_text(&device.join(name));
     DiskIdentity {
         vendor: field("vendor").and_then(|text| cleaned(&text)),
@@ -164,17 +163,17 @@ fn inquiry(device: &Path) -> DiskIdentity {
 }
 
 /// A disk behind USB mass storage, if it is one.
-fn usb_disk(device: &Path) -> Option<DiskIdentity> {
-    let device = device.canonicalize().ok()?;
+fn usb_disk(device: &SystemPath) -> Option<DiskIdentity> {
+    let device = device.resolved()?;
     let usb = device
         .ancestors()
-        .find(|parent| parent.join("idVendor").is_file())?;
+        .find(|parent| parent.join("idVendor").exists())?;
     let serial_short = sysfs::padded_text(&usb.join("serial"))
         // usb_id drops a number with bytes that the standard does not allow.
         .filter(|text| text.bytes().all(|b| matches!(b, 0x20..=0x7f) && b != b','))
         .and_then(|text| cleaned(&text));
     let identity = inquiry(&device);
-    let [_, _, target, lun] = by_path::hctl(device.file_name()?.to_str()?)?;
+    let [_, _, target, lun] = by_path::hctl(device.name()?)?;
     let mut serial = format!(
         "{}_{}",
         identity.vendor.as_deref().unwrap_or_default(),
@@ -190,7 +189,7 @@ fn usb_disk(device: &Path) -> Option<DiskIdentity> {
     })
 }
 
-fn scsi_disk(device: &Path) -> DiskIdentity {
+fn scsi_disk(device: &SystemPath) -> DiskIdentity {
     let identity = inquiry(device);
     let unit_serial = sysfs::bytes(&device.join("vpd_pg80"))
         .and_then(|page| vpd::unit_serial(&page))
@@ -429,7 +428,7 @@ mod tests {
             let root = plant(&format!(
                 "usb1/idVendor = 0951\\n\nusb1/serial = {serial}\\n\nusb1/7:0:0:0/vendor = ACME    \\n\nusb1/7:0:0:0/model = DISK\\n\nusb1/7:0:0:0/subsystem -> /bus/scsi\nblock/device -> ../usb1/7:0:0:0"
             ));
-            let disk = identify(&root.path().join("block"), "sda");
+            let disk = identify(&root.path().join("block").resolved().unwrap(), "sda");
             assert_eq!(disk.serial, some(expected), "{serial}");
         }
     }

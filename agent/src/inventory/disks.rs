@@ -1,10 +1,9 @@
 //! The disks that an image could be written to, as lsblk and udev would
 //! describe them.
 
-use std::path::{Path, PathBuf};
-
 use super::disk_identity::{DiskIdentity, identify};
 use super::report_types::{Disk, DiskTraits};
+use super::system_path::SystemPath;
 use super::{by_path, sysfs};
 
 /// /sys/block/X/size counts these whatever the disk's sectors are.
@@ -18,13 +17,13 @@ const FOREIGN: [&str; 9] = [
 
 /// Reads /sys/block, in the order of device numbers (lsblk's, which decides
 /// between several disks that match the same hints).
-pub fn collect(root: &Path) -> Vec<Disk> {
+pub fn collect(root: &SystemPath) -> Vec<Disk> {
     let directory = root.join("sys/block");
     let mut disks: Vec<((u32, u32), Disk)> = sysfs::names(&directory)
         .into_iter()
         .filter(|name| !FOREIGN.iter().any(|prefix| is_named(name, prefix)))
         .filter_map(|name| {
-            let block = sysfs::device_directory(&directory.join(&name))?;
+            let block = directory.join(&name).resolved()?;
             let number = device_number(&sysfs::text(&block.join("dev"))?)?;
             Some((number, disk(root, &block, &name)?))
         })
@@ -45,7 +44,7 @@ fn device_number(text: &str) -> Option<(u32, u32)> {
 }
 
 /// `None` if it is not a disk with a medium.
-fn disk(root: &Path, block: &Path, name: &str) -> Option<Disk> {
+fn disk(root: &SystemPath, block: &SystemPath, name: &str) -> Option<Disk> {
     let device = block.join("device");
     let size = sysfs::number::<u64>(&block.join("size"))?.checked_mul(SIZE_UNIT)?;
     // Each leg of a multipath NVMe disk is hidden behind the disk itself.
@@ -58,11 +57,11 @@ fn disk(root: &Path, block: &Path, name: &str) -> Option<Disk> {
     }
     let identity = identify(block, name);
     let hctl = is_scsi
-        .then(|| device.canonicalize().ok())
+        .then(|| device.resolved())
         .flatten()
-        .and_then(|path: PathBuf| Some(path.file_name()?.to_str()?.to_owned()));
+        .and_then(|path| Some(path.name()?.to_owned()));
     let tran = transport(root, block, name, hctl.as_deref());
-    let by_paths = by_path::names(root, block);
+    let by_paths = by_path::names(block);
     let vendor = sysfs::text(&device.join("vendor"));
     let queue = |attribute: &str| sysfs::number(&block.join("queue").join(attribute));
     Some(Disk {
@@ -116,7 +115,12 @@ fn forms(identity: &DiskIdentity, by_paths: Vec<String>) -> DiskTraits {
 }
 
 /// lsblk's TRAN, in its order of questions.
-fn transport(root: &Path, block: &Path, name: &str, hctl: Option<&str>) -> Option<&'static str> {
+fn transport(
+    root: &SystemPath,
+    block: &SystemPath,
+    name: &str,
+    hctl: Option<&str>,
+) -> Option<&'static str> {
     let Some(hctl) = hctl else {
         // virtio and mmc have names in newer versions of lsblk only.
         return name.starts_with("nvme").then_some("nvme");
@@ -140,12 +144,7 @@ fn transport(root: &Path, block: &Path, name: &str, hctl: Option<&str>) -> Optio
     if class("iscsi_host").is_dir() {
         return Some("iscsi");
     }
-    if block
-        .strip_prefix(root)
-        .unwrap_or(block)
-        .to_str()?
-        .contains("/usb")
-    {
+    if block.as_path().to_str()?.contains("/usb") {
         return Some("usb");
     }
     let driver = sysfs::text(&class("scsi_host").join("proc_name"))?;

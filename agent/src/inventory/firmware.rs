@@ -1,13 +1,12 @@
 //! Maker, model and serial number of the machine and its firmware, from what
 //! the kernel keeps of SMBIOS types 0 and 1.
 
-use std::path::Path;
-
 use super::report_types::{Firmware, SystemVendor};
+use super::system_path::SystemPath;
 use super::{Warning, sysfs};
 
 /// Reads /sys/class/dmi/id; what is missing there is empty text.
-pub fn collect(root: &Path) -> (SystemVendor, Vec<Warning>) {
+pub fn collect(root: &SystemPath) -> (SystemVendor, Vec<Warning>) {
     let directory = root.join("sys/class/dmi/id");
     let field = |name: &str| sysfs::text(&directory.join(name)).unwrap_or_default();
     let mut product_name = field("product_name");
@@ -40,6 +39,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::inventory::sys_tree::PlantedTree;
 
     #[test]
     fn sku_goes_in_brackets() {
@@ -49,8 +49,8 @@ mod tests {
             ("\n", "SKU-9\n", "(SKU-9)"),
             ("\n", "\n", ""),
         ] {
-            let root = tempfile::tempdir().unwrap();
-            let directory = root.path().join("sys/class/dmi/id");
+            let root = PlantedTree::new();
+            let directory = root.directory().join("sys/class/dmi/id");
             fs::create_dir_all(&directory).unwrap();
             fs::write(directory.join("product_name"), product).unwrap();
             fs::write(directory.join("product_sku"), sku).unwrap();
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn without_smbios_there_is_a_warning() {
-        let root = tempfile::tempdir().unwrap();
+        let root = PlantedTree::new();
         let (vendor, warnings) = collect(root.path());
         assert_eq!(vendor.serial_number, "");
         assert_eq!(warnings.len(), 1);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use super::collect::{CollectOptions, collect};
@@ -11,6 +10,7 @@ use super::lldp;
 use super::report_types::{Configuration, InspectionBody, Inventory, Manager};
 use super::root_device::choose;
 use super::root_device_hints::SkipList;
+use super::system_path::SystemPath;
 use super::wait_for_disk::{Patience, wait_for_disk};
 
 /// What the inspection needs and the inventory does not know by itself.
@@ -41,23 +41,24 @@ pub struct Circumstances {
 /// # Errors
 /// If the thread ends early or JSON cannot hold what was found: bugs of ours.
 pub async fn inspect(circumstances: Circumstances) -> Result<String, String> {
-    let root = Path::new("/");
+    let root = SystemPath::live();
     let (chosen, faults) = collectors::by_names(&circumstances.collectors);
     for fault in &faults {
         tracing::warn!("{fault}");
     }
     let listens = chosen.contains(&Collector::Lldp) || circumstances.lldp_in_interfaces;
     let patience = circumstances.patience;
+    let waited_below = root.clone();
     let disks = tokio::task::spawn_blocking(move || {
         // Without events the list as it is now has to do.
-        let _ = wait_for_disk(root, patience, |disks| !disks.is_empty());
+        let _ = wait_for_disk(&waited_below, patience, |disks| !disks.is_empty());
     });
     let neighbours = if listens {
         tracing::info!(
             "listening for LLDP, at most {} s",
             circumstances.lldp_timeout.as_secs()
         );
-        Some(lldp::listen(root, circumstances.lldp_timeout).await)
+        Some(lldp::listen(&root, circumstances.lldp_timeout).await)
     } else {
         None
     };
@@ -65,7 +66,7 @@ pub async fn inspect(circumstances: Circumstances) -> Result<String, String> {
         .await
         .map_err(|error| format!("the thread that waits for a disk ended: {error}"))?;
     tokio::task::spawn_blocking(move || {
-        let body = gather(root, &circumstances, &chosen, faults, neighbours);
+        let body = gather(&root, &circumstances, &chosen, faults, neighbours);
         serde_json::to_string(&body).map_err(|error| format!("the inventory as JSON: {error}"))
     })
     .await
@@ -75,7 +76,7 @@ pub async fn inspect(circumstances: Circumstances) -> Result<String, String> {
 /// Runs the collectors below `root`. `faults` is what went wrong before, and
 /// anything in it makes Ironic fail the inspection, with the rest to look at.
 pub fn gather(
-    root: &Path,
+    root: &SystemPath,
     circumstances: &Circumstances,
     chosen: &[Collector],
     mut faults: Vec<String>,
@@ -120,12 +121,12 @@ pub fn gather(
     body
 }
 
-fn inventory(root: &Path, circumstances: &Circumstances) -> Inventory {
+fn inventory(root: &SystemPath, circumstances: &Circumstances) -> Inventory {
     let options = CollectOptions {
         addresses: &circumstances.addresses,
         bootif: circumstances.bootif.as_deref(),
         hide_bmc_nics: true,
-        ask_drivers: root == Path::new("/"),
+        ask_drivers: root.is_live(),
     };
     let (inventory, warnings) = collect(root, options);
     for warning in &warnings {

@@ -1,8 +1,7 @@
 //! How much memory the kernel manages, and how much is plugged in.
 
-use std::path::Path;
-
 use super::report_types::Memory;
+use super::system_path::SystemPath;
 use super::{Warning, smbios, sysfs};
 
 /// DSP0134 7.17: what the memory that an array is made of is used for.
@@ -12,7 +11,7 @@ const USE_SYSTEM_MEMORY: u8 = 3;
 const MEMORY_DEVICE: u8 = 17;
 
 /// Reads /proc/meminfo and the SMBIOS table.
-pub fn collect(root: &Path) -> (Memory, Vec<Warning>) {
+pub fn collect(root: &SystemPath) -> (Memory, Vec<Warning>) {
     let mut warnings = Vec::new();
     let total = sysfs::text(&root.join("proc/meminfo")).and_then(|text| mem_total(&text));
     if total.is_none() {

@@ -21,6 +21,7 @@ pub mod root_device;
 pub mod root_device_hints;
 pub(crate) mod smbios;
 mod sysfs;
+pub mod system_path;
 mod udev_text;
 pub(crate) mod vpd;
 pub mod wait_for_disk;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::Path;
 
 use super::report_types::Interface;
+use super::system_path::SystemPath;
 use super::{Warning, link_modes, sysfs};
 use crate::sys::ethtool;
 
@@ -31,7 +31,7 @@ struct DriverAnswers {
 }
 
 /// Reads /sys/class/net, in the order of interface indices.
-pub fn collect(root: &Path, options: NicOptions<'_>) -> (Vec<Interface>, Vec<Warning>) {
+pub fn collect(root: &SystemPath, options: NicOptions<'_>) -> (Vec<Interface>, Vec<Warning>) {
     let directory = root.join("sys/class/net");
     let mut warnings = Vec::new();
     let mut found: Vec<(u32, Interface)> = sysfs::names(&directory)
@@ -59,7 +59,7 @@ pub fn collect(root: &Path, options: NicOptions<'_>) -> (Vec<Interface>, Vec<War
 }
 
 /// Hardware, bonds and VLANs; no bridges, tunnels and the like.
-fn is_reported(directory: &Path, name: &str) -> bool {
+fn is_reported(directory: &SystemPath, name: &str) -> bool {
     let is_vlan = name.rsplit_once('.').is_some_and(|(nic, id)| {
         !nic.is_empty() && !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
     });
@@ -67,7 +67,7 @@ fn is_reported(directory: &Path, name: &str) -> bool {
 }
 
 fn interface(
-    directory: &Path,
+    directory: &SystemPath,
     name: &str,
     options: NicOptions<'_>,
 ) -> Result<Interface, &'static str> {
@@ -148,8 +148,10 @@ fn colon_separated(bytes: &[u8]) -> String {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
+    use std::path::Path;
 
     use super::*;
+    use crate::inventory::sys_tree::PlantedTree;
 
     /// A NIC with the given address and driver, and interface index `index`.
     fn plant(root: &Path, name: &str, index: u32, address: &str, driver: &str) {
@@ -157,8 +159,14 @@ mod tests {
         let directory = device.join("net").join(name);
         fs::create_dir_all(&directory).unwrap();
         fs::create_dir_all(root.join("sys/class/net")).unwrap();
-        symlink(&directory, root.join("sys/class/net").join(name)).unwrap();
-        symlink(&device, directory.join("device")).unwrap();
+        let below = directory.strip_prefix(root).unwrap();
+        symlink(
+            Path::new("../../..").join(below),
+            root.join("sys/class/net").join(name),
+        )
+        .unwrap();
+        let own = Path::new("../../..").join(device.file_name().unwrap());
+        symlink(own, directory.join("device")).unwrap();
         symlink(format!("../drivers/{driver}"), device.join("driver")).unwrap();
         fs::write(directory.join("address"), format!("{address}\n")).unwrap();
         fs::write(directory.join("ifindex"), format!("{index}\n")).unwrap();
@@ -175,9 +183,15 @@ mod tests {
 
     #[test]
     fn order_is_that_of_the_indices() {
-        let root = tempfile::tempdir().unwrap();
-        plant(root.path(), "eth10", 2, "52:54:00:00:00:0A", "e1000e");
-        plant(root.path(), "eth2", 3, "52:54:00:00:00:0b", "virtio_net");
+        let root = PlantedTree::new();
+        plant(root.directory(), "eth10", 2, "52:54:00:00:00:0A", "e1000e");
+        plant(
+            root.directory(),
+            "eth2",
+            3,
+            "52:54:00:00:00:0b",
+            "virtio_net",
+        );
         let (nics, warnings) = collect(root.path(), options(&BTreeMap::new()));
         let names: Vec<_> = nics.iter().map(|nic| nic.name.as_str()).collect();
         assert_eq!(names, ["eth10", "eth2"]);
@@ -190,8 +204,8 @@ mod tests {
 
     #[test]
     fn virtual_interfaces_are_left_out() {
-        let root = tempfile::tempdir().unwrap();
-        let net = root.path().join("sys/class/net");
+        let root = PlantedTree::new();
+        let net = root.directory().join("sys/class/net");
         for name in [
             "lo",
             "br0",
@@ -214,9 +228,21 @@ mod tests {
 
     #[test]
     fn nics_of_the_bmc_are_left_out() {
-        let root = tempfile::tempdir().unwrap();
-        plant(root.path(), "usb0", 2, "fa:16:3e:00:00:01", "cdc_subset");
-        plant(root.path(), "usb1", 3, "52:54:00:00:00:01", "cdc_ether");
+        let root = PlantedTree::new();
+        plant(
+            root.directory(),
+            "usb0",
+            2,
+            "fa:16:3e:00:00:01",
+            "cdc_subset",
+        );
+        plant(
+            root.directory(),
+            "usb1",
+            3,
+            "52:54:00:00:00:01",
+            "cdc_ether",
+        );
         let none = BTreeMap::new();
         let (nics, warnings) = collect(root.path(), options(&none));
         assert_eq!(nics.len(), 1);
@@ -242,8 +268,14 @@ mod tests {
             ),
             (vec!["fe80::1", "fe80::2"], None, Some("fe80::1%eth0")),
         ] {
-            let root = tempfile::tempdir().unwrap();
-            plant(root.path(), "eth0", 2, "52:54:00:00:00:01", "virtio_net");
+            let root = PlantedTree::new();
+            plant(
+                root.directory(),
+                "eth0",
+                2,
+                "52:54:00:00:00:01",
+                "virtio_net",
+            );
             let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
             let map = BTreeMap::from([("eth0".to_owned(), addresses)]);
             let (nics, _) = collect(root.path(), options(&map));
@@ -259,7 +291,7 @@ mod tests {
             ask_drivers: true,
             ..options(&none)
         };
-        let (nics, _) = collect(Path::new("/"), asked);
+        let (nics, _) = collect(&SystemPath::live(), asked);
         for nic in nics {
             assert_eq!(nic.mac_address.split(':').count(), 6, "{nic:?}");
         }

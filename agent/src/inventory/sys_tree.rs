@@ -9,17 +9,44 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
+use super::system_path::SystemPath;
+
+/// A captured tree in a directory that goes with it.
+pub struct PlantedTree {
+    directory: TempDir,
+    root: SystemPath,
+}
+
+impl PlantedTree {
+    /// An empty tree.
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let root = SystemPath::captured(directory.path()).unwrap();
+        Self { directory, root }
+    }
+
+    /// The root as the inventory takes it.
+    pub fn path(&self) -> &SystemPath {
+        &self.root
+    }
+
+    /// Where to make more files.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
 /// Makes the tree of a text in a new directory.
-pub fn plant(text: &str) -> TempDir {
-    let root = tempfile::tempdir().unwrap();
+pub fn plant(text: &str) -> PlantedTree {
+    let root = PlantedTree::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
-        plant_line(root.path(), line);
+        plant_line(root.directory(), line);
     }
     root
 }
 
 /// Makes the tree that test_data/sys_trees has under this name.
-pub fn captured(name: &str) -> TempDir {
+pub fn captured(name: &str) -> PlantedTree {
     plant(&fs::read_to_string(test_data(&format!("sys_trees/{name}.tree"))).unwrap())
 }
 

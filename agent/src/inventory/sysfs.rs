@@ -6,17 +6,18 @@
 
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use super::system_path::SystemPath;
 
 /// Attributes are at most one page; /proc/cpuinfo of a thousand CPUs and the
 /// SMBIOS table of a large server are the reasons for more.
 const SIZE_LIMIT: u64 = 4 << 20;
 
 /// The content, cut at a limit that no real file reaches.
-pub fn bytes(path: &Path) -> Option<Vec<u8>> {
+pub fn bytes(path: &SystemPath) -> Option<Vec<u8>> {
     let mut content = Vec::new();
-    File::open(path)
+    File::open(path.on_disk()?)
         .ok()?
         .take(SIZE_LIMIT)
         .read_to_end(&mut content)
@@ -25,46 +26,43 @@ pub fn bytes(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// The content without its line end. Padding stays: it counts in some places.
-pub fn padded_text(path: &Path) -> Option<String> {
+pub fn padded_text(path: &SystemPath) -> Option<String> {
     let content = bytes(path)?;
     let content = String::from_utf8_lossy(&content);
     Some(content.trim_end_matches(['\n', '\0']).to_owned())
 }
 
 /// The content without surrounding white space; `None` if nothing is left.
-pub fn text(path: &Path) -> Option<String> {
+pub fn text(path: &SystemPath) -> Option<String> {
     let text = padded_text(path)?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// The content as a number.
-pub fn number<T: FromStr>(path: &Path) -> Option<T> {
+pub fn number<T: FromStr>(path: &SystemPath) -> Option<T> {
     text(path)?.parse().ok()
 }
 
 /// Whether the content is `1`.
-pub fn flag(path: &Path) -> bool {
+pub fn flag(path: &SystemPath) -> bool {
     number::<u64>(path) == Some(1)
 }
 
 /// The last component of what a link points to: `device/driver` -> `virtio_net`.
-pub fn link_name(path: &Path) -> Option<String> {
-    Some(fs::read_link(path).ok()?.file_name()?.to_str()?.to_owned())
+pub fn link_name(path: &SystemPath) -> Option<String> {
+    Some(path.link_target()?.file_name()?.to_str()?.to_owned())
 }
 
 /// The names in a directory, sorted; none if there is no directory.
-pub fn names(directory: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(directory)
+pub fn names(directory: &SystemPath) -> Vec<String> {
+    let mut names: Vec<String> = directory
+        .on_disk()
+        .and_then(|path| fs::read_dir(path).ok())
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
     names.sort_unstable();
     names
-}
-
-/// Where a class link leads: `/sys/block/sda` -> `/sys/devices/pci0000:00/...`.
-pub fn device_directory(link: &Path) -> Option<PathBuf> {
-    fs::canonicalize(link).ok()
 }

@@ -48,10 +48,10 @@ fn vectors() -> BTreeMap<String, Vec<Value>> {
 /// `(field, expected, found)` of one disk.
 type Field = (&'static str, Value, Value);
 
-fn udev_fields(expected: &Value, root: &std::path::Path, name: &str) -> Vec<Field> {
-    let block = root.join("sys/block").join(name).canonicalize().unwrap();
+fn udev_fields(expected: &Value, root: &super::system_path::SystemPath, name: &str) -> Vec<Field> {
+    let block = root.join("sys/block").join(name).resolved().unwrap();
     let found = disk_identity::identify(&block, name);
-    let by_path: BTreeSet<String> = super::by_path::names(root, &block).into_iter().collect();
+    let by_path: BTreeSet<String> = super::by_path::names(&block).into_iter().collect();
     [
         ("serial", json!(found.serial)),
         ("serial_short", json!(found.serial_short)),

@@ -5,10 +5,10 @@
 //! disks are listed once at the beginning and again after events.
 
 use std::io;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::report_types::Disk;
+use super::system_path::SystemPath;
 use super::{disks, sysfs};
 use crate::sys::uevent::{Received, Uevent, UeventSocket};
 
@@ -49,7 +49,7 @@ impl Patience {
 /// # Errors
 /// If the kernel's events cannot be received.
 pub fn wait_for_disk(
-    root: &Path,
+    root: &SystemPath,
     patience: Patience,
     wanted: impl FnMut(&[Disk]) -> bool,
 ) -> io::Result<Vec<Disk>> {
@@ -68,7 +68,7 @@ pub fn wait_for_disk(
 
 /// Whether a SCSI disk has been found whose block device is still to come: it is
 /// probed beside everything else.
-fn scsi_at_work(root: &Path) -> bool {
+fn scsi_at_work(root: &SystemPath) -> bool {
     let devices = root.join("sys/class/scsi_device");
     sysfs::names(&devices).iter().any(|name| {
         let device = devices.join(name).join("device");
@@ -80,7 +80,7 @@ fn scsi_at_work(root: &Path) -> bool {
 
 /// Whether an NVMe controller has yet to show its namespaces: it looks for them
 /// after its driver has finished loading.
-fn nvme_at_work(root: &Path) -> bool {
+fn nvme_at_work(root: &SystemPath) -> bool {
     let controllers = root.join("sys/class/nvme");
     sysfs::names(&controllers).iter().any(|name| {
         let controller = controllers.join(name);
@@ -150,8 +150,10 @@ mod tests {
     use std::cell::{Cell, RefCell};
     use std::collections::VecDeque;
     use std::fs;
+    use std::path::Path;
 
     use super::*;
+    use crate::inventory::sys_tree::PlantedTree;
 
     const PATIENCE: Patience = Patience {
         timeout: Duration::from_secs(60),
@@ -174,7 +176,7 @@ mod tests {
         wanted: usize,
         appear: impl Fn(&Path, usize),
     ) -> (Vec<String>, usize) {
-        let root = tempfile::tempdir().unwrap();
+        let root = PlantedTree::new();
         let lists = Cell::new(0);
         let events = RefCell::new(VecDeque::from(events));
         let received = Cell::new(0);
@@ -187,7 +189,7 @@ mod tests {
             |disks| disks.len() >= wanted,
             |_| {
                 received.set(received.get() + 1);
-                appear(root.path(), received.get());
+                appear(root.directory(), received.get());
                 Ok(events
                     .borrow_mut()
                     .pop_front()
@@ -250,8 +252,8 @@ mod tests {
 
     #[test]
     fn content_and_nothing_to_come_means_no_wait() {
-        let root = tempfile::tempdir().unwrap();
-        make_disk(root.path(), "sda");
+        let root = PlantedTree::new();
+        make_disk(root.directory(), "sda");
         let found = wait(
             PATIENCE,
             || (disks::collect(root.path()), false),
@@ -264,8 +266,8 @@ mod tests {
 
     #[test]
     fn before_its_moment_a_second_disk_is_waited_for() {
-        let root = tempfile::tempdir().unwrap();
-        make_disk(root.path(), "sda");
+        let root = PlantedTree::new();
+        make_disk(root.directory(), "sda");
         let received = Cell::new(0);
         let patience = Patience {
             not_before: Some(Instant::now() + Duration::from_secs(60)),
@@ -278,7 +280,7 @@ mod tests {
             |_| {
                 received.set(received.get() + 1);
                 if received.get() == 1 {
-                    make_disk(root.path(), "sdab");
+                    make_disk(root.directory(), "sdab");
                     return Ok(disk_event());
                 }
                 Ok(Received::TimedOut)
@@ -290,8 +292,10 @@ mod tests {
 
     #[test]
     fn scsi_disk_without_a_block_device_is_still_to_come() {
-        let root = tempfile::tempdir().unwrap();
-        let device = root.path().join("sys/class/scsi_device/1:0:0:0/device");
+        let root = PlantedTree::new();
+        let device = root
+            .directory()
+            .join("sys/class/scsi_device/1:0:0:0/device");
         fs::create_dir_all(&device).unwrap();
         fs::write(device.join("type"), "5\n").unwrap();
         assert!(!scsi_at_work(root.path()), "a CD drive");
@@ -303,8 +307,8 @@ mod tests {
 
     #[test]
     fn nvme_controller_is_at_work_until_its_namespaces_are_there() {
-        let root = tempfile::tempdir().unwrap();
-        let controller = root.path().join("sys/class/nvme/nvme0");
+        let root = PlantedTree::new();
+        let controller = root.directory().join("sys/class/nvme/nvme0");
         assert!(!nvme_at_work(root.path()), "no controller");
         fs::create_dir_all(&controller).unwrap();
         for (state, at_work) in [("connecting", true), ("live", true), ("dead", false)] {
@@ -318,8 +322,8 @@ mod tests {
 
     #[test]
     fn without_patience_there_is_one_look() {
-        let root = tempfile::tempdir().unwrap();
-        make_disk(root.path(), "sda");
+        let root = PlantedTree::new();
+        make_disk(root.directory(), "sda");
         let none = Patience {
             timeout: Duration::ZERO,
             quiet: Duration::from_secs(9),
@@ -331,7 +335,7 @@ mod tests {
 
     #[test]
     fn real_socket_times_out() {
-        let root = tempfile::tempdir().unwrap();
+        let root = PlantedTree::new();
         let started = Instant::now();
         let brief = Patience {
             timeout: Duration::from_millis(50),

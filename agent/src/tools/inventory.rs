@@ -1,17 +1,21 @@
 //! `inventory`: what this machine is made of.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::failure::Result;
+use crate::failure::{Class, Failure, Result};
 use crate::inventory::collect::{CollectOptions, collect};
+use crate::inventory::system_path::SystemPath;
 use crate::report;
 
 /// `inventory`
 #[derive(Debug, Args)]
 pub struct Arguments {
+    /// Read the /sys, /proc and ioctl answers captured in this directory
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
     /// Print the JSON that goes to Ironic's inspection
     #[arg(long)]
     json: bool,
@@ -20,15 +24,24 @@ pub struct Arguments {
 /// Prints the inventory.
 ///
 /// # Errors
-/// None today; what cannot be read is a warning.
+/// If there is no captured tree. What cannot be read in it is a warning.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    let root = match &arguments.root {
+        None => SystemPath::live(),
+        Some(directory) => SystemPath::captured(directory).map_err(|error| {
+            Failure::new(
+                Class::CommandExecutionError,
+                format!("opening the captured tree {}: {error}", directory.display()),
+            )
+        })?,
+    };
     let options = CollectOptions {
         addresses: &BTreeMap::new(),
         bootif: None,
         hide_bmc_nics: false,
-        ask_drivers: true,
+        ask_drivers: root.is_live(),
     };
-    let (inventory, warnings) = collect(Path::new("/"), options);
+    let (inventory, warnings) = collect(&root, options);
     for warning in warnings {
         tracing::warn!("{warning}");
     }

@@ -1,6 +1,6 @@
 //! Which disk is meant, as soon as it is there.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::commands::command::Node;
@@ -8,6 +8,7 @@ use crate::commands::machine::{Machine, blocking};
 use crate::devices_settled;
 use crate::failure::{Class, Failure, Result};
 use crate::inventory::root_device::choose_for_node;
+use crate::inventory::system_path::SystemPath;
 use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
 
 /// How long after the drivers' loading disks may still appear (a RAID controller
@@ -48,7 +49,7 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
     }
     let node = node.0.clone();
     blocking(move || {
-        let disks = wait_for_disk(Path::new("/"), patience, |disks| {
+        let disks = wait_for_disk(&SystemPath::live(), patience, |disks| {
             choose_for_node(Some(&node), disks).is_ok()
         })
         .map_err(|error| {

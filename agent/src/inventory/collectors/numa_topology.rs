@@ -2,11 +2,11 @@
 //! other.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::Serialize;
 
 use crate::inventory::sysfs;
+use crate::inventory::system_path::SystemPath;
 
 /// The machine by NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,7 +41,7 @@ struct Nic {
 ///
 /// # Errors
 /// What is missing: half a topology would be taken for a whole one.
-pub fn collect(root: &Path) -> Result<NumaTopology, String> {
+pub fn collect(root: &SystemPath) -> Result<NumaTopology, String> {
     let directory = root.join("sys/devices/system/node");
     let mut nodes: Vec<u32> = numbered(&directory, "node");
     nodes.sort_unstable();
@@ -83,7 +83,7 @@ pub fn collect(root: &Path) -> Result<NumaTopology, String> {
 }
 
 /// The numbers of all entries `<prefix><number>`.
-fn numbered(directory: &Path, prefix: &str) -> Vec<u32> {
+fn numbered(directory: &SystemPath, prefix: &str) -> Vec<u32> {
     sysfs::names(directory)
         .iter()
         .filter_map(|name| name.strip_prefix(prefix)?.parse().ok())

@@ -1,11 +1,10 @@
 //! The collector `pci-devices`: what Ironic's `pci-devices` hook turns into
 //! capabilities of the node.
 
-use std::path::Path;
-
 use serde::Serialize;
 
 use crate::inventory::sysfs;
+use crate::inventory::system_path::SystemPath;
 
 /// One device. All numbers are hexadecimal text without `0x`, except for the
 /// NUMA node, which is the kernel's decimal text.
@@ -20,7 +19,7 @@ pub struct PciDevice {
 }
 
 /// Reads /sys/bus/pci/devices, in the order of the addresses.
-pub fn collect(root: &Path) -> Vec<PciDevice> {
+pub fn collect(root: &SystemPath) -> Vec<PciDevice> {
     let directory = root.join("sys/bus/pci/devices");
     sysfs::names(&directory)
         .into_iter()

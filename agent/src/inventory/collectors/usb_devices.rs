@@ -5,11 +5,10 @@
 //! audio, communication, input, printer, storage, hub, wireless). Names are the
 //! device's own strings; lshw falls back on its database, which is not here.
 
-use std::path::Path;
-
 use serde::Serialize;
 
 use crate::inventory::sysfs;
+use crate::inventory::system_path::SystemPath;
 
 /// Classes that lshw gives a kind of its own (usb.org, "defined class codes").
 const CLASSIFIED: [&str; 7] = ["01", "02", "03", "07", "08", "09", "e0"];
@@ -24,7 +23,7 @@ pub struct UsbDevice {
 }
 
 /// Reads /sys/bus/usb/devices.
-pub fn collect(root: &Path) -> Vec<UsbDevice> {
+pub fn collect(root: &SystemPath) -> Vec<UsbDevice> {
     let directory = root.join("sys/bus/usb/devices");
     let names = sysfs::names(&directory);
     names

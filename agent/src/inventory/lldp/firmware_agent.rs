@@ -1,9 +1,9 @@
 //! Some NICs speak LLDP themselves and keep the frames from the host.
 
 use std::io;
-use std::path::Path;
 
 use crate::inventory::sysfs;
+use crate::inventory::system_path::SystemPath;
 use crate::sys::ethtool_private_flags::set_private_flag;
 
 /// Driver, its private flag, and what the flag must be so that frames reach the
@@ -15,7 +15,7 @@ const FLAGS: [(&str, &str, bool); 2] = [
 
 /// Switches the LLDP agent in the firmware of this interface off, if it has one.
 /// Only drivers that are known to have one are asked.
-pub fn silence(root: &Path, interface: &str) {
+pub fn silence(root: &SystemPath, interface: &str) {
     let link = root.join("sys/class/net").join(interface);
     let driver = sysfs::link_name(&link.join("device/driver"));
     let Some((_, flag, value)) = FLAGS

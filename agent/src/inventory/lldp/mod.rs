@@ -5,13 +5,13 @@ pub mod tlv;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
 use self::tlv::Tlv;
 use super::sysfs;
+use super::system_path::SystemPath;
 use crate::sys::lldp_socket::LldpSocket;
 
 /// An Ethernet frame without its header; longer ones are not LLDP.
@@ -25,7 +25,7 @@ pub type Neighbours = BTreeMap<String, Vec<Tlv>>;
 ///
 /// The original waits for interfaces without a cable too, and so always for the
 /// whole time.
-pub async fn listen(root: &Path, patience: Duration) -> Neighbours {
+pub async fn listen(root: &SystemPath, patience: Duration) -> Neighbours {
     let until = Instant::now() + patience;
     let interfaces = interfaces(root);
     let mut heard: Neighbours = interfaces
@@ -75,14 +75,14 @@ pub async fn listen(root: &Path, patience: Duration) -> Neighbours {
 }
 
 /// Whether an interface with a cable is still to hear something.
-fn waiting_for(root: &Path, heard: &Neighbours) -> bool {
+fn waiting_for(root: &SystemPath, heard: &Neighbours) -> bool {
     heard.iter().any(|(name, list)| {
         list.is_empty() && sysfs::flag(&root.join("sys/class/net").join(name).join("carrier"))
     })
 }
 
 /// The Ethernet interfaces by their index.
-fn interfaces(root: &Path) -> BTreeMap<u32, String> {
+fn interfaces(root: &SystemPath) -> BTreeMap<u32, String> {
     /// `ARPHRD_ETHER`; `lo` has another type.
     const ETHERNET: u32 = 1;
     let directory = root.join("sys/class/net");

@@ -65,7 +65,7 @@ fn ip(arguments: &str) {
 
 /// Runs a test in a network namespace of its own; its /sys is below the root
 /// that the test gets.
-fn in_a_namespace(test: impl AsyncFnOnce(&Path) + Send) {
+fn in_a_namespace(test: impl AsyncFnOnce(&SystemPath) + Send) {
     if !Uid::effective().is_root() {
         return skip("namespaces need root");
     }
@@ -90,7 +90,7 @@ fn in_a_namespace(test: impl AsyncFnOnce(&Path) + Send) {
                     .enable_all()
                     .build()
                     .unwrap()
-                    .block_on(test(root.path()));
+                    .block_on(test(&SystemPath::captured(root.path()).unwrap()));
                 nix::mount::umount(&sys).unwrap();
             })
             .join()
