@@ -40,6 +40,9 @@ pub fn collect(root: &SystemPath, options: CollectOptions<'_>) -> (Inventory, Ve
     take(found);
     let (system_vendor, found) = firmware::collect(root);
     take(found);
+    let mut disks = disks::collect(root);
+    take(disks::paths_to_one_disk(&disks));
+    disks.retain(|disk| disk.traits.why_untouchable().is_none());
     let bmc = if options.ask_drivers {
         bmc::collect().unwrap_or_else(|error| {
             warnings.push(Warning::new(format!(
@@ -53,7 +56,7 @@ pub fn collect(root: &SystemPath, options: CollectOptions<'_>) -> (Inventory, Ve
     let inventory = Inventory {
         interfaces,
         cpu,
-        disks: disks::collect(root),
+        disks,
         memory,
         bmc_address: bmc.v4,
         bmc_v6address: bmc.v6,

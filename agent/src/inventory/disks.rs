@@ -1,72 +1,93 @@
 //! The disks that an image could be written to, as lsblk and udev would
 //! describe them.
 
+use std::collections::BTreeMap;
+
 use super::disk_identity::{DiskIdentity, identify};
+use super::disk_kind::{NoDisk, why_no_disk};
 use super::report_types::{Disk, DiskTraits};
 use super::system_path::SystemPath;
-use super::{by_path, sysfs};
+use super::transport::transport;
+use super::{Warning, by_path, sysfs};
 
 /// /sys/block/X/size counts these whatever the disk's sectors are.
-const SIZE_UNIT: u64 = 512;
-/// `TYPE_DISK` in linux/include/scsi/scsi_proto.h.
-const SCSI_TYPE_DISK: u32 = 0;
-/// No disks: made of memory or of other disks, floppies, CDs, flash chips.
-const FOREIGN: [&str; 9] = [
-    "dm-", "fd", "loop", "md", "mtdblock", "nbd", "ram", "sr", "zram",
-];
+pub const SIZE_UNIT: u64 = 512;
 
-/// Reads /sys/block, in the order of device numbers (lsblk's, which decides
-/// between several disks that match the same hints).
+/// All disks, in the order of device numbers (lsblk's, which decides between
+/// several disks that match the same hints). Those that nothing may be written
+/// to are among them, see
+/// [`DiskTraits::why_untouchable`].
 pub fn collect(root: &SystemPath) -> Vec<Disk> {
-    let directory = root.join("sys/block");
-    let mut disks: Vec<((u32, u32), Disk)> = sysfs::names(&directory)
+    devices(root)
         .into_iter()
-        .filter(|name| !FOREIGN.iter().any(|prefix| is_named(name, prefix)))
+        .filter(|device| device.no_disk.is_none())
+        .map(|device| disk(&device))
+        .collect()
+}
+
+/// A whole block device.
+pub struct Device {
+    /// The kernel's name: `sda`.
+    pub name: String,
+    /// Its directory in /sys/devices.
+    pub block: SystemPath,
+    /// Bytes.
+    pub size: u64,
+    /// Why it is no disk, if it is none.
+    pub no_disk: Option<NoDisk>,
+}
+
+/// All whole block devices, in lsblk's order.
+pub fn devices(root: &SystemPath) -> Vec<Device> {
+    let directory = root.join("sys/block");
+    let mut devices: Vec<(u64, Device)> = sysfs::names(&directory)
+        .into_iter()
         .filter_map(|name| {
             let block = directory.join(&name).resolved()?;
-            let number = device_number(&sysfs::text(&block.join("dev"))?)?;
-            Some((number, disk(root, &block, &name)?))
+            // The legs of a multipath NVMe disk have no number.
+            let number = sysfs::text(&block.join("dev"))
+                .and_then(|text| device_number(&text))
+                .unwrap_or(u64::MAX);
+            let size = sysfs::number::<u64>(&block.join("size"))?.checked_mul(SIZE_UNIT)?;
+            let no_disk = why_no_disk(&block, &name, size);
+            let device = Device {
+                name,
+                block,
+                size,
+                no_disk,
+            };
+            Some((number, device))
         })
         .collect();
-    disks.sort_by_key(|(number, _)| *number);
-    disks.into_iter().map(|(_, disk)| disk).collect()
+    devices.sort_by_key(|(number, _)| *number);
+    devices.into_iter().map(|(_, device)| device).collect()
 }
 
-/// `loop0` for `loop`, but not `srv0` for `sr`.
-fn is_named(name: &str, prefix: &str) -> bool {
-    name.strip_prefix(prefix)
-        .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-fn device_number(text: &str) -> Option<(u32, u32)> {
+/// `8:16` as the number that lsblk sorts by: glibc's makedev, in which minor
+/// numbers beyond 255 count more than the major number.
+fn device_number(text: &str) -> Option<u64> {
     let (major, minor) = text.split_once(':')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
+    let (major, minor): (u64, u64) = (major.parse().ok()?, minor.parse().ok()?);
+    Some(
+        (major & 0xfffff000) << 32
+            | (major & 0xfff) << 8
+            | (minor & 0xffffff00) << 12
+            | minor & 0xff,
+    )
 }
 
-/// `None` if it is not a disk with a medium.
-fn disk(root: &SystemPath, block: &SystemPath, name: &str) -> Option<Disk> {
-    let device = block.join("device");
-    let size = sysfs::number::<u64>(&block.join("size"))?.checked_mul(SIZE_UNIT)?;
-    // Each leg of a multipath NVMe disk is hidden behind the disk itself.
-    if size == 0 || sysfs::flag(&block.join("hidden")) {
-        return None;
-    }
-    let is_scsi = sysfs::link_name(&device.join("subsystem")).as_deref() == Some("scsi");
-    if is_scsi && sysfs::number(&device.join("type")) != Some(SCSI_TYPE_DISK) {
-        return None;
-    }
+fn disk(device: &Device) -> Disk {
+    let Device { name, block, .. } = device;
+    let directory = block.join("device");
     let identity = identify(block, name);
-    let hctl = is_scsi
-        .then(|| device.resolved())
-        .flatten()
-        .and_then(|path| Some(path.name()?.to_owned()));
-    let tran = transport(root, block, name, hctl.as_deref());
+    let hctl = hctl(&directory);
+    let tran = transport(block, name, hctl.as_deref());
     let by_paths = by_path::names(block);
-    let vendor = sysfs::text(&device.join("vendor"));
+    let vendor = sysfs::text(&directory.join("vendor"));
     let queue = |attribute: &str| sysfs::number(&block.join("queue").join(attribute));
-    Some(Disk {
+    Disk {
         name: format!("/dev/{name}"),
-        size,
+        size: device.size,
         rotational: sysfs::flag(&block.join("queue/rotational")),
         model: identity.reported_model(),
         wwn: identity.reported_wwn(),
@@ -84,7 +105,37 @@ fn disk(root: &SystemPath, block: &SystemPath, name: &str) -> Option<Disk> {
         },
         tran: tran.map(str::to_owned),
         vendor,
-    })
+    }
+}
+
+/// SCSI host, channel, target and LUN of a SCSI device.
+pub fn hctl(device: &SystemPath) -> Option<String> {
+    let subsystem = sysfs::link_name(&device.join("subsystem"));
+    if subsystem.as_deref() != Some("scsi") {
+        return None;
+    }
+    Some(device.resolved()?.name()?.to_owned())
+}
+
+/// A note for each disk that is there several times, by several paths: to write
+/// by one of them is fine, but hints that match one match the others.
+pub fn paths_to_one_disk(disks: &[Disk]) -> Vec<Warning> {
+    let mut by_wwn: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for disk in disks {
+        if let Some(wwn) = &disk.wwn {
+            by_wwn.entry(wwn).or_default().push(&disk.name);
+        }
+    }
+    by_wwn
+        .into_iter()
+        .filter(|(_, names)| names.len() > 1)
+        .map(|(wwn, names)| {
+            Warning::new(format!(
+                "{} have the same WWN {wwn}: they are paths to one disk",
+                names.join(", ")
+            ))
+        })
+        .collect()
 }
 
 /// All forms of the disk's names, so that a hint may be written in any.
@@ -112,46 +163,6 @@ fn forms(identity: &DiskIdentity, by_paths: Vec<String>) -> DiskTraits {
         by_paths,
         ..DiskTraits::default()
     }
-}
-
-/// lsblk's TRAN, in its order of questions.
-fn transport(
-    root: &SystemPath,
-    block: &SystemPath,
-    name: &str,
-    hctl: Option<&str>,
-) -> Option<&'static str> {
-    let Some(hctl) = hctl else {
-        // virtio and mmc have names in newer versions of lsblk only.
-        return name.starts_with("nvme").then_some("nvme");
-    };
-    let host = format!("host{}", hctl.split(':').next()?);
-    let class = |class: &str| root.join("sys/class").join(class).join(&host);
-    if class("spi_host").is_dir() {
-        return Some("spi");
-    }
-    if class("fc_host").is_dir() {
-        let name = sysfs::text(&class("fc_host").join("symbolic_name"))?;
-        return Some(if name.contains(" over ") {
-            "fcoe"
-        } else {
-            "fc"
-        });
-    }
-    if class("sas_host").is_dir() || block.join("device/sas_device").exists() {
-        return Some("sas");
-    }
-    if class("iscsi_host").is_dir() {
-        return Some("iscsi");
-    }
-    if block.as_path().to_str()?.contains("/usb") {
-        return Some("usb");
-    }
-    let driver = sysfs::text(&class("scsi_host").join("proc_name"))?;
-    if driver.starts_with("ahci") || driver.starts_with("sata") {
-        return Some("sata");
-    }
-    driver.contains("ata").then_some("ata")
 }
 
 /// What BMCs call the USB disk that they show to the host: `Virtual` at most
@@ -190,6 +201,7 @@ mod tests {
     #[test]
     fn order_is_that_of_device_numbers() {
         let text = [
+            block("vdq", "254:256", &[]),
             block("nvme0n1", "259:0", &[]),
             block("vda", "254:0", &[]),
             block("sdab", "65:176", &[]),
@@ -204,78 +216,67 @@ mod tests {
                 "/dev/sdb",
                 "/dev/sdab",
                 "/dev/vda",
-                "/dev/nvme0n1"
+                "/dev/nvme0n1",
+                "/dev/vdq"
             ]
         );
     }
 
     #[test]
     fn what_is_no_disk_is_left_out() {
-        for name in [
-            "loop0", "ram15", "zram0", "fd0", "sr0", "dm-3", "md127", "nbd1",
-        ] {
-            assert_eq!(names(&block(name, "7:0", &[])), [""; 0], "{name}");
-        }
-        for (line, is_disk) in [
-            ("hidden = 1\\n", false),
-            ("hidden = 0\\n", true),
-            (
-                "device/subsystem -> /bus/scsi\nsys/block/sda/device/type = 5\\n",
-                false,
-            ),
-            (
-                "device/subsystem -> /bus/scsi\nsys/block/sda/device/type = 0\\n",
-                true,
-            ),
-            ("device/type = SD\\n", true),
-        ] {
-            assert_eq!(
-                names(&block("sda", "8:0", &[line])).len(),
-                usize::from(is_disk),
-                "{line}"
-            );
-        }
-        let empty = block("sda", "8:0", &[]).replace("16777216", "0");
-        assert_eq!(names(&empty), [""; 0], "a card reader without a card");
+        let cd = "device/type = 5\\n";
+        let text = [
+            block("sr0", "11:0", &[cd]),
+            block("loop0", "7:0", &[]),
+            block("sda", "8:0", &[]).replace("16777216", "0"),
+            block("sdb", "8:16", &[]),
+        ];
+        assert_eq!(names(&text.concat()), ["/dev/sdb"]);
     }
 
     #[test]
-    fn transports() {
-        let scsi = [
-            "device -> ../../devices/x/2:0:0:0",
-            "x -> x\nsys/devices/x/2:0:0:0/subsystem -> /bus/scsi\nsys/devices/x/2:0:0:0/type = 0\\n",
+    fn disks_made_of_disks_are_disks() {
+        let text = [
+            block("md127", "9:127", &["md/level = raid1\\n"]),
+            block("sda", "8:0", &["holders/md127/"]),
+            block("sdb", "8:16", &["holders/dm-0/"]),
+            block("sdc", "8:32", &["holders/dm-0/"]),
+            block("dm-0", "253:0", &["dm/uuid = mpath-3600140\\n"]),
         ];
-        for (line, expected) in [
-            (
-                "sys/class/scsi_host/host2/proc_name = ahci\\n",
-                Some("sata"),
-            ),
-            (
-                "sys/class/scsi_host/host2/proc_name = sata_nv\\n",
-                Some("sata"),
-            ),
-            (
-                "sys/class/scsi_host/host2/proc_name = ata_piix\\n",
-                Some("ata"),
-            ),
-            ("sys/class/scsi_host/host2/proc_name = virtio_scsi\\n", None),
-            ("sys/class/sas_host/host2/", Some("sas")),
-            ("sys/class/spi_host/host2/", Some("spi")),
-            ("sys/class/iscsi_host/host2/", Some("iscsi")),
-            (
-                "sys/class/fc_host/host2/symbolic_name = QLE2562\\n",
-                Some("fc"),
-            ),
-            (
-                "sys/class/fc_host/host2/symbolic_name = bnx2fc over eth3\\n",
-                Some("fcoe"),
-            ),
-        ] {
-            let root = plant(&(block("sda", "8:0", &scsi) + line));
-            let disks = collect(root.path());
-            assert_eq!(disks[0].tran.as_deref(), expected, "{line}");
-            assert_eq!(disks[0].hctl.as_deref(), Some("2:0:0:0"));
-        }
+        assert_eq!(
+            names(&text.concat()),
+            ["/dev/sda", "/dev/md127", "/dev/dm-0"]
+        );
+    }
+
+    #[test]
+    fn paths_to_one_disk_are_told() {
+        let scsi = |name: &str, number: &str, wwn: &str| {
+            let lines = [
+                "device/subsystem -> /bus/scsi",
+                &format!(
+                    "device/vpd_pg83 = \\x00\\x83\\x00\\x0c\\x01\\x03\\x00\\x08\\x50\\x00\\x00\\x00\\x00\\x00\\x00\\x{wwn}"
+                ),
+            ];
+            block(name, number, &lines)
+        };
+        let root = plant(
+            &[
+                scsi("sda", "8:0", "01"),
+                scsi("sdb", "8:16", "02"),
+                scsi("sdc", "8:32", "01"),
+                block("vda", "254:0", &[]),
+                block("vdb", "254:16", &[]),
+            ]
+            .concat(),
+        );
+        let notes = paths_to_one_disk(&collect(root.path()));
+        assert_eq!(
+            notes,
+            [Warning::new(
+                "/dev/sda, /dev/sdc have the same WWN 0x5000000000000001: they are paths to one disk"
+            )]
+        );
     }
 
     #[test]

@@ -136,6 +136,18 @@ pub struct DiskTraits {
     pub virtual_media: bool,
 }
 
+impl DiskTraits {
+    /// Why nothing is ever written to this disk, if that is so. It is in no
+    /// report to Ironic, and cleaning leaves it alone.
+    pub fn why_untouchable(&self) -> Option<&'static str> {
+        match (self.virtual_media, self.read_only) {
+            (true, _) => Some("a virtual medium of the BMC"),
+            (false, true) => Some("read-only"),
+            (false, false) => None,
+        }
+    }
+}
+
 /// The memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Memory {

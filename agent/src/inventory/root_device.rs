@@ -73,11 +73,8 @@ fn loss(
     hints: Option<&RootDeviceHints>,
     skip_list: &SkipList,
 ) -> Result<Option<String>> {
-    if disk.traits.virtual_media {
-        return Ok(Some("a virtual medium of the BMC".into()));
-    }
-    if disk.traits.read_only {
-        return Ok(Some("read-only".into()));
+    if let Some(reason) = disk.traits.why_untouchable() {
+        return Ok(Some(reason.into()));
     }
     if skip_list.contains(disk)? {
         return Ok(Some("in skip_block_devices".into()));
