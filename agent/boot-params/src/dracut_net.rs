@@ -14,7 +14,7 @@ mod words;
 
 use std::net::IpAddr;
 
-pub use device::DeviceSpec;
+pub use device::{DeviceSpec, is_interface_name};
 pub use host_name::is_host_name;
 pub use ip_argument::IpArgument;
 pub use method::IpMethod;
@@ -128,6 +128,16 @@ impl NetArgs {
         }
         args.read_times(line);
         args
+    }
+
+    /// True when some argument tells what an interface is to have. Which NIC
+    /// the boot loader used, and how long to wait, tells none.
+    pub fn says_something(&self) -> bool {
+        !self.ip.is_empty()
+            || !self.routes.is_empty()
+            || !self.nameservers.is_empty()
+            || self.boot_device.is_some()
+            || self.need_network
     }
 
     fn read_nameserver(&mut self, token: &Token) {

@@ -22,7 +22,7 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
     let mut link = Vec::new();
     match &interface.kind {
         InterfaceKind::Ethernet => {}
-        InterfaceKind::Vlan { id, parent } => {
+        InterfaceKind::Vlan { id, parent, .. } => {
             let parent = parent.as_deref().unwrap_or("?");
             link.push(format!("VLAN {id} on {parent}"));
         }

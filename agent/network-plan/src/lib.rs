@@ -2,13 +2,21 @@
 //!
 //! [`NetworkPlan`] is what the agent applies and what it hands over to the
 //! installed system; each `from_*` module makes one out of one input format.
-//! Everything here is pure: same input, same plan, and no input is an error.
+//! Everything here is pure: same input, same plan. No kernel argument is an
+//! error; a document of which nothing can be used is.
 
+mod bond_mode;
+mod choose;
 pub mod describe;
 pub mod from_boot_args;
+pub mod from_network_data;
 pub mod normal_form;
 pub mod plan;
+mod vlan_names;
 
+pub use bond_mode::{bond_mode, bond_mode_number};
+pub use choose::{Choice, Source};
+pub use from_network_data::NetworkDataError;
 pub use landfall_boot_params::MacAddr;
 pub use plan::{
     Automatic, Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method, NetworkPlan,

@@ -77,6 +77,8 @@ struct IpForm<'a> {
     dhcp_client_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     vendor_class: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -121,7 +123,7 @@ fn interface_form(interface: &Interface) -> InterfaceForm<'_> {
     };
     match &interface.kind {
         InterfaceKind::Ethernet => {}
-        InterfaceKind::Vlan { id, parent } => {
+        InterfaceKind::Vlan { id, parent, .. } => {
             form.r#type = "vlan";
             form.vlan = Some(VlanForm {
                 id: *id,
@@ -161,6 +163,7 @@ fn ip_form(ip: &IpPlan) -> IpForm<'_> {
             .and_then(|a| a.client_id.as_deref())
             .map(hex_with_colons),
         vendor_class: automatic.and_then(|a| a.vendor_class.as_deref()),
+        mode: automatic.and_then(|a| a.mode),
     }
 }
 

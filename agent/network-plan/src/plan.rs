@@ -51,7 +51,7 @@ pub struct InterfaceMatch {
     pub mac: Option<MacAddr>,
 }
 
-/// What an [`Interface`] is. Boot arguments give only the first kind so far.
+/// What an [`Interface`] is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterfaceKind {
     /// A device that is there.
@@ -60,8 +60,12 @@ pub enum InterfaceKind {
     Vlan {
         /// Its tag.
         id: u16,
-        /// The interface that carries it.
+        /// The interface that carries it. Where `parent_mac` is given, only a
+        /// label until [`NetworkPlan::name_vlans`] has found the device.
         parent: Option<String>,
+        /// The hardware address of the NIC that carries it, where its source
+        /// knows NICs by nothing else.
+        parent_mac: Option<MacAddr>,
     },
     /// A bond.
     Bond {
@@ -126,6 +130,9 @@ pub struct Automatic {
     pub client_id: Option<Vec<u8>>,
     /// Vendor class to send (IPv4).
     pub vendor_class: Option<String>,
+    /// What network_data says of IPv6: `dhcp`, `slaac`, `stateless` or
+    /// `stateful`. The routers have the last word.
+    pub mode: Option<&'static str>,
 }
 
 /// A static route.
@@ -205,6 +212,12 @@ impl fmt::Display for InterfaceMatch {
 }
 
 impl NetworkPlan {
+    /// Puts the interfaces into their order.
+    pub(crate) fn sort(&mut self) {
+        self.interfaces
+            .sort_by(|a, b| (&a.matches, a.multi).cmp(&(&b.matches, b.multi)));
+    }
+
     /// The interfaces a device is for, the most particular first: what names
     /// it, then what knows its address, then what takes one device whatever it
     /// is, then what takes all.

@@ -1,17 +1,29 @@
-//! `plan-network`: the network that would be set up.
+//! `plan-network`: what a kernel command line or a network_data.json means for
+//! the network, in the normal form (`--json`) or as the console would tell it.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use landfall_boot_params::NetArgs;
-use landfall_network_plan::{NetworkPlan, describe};
+use landfall_network_plan::from_network_data::LARGEST;
+use landfall_network_plan::{MacAddr, NetworkPlan, describe};
 
 use super::command_line_source::CommandLineSource;
-use crate::failure::Result;
+use crate::failure::{Class, Failure, Result};
 
 /// `plan-network`
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
     source: CommandLineSource,
+    /// OpenStack's network_data.json instead of kernel arguments
+    #[arg(long, value_name = "FILE", conflicts_with = "cmdline")]
+    network_data: Option<PathBuf>,
+    /// Look for the machine's NICs in this /sys
+    #[arg(long, value_name = "DIR")]
+    sysfs: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -20,17 +32,80 @@ pub struct Arguments {
 /// Prints the plan.
 ///
 /// # Errors
-/// If the running kernel's command line cannot be read.
+/// If the file or the running kernel's command line cannot be read. What they
+/// say is never an error but a warning in the plan.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let settings = arguments.source.settings()?;
-    let network = NetArgs::from_command_line(&settings.command_line);
+    let mut plan = match &arguments.network_data {
+        Some(file) => of_file(file)?,
+        None => {
+            let settings = arguments.source.settings()?;
+            let args = NetArgs::from_command_line(&settings.command_line);
+            if arguments.json {
+                NetworkPlan::from_boot_args(&args)
+            } else {
+                NetworkPlan::for_boot(&args)
+            }
+        }
+    };
+    if let Some(sysfs) = &arguments.sysfs {
+        let nics = nics(sysfs);
+        for (name, macs) in &nics {
+            plan.name_vlans(name, macs);
+        }
+        let missing = plan.missing_nics(&nics);
+        plan.warnings.extend(missing);
+    }
     if arguments.json {
-        let plan = NetworkPlan::from_boot_args(&network);
         println!("{}", serde_json::to_value(&plan).unwrap_or_default());
         return Ok(());
     }
-    for line in describe::describe(&NetworkPlan::for_boot(&network)) {
+    for line in describe::describe(&plan) {
         println!("{line}");
     }
+    for warning in &plan.warnings {
+        tracing::warn!("{warning}");
+    }
     Ok(())
+}
+
+fn of_file(file: &Path) -> Result<NetworkPlan> {
+    let mut bytes = Vec::new();
+    // One byte beyond the limit, so that the parser can tell a cut document.
+    File::open(file)
+        .and_then(|file| file.take(LARGEST as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|error| {
+            Failure::new(
+                Class::CommandExecutionError,
+                format!("{}: {error}", file.display()),
+            )
+        })?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(
+        NetworkPlan::from_network_data(&text).unwrap_or_else(|error| {
+            let mut warnings = vec![error.to_string()];
+            warnings.extend_from_slice(error.warnings());
+            NetworkPlan {
+                warnings,
+                ..NetworkPlan::default()
+            }
+        }),
+    )
+}
+
+/// Name and hardware address of everything that has one.
+fn nics(sysfs: &Path) -> Vec<(String, Vec<MacAddr>)> {
+    let Ok(entries) = fs::read_dir(sysfs.join("class/net")) else {
+        return Vec::new();
+    };
+    let mut nics: Vec<_> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let address = fs::read_to_string(entry.path().join("address")).ok()?;
+            let mac = address.trim().parse().ok()?;
+            let name = entry.file_name().into_string().ok()?;
+            (mac != MacAddr([0; 6])).then(|| (name, vec![mac]))
+        })
+        .collect();
+    nics.sort();
+    nics
 }

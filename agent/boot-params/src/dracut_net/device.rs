@@ -33,7 +33,7 @@ impl DeviceSpec {
 }
 
 /// What the kernel's `dev_valid_name()` lets pass.
-fn is_interface_name(text: &str) -> bool {
+pub fn is_interface_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= MAX_NAME
         && text != "."

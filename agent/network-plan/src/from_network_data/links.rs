@@ -1,0 +1,309 @@
+//! `links` → interfaces without addresses.
+
+use std::collections::BTreeMap;
+
+use landfall_boot_params::MacAddr;
+use landfall_boot_params::dracut_net::is_interface_name;
+use serde_json::Value;
+
+use super::fields::{Fields, Warnings, as_text, shortened};
+use super::off;
+use crate::bond_mode::bond_mode;
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
+
+/// More than any chassis has.
+const MOST_LINKS: usize = 512;
+/// IEEE 802.1Q keeps 4095 for itself; NetworkManager's range.
+const LAST_VLAN: u32 = 4094;
+
+/// Types that all mean a NIC which is there (the schemas of Nova and Ironic,
+/// and what cloud-init takes besides).
+const NICS: &[&str] = &[
+    "bridge",
+    "cascading",
+    "dvs",
+    "ethernet",
+    "hw_veb",
+    "hyperv",
+    "ovs",
+    "phy",
+    "tap",
+    "vhostuser",
+    "vif",
+];
+
+/// A link of the document and the interface it has become.
+pub(super) struct Link {
+    /// What the rest of the document calls it. Never a NIC's name.
+    pub(super) id: String,
+    pub(super) interface: Interface,
+}
+
+/// Reads the list. A link that cannot be used is a warning; the others stay.
+pub(super) fn read(value: Option<&Value>, warnings: &mut Warnings) -> Vec<Link> {
+    let mut entries = Fields::list(value, "link", MOST_LINKS, warnings);
+    drop_repeated(&mut entries, warnings);
+    let is = |entry: &&Fields, wanted: &str| entry.quiet_text("type").as_deref() == Some(wanted);
+    let mut links = Vec::new();
+    for entry in &entries {
+        if !is(&entry, "bond") && !is(&entry, "vlan") {
+            links.extend(nic(entry, warnings));
+        }
+    }
+    for entry in entries.iter().filter(|entry| is(entry, "bond")) {
+        bond(entry, &mut links, warnings);
+    }
+    let mut waiting: Vec<_> = entries.iter().filter(|entry| is(entry, "vlan")).collect();
+    // A VLAN may lie on another one that stands behind it.
+    loop {
+        let before = waiting.len();
+        waiting.retain(|entry| !vlan(entry, &mut links, warnings));
+        if waiting.len() == before {
+            break;
+        }
+    }
+    for entry in waiting {
+        let parent = entry.quiet_text("vlan_link").unwrap_or_default();
+        let (title, parent) = (&entry.title, shortened(&parent));
+        warnings.add(format!(
+            "{title}: vlan_link: expected the id of a usable link, found {parent:?}; ignored"
+        ));
+    }
+    links
+}
+
+fn drop_repeated(entries: &mut Vec<Fields>, warnings: &mut Warnings) {
+    let mut known = Vec::new();
+    entries.retain(|entry| {
+        let id = entry.quiet_text("id");
+        let fault = match &id {
+            None => Some("has no id;"),
+            Some(id) if known.contains(id) => Some("is there twice; the second is"),
+            Some(_) => None,
+        };
+        if let Some(fault) = fault {
+            warnings.add(format!("{} {fault} ignored", entry.title));
+        }
+        known.extend(id);
+        fault.is_none()
+    });
+}
+
+fn interface(matches: InterfaceMatch, kind: InterfaceKind, mtu: Option<u32>) -> Interface {
+    Interface {
+        matches,
+        kind,
+        multi: false,
+        controller: None,
+        mtu,
+        set_mac: None,
+        needed: false,
+        ipv4: Some(off()),
+        ipv6: Some(off()),
+    }
+}
+
+fn mtu(entry: &Fields, warnings: &mut Warnings) -> Option<u32> {
+    entry.number("mtu", 1..=65535, warnings)
+}
+
+fn mac(entry: &Fields, key: &str, warnings: &mut Warnings) -> Option<MacAddr> {
+    let expected = "a hardware address such as 52:54:00:00:00:01";
+    entry.parsed(key, expected, warnings)
+}
+
+fn nic(entry: &Fields, warnings: &mut Warnings) -> Option<Link> {
+    let id = entry.quiet_text("id")?;
+    let title = &entry.title;
+    if let Some(kind) = entry.text("type", warnings)
+        && !NICS.contains(&kind.as_str())
+    {
+        let kind = shortened(&kind);
+        warnings.add(format!(
+            "{title}: type {kind:?} is not known; taken for a NIC"
+        ));
+    }
+    let Some(mac) = mac(entry, "ethernet_mac_address", warnings) else {
+        warnings.add(format!(
+            "{title} has no usable ethernet_mac_address; ignored"
+        ));
+        return None;
+    };
+    let matches = InterfaceMatch {
+        name: None,
+        mac: Some(mac),
+    };
+    let mtu = mtu(entry, warnings);
+    Some(Link {
+        id,
+        interface: interface(matches, InterfaceKind::Ethernet, mtu),
+    })
+}
+
+fn bond(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
+    let Some(id) = entry.quiet_text("id") else {
+        return;
+    };
+    let title = &entry.title;
+    let name = if is_interface_name(&id) && !is_taken(links, &id) {
+        id.clone()
+    } else {
+        let name = first_free(links, |n| format!("bond{n}"));
+        warnings.add(format!(
+            "{title}: the id is no name for an interface; called {name}"
+        ));
+        name
+    };
+    let mut found = false;
+    for port in ports(entry, warnings) {
+        let link = links.iter_mut().find(|link| link.id == port);
+        let is_free = |link: &&mut Link| {
+            let interface = &link.interface;
+            interface.kind == InterfaceKind::Ethernet && interface.controller.is_none()
+        };
+        match link.filter(is_free) {
+            Some(link) => {
+                link.interface.controller = Some(name.clone());
+                (link.interface.ipv4, link.interface.ipv6) = (None, None);
+                found = true;
+            }
+            None => {
+                let port = shortened(&port);
+                warnings.add(format!(
+                    "{title}: bond_links: expected the id of a free NIC, found {port:?}; ignored"
+                ));
+            }
+        }
+    }
+    if !found {
+        warnings.add(format!("{title} has no port"));
+    }
+    let matches = InterfaceMatch {
+        name: Some(name),
+        mac: None,
+    };
+    let options = options(entry, warnings);
+    let mtu = mtu(entry, warnings);
+    let mut interface = interface(matches, InterfaceKind::Bond { options }, mtu);
+    interface.set_mac = mac(entry, "ethernet_mac_address", warnings);
+    links.push(Link { id, interface });
+}
+
+fn ports(entry: &Fields, warnings: &mut Warnings) -> Vec<String> {
+    match entry.get("bond_links") {
+        Some(Value::Array(ids)) => {
+            let ids = ids.iter().take(MOST_LINKS);
+            ids.filter_map(as_text).collect()
+        }
+        Some(_) => {
+            let title = &entry.title;
+            warnings.add(format!("{title}: bond_links: expected a list of ids"));
+            Vec::new()
+        }
+        None => Vec::new(),
+    }
+}
+
+/// `bond_miimon` and its like have the kernel's names behind the prefix.
+fn options(entry: &Fields, warnings: &mut Warnings) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::new();
+    for key in entry.keys() {
+        let Some(option) = key.strip_prefix("bond_") else {
+            continue;
+        };
+        if matches!(option, "links" | "mode") {
+            continue;
+        }
+        let value = match entry.get(key) {
+            Some(Value::Array(items)) => {
+                let items: Option<Vec<_>> = items.iter().map(as_text).collect();
+                items.map(|items| items.join(","))
+            }
+            Some(Value::Bool(switch)) => Some(u8::from(*switch).to_string()),
+            Some(value) => as_text(value),
+            None => continue,
+        };
+        match value {
+            Some(value) => drop(options.insert(option.to_owned(), value)),
+            None => warnings.add(format!("{}: {key}: cannot be read; ignored", entry.title)),
+        }
+    }
+    let given = entry.text("bond_mode", warnings);
+    let mode = match given.as_deref() {
+        // Ironic's schema has this where it means 802.3ad, and refuses that.
+        Some("802.1ad") => Some("802.3ad"),
+        Some(text) => bond_mode(text),
+        None => Some("balance-rr"),
+    };
+    if mode.is_none() {
+        let text = shortened(&given.unwrap_or_default());
+        warnings.add(format!(
+            "{}: bond_mode {text:?} is not known; balance-rr is used",
+            entry.title
+        ));
+    }
+    options.insert("mode".to_owned(), mode.unwrap_or("balance-rr").to_owned());
+    options
+}
+
+/// True when nothing more can be done about this entry.
+fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool {
+    let Some(id) = entry.quiet_text("id") else {
+        return true;
+    };
+    let parent = entry.quiet_text("vlan_link");
+    let parent = links.iter().find(|link| Some(&link.id) == parent.as_ref());
+    let Some(parent) = parent else {
+        return false;
+    };
+    if parent.interface.controller.is_some() {
+        let title = &entry.title;
+        warnings.add(format!("{title}: vlan_link is a port of a bond; ignored"));
+        return true;
+    }
+    // A NIC is known by its address alone; its id stands in for its name.
+    let matches = &parent.interface.matches;
+    let label = matches.name.as_ref().unwrap_or(&parent.id).clone();
+    let parent_mac = matches.mac.filter(|_| matches.name.is_none());
+    let Some(tag) = entry.number("vlan_id", 0..=LAST_VLAN, warnings) else {
+        if entry.get("vlan_id").is_none() {
+            warnings.add(format!("{} has no vlan_id; ignored", entry.title));
+        }
+        return true;
+    };
+    let mut name = format!("{label}.{tag}");
+    if !is_interface_name(&name) || is_taken(links, &name) {
+        name = first_free(links, |n| match n {
+            0 => format!("vlan{tag}"),
+            n => format!("vlan{tag}.{n}"),
+        });
+    }
+    let matches = InterfaceMatch {
+        name: Some(name),
+        mac: None,
+    };
+    let kind = InterfaceKind::Vlan {
+        // At most LAST_VLAN.
+        id: tag as u16,
+        parent: Some(label),
+        parent_mac,
+    };
+    let mtu = mtu(entry, warnings);
+    let mut interface = interface(matches, kind, mtu);
+    interface.set_mac = mac(entry, "vlan_mac_address", warnings);
+    links.push(Link { id, interface });
+    true
+}
+
+fn is_taken(links: &[Link], name: &str) -> bool {
+    let mut names = links.iter().map(|link| &link.interface.matches.name);
+    names.any(|known| known.as_deref() == Some(name))
+}
+
+fn first_free(links: &[Link], name: impl Fn(usize) -> String) -> String {
+    let mut names = (0..=links.len()).map(name);
+    // One more name than there are links: one of them is free.
+    names
+        .find(|name| !is_taken(links, name))
+        .unwrap_or_default()
+}

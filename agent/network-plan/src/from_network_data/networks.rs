@@ -1,0 +1,293 @@
+//! `networks` and `services` → addresses, routes and DNS of the interfaces.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::fields::{Fields, Warnings, shortened};
+use super::links::Link;
+use super::prefix;
+use crate::plan::{Interface, IpPlan, IpPrefix, Method, Route};
+
+const MOST_NETWORKS: usize = 1024;
+const MOST_ROUTES: usize = 1024;
+const MOST_SERVERS: usize = 16;
+const ADDRESS: &str = "an IP address";
+
+/// Reads `networks` into the interfaces of their links. Faults are warnings.
+pub(super) fn read(value: Option<&Value>, links: &mut [Link], warnings: &mut Warnings) {
+    for entry in Fields::list(value, "network", MOST_NETWORKS, warnings) {
+        let wanted = entry.quiet_text("link");
+        let link = links
+            .iter_mut()
+            .find(|link| Some(&link.id) == wanted.as_ref());
+        let title = &entry.title;
+        match link {
+            None => {
+                let wanted = shortened(&wanted.unwrap_or_default());
+                warnings.add(format!(
+                    "{title}: link: expected the id of a usable link, found {wanted:?}; ignored"
+                ));
+            }
+            Some(link) if link.interface.controller.is_some() => {
+                warnings.add(format!("{title}: its link is a port of a bond; ignored"));
+            }
+            Some(link) => network(&entry, &mut link.interface, warnings),
+        }
+    }
+}
+
+/// Reads the top-level `services`: servers for every family that is up.
+pub(super) fn read_services(value: Option<&Value>, links: &mut [Link], warnings: &mut Warnings) {
+    for server in servers(value, "service", warnings) {
+        let mut used = false;
+        for link in &mut *links {
+            used |= family(&mut link.interface, server).is_some_and(|ip| add_server(ip, server));
+        }
+        if !used {
+            warnings.add(format!(
+                "DNS server {server}: no network of its family; ignored"
+            ));
+        }
+    }
+}
+
+fn servers(value: Option<&Value>, what: &str, warnings: &mut Warnings) -> Vec<IpAddr> {
+    let mut servers = Vec::new();
+    for entry in Fields::list(value, what, MOST_SERVERS, warnings) {
+        match entry.text("type", warnings).as_deref() {
+            Some("dns") => {}
+            other => {
+                let (title, other) = (&entry.title, shortened(other.unwrap_or_default()));
+                warnings.add(format!("{title}: type {other:?} is not known; ignored"));
+                continue;
+            }
+        }
+        match entry.text("address", warnings) {
+            // Ironic's schema lets an IPv6 address have a prefix here, too.
+            Some(text) => match prefix::address(&text) {
+                Some((address, _)) => servers.push(address),
+                None => {
+                    let (title, text) = (&entry.title, shortened(&text));
+                    warnings.add(format!(
+                        "{title}: address: expected {ADDRESS}, found {text:?}; ignored"
+                    ));
+                }
+            },
+            None => warnings.add(format!("{} has no address; ignored", entry.title)),
+        }
+    }
+    servers
+}
+
+fn network(entry: &Fields, interface: &mut Interface, warnings: &mut Warnings) {
+    let kind = entry.text("type", warnings).unwrap_or_default();
+    let (is_ipv4, mode) = match kind.replace('_', "-").as_str() {
+        "ipv4" => (true, None),
+        "ipv6" => (false, None),
+        "ipv4-dhcp" => (true, Some("dhcp")),
+        "ipv6-dhcp" => (false, Some("dhcp")),
+        "ipv6-slaac" => (false, Some("slaac")),
+        "ipv6-dhcpv6-stateless" => (false, Some("stateless")),
+        "ipv6-dhcpv6-stateful" => (false, Some("stateful")),
+        _ => {
+            let (title, kind) = (&entry.title, shortened(&kind));
+            warnings.add(format!("{title}: type {kind:?} is not known; ignored"));
+            return;
+        }
+    };
+    let part = if is_ipv4 {
+        &mut interface.ipv4
+    } else {
+        &mut interface.ipv6
+    };
+    // Not `None`: ports have been sorted out.
+    let Some(ip) = part.as_mut() else {
+        return;
+    };
+    if let Some(mode) = mode {
+        (ip.method, ip.required) = (Method::Auto, true);
+        ip.automatic.mode = (!is_ipv4).then_some(mode);
+    } else {
+        let Some(address) = static_address(entry, is_ipv4, warnings) else {
+            return;
+        };
+        if ip.method == Method::Disabled {
+            (ip.method, ip.required) = (Method::Manual, true);
+        }
+        if !ip.addresses.contains(&address) {
+            ip.addresses.push(address);
+        }
+    }
+    routes(entry, is_ipv4, ip, warnings);
+    let mut given = servers(entry.get("services"), "service", warnings);
+    given.extend(cloud_init_servers(entry, warnings));
+    for route in route_entries(entry, &mut Warnings::default()) {
+        given.extend(servers(route.get("services"), "service", warnings));
+    }
+    for server in given {
+        let used = family(interface, server).is_some_and(|ip| add_server(ip, server));
+        if !used {
+            let title = &entry.title;
+            warnings.add(format!(
+                "{title}: DNS server {server} is of a family that is off; ignored"
+            ));
+        }
+    }
+}
+
+fn static_address(entry: &Fields, is_ipv4: bool, warnings: &mut Warnings) -> Option<IpPrefix> {
+    let title = &entry.title;
+    let family = if is_ipv4 { "IPv4" } else { "IPv6" };
+    let Some(text) = entry.text("ip_address", warnings) else {
+        warnings.add(format!("{title} has no usable ip_address; ignored"));
+        return None;
+    };
+    let found = prefix::address(&text).filter(|(address, _)| address.is_ipv4() == is_ipv4);
+    let Some((address, written)) = found else {
+        let text = shortened(&text);
+        warnings.add(format!(
+            "{title}: ip_address: expected an {family} address, found {text:?}; ignored"
+        ));
+        return None;
+    };
+    let given = entry.text("netmask", warnings);
+    let masked = given.as_ref().and_then(|text| prefix::mask(text, is_ipv4));
+    if let (Some(text), None) = (&given, masked) {
+        let text = shortened(text);
+        warnings.add(format!(
+            "{title}: netmask: expected an {family} mask, found {text:?}; ignored"
+        ));
+    }
+    if let Some(length) = masked.or(written) {
+        return Some(IpPrefix { address, length });
+    }
+    let usual = prefix::usual(address);
+    let length = usual.length;
+    warnings.add(format!("{title} has no usable netmask; /{length} is used"));
+    Some(usual)
+}
+
+fn route_entries<'a>(entry: &Fields<'a>, warnings: &mut Warnings) -> Vec<Fields<'a>> {
+    let what = format!("{}: route", entry.title);
+    Fields::list(entry.get("routes"), &what, MOST_ROUTES, warnings)
+}
+
+fn routes(entry: &Fields, is_ipv4: bool, ip: &mut IpPlan, warnings: &mut Warnings) {
+    for route in route_entries(entry, warnings) {
+        let Some(destination) = destination(&route, is_ipv4, warnings) else {
+            continue;
+        };
+        let via: Option<IpAddr> = route.parsed("gateway", ADDRESS, warnings);
+        if via.is_none() && route.get("gateway").is_some() {
+            continue;
+        }
+        let title = &route.title;
+        if via.is_some_and(|via| via.is_ipv4() != is_ipv4) {
+            warnings.add(format!("{title}: gateway is of another family; ignored"));
+            continue;
+        }
+        // An unspecified next hop is none.
+        let via = via.filter(|via| !via.is_unspecified());
+        let metric = route.number("metric", 0..=u32::MAX, warnings);
+        match (destination.length, via) {
+            (0, None) => {
+                warnings.add(format!("{title}: a default route needs a gateway; ignored"));
+            }
+            (0, Some(via)) if metric.is_none() && !ip.addresses.is_empty() => {
+                set_gateway(ip, via, title, warnings);
+            }
+            _ => {
+                let route = Route {
+                    destination,
+                    via,
+                    metric,
+                };
+                if !ip.routes.contains(&route) && ip.routes.len() < MOST_ROUTES {
+                    ip.routes.push(route);
+                }
+            }
+        }
+    }
+    if let Some(gateway) = entry.parsed::<IpAddr>("gateway", ADDRESS, warnings)
+        && gateway.is_ipv4() == is_ipv4
+        && !ip.addresses.is_empty()
+    {
+        set_gateway(ip, gateway, &entry.title, warnings);
+    }
+}
+
+fn set_gateway(ip: &mut IpPlan, gateway: IpAddr, title: &str, warnings: &mut Warnings) {
+    let first = *ip.gateway.get_or_insert(gateway);
+    if first != gateway {
+        warnings.add(format!(
+            "{title}: default gateway {gateway} ignored, the interface has {first}"
+        ));
+    }
+}
+
+/// `network` and `netmask`, or `network` with a prefix behind it. A host
+/// route where neither tells.
+fn destination(route: &Fields, is_ipv4: bool, warnings: &mut Warnings) -> Option<IpPrefix> {
+    let text = route.text("network", warnings).unwrap_or_default();
+    let title = &route.title;
+    let found = prefix::address(&text).filter(|(address, _)| address.is_ipv4() == is_ipv4);
+    let Some((address, written)) = found else {
+        let text = shortened(&text);
+        warnings.add(format!(
+            "{title}: network: expected a network of its family, found {text:?}; ignored"
+        ));
+        return None;
+    };
+    let length = match route.text("netmask", warnings) {
+        Some(text) => match prefix::mask(&text, is_ipv4) {
+            Some(length) => length,
+            None => {
+                let text = shortened(&text);
+                warnings.add(format!(
+                    "{title}: netmask: expected a mask of its family, found {text:?}; ignored"
+                ));
+                return None;
+            }
+        },
+        None if address.is_unspecified() => written.unwrap_or(0),
+        None => written.unwrap_or(if is_ipv4 { 32 } else { 128 }),
+    };
+    Some(IpPrefix { address, length }.network())
+}
+
+/// `dns_nameservers`, which cloud-init takes as well.
+fn cloud_init_servers(entry: &Fields, warnings: &mut Warnings) -> Vec<IpAddr> {
+    let list = match entry.get("dns_nameservers") {
+        Some(Value::Array(list)) => list.iter().collect(),
+        Some(value) => vec![value],
+        None => Vec::new(),
+    };
+    let mut servers = Vec::new();
+    for value in list.into_iter().take(MOST_SERVERS) {
+        match value.as_str().and_then(|text| text.trim().parse().ok()) {
+            Some(address) => servers.push(address),
+            None => warnings.add(format!(
+                "{}: dns_nameservers: expected {ADDRESS}; ignored",
+                entry.title
+            )),
+        }
+    }
+    servers
+}
+
+fn family(interface: &mut Interface, address: IpAddr) -> Option<&mut IpPlan> {
+    match address {
+        IpAddr::V4(_) => interface.ipv4.as_mut(),
+        IpAddr::V6(_) => interface.ipv6.as_mut(),
+    }
+}
+
+/// False when the family is off.
+fn add_server(ip: &mut IpPlan, server: IpAddr) -> bool {
+    let is_up = ip.method != Method::Disabled;
+    if is_up && !ip.dns.contains(&server) && ip.dns.len() < MOST_SERVERS {
+        ip.dns.push(server);
+    }
+    is_up
+}

@@ -1,0 +1,140 @@
+//! VLANs get the names of the NICs that carry them.
+//!
+//! A source that knows NICs by hardware address alone (network_data) can call
+//! a VLAN `PARENT.ID` only when the NIC has shown itself.
+
+use landfall_boot_params::MacAddr;
+use landfall_boot_params::dracut_net::is_interface_name;
+
+use crate::plan::{Interface, InterfaceKind, NetworkPlan};
+
+impl NetworkPlan {
+    /// Tells the plan the name of a NIC and the addresses it may be known by.
+    pub fn name_vlans(&mut self, nic: &str, macs: &[MacAddr]) {
+        for index in 0..self.interfaces.len() {
+            let InterfaceKind::Vlan {
+                parent, parent_mac, ..
+            } = &mut self.interfaces[index].kind
+            else {
+                continue;
+            };
+            if parent_mac.is_none_or(|mac| !macs.contains(&mac)) {
+                continue;
+            }
+            *parent_mac = None;
+            *parent = Some(nic.to_owned());
+            self.rename_vlan(index);
+        }
+        self.sort();
+    }
+
+    /// Calls a VLAN after its parent, and those that lie on it after it. A
+    /// name that is too long or taken stays what it was.
+    fn rename_vlan(&mut self, index: usize) {
+        let interface = &self.interfaces[index];
+        let InterfaceKind::Vlan {
+            id,
+            parent: Some(parent),
+            ..
+        } = &interface.kind
+        else {
+            return;
+        };
+        let name = format!("{parent}.{id}");
+        let is_taken = |other: &Interface| other.matches.name.as_ref() == Some(&name);
+        if !is_interface_name(&name) || self.interfaces.iter().any(is_taken) {
+            return;
+        }
+        let old = self.interfaces[index].matches.name.replace(name.clone());
+        let mut on_it = Vec::new();
+        for (index, interface) in self.interfaces.iter_mut().enumerate() {
+            if let InterfaceKind::Vlan {
+                parent,
+                parent_mac: None,
+                ..
+            } = &mut interface.kind
+                && parent.is_some()
+                && *parent == old
+            {
+                *parent = Some(name.clone());
+                on_it.push(index);
+            }
+        }
+        // It ends: a document cannot build VLANs in a circle.
+        for index in on_it {
+            self.rename_vlan(index);
+        }
+    }
+
+    /// What the plan wants that none of these NICs is: a name, or a hardware
+    /// address, one line each.
+    pub fn missing_nics(&self, nics: &[(String, Vec<MacAddr>)]) -> Vec<String> {
+        let found: Vec<_> = nics.iter().map(|(name, macs)| shown(name, macs)).collect();
+        let found = match found.join(", ") {
+            text if text.is_empty() => "none".to_owned(),
+            text => text,
+        };
+        let is_missing = |interface: &&Interface| {
+            interface.kind == InterfaceKind::Ethernet
+                && !interface.matches.is_any()
+                && !nics
+                    .iter()
+                    .any(|(name, macs)| interface.matches.fits(name, macs))
+        };
+        let missing = self.interfaces.iter().filter(is_missing);
+        missing
+            .map(|interface| format!("no device for {} (found: {found})", interface.matches))
+            .collect()
+    }
+}
+
+fn shown(name: &str, macs: &[MacAddr]) -> String {
+    let macs: Vec<_> = macs.iter().map(MacAddr::to_string).collect();
+    format!("{name} {}", macs.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: MacAddr = MacAddr([0x52, 0x54, 0, 0, 0, 1]);
+
+    fn names(plan: &NetworkPlan) -> Vec<&str> {
+        let names = plan.interfaces.iter();
+        names.filter_map(|i| i.matches.name.as_deref()).collect()
+    }
+
+    #[test]
+    fn vlans_are_called_after_the_nic_when_it_is_known() {
+        let text = r#"{"links": [
+            {"id": "port-1", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"},
+            {"id": "v", "type": "vlan", "vlan_link": "port-1", "vlan_id": 7},
+            {"id": "w", "type": "vlan", "vlan_link": "v", "vlan_id": 8}]}"#;
+        let mut plan = NetworkPlan::from_network_data(text).unwrap();
+        assert_eq!(names(&plan), ["port-1.7", "port-1.7.8"]);
+        plan.name_vlans("eth9", &[MacAddr([9; 6])]);
+        assert_eq!(names(&plan), ["port-1.7", "port-1.7.8"]);
+        plan.name_vlans("enp2s0", &[ONE]);
+        assert_eq!(names(&plan), ["enp2s0.7", "enp2s0.7.8"]);
+        // It is the same NIC for good.
+        plan.name_vlans("eth1", &[ONE]);
+        assert_eq!(names(&plan), ["enp2s0.7", "enp2s0.7.8"]);
+
+        let mut plan = NetworkPlan::from_network_data(text).unwrap();
+        plan.name_vlans("enp123s10f1np", &[ONE]);
+        assert_eq!(names(&plan), ["enp123s10f1np.7", "port-1.7.8"]);
+    }
+
+    #[test]
+    fn a_nic_that_is_not_there_is_told_with_those_that_are() {
+        let text = r#"{"links": [
+            {"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"},
+            {"id": "b", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:02"}]}"#;
+        let plan = NetworkPlan::from_network_data(text).unwrap();
+        let nics = [("eth0".to_owned(), vec![ONE])];
+        assert_eq!(
+            plan.missing_nics(&nics),
+            ["no device for the NIC with MAC 52:54:00:00:00:02 (found: eth0 52:54:00:00:00:01)"]
+        );
+    }
+}
