@@ -22,6 +22,19 @@ const ALLOWED: &[(&str, &str)] = &[
         "the node has firmware_interface no-firmware",
     ),
     (
+        "An agent token generation request is being refused",
+        "a lookup after virtual media has brought the token: the original asks there, too, \
+         and the answer's configuration is wanted",
+    ),
+    (
+        "is currently locked, skipping heartbeat processing",
+        "the heartbeat at the end of a command comes while Ironic is still asking for its result",
+    ),
+    (
+        "was found during inspection lookup with MAC addresses",
+        "an ISO with both URLs has its inventory posted at each boot, by the original, too",
+    ),
+    (
         "DHCP driver appears set to a plugin aside from \"neutron\"",
         "the lab's dnsmasq is not Ironic's",
     ),

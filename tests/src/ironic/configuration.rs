@@ -74,6 +74,7 @@ auth_strategy = noauth
 rpc_transport = none
 debug = true
 use_stderr = true
+logging_exception_prefix = TRACE
 host = lab
 my_ip = {HOST_V4}
 state_path = {state}
@@ -186,7 +187,9 @@ power_off = true
         all
     }
 
-    /// The configuration of sushy-emulator, which is Python.
+    /// The configuration of sushy-emulator, which is Python. With all features
+    /// it has Secure Boot, and with a BIOS that answers 501: Ironic then asks
+    /// ten times, for half a minute.
     #[must_use]
     pub fn bmc(&self, lab: &Lab) -> String {
         let state = lab.path("bmc");
@@ -196,7 +199,7 @@ power_off = true
              SUSHY_EMULATOR_LISTEN_PORT = {BMC_PORT}\n\
              SUSHY_EMULATOR_LIBVIRT_URI = 'qemu:///system'\n\
              SUSHY_EMULATOR_IGNORE_BOOT_DEVICE = False\n\
-             SUSHY_EMULATOR_FEATURE_SET = 'full'\n\
+             SUSHY_EMULATOR_FEATURE_SET = 'vmedia'\n\
              SUSHY_EMULATOR_STATE_DIR = '{state}'\n"
         )
     }

@@ -185,7 +185,9 @@ async fn copy(
     let mut lines = lines.split(b'\n');
     while let Ok(Some(mut line)) = lines.next_segment().await {
         let text = String::from_utf8_lossy(&line).into_owned();
-        if !text.contains(" DEBUG ") {
+        // Nor is it worth a line that the test looks at the node.
+        let look = text.contains(" ironic.api ") && text.contains(" GET /v1/nodes");
+        if !text.contains(" DEBUG ") && !look {
             journal.record(source, text);
         }
         line.push(b'\n');
