@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 say() { echo "setup: $*" >&2; }
 
 # What compiles the crates, and what landfall-image calls.
-packages='gcc libc6-dev make xorriso mtools grub-common grub-pc-bin grub-efi-amd64-bin
+packages='gcc libc6-dev make xorriso genisoimage mtools grub-common grub-pc-bin grub-efi-amd64-bin
   grub-efi-amd64-signed shim-signed'
 if [ "${1:-}" != --build-only ]; then
   # The lab, and the recipe of the test image.

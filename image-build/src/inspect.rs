@@ -8,12 +8,12 @@ use landfall_initramfs::build::BUILD_FACTS;
 use landfall_initramfs::compress::unpack_segments;
 use landfall_initramfs::kernel_image::KernelImage;
 use landfall_initramfs::{digest_writer, newc, path_error};
+use landfall_media_reader::iso9660::Iso;
 use landfall_module_index::IndexContent;
 use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME};
 use serde::Serialize;
 
 use crate::areas::{self, Areas};
-use crate::iso9660::Iso;
 
 /// A full server ramdisk with all firmware in an ISO is below 200 MB.
 const MAX_FILE_BYTES: u64 = 2 << 30;

@@ -18,7 +18,6 @@ mod fat_image;
 mod grub_cfg;
 mod inspect;
 mod inspect_command;
-mod iso9660;
 mod iso_command;
 mod iso_image;
 mod kernel_args;

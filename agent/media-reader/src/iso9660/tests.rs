@@ -95,6 +95,54 @@ fn faults() {
     ));
 }
 
+#[test]
+fn what_ironic_builds() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    let agent = tree.join("etc/ironic-python-agent.d");
+    std::fs::create_dir_all(agent.join("sub.conf")).unwrap();
+    std::fs::create_dir_all(tree.join("openstack/latest")).unwrap();
+    // Too long for one directory record, so that its name goes on elsewhere.
+    let long = format!("{}.conf", "x".repeat(200));
+    for name in ["ironic-tls.conf", &long] {
+        std::fs::write(agent.join(name), name).unwrap();
+    }
+    std::fs::write(tree.join("openstack/latest/network_data.json"), "{}").unwrap();
+    std::os::unix::fs::symlink("/etc/shadow", agent.join("link.conf")).unwrap();
+    std::os::unix::fs::symlink("etc", tree.join("elsewhere")).unwrap();
+    // The options of Ironic's two kinds of ISO.
+    for options in [&["-r", "-l"][..], &["-r", "-J", "-l"]] {
+        let out = dir.path().join("out.iso");
+        let output = Command::new("genisoimage")
+            .args(options)
+            .args(["-V", "config-2", "-publisher", "53705fb9-517f-40c7", "-o"])
+            .args([&out, &tree])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let bytes = std::fs::read(&out).unwrap();
+        let mut iso = Iso::open(Cursor::new(&bytes)).unwrap();
+        assert_eq!(iso.label, "config-2");
+        assert_eq!(iso.publisher, "53705fb9-517f-40c7");
+        let read = iso.read("openstack/latest/network_data.json", 10).unwrap();
+        assert_eq!(read, b"{}");
+        let mut files = iso.files("etc/ironic-python-agent.d").unwrap();
+        files.sort();
+        assert_eq!(files, ["ironic-tls.conf", &long]);
+        assert_eq!(iso.files("etc/none").unwrap(), [""; 0]);
+        assert_eq!(
+            iso.files("elsewhere/ironic-python-agent.d").unwrap(),
+            [""; 0]
+        );
+        for path in ["etc/ironic-python-agent.d/link.conf", "etc"] {
+            assert!(
+                matches!(iso.read(path, 100), Err(IsoError::NotFound(_))),
+                "{path}"
+            );
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -109,6 +157,7 @@ proptest! {
         }
         if let Ok(mut iso) = Iso::open(Cursor::new(&bytes)) {
             let _ = iso.read("boot/grub/grub.cfg", 1 << 16);
+            let _ = iso.files("boot");
         }
     }
 }

@@ -1,0 +1,395 @@
+//! Reads files out of a FAT12, FAT16 or FAT32 file system without partitions.
+//!
+//! Microsoft's "FAT: General Overview of On-Disk Format" 1.03 for the
+//! structures; long names as in its section on long directory entries.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// Entries of one directory that are looked at.
+const MAX_ENTRIES: usize = 16 << 10;
+const ENTRY: usize = 32;
+
+const VOLUME_LABEL: u8 = 0x08;
+const SUB_DIRECTORY: u8 = 0x10;
+/// All four low attributes: a piece of a long name.
+const LONG_NAME: u8 = 0x0f;
+/// The first byte of an entry that was removed, and of the end of a directory.
+const REMOVED: u8 = 0xe5;
+const END: u8 = 0;
+/// A long name has at most 20 pieces of 13 characters.
+const MAX_PIECES: u8 = 20;
+
+/// An open file system.
+#[derive(Debug)]
+pub struct Fat<R> {
+    image: R,
+    kind: Kind,
+    /// Bytes of a cluster, at most 64 KiB times 128.
+    cluster: u64,
+    /// Offset of the first allocation table.
+    table: u64,
+    /// Offset of cluster 2.
+    data: u64,
+    /// How many clusters there are.
+    clusters: u32,
+    root: Place,
+    /// Volume label.
+    pub label: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Fat12,
+    Fat16,
+    Fat32,
+}
+
+/// Where the bytes of a directory or file begin.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// The root of FAT12 and FAT16: offset and length.
+    Fixed(u64, u64),
+    /// The first cluster.
+    Cluster(u32),
+}
+
+struct Entry {
+    name: String,
+    attributes: u8,
+    place: Place,
+    size: u32,
+}
+
+/// Why it cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FatError {
+    /// It ends before, or cannot be read.
+    #[error("reading the FAT file system at byte {offset}: {source}")]
+    Io {
+        /// Where.
+        offset: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is something else.
+    #[error("expected a FAT boot sector, found none")]
+    NotFat,
+    /// A chain of clusters that ends early, leaves the disk or goes in a circle.
+    #[error("FAT: {0}: broken chain of clusters")]
+    BrokenChain(String),
+    /// More than the caller takes.
+    #[error("FAT: {what} is {size} bytes, expected at most {limit}")]
+    TooLarge {
+        /// The file.
+        what: String,
+        /// Its size.
+        size: u32,
+        /// What the caller takes.
+        limit: u32,
+    },
+}
+
+impl<R: Read + Seek> Fat<R> {
+    /// Reads the boot sector and the label.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn open(mut image: R) -> Result<Self, FatError> {
+        let mut boot = [0; 512];
+        match read_at(&mut image, 0, &mut boot) {
+            Err(FatError::Io { source, .. }) if source.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(FatError::NotFat);
+            }
+            other => other?,
+        }
+        let word = |at: usize| u64::from(u16::from_le_bytes([boot[at], boot[at + 1]]));
+        let double = |at: usize| {
+            u64::from(u32::from_le_bytes([
+                boot[at],
+                boot[at + 1],
+                boot[at + 2],
+                boot[at + 3],
+            ]))
+        };
+        let or = |short: u64, long: u64| if short != 0 { short } else { long };
+        let sector = word(11);
+        let sectors_per_cluster = u64::from(boot[13]);
+        let (reserved, tables, root_entries) = (word(14), u64::from(boot[16]), word(17));
+        let (total, table_sectors) = (or(word(19), double(32)), or(word(22), double(36)));
+        // The jump and a disk that makes sense: a partition table ends in the
+        // same two bytes.
+        let plausible = boot[510..] == [0x55, 0xaa]
+            && matches!(boot[0], 0xeb | 0xe9)
+            && matches!(sector, 512 | 1024 | 2048 | 4096)
+            && sectors_per_cluster.is_power_of_two()
+            && reserved > 0
+            && matches!(tables, 1 | 2)
+            && table_sectors > 0;
+        let root_sectors = (root_entries * ENTRY as u64).div_ceil(sector.max(1));
+        let before_data = reserved + tables * table_sectors + root_sectors;
+        if !plausible || before_data >= total {
+            return Err(FatError::NotFat);
+        }
+        // The document's one way to tell the three.
+        let clusters = (total - before_data) / sectors_per_cluster;
+        let (kind, label_at) = match clusters {
+            0..4085 => (Kind::Fat12, 43),
+            4085..65525 => (Kind::Fat16, 43),
+            _ => (Kind::Fat32, 71),
+        };
+        let root = match kind {
+            Kind::Fat32 => Place::Cluster(double(44) as u32),
+            _ => Place::Fixed(
+                (reserved + tables * table_sectors) * sector,
+                root_sectors * sector,
+            ),
+        };
+        let mut fat = Self {
+            image,
+            kind,
+            cluster: sectors_per_cluster * sector,
+            table: reserved * sector,
+            data: before_data * sector,
+            clusters: u32::try_from(clusters).map_err(|_| FatError::NotFat)?,
+            root,
+            label: short_text(&boot[label_at..label_at + 11]),
+        };
+        fat.take_label_of_root()?;
+        Ok(fat)
+    }
+
+    /// The label in the root directory is the one that programs change; that of
+    /// the boot sector is often left as it was.
+    fn take_label_of_root(&mut self) -> Result<(), FatError> {
+        let label = |entry: &Entry| entry.attributes & VOLUME_LABEL != 0;
+        let found = match self.entries(self.root, "the root directory") {
+            Ok(entries) => entries.into_iter().find(label),
+            // A label is worth no more than the files it stands for.
+            Err(FatError::BrokenChain(_)) => None,
+            Err(error) => return Err(error),
+        };
+        if let Some(entry) = found {
+            self.label = entry.name;
+        }
+        Ok(())
+    }
+
+    /// A whole file, letter case ignored; `None` if there is no such file.
+    ///
+    /// # Errors
+    /// If it has more than `limit` bytes or cannot be read.
+    pub fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, FatError> {
+        let Some(entry) = self.entry(path)? else {
+            return Ok(None);
+        };
+        if entry.attributes & SUB_DIRECTORY != 0 {
+            return Ok(None);
+        }
+        if entry.size > limit {
+            return Err(FatError::TooLarge {
+                what: path.to_owned(),
+                size: entry.size,
+                limit,
+            });
+        }
+        let bytes = self.bytes(entry.place, entry.size as usize, path)?;
+        if bytes.len() < entry.size as usize {
+            return Err(FatError::BrokenChain(path.to_owned()));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// The names of the files in a directory; empty if there is no such one.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn files(&mut self, directory: &str) -> Result<Vec<String>, FatError> {
+        let place = match self.entry(directory)? {
+            Some(entry) if entry.attributes & SUB_DIRECTORY != 0 => entry.place,
+            _ => return Ok(Vec::new()),
+        };
+        let entries = self.entries(place, directory)?;
+        Ok(entries
+            .into_iter()
+            .filter(|entry| entry.attributes & (SUB_DIRECTORY | VOLUME_LABEL) == 0)
+            .map(|entry| entry.name)
+            .collect())
+    }
+
+    fn entry(&mut self, path: &str) -> Result<Option<Entry>, FatError> {
+        let mut here = Entry {
+            name: String::new(),
+            attributes: SUB_DIRECTORY,
+            place: self.root,
+            size: 0,
+        };
+        for part in path.split('/') {
+            if here.attributes & SUB_DIRECTORY == 0 {
+                return Ok(None);
+            }
+            let found = self.entries(here.place, path)?.into_iter().find(|entry| {
+                let fits = entry.name.to_lowercase() == part.to_lowercase();
+                fits && entry.attributes & VOLUME_LABEL == 0
+            });
+            match found {
+                Some(entry) => here = entry,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(here))
+    }
+
+    fn entries(&mut self, place: Place, what: &str) -> Result<Vec<Entry>, FatError> {
+        let bytes = self.bytes(place, MAX_ENTRIES * ENTRY, what)?;
+        let mut entries = Vec::new();
+        let mut long = LongName::default();
+        for record in bytes.chunks_exact(ENTRY) {
+            let attributes = record[11];
+            match record[0] {
+                END => break,
+                REMOVED => long = LongName::default(),
+                _ if attributes & 0x3f == LONG_NAME => long.add(record),
+                _ => {
+                    let high = u16::from_le_bytes([record[20], record[21]]);
+                    let low = u16::from_le_bytes([record[26], record[27]]);
+                    let high = if self.kind == Kind::Fat32 { high } else { 0 };
+                    entries.push(Entry {
+                        name: match std::mem::take(&mut long).finish(record) {
+                            Some(name) => name,
+                            None if attributes & VOLUME_LABEL != 0 => short_text(&record[..11]),
+                            None => short_name(record),
+                        },
+                        attributes,
+                        place: Place::Cluster(u32::from(high) << 16 | u32::from(low)),
+                        size: u32::from_le_bytes([record[28], record[29], record[30], record[31]]),
+                    });
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Up to `limit` bytes from there on.
+    fn bytes(&mut self, place: Place, limit: usize, what: &str) -> Result<Vec<u8>, FatError> {
+        let mut cluster = match place {
+            Place::Fixed(offset, length) => {
+                // At most 65535 entries.
+                let mut bytes = vec![0; limit.min(length as usize)];
+                read_at(&mut self.image, offset, &mut bytes)?;
+                return Ok(bytes);
+            }
+            // An empty file.
+            Place::Cluster(0) => return Ok(Vec::new()),
+            Place::Cluster(cluster) => cluster,
+        };
+        let broken = || FatError::BrokenChain(what.to_owned());
+        let mut bytes = Vec::new();
+        // As many steps as `limit` takes: a circle ends, too.
+        while bytes.len() < limit {
+            if cluster < 2 || cluster - 2 >= self.clusters {
+                return Err(broken());
+            }
+            let offset = self.data + u64::from(cluster - 2) * self.cluster;
+            let start = bytes.len();
+            bytes.resize(start + (self.cluster as usize).min(limit - start), 0);
+            read_at(&mut self.image, offset, &mut bytes[start..])?;
+            match self.next(cluster)? {
+                Some(next) => cluster = next,
+                None => break,
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The cluster behind this one; `None` at the end of the chain.
+    fn next(&mut self, cluster: u32) -> Result<Option<u32>, FatError> {
+        let at = u64::from(cluster);
+        let (offset, end) = match self.kind {
+            Kind::Fat12 => (at + at / 2, 0xff8),
+            Kind::Fat16 => (at * 2, 0xfff8),
+            Kind::Fat32 => (at * 4, 0x0fff_fff8),
+        };
+        let mut bytes = [0; 4];
+        let length = if self.kind == Kind::Fat32 { 4 } else { 2 };
+        read_at(&mut self.image, self.table + offset, &mut bytes[..length])?;
+        let number = u32::from_le_bytes(bytes);
+        let next = match self.kind {
+            Kind::Fat12 if cluster % 2 == 1 => number >> 4,
+            Kind::Fat12 => number & 0xfff,
+            Kind::Fat16 => number,
+            Kind::Fat32 => number & 0x0fff_ffff,
+        };
+        Ok((next < end).then_some(next))
+    }
+}
+
+/// The pieces of a long name, which stand before the entry, last one first.
+#[derive(Debug, Default)]
+struct LongName {
+    units: Vec<u16>,
+    next: u8,
+    checksum: u8,
+}
+
+impl LongName {
+    fn add(&mut self, record: &[u8]) {
+        let order = record[0] & 0x3f;
+        if record[0] & 0x40 != 0 {
+            *self = Self {
+                units: Vec::new(),
+                next: order,
+                checksum: record[13],
+            };
+        }
+        if order == 0 || order > MAX_PIECES || order != self.next || record[13] != self.checksum {
+            *self = Self::default();
+            return;
+        }
+        let mut piece: Vec<u16> = [1..11, 14..26, 28..32]
+            .into_iter()
+            .flat_map(|range| record[range].chunks_exact(2))
+            .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+            .take_while(|&unit| unit != 0)
+            .collect();
+        piece.append(&mut self.units);
+        self.units = piece;
+        self.next = order - 1;
+    }
+
+    /// The name, if it is whole and belongs to this entry.
+    fn finish(self, record: &[u8]) -> Option<String> {
+        let sum = record[..11]
+            .iter()
+            .fold(0_u8, |sum, &byte| sum.rotate_right(1).wrapping_add(byte));
+        let whole = self.next == 0 && !self.units.is_empty() && self.checksum == sum;
+        whole.then(|| String::from_utf16_lossy(&self.units))
+    }
+}
+
+/// `NAME    TXT` as `NAME.TXT`. Windows NT and all after it note in byte 12 that
+/// a name that needs no long one is in small letters.
+fn short_name(record: &[u8]) -> String {
+    let part = |bytes: &[u8], small: u8| match record[12] & small {
+        0 => short_text(bytes),
+        _ => short_text(bytes).to_lowercase(),
+    };
+    let (name, ending) = (part(&record[..8], 0x08), part(&record[8..11], 0x10));
+    match ending.is_empty() {
+        true => name,
+        false => format!("{name}.{ending}"),
+    }
+}
+
+fn short_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end().to_owned()
+}
+
+fn read_at(image: &mut (impl Read + Seek), offset: u64, buffer: &mut [u8]) -> Result<(), FatError> {
+    let result = image
+        .seek(SeekFrom::Start(offset))
+        .and_then(|_| image.read_exact(buffer));
+    result.map_err(|source| FatError::Io { offset, source })
+}
+
+#[cfg(test)]
+mod tests;
