@@ -176,10 +176,13 @@ pub fn http_command(data: &[u8]) {
         return;
     };
     let _ = (command.name(), command.is_asynchronous());
-    let Command::ExecuteDeployStep { node, step, .. } = *command else {
+    let Command::ExecuteStep {
+        node, arguments, ..
+    } = *command
+    else {
         return;
     };
-    let arguments = &step["args"];
+    let arguments = Value::Object(arguments);
     let _ = ImageInfo::read(&arguments["image_info"]);
     let properties = node.0.get("properties").unwrap_or(&Value::Null);
     let _ = RootDeviceHints::parse(&properties["root_device"]);

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::command::{Command, Node};
+use super::command::{Command, Node, StepKind};
 use crate::failure::{Class, Failure};
 
 /// Why a request gets no command: an HTTP status and a text.
@@ -96,16 +96,12 @@ impl Request {
             values: self.parameters,
         };
         let command = match full.as_str() {
-            "deploy.get_deploy_steps" => arguments
-                .node()
-                .map(|node| Command::GetDeploySteps { node }),
-            "deploy.execute_deploy_step" => arguments.step().and_then(|step| {
-                Ok(Command::ExecuteDeployStep {
-                    node: arguments.node()?,
-                    step,
-                    version: arguments.optional("deploy_version"),
-                })
-            }),
+            "clean.get_clean_steps" => arguments.get_steps(StepKind::Clean),
+            "clean.execute_clean_step" => arguments.execute_step(StepKind::Clean),
+            "deploy.get_deploy_steps" => arguments.get_steps(StepKind::Deploy),
+            "deploy.execute_deploy_step" => arguments.execute_step(StepKind::Deploy),
+            "service.get_service_steps" => arguments.get_steps(StepKind::Service),
+            "service.execute_service_step" => arguments.execute_step(StepKind::Service),
             "standby.get_partition_uuids" => Ok(Command::GetPartitionUuids),
             "standby.sync" => Ok(Command::Sync),
             "standby.run_image" => Ok(Command::RunImage),
@@ -157,15 +153,40 @@ impl Arguments<'_> {
         self.object("node").map(Node)
     }
 
-    fn step(&mut self) -> Result<Value, Failure> {
+    fn get_steps(mut self, kind: StepKind) -> Result<Command, Failure> {
+        let node = self.node()?;
+        Ok(Command::GetSteps { kind, node })
+    }
+
+    /// What is left of the parameters is the step's; its own `args` win.
+    fn execute_step(mut self, kind: StepKind) -> Result<Command, Failure> {
         let step = self.object("step")?;
-        if step.get("step").and_then(Value::as_str).is_none() {
-            return Err(Failure::new(
-                Class::InvalidCommandParamsError,
-                format!("{}: the step has no name (key step)", self.command),
-            ));
+        let node = self.node()?;
+        let version = self.optional(&format!("{}_version", kind.word()));
+        self.values.remove("ports");
+        let mut arguments = self.values;
+        match step.get("args") {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(own)) => {
+                arguments.extend(own.iter().map(|(key, value)| (key.clone(), value.clone())));
+            }
+            Some(other) => {
+                return Err(Failure::new(
+                    Class::InvalidCommandParamsError,
+                    format!(
+                        "{}: args of the step: expected an object, found {other}",
+                        self.command
+                    ),
+                ));
+            }
         }
-        Ok(step)
+        Ok(Command::ExecuteStep {
+            kind,
+            node,
+            step,
+            arguments,
+            version,
+        })
     }
 
     fn object(&mut self, key: &str) -> Result<Value, Failure> {
@@ -261,6 +282,29 @@ mod tests {
             }
             Parsed::Command(_) => panic!("accepted without a step"),
         }
+    }
+
+    #[test]
+    fn arguments_of_a_step_are_the_commands_under_its_own() {
+        let body = br#"{"name":"clean.execute_clean_step","params":{
+            "node":{}, "ports":[], "clean_version":{"a":"1"}, "x":1, "y":2,
+            "step":{"step":"s", "args":{"y":3}}}}"#;
+        let parsed = Request::parse(body).and_then(Request::command).unwrap();
+        let Parsed::Command(command) = parsed else {
+            panic!("{parsed:?}");
+        };
+        let Command::ExecuteStep {
+            kind,
+            arguments,
+            version,
+            ..
+        } = *command
+        else {
+            panic!("{command:?}");
+        };
+        assert_eq!(kind, StepKind::Clean);
+        assert_eq!(Value::from(arguments), serde_json::json!({"x": 1, "y": 3}));
+        assert_eq!(version, Some(serde_json::json!({"a": "1"})));
     }
 
     proptest::proptest! {

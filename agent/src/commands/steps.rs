@@ -1,7 +1,10 @@
-//! The steps that Ironic may have executed, as `get_deploy_steps` lists them.
+//! The steps that Ironic may have executed, as `get_clean_steps` and its like
+//! list them. What needs a program that this ramdisk does not carry is not in
+//! the table: burn-in, containers, bootc.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::command::StepKind;
 use crate::failure::{Class, Failure, Result};
 
 /// The hardware managers of the original that we stand for, and the versions of
@@ -17,31 +20,125 @@ fn hardware_manager_version() -> Value {
     HARDWARE_MANAGERS
         .iter()
         .map(|(name, version)| ((*name).to_owned(), Value::from(*version)))
-        .collect::<serde_json::Map<_, _>>()
+        .collect::<Map<_, _>>()
         .into()
 }
 
-/// The answer to `deploy.get_deploy_steps`, by the class names of the managers
-/// of the original. Priority 0: only executed when asked for by name.
-pub fn deploy_steps() -> Value {
+/// A line of the table.
+struct Step {
+    /// The class of the original that has it: the key in the answer.
+    manager: &'static str,
+    name: &'static str,
+    interface: &'static str,
+    /// In which operations, and with which priority; 0: only when asked for by
+    /// name.
+    clean: Option<Priority>,
+    deploy: Option<Priority>,
+    service: Option<Priority>,
+    /// Whether Ironic may abort a service while it waits for this step. (Every
+    /// clean step may be aborted so, no deploy step.)
+    abortable_service: bool,
+    arguments: Option<&'static [Argument]>,
+}
+
+#[derive(Clone, Copy)]
+enum Priority {
+    Fixed(u8),
+}
+
+struct Argument {
+    name: &'static str,
+    description: &'static str,
+    required: bool,
+}
+
+const GENERIC: &str = "GenericHardwareManager";
+const BY_NAME: Option<Priority> = Some(Priority::Fixed(0));
+
+const NOWHERE: Step = Step {
+    manager: GENERIC,
+    name: "",
+    interface: "deploy",
+    clean: None,
+    deploy: None,
+    service: None,
+    abortable_service: false,
+    arguments: None,
+};
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "erase_devices_metadata",
+        clean: Some(Priority::Fixed(99)),
+        deploy: BY_NAME,
+        ..NOWHERE
+    },
+    Step {
+        name: "write_image",
+        deploy: BY_NAME,
+        service: BY_NAME,
+        ..NOWHERE
+    },
+    Step {
+        manager: "CoreOSInstallHardwareManager",
+        name: "install_coreos",
+        deploy: BY_NAME,
+        arguments: Some(&[]),
+        ..NOWHERE
+    },
+];
+
+/// The answer to `get_clean_steps` and its like, by the class names of the
+/// managers of the original.
+pub fn list(kind: StepKind) -> Value {
+    let mut managers = Map::new();
+    for step in STEPS {
+        let Some(description) = step.describe(kind) else {
+            continue;
+        };
+        let steps = managers
+            .entry(step.manager)
+            .or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(steps) = steps {
+            steps.push(description);
+        }
+    }
     json!({
-        "deploy_steps": {
-            "GenericHardwareManager": [{
-                "step": "write_image",
-                "priority": 0,
-                "interface": "deploy",
-                "reboot_requested": false,
-            }],
-            "CoreOSInstallHardwareManager": [{
-                "step": "install_coreos",
-                "priority": 0,
-                "interface": "deploy",
-                "reboot_requested": false,
-                "argsinfo": {},
-            }],
-        },
+        format!("{}_steps", kind.word()): managers,
         "hardware_manager_version": hardware_manager_version(),
     })
+}
+
+impl Step {
+    /// As Ironic reads it, `None` if it is no step of this operation.
+    fn describe(&self, kind: StepKind) -> Option<Value> {
+        let (priority, abortable) = match kind {
+            StepKind::Clean => (self.clean?, true),
+            StepKind::Deploy => (self.deploy?, false),
+            StepKind::Service => (self.service?, self.abortable_service),
+        };
+        let Priority::Fixed(priority) = priority;
+        let mut step = json!({
+            "step": self.name,
+            "priority": priority,
+            "interface": self.interface,
+            "reboot_requested": false,
+        });
+        if abortable {
+            step["abortable"] = true.into();
+        }
+        if let Some(arguments) = self.arguments {
+            step["argsinfo"] = arguments.iter().map(Argument::describe).collect();
+        }
+        Some(step)
+    }
+}
+
+impl Argument {
+    fn describe(&self) -> (String, Value) {
+        let value = json!({"description": self.description, "required": self.required});
+        (self.name.to_owned(), value)
+    }
 }
 
 /// Compares the version that Ironic planned with to ours.
@@ -61,6 +158,49 @@ pub fn check_version(planned: Option<&Value>) -> Result<()> {
     }
 }
 
+/// The name of a step.
+///
+/// # Errors
+/// If it has none.
+pub fn name(kind: StepKind, step: &Value) -> Result<&str> {
+    step["step"].as_str().ok_or_else(|| {
+        let word = kind.word();
+        Failure::new(
+            Class::CommandExecutionError,
+            format!("{word}_step: expected a key \"step\" with its name, found {step}"),
+        )
+    })
+}
+
+/// What Ironic is told of a failure in a step: an unexpected one says in which.
+pub fn failed(kind: StepKind, name: &str, failure: Failure) -> Failure {
+    match failure.class {
+        Class::CommandExecutionError | Class::TypeError => Failure {
+            class: match kind {
+                StepKind::Clean => Class::CleaningError,
+                StepKind::Deploy => Class::DeploymentError,
+                StepKind::Service => Class::ServicingError,
+            },
+            details: format!(
+                "Unexpected exception performing {} step {name}. {}: {}",
+                kind.word(),
+                failure.class.name(),
+                failure.details
+            ),
+            hint: failure.hint,
+        },
+        _ => failure,
+    }
+}
+
+/// A step that nobody has, in the original's words.
+pub fn unknown(name: &str) -> Failure {
+    Failure::new(
+        Class::HardwareManagerMethodNotFound,
+        format!("Could not find method: {name}"),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,13 +215,39 @@ mod tests {
 
     #[test]
     fn every_step_has_what_ironic_demands() {
-        let steps = deploy_steps();
-        for manager in steps["deploy_steps"].as_object().unwrap().values() {
-            for step in manager.as_array().unwrap() {
-                for key in ["step", "interface", "priority"] {
+        for kind in [StepKind::Clean, StepKind::Deploy, StepKind::Service] {
+            let steps = list(kind);
+            let managers = steps[format!("{}_steps", kind.word())].as_object().unwrap();
+            for step in managers
+                .values()
+                .flat_map(|steps| steps.as_array().unwrap())
+            {
+                for key in ["step", "interface", "priority", "reboot_requested"] {
                     assert!(step.get(key).is_some(), "{step} has no {key}");
                 }
+                assert_eq!(
+                    step.get("abortable") == Some(&Value::Bool(true)),
+                    kind == StepKind::Clean
+                        || (kind == StepKind::Service
+                            && step["interface"] == "raid"
+                            && step["step"] != "apply_configuration"),
+                    "{step}"
+                );
             }
         }
+    }
+
+    #[test]
+    fn an_unexpected_failure_names_the_step() {
+        let generic = Failure::new(Class::CommandExecutionError, "text").hint("hint");
+        let failure = failed(StepKind::Service, "x", generic);
+        assert_eq!(failure.class, Class::ServicingError);
+        assert_eq!(
+            failure.details,
+            "Unexpected exception performing service step x. CommandExecutionError: text"
+        );
+        assert_eq!(failure.hint.as_deref(), Some("hint"));
+        let known = Failure::new(Class::BlockDeviceEraseError, "text");
+        assert_eq!(failed(StepKind::Clean, "x", known.clone()), known);
     }
 }

@@ -3,6 +3,7 @@
 //! An exclusive open only says "busy"; this says by what, for all partitions
 //! at once.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,43 @@ pub struct Device {
     pub partition: Option<u32>,
     /// Where sysfs has it.
     pub directory: PathBuf,
+}
+
+/// How a disk or a partition is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Use {
+    /// The kernel's name of what is used.
+    pub name: String,
+    /// What for.
+    pub kind: UseKind,
+}
+
+/// What for a device is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UseKind {
+    /// Its file system is mounted here.
+    Mount(String),
+    /// Swap space.
+    Swap,
+    /// A device of this name is stacked on it.
+    Holder(String),
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match &self.kind {
+            UseKind::Mount(place) => write!(f, "{name} is mounted on {place}"),
+            UseKind::Swap => write!(f, "{name} is swap"),
+            UseKind::Holder(holder) => write!(f, "{name} is held by {holder}"),
+        }
+    }
+}
+
+/// Several uses in one line.
+pub fn list(uses: &[Use]) -> String {
+    let uses: Vec<String> = uses.iter().map(Use::to_string).collect();
+    uses.join(", ")
 }
 
 impl KernelView {
@@ -82,11 +120,11 @@ impl KernelView {
         Ok(found)
     }
 
-    /// Every use of the disk and of its partitions, in words.
+    /// Every use of the disk and of its partitions.
     ///
     /// # Errors
     /// If /sys or /proc cannot be read: not to know is not to be free.
-    pub fn uses(&self, disk: &Device) -> io::Result<Vec<String>> {
+    pub fn uses(&self, disk: &Device) -> io::Result<Vec<Use>> {
         let mut devices = self.partitions(disk)?;
         devices.insert(0, disk.clone());
         let mounts = fs::read_to_string(self.proc.join("self/mountinfo"))?;
@@ -94,15 +132,15 @@ impl KernelView {
         let swaps = fs::read_to_string(self.proc.join("swaps")).unwrap_or_default();
         let mut uses = Vec::new();
         for device in &devices {
-            for place in mount_points(&mounts, device) {
-                uses.push(format!("{} is mounted on {place}", device.name));
-            }
-            if is_swap(&swaps, device) {
-                uses.push(format!("{} is swap", device.name));
-            }
-            for holder in holders(device)? {
-                uses.push(format!("{} is held by {holder}", device.name));
-            }
+            let kinds = mount_points(&mounts, device)
+                .into_iter()
+                .map(|place| UseKind::Mount(place.to_owned()))
+                .chain(is_swap(&swaps, device).then_some(UseKind::Swap))
+                .chain(holders(device)?.into_iter().map(UseKind::Holder));
+            uses.extend(kinds.map(|kind| Use {
+                name: device.name.clone(),
+                kind,
+            }));
         }
         Ok(uses)
     }
@@ -224,7 +262,7 @@ mod tests {
         );
         assert_eq!(view.device(254, 3).unwrap().partition, Some(3));
         assert!(view.device(8, 0).is_err());
-        assert_eq!(view.uses(&disk).unwrap(), Vec::<String>::new());
+        assert_eq!(view.uses(&disk).unwrap(), []);
     }
 
     #[test]
@@ -245,13 +283,8 @@ mod tests {
         fs::create_dir_all(dir.path().join("sys/block/vda/vda3/holders/dm-0")).unwrap();
         let disk = view.device(254, 0).unwrap();
         assert_eq!(
-            view.uses(&disk).unwrap(),
-            [
-                "vda1 is mounted on /mnt/old",
-                "vda3 is mounted on /srv",
-                "vda3 is swap",
-                "vda3 is held by dm-0",
-            ]
+            list(&view.uses(&disk).unwrap()),
+            "vda1 is mounted on /mnt/old, vda3 is mounted on /srv, vda3 is swap, vda3 is held by dm-0"
         );
     }
 }

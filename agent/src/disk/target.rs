@@ -12,7 +12,7 @@ use nix::libc;
 use nix::sys::stat::{major, minor};
 
 use crate::disk::aligned_buffer::AlignedBuffer;
-use crate::disk::busy::{Device, KernelView};
+use crate::disk::busy::{self, Device, KernelView};
 use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 use crate::sys::{block_ioctl, zero_range};
@@ -108,7 +108,19 @@ impl Target {
     /// # Errors
     /// If it is missing, no block device, a partition, read-only, empty or in
     /// use; a disk in use is reported with every use by name.
-    pub fn open(path: &Path, _permission: &WritePermission) -> Result<Self> {
+    pub fn open(path: &Path, permission: &WritePermission) -> Result<Self> {
+        Self::open_device(path, false, permission)
+    }
+
+    /// As [`Target::open`], for a disk or one of its partitions.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn open_disk_or_partition(path: &Path, permission: &WritePermission) -> Result<Self> {
+        Self::open_device(path, true, permission)
+    }
+
+    fn open_device(path: &Path, partitions: bool, _permission: &WritePermission) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(|e| not_found(path, &e.to_string()))?;
         if !metadata.file_type().is_block_device() {
             return Err(not_found(path, "not a block device"));
@@ -118,6 +130,12 @@ impl Target {
         let device = kernel
             .device(major(number), minor(number))
             .map_err(|e| not_found(path, &format!("not in /sys: {e}")))?;
+        if let Some(number) = device.partition.filter(|_| !partitions) {
+            return Err(not_found(
+                path,
+                &format!("expected a whole disk, found partition {number}"),
+            ));
+        }
         refuse_unfit(&kernel, path, &device)?;
 
         let file = OpenOptions::new()
@@ -356,12 +374,6 @@ impl Target {
 }
 
 fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()> {
-    if let Some(number) = device.partition {
-        return Err(not_found(
-            path,
-            &format!("expected a whole disk, found partition {number}"),
-        ));
-    }
     // A missing attribute says nothing; the open below will.
     if fs::read_to_string(device.directory.join("ro")).is_ok_and(|text| text.trim() == "1") {
         return Err(block_device_error(path, "the disk is read-only")
@@ -373,7 +385,7 @@ fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()>
     if uses.is_empty() {
         Ok(())
     } else {
-        Err(busy(path, &uses.join(", ")))
+        Err(busy(path, &busy::list(&uses)))
     }
 }
 

@@ -3,6 +3,8 @@
 mod bootloader;
 mod checksum;
 mod config_drive;
+mod erasable;
+mod erase_metadata;
 mod install_coreos;
 mod root_disk;
 mod write_image;
@@ -33,16 +35,21 @@ impl Machine {
 
     async fn execute(self: Arc<Self>, command: Command) -> Result<Value> {
         match command {
-            Command::GetDeploySteps { .. } => Ok(steps::deploy_steps()),
-            Command::ExecuteDeployStep {
+            Command::GetSteps { kind, .. } => Ok(steps::list(kind)),
+            Command::ExecuteStep {
+                kind,
                 node,
                 step,
+                arguments,
                 version,
             } => {
                 steps::check_version(version.as_ref())?;
-                let result = self.deploy_step(&node, &step).await;
+                let name = steps::name(kind, &step)?;
+                let result = self.step(name, &node, Value::Object(arguments)).await;
                 report_memory();
-                Ok(json!({"deploy_result": result?, "deploy_step": step}))
+                let result = result.map_err(|failure| steps::failed(kind, name, failure))?;
+                let word = kind.word();
+                Ok(json!({format!("{word}_result"): result, format!("{word}_step"): step}))
             }
             Command::GetPartitionUuids => match self.written_disk() {
                 // Of a whole disk image the original tells no more than this.
@@ -68,18 +75,15 @@ impl Machine {
         }
     }
 
-    /// Executes one deploy step. Returns its result as Ironic stores it.
-    async fn deploy_step(self: &Arc<Self>, node: &Node, step: &Value) -> Result<Value> {
-        // The parser has seen that there is a name.
-        let name = step["step"].as_str().unwrap_or_default();
+    /// Executes one step. Returns its result as Ironic stores it. The operation
+    /// does not matter, as with the original: what a step does is its name's.
+    async fn step(self: &Arc<Self>, name: &str, node: &Node, arguments: Value) -> Result<Value> {
         let permission = WritePermission::in_ramdisk()?;
         match name {
-            "write_image" => write_image::execute(self, node, &step["args"], permission).await,
+            "erase_devices_metadata" => erase_metadata::execute(self, node, permission).await,
+            "write_image" => write_image::execute(self, node, &arguments, permission).await,
             "install_coreos" => install_coreos::execute(self, node, permission).await,
-            _ => Err(Failure::new(
-                Class::HardwareManagerMethodNotFound,
-                format!("Could not find method: {name}"),
-            )),
+            _ => Err(steps::unknown(name)),
         }
     }
 

@@ -1,0 +1,153 @@
+//! The disks that a clean step may work on.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::commands::command::Node;
+use crate::disk::busy::{self, Device, KernelView, Use, UseKind};
+use crate::disk::erase::{boot_medium, guard};
+use crate::disk::md_superblock;
+use crate::failure::{Class, Failure, Result};
+use crate::inventory::disks;
+use crate::inventory::report_types::Disk;
+use crate::inventory::root_device_hints::SkipList;
+use crate::sys::block_ioctl;
+
+/// A disk that is not out of the question from the start.
+#[derive(Debug, Clone)]
+pub(super) struct Erasable {
+    /// The disk.
+    pub disk: PathBuf,
+    /// Its partitions, by name descending.
+    pub partitions: Vec<PathBuf>,
+    /// Why a step leaves it alone or fails on it, if there is a reason.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// Why a disk is not erased.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// The kernel refuses writes.
+    ReadOnly,
+    /// It, or a partition of it, belongs to a software RAID.
+    RaidMember,
+    /// Something of it is mounted here, or swap.
+    InUse(String),
+}
+
+impl Erasable {
+    /// The name by which Ironic knows it.
+    pub fn name(&self) -> String {
+        self.disk.display().to_string()
+    }
+}
+
+/// All disks of the machine but those that the node says to skip, virtual media
+/// and what this boot came from; by name descending.
+///
+/// # Errors
+/// If the skip list cannot be used or a disk cannot be looked at: what is not
+/// known is not erased.
+pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
+    let kernel = KernelView::default();
+    let skip_list = SkipList::parse(node.property("skip_block_devices").unwrap_or(&Value::Null))?;
+    let mut found = Vec::new();
+    for disk in disks::collect(Path::new("/")) {
+        if skip_list.contains(&disk)? {
+            tracing::warn!("{}: left alone, it is in skip_block_devices", disk.name);
+            continue;
+        }
+        let failed = |e| look_failed(&disk.name, e);
+        if is_medium(&disk).map_err(failed)? {
+            tracing::info!("{}: left alone, it is a virtual or boot medium", disk.name);
+            continue;
+        }
+        found.push(look(&kernel, &disk).map_err(failed)?);
+    }
+    found.sort_by(|a, b| b.disk.cmp(&a.disk));
+    Ok(found)
+}
+
+/// Refuses if a disk holds a file system that other machines use, unless that
+/// is allowed.
+///
+/// # Errors
+/// If one does; nothing was changed.
+pub(super) fn refuse_shared(disks: &[Erasable], node: &Node, guarded: bool) -> Result<()> {
+    if !guarded || !node.driver_switch("wipe_special_filesystems", true) {
+        return Ok(());
+    }
+    disks
+        .iter()
+        .try_for_each(|disk| guard::refuse_shared(&disk.disk, &disk.partitions))
+}
+
+fn is_medium(disk: &Disk) -> std::io::Result<bool> {
+    if disk.traits.virtual_media {
+        return Ok(true);
+    }
+    boot_medium::is_boot_medium(Path::new(&disk.name), disk.tran.as_deref() == Some("usb"))
+}
+
+fn look(kernel: &KernelView, disk: &Disk) -> std::io::Result<Erasable> {
+    let path = PathBuf::from(&disk.name);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let device = kernel
+        .disks()?
+        .into_iter()
+        .find(|device| device.name == name)
+        .ok_or(std::io::ErrorKind::NotFound)?;
+    let node = |device: &Device| Path::new("/dev").join(&device.name);
+    let mut partitions: Vec<PathBuf> = kernel.partitions(&device)?.iter().map(node).collect();
+    partitions.sort_unstable_by(|a, b| b.cmp(a));
+    let uses: Vec<Use> = kernel
+        .uses(&device)?
+        .into_iter()
+        .filter(|used| !matches!(used.kind, UseKind::Holder(_)))
+        .collect();
+    let obstacle = if !uses.is_empty() {
+        Some(Obstacle::InUse(busy::list(&uses)))
+    } else if is_raid_member(&path, &partitions)? {
+        Some(Obstacle::RaidMember)
+    } else {
+        disk.traits.read_only.then_some(Obstacle::ReadOnly)
+    };
+    Ok(Erasable {
+        disk: path,
+        partitions,
+        obstacle,
+    })
+}
+
+/// A disk counts as a member when one of its partitions is, as with the
+/// original.
+fn is_raid_member(disk: &Path, partitions: &[PathBuf]) -> std::io::Result<bool> {
+    for path in partitions.iter().map(PathBuf::as_path).chain([disk]) {
+        let device = std::fs::File::open(path)?;
+        let size = block_ioctl::size_bytes(&device)?;
+        if !md_superblock::find(&device, size)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn look_failed(name: &str, error: std::io::Error) -> Failure {
+    Failure::new(
+        Class::BlockDeviceEraseError,
+        format!("{name}: finding out what is on it: {error}"),
+    )
+}
+
+/// One failure of several disks, `None` if there is none.
+pub(super) fn joined(failures: &[(String, Failure)]) -> Option<Failure> {
+    if failures.is_empty() {
+        return None;
+    }
+    let texts: Vec<String> = failures
+        .iter()
+        .map(|(name, failure)| format!("\"{name}\": {failure}"))
+        .collect();
+    Some(Failure::new(Class::BlockDeviceEraseError, texts.join("; ")))
+}

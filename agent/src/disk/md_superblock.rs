@@ -1,0 +1,199 @@
+//! The superblock by which a device is a member of a Linux software RAID
+//! (include/uapi/linux/raid/md_p.h). The parser is pure.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use uuid::Uuid;
+
+/// Bytes that [`MdSuperblock::parse`] looks at; the kernel writes at most so
+/// much without a bitmap.
+pub const LEN: usize = 4096;
+
+const MAGIC: u32 = 0xa92b_4efc;
+/// `MD_RESERVED_BYTES`: version 0.90 keeps this much at the end.
+const RESERVED: u64 = 64 << 10;
+
+/// Where a superblock may be; the names are mdadm's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// At the end, in the last whole 64 KiB.
+    V0_90,
+    /// 8 to 12 KiB before the end.
+    V1_0,
+    /// At the start.
+    V1_1,
+    /// 4 KiB from the start.
+    V1_2,
+}
+
+impl Version {
+    const ALL: [Self; 4] = [Self::V0_90, Self::V1_0, Self::V1_1, Self::V1_2];
+
+    /// The offset in bytes on a device of this size, `None` if it is too small.
+    pub fn offset(self, size: u64) -> Option<u64> {
+        let offset = match self {
+            Self::V0_90 => (size - size % RESERVED).checked_sub(RESERVED)?,
+            Self::V1_0 => (size - size % 4096).checked_sub(8192)?,
+            Self::V1_1 => 0,
+            Self::V1_2 => 4096,
+        };
+        (offset + LEN as u64 <= size).then_some(offset)
+    }
+}
+
+/// A superblock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MdSuperblock {
+    /// Its form and place.
+    pub version: Version,
+    /// From the device's start, in bytes.
+    pub offset: u64,
+    /// The array that the device belongs to.
+    pub array: Uuid,
+    /// The array's name as mdadm writes it, mostly `host:name`; version 0.90 has
+    /// none.
+    pub name: Option<String>,
+}
+
+impl MdSuperblock {
+    /// Reads the bytes at the place of this version on a device of `size` bytes.
+    pub fn parse(bytes: &[u8], version: Version, size: u64) -> Option<Self> {
+        let offset = version.offset(size)?;
+        if bytes.len() < 256 {
+            return None;
+        }
+        let little = |at: usize| -> Option<u32> {
+            Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+        };
+        if version == Version::V0_90 {
+            // In the byte order of the machine that made it.
+            let big = |at: usize| little(at).map(u32::swap_bytes);
+            let is_big = big(0) == Some(MAGIC);
+            let word = |at| if is_big { big(at) } else { little(at) };
+            if word(0) != Some(MAGIC) || word(4) != Some(0) {
+                return None;
+            }
+            // Else it is what a longer device has at this place.
+            let used = u64::from(word(32)?) << 10;
+            if used > offset {
+                return None;
+            }
+            let mut array = [0; 16];
+            for (part, at) in array.chunks_exact_mut(4).zip([20, 52, 56, 60]) {
+                part.copy_from_slice(&word(at)?.to_le_bytes());
+            }
+            return Some(Self {
+                version,
+                offset,
+                array: Uuid::from_bytes(array),
+                name: None,
+            });
+        }
+        let sector = u64::from_le_bytes(bytes.get(144..152)?.try_into().ok()?);
+        if little(0) != Some(MAGIC) || little(4) != Some(1) || sector != offset / 512 {
+            return None;
+        }
+        let name = bytes.get(32..64)?;
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(32);
+        Some(Self {
+            version,
+            offset,
+            array: Uuid::from_bytes(bytes.get(16..32)?.try_into().ok()?),
+            name: Some(String::from_utf8_lossy(&name[..end]).into_owned()),
+        })
+    }
+}
+
+/// Every superblock on a device of this size.
+///
+/// # Errors
+/// If the device cannot be read.
+pub fn find(device: &File, size: u64) -> io::Result<Vec<MdSuperblock>> {
+    let mut found = Vec::new();
+    for version in Version::ALL {
+        let Some(offset) = version.offset(size) else {
+            continue;
+        };
+        let mut bytes = vec![0; LEN];
+        device.read_exact_at(&mut bytes, offset)?;
+        found.extend(MdSuperblock::parse(&bytes, version, size));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A superblock as mdadm would put it at the place of this version.
+    pub(crate) fn superblock(version: Version, size: u64, name: &str) -> Vec<u8> {
+        let mut bytes = vec![0; 512];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &MAGIC.to_le_bytes());
+        if version == Version::V0_90 {
+            put(8, &90u32.to_le_bytes());
+            put(20, &[1; 4]);
+            put(
+                32,
+                &(u32::try_from(size >> 10).unwrap() - 128).to_le_bytes(),
+            );
+            put(52, &[2; 12]);
+            return bytes;
+        }
+        put(4, &1u32.to_le_bytes());
+        put(16, &[7; 16]);
+        put(32, name.as_bytes());
+        put(144, &(version.offset(size).unwrap() / 512).to_le_bytes());
+        // md_p.h: sb_csum, over 256 bytes and two for each of max_dev devices.
+        let sum: u64 = bytes[..256]
+            .chunks_exact(4)
+            .map(|word| u64::from(u32::from_le_bytes(word.try_into().unwrap())))
+            .sum();
+        let sum = (sum & 0xffff_ffff) as u32 + (sum >> 32) as u32;
+        bytes[216..220].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn every_version_is_found_where_it_belongs() {
+        let size = (8 << 20) + 4096 + 512;
+        for version in Version::ALL {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(size).unwrap();
+            assert_eq!(find(&file, size).unwrap(), []);
+            let offset = version.offset(size).unwrap();
+            file.write_all_at(&superblock(version, size, "host:data"), offset)
+                .unwrap();
+            let found = find(&file, size).unwrap();
+            assert_eq!(found.len(), 1, "{version:?}");
+            assert_eq!((found[0].version, found[0].offset), (version, offset));
+        }
+    }
+
+    #[test]
+    fn a_copy_at_another_place_is_none() {
+        let size = 8 << 20;
+        let bytes = superblock(Version::V1_2, size, "a");
+        assert!(MdSuperblock::parse(&bytes, Version::V1_2, size).is_some());
+        assert!(MdSuperblock::parse(&bytes, Version::V1_1, size).is_none());
+        let bytes = superblock(Version::V0_90, size * 2, "");
+        assert!(MdSuperblock::parse(&bytes, Version::V0_90, size).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512), size: u64) {
+            for version in Version::ALL {
+                let mut bytes = bytes.clone();
+                if bytes.len() >= 4 {
+                    bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+                }
+                let _ = MdSuperblock::parse(&bytes, version, size);
+            }
+        }
+    }
+}
