@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use landfall_boot_params::NetArgs;
 use landfall_boot_params::argument_value::ServiceUrls;
-use landfall_network_plan::NetworkPlan;
+use landfall_network_plan::Choice;
 use tokio::sync::{Notify, watch};
 
 use crate::api::{self, Api, TlsIdentity};
@@ -100,9 +100,10 @@ struct Boot {
 impl Boot {
     /// Sets the network going.
     fn start(settings: Settings) -> Result<Self> {
-        let plan = NetworkPlan::for_boot(&NetArgs::from_command_line(&settings.command_line));
+        let args = NetArgs::from_command_line(&settings.command_line);
+        let choice = Choice::for_boot(None, &args);
         Ok(Self {
-            network: network::start(Setup::from_kernel_arguments(plan)).map_err(|error| {
+            network: network::start(Setup::in_ramdisk(choice)).map_err(|error| {
                 Failure::new(
                     Class::CommandExecutionError,
                     format!("the kernel's network interface: {error}"),

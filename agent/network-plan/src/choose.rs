@@ -4,8 +4,10 @@
 //! media, then kernel arguments, then DHCP and router advertisements on every
 //! NIC. A source that is of no use is told, and the next takes its place.
 
+use std::fmt;
+
 use landfall_boot_params::NetArgs;
-use landfall_boot_params::dracut_net::IpMethod;
+use landfall_boot_params::dracut_net::{IpArgument, IpMethod};
 
 use crate::plan::NetworkPlan;
 
@@ -21,13 +23,31 @@ pub enum Source {
 }
 
 impl Source {
-    /// How the console and the state file call it.
-    pub fn name(self) -> &'static str {
+    /// How the state file calls it.
+    pub fn key(self) -> &'static str {
         match self {
             Source::NetworkData => "network_data",
-            Source::KernelArguments => "kernel argument ip=",
+            Source::KernelArguments => "kernel_arguments",
             Source::Default => "default",
         }
+    }
+
+    /// Where a static address is from, as the console tells it.
+    pub fn of_address(self) -> &'static str {
+        match self {
+            Source::NetworkData => "network_data",
+            Source::KernelArguments | Source::Default => "kernel argument ip=",
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Source::NetworkData => "network_data of the boot medium",
+            Source::KernelArguments => "kernel arguments",
+            Source::Default => "no instructions, every NIC asks its network",
+        })
     }
 }
 
@@ -87,7 +107,7 @@ fn complete(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
         }
     }
     plan.carrier_timeout = args.carrier_timeout;
-    let is_off = |argument: &landfall_boot_params::dracut_net::IpArgument| {
+    let is_off = |argument: &IpArgument| {
         argument.device.is_none() && argument.address.is_none() && argument.method == IpMethod::None
     };
     if let Some(argument) = args.ip.iter().find(|argument| !is_off(argument)) {

@@ -9,40 +9,42 @@ mod leases;
 mod link_setup;
 mod outcome;
 mod reminders;
+mod state_json;
 mod timers;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use landfall_network_plan::NetworkPlan;
+use landfall_network_plan::Choice;
 use tokio::sync::watch;
 
 use super::state::NetworkState;
+use crate::state_file::{STATE_DIRECTORY, StateFile};
 use configurator::Configurator;
 
 /// What is to be done, and where the files are that go with it.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The plan.
-    pub plan: NetworkPlan,
-    /// How the console calls the source of the plan's addresses.
-    pub source: &'static str,
+    /// The plan, where it is from, and what was wrong with better sources.
+    pub choice: Choice,
     /// The resolver's file.
     pub resolv_conf: PathBuf,
     /// The file of local names.
     pub hosts: PathBuf,
+    /// Where the state is told in JSON, for operators and log collection.
+    pub state_file: StateFile,
     /// Whether the machine's name may be set.
     pub set_host_name: bool,
 }
 
 impl Setup {
-    /// The plan of the kernel arguments, on a machine that runs our ramdisk.
-    pub fn from_kernel_arguments(plan: NetworkPlan) -> Setup {
+    /// This choice, on a machine that runs our ramdisk.
+    pub fn in_ramdisk(choice: Choice) -> Setup {
         Setup {
-            plan,
-            source: "kernel argument ip=",
+            choice,
             resolv_conf: "/etc/resolv.conf".into(),
             hosts: "/etc/hosts".into(),
+            state_file: StateFile::new(Path::new(STATE_DIRECTORY), "network.json"),
             set_host_name: true,
         }
     }

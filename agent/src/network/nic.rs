@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use landfall_network_plan::{Interface, IpPlan, IpPrefix, NetworkPlan};
+use landfall_network_plan::{Interface, IpPlan, IpPrefix, NetworkPlan, Source};
 use tokio::task::JoinHandle;
 
 use super::dhcp::Lease;
@@ -100,7 +100,7 @@ impl Nic {
         &self,
         address: &LinkAddress,
         interface: Option<&Interface>,
-        source: &'static str,
+        source: Source,
     ) -> AddressOrigin {
         let planned = interface
             .iter()
@@ -125,7 +125,7 @@ impl Nic {
         }
     }
 
-    pub(super) fn state(&self, interface: Option<&Interface>, source: &'static str) -> NicState {
+    pub(super) fn state(&self, interface: Option<&Interface>, source: Source) -> NicState {
         let address_state = |address: &LinkAddress| AddressState {
             prefix: address.prefix,
             origin: self.origin(address, interface, source),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-use landfall_network_plan::{IpPrefix, MacAddr};
+use landfall_network_plan::{IpPrefix, MacAddr, Source};
 use tokio::sync::watch;
 
 /// The machine's network at one moment.
@@ -52,8 +52,8 @@ pub struct AddressState {
 /// Where an address came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressOrigin {
-    /// The plan says so; the text says which source that was.
-    Plan(&'static str),
+    /// The plan says so, and this is where the plan is from.
+    Plan(Source),
     /// This server has given it.
     Dhcp(Ipv4Addr),
     /// Made from a router advertisement.
@@ -67,7 +67,7 @@ pub enum AddressOrigin {
 impl fmt::Display for AddressOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AddressOrigin::Plan(source) => f.write_str(source),
+            AddressOrigin::Plan(source) => f.write_str(source.of_address()),
             AddressOrigin::Dhcp(server) => write!(f, "DHCP server {server}"),
             AddressOrigin::RouterAdvertisement => f.write_str("router advertisement"),
             AddressOrigin::LinkLocal => f.write_str("link-local"),

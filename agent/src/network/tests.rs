@@ -5,6 +5,8 @@ pub(super) mod lab;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use landfall_network_plan::Source;
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::state::{AddressOrigin, AddressState, NetworkState, NicState};
@@ -54,7 +56,10 @@ fn static_ipv4_with_routes_name_and_resolver() {
             .await;
         let found = &nic(&state, "eth0").unwrap().addresses;
         assert_eq!(found.len(), 1, "IPv6 is off: {found:?}");
-        assert_eq!(found[0].origin, AddressOrigin::Plan("kernel argument ip="));
+        assert_eq!(
+            found[0].origin,
+            AddressOrigin::Plan(Source::KernelArguments)
+        );
         lab.until(&mut network, "DNS", |s| !s.dns.is_empty()).await;
 
         assert!(answers("192.0.2.1"), "the neighbour");
@@ -76,6 +81,78 @@ fn static_ipv4_with_routes_name_and_resolver() {
             assert!(said.iter().any(|l| l == line), "{line}\n{said:#?}");
         }
         assert!(!said.iter().any(|l| l.starts_with("WARN")), "{said:#?}");
+    });
+}
+
+const NETWORK_DATA: &str = r#"{
+    "links": [{"id": "port-1", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:00"}],
+    "networks": [{"id": "n", "type": "ipv4", "link": "port-1", "ip_address": "192.0.2.11",
+        "netmask": "255.255.255.0",
+        "routes": [{"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "192.0.2.1"}]}],
+    "services": [{"type": "dns", "address": "192.0.2.53"}]}"#;
+
+#[test]
+fn network_data_goes_before_kernel_arguments() {
+    on_a_machine(async |lab| {
+        lab.plug_in(0);
+        lab.plug_in(1);
+        lab.port("addr add 192.0.2.1/24 dev port0");
+        lab.port("addr add 198.51.100.1/32 dev lo");
+        lab.port("link set port0 up");
+        lab.port("link set port1 up");
+        let mut network = lab.boot_from(Some(NETWORK_DATA), "ip=192.0.2.99:::24::eth0:none");
+        let state = lab
+            .until(&mut network, "the address", |s| {
+                has(s, "eth0", "192.0.2.11/24")
+            })
+            .await;
+        let found = &nic(&state, "eth0").unwrap().addresses;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].origin, AddressOrigin::Plan(Source::NetworkData));
+        lab.until(&mut network, "DNS", |s| !s.dns.is_empty()).await;
+        assert!(answers("198.51.100.1"), "behind the gateway");
+        assert_eq!(lab.resolv_conf(), "nameserver 192.0.2.53\n");
+        for line in [
+            "INFO source: network_data of the boot medium",
+            "INFO eth0 192.0.2.11/24 from network_data",
+            "WARN ip=192.0.2.99:::24::eth0:none: not used, as there is network_data",
+        ] {
+            lab.until_said(line).await;
+        }
+        let file = lab.state_file();
+        assert_eq!(file["source"], "network_data");
+        assert_eq!(file["nics"][0]["name"], "eth0");
+        assert_eq!(
+            file["nics"][0]["addresses"][0],
+            json!({"address": "192.0.2.11/24", "origin": "network_data", "usable": true})
+        );
+        assert_eq!(
+            file["nics"][0]["plan"],
+            "the NIC with MAC 52:54:00:00:00:00"
+        );
+        assert_eq!(file["nics"][1]["plan"], "any NIC");
+    });
+}
+
+#[test]
+fn a_faulty_network_data_is_told_and_kernel_arguments_take_its_place() {
+    on_a_machine(async |lab| {
+        lab.plug_in(0);
+        lab.port("link set port0 up");
+        let cut = &NETWORK_DATA[..100];
+        let mut network = lab.boot_from(Some(cut), "ip=192.0.2.99:::24::eth0:none");
+        lab.until(&mut network, "the address", |s| {
+            has(s, "eth0", "192.0.2.99/24")
+        })
+        .await;
+        let loud = |line: &String| {
+            line.starts_with("ERROR network_data: expected JSON: EOF")
+                && line.ends_with("; it is not used")
+        };
+        assert!(lab.said().iter().any(loud), "{:#?}", lab.said());
+        let file = lab.state_file();
+        assert_eq!(file["source"], "kernel_arguments");
+        assert_eq!(file["faults"].as_array().unwrap().len(), 1);
     });
 }
 

@@ -44,6 +44,8 @@ pub(super) struct Configurator {
     client_events: mpsc::Receiver<(ClientTag, dhcp::Event)>,
     pub(super) clients_started: u64,
     pub(super) host_name_set: bool,
+    /// The text of the state file.
+    pub(super) stored_state: String,
 }
 
 impl Configurator {
@@ -59,6 +61,7 @@ impl Configurator {
             client_events,
             clients_started: 0,
             host_name_set: false,
+            stored_state: String::new(),
         })
     }
 
@@ -76,16 +79,20 @@ impl Configurator {
     }
 
     fn begin(&mut self) {
-        for line in describe(&self.setup.plan) {
+        for fault in &self.setup.choice.faults {
+            tracing::error!("{fault}");
+        }
+        tracing::info!("source: {}", self.setup.choice.source);
+        for line in describe(&self.setup.choice.plan) {
             tracing::info!("plan: {line}");
         }
-        for warning in &self.setup.plan.warnings {
+        for warning in &self.setup.choice.plan.warnings {
             tracing::warn!("{warning}");
         }
         if let Err(error) = resolv_conf::write_hosts(&self.setup.hosts) {
             tracing::warn!("{error}");
         }
-        if let Some(name) = self.setup.plan.host_name.clone() {
+        if let Some(name) = self.setup.choice.plan.host_name.clone() {
             self.set_host_name(&name);
         }
         let now = Instant::now();
@@ -179,7 +186,7 @@ impl Configurator {
         };
         if nic.interface.is_none() {
             let taken = |wanted| self.nics.values().any(|nic| nic.interface == Some(wanted));
-            let choice = choose(&self.setup.plan, &nic.link, taken);
+            let choice = choose(&self.setup.choice.plan, &nic.link, taken);
             self.nics
                 .entry(index)
                 .and_modify(|nic| nic.interface = choice);
@@ -187,7 +194,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let interface = nic.interface.map(|i| &self.setup.plan.interfaces[i]);
+        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
         for error in prepare_link(&self.changes, &nic.link, interface).await {
             let trouble = format!("{}: {error}", nic.title());
             tracing::warn!("{trouble}");
@@ -196,7 +203,7 @@ impl Configurator {
     }
 
     fn start_carrier_timer(&mut self, index: u32) {
-        let given = self.setup.plan.carrier_timeout;
+        let given = self.setup.choice.plan.carrier_timeout;
         let wait = given.map_or(CARRIER_EXPECTED, |s| Duration::from_secs(s.into()));
         self.timers
             .start(Timer::Carrier(index), Instant::now() + wait);
@@ -215,7 +222,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let Some(interface) = nic.interface.map(|i| &self.setup.plan.interfaces[i]) else {
+        let Some(interface) = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]) else {
             return;
         };
         let metric = metric(index, interface);
@@ -260,8 +267,8 @@ impl Configurator {
             return;
         };
         nic.note_address(address.clone());
-        let interface = nic.interface.map(|i| &self.setup.plan.interfaces[i]);
-        let origin = nic.origin(&address, interface, self.setup.source);
+        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let origin = nic.origin(&address, interface, self.setup.choice.source);
         let (name, prefix) = (&nic.link.name, address.prefix);
         if address.duplicate {
             let trouble = format!("{name} {prefix}: another machine on this link has the address");

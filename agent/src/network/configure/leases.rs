@@ -18,7 +18,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let interface = nic.interface.map(|i| &self.setup.plan.interfaces[i]);
+        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
         let Some(ip) = interface.and_then(|interface| interface.ipv4.as_ref()) else {
             return;
         };
@@ -71,7 +71,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let Some(interface) = nic.interface.map(|i| &self.setup.plan.interfaces[i]) else {
+        let Some(interface) = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]) else {
             return;
         };
         let Some(ip) = &interface.ipv4 else {

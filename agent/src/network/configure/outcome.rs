@@ -7,7 +7,7 @@ use crate::network::state::NetworkState;
 
 impl Configurator {
     /// Tells everybody who watches, if anything is different.
-    pub(super) fn publish(&self) {
+    pub(super) fn publish(&mut self) {
         let new = self.current_state();
         let resolver_changed = {
             let old = self.state.borrow();
@@ -18,6 +18,7 @@ impl Configurator {
         {
             tracing::warn!("{error}");
         }
+        self.store_state(&new);
         // Last, so that whoever wakes up finds the resolver's file written.
         self.state.send_if_modified(|old| {
             let changed = *old != new;
@@ -27,12 +28,12 @@ impl Configurator {
     }
 
     pub(super) fn current_state(&self) -> NetworkState {
-        let interface = |nic: &Nic| nic.interface.map(|i| &self.setup.plan.interfaces[i]);
+        let interface = |nic: &Nic| nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
         let mut state = NetworkState {
             nics: self
                 .nics
                 .values()
-                .map(|nic| nic.state(interface(nic), self.setup.source))
+                .map(|nic| nic.state(interface(nic), self.setup.choice.source))
                 .collect(),
             ..NetworkState::default()
         };
@@ -82,7 +83,7 @@ fn planned_families<'a>(
 ) -> impl Iterator<Item = &'a landfall_network_plan::IpPlan> {
     let interface = nic
         .interface
-        .map(|i| &configurator.setup.plan.interfaces[i]);
+        .map(|i| &configurator.setup.choice.plan.interfaces[i]);
     interface
         .into_iter()
         .flat_map(|interface| [&interface.ipv4, &interface.ipv6])

@@ -24,7 +24,7 @@ impl Configurator {
         }
         let found: Vec<_> = self.nics.values().map(Nic::title).collect();
         let found = found.join(", ");
-        for (index, interface) in self.setup.plan.interfaces.iter().enumerate() {
+        for (index, interface) in self.setup.choice.plan.interfaces.iter().enumerate() {
             let is_there = self.nics.values().any(|nic| nic.interface == Some(index));
             if !is_there && !interface.multi {
                 tracing::warn!("{}", missing(interface, &found));
@@ -49,7 +49,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index).filter(|nic| !nic.link.carrier) else {
             return;
         };
-        let interface = nic.interface.map(|i| &self.setup.plan.interfaces[i]);
+        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
         if interface.is_some_and(|interface| !interface.matches.is_any()) {
             let trouble = format!("{} no carrier", nic.title());
             tracing::warn!("{trouble}; waiting -- check cable and switch port");

@@ -20,8 +20,10 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
 use crate::network::{NetworkState, Setup, start};
 use crate::skip::skip;
+use crate::state_file::StateFile;
 use landfall_boot_params::{CommandLine, NetArgs};
-use landfall_network_plan::NetworkPlan;
+use landfall_network_plan::Choice;
+use serde_json::Value;
 
 /// Longest time anything may take here; duplicate address detection takes
 /// seconds, and a build machine may be busy.
@@ -159,13 +161,29 @@ impl Lab {
 
     /// Starts the network task with these kernel arguments.
     pub(super) fn boot(&self, arguments: &str) -> watch::Receiver<NetworkState> {
+        self.boot_from(None, arguments)
+    }
+
+    /// The same from a medium with network_data.
+    pub(super) fn boot_from(
+        &self,
+        network_data: Option<&str>,
+        arguments: &str,
+    ) -> watch::Receiver<NetworkState> {
         let args = NetArgs::from_command_line(&CommandLine::parse(arguments));
         let setup = Setup {
             resolv_conf: self.dir.path().join("resolv.conf"),
             hosts: self.dir.path().join("hosts"),
-            ..Setup::from_kernel_arguments(NetworkPlan::for_boot(&args))
+            state_file: StateFile::new(self.dir.path(), "network.json"),
+            ..Setup::in_ramdisk(Choice::for_boot(network_data, &args))
         };
         start(setup).unwrap()
+    }
+
+    /// What the state file says.
+    pub(super) fn state_file(&self) -> Value {
+        let text = fs::read(self.dir.path().join("network.json")).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
     }
 
     /// Waits until the state is as it should be.

@@ -1,0 +1,78 @@
+//! /run/landfall/network.json: source, warnings, and the state of each NIC, for
+//! whoever reads logs.
+
+use serde_json::{Value, json};
+
+use super::configurator::Configurator;
+use crate::network::dhcp::Lease;
+use crate::network::nic::Nic;
+use crate::network::state::{AddressState, NetworkState, NicState};
+
+impl Configurator {
+    /// Writes the file where it would be different. Failing costs an operator
+    /// a look and nobody else anything, so it is told once.
+    pub(super) fn store_state(&mut self, state: &NetworkState) {
+        let text = format!("{:#}\n", self.state_json(state));
+        if self.stored_state == text {
+            return;
+        }
+        if let Err(error) = self.setup.state_file.store(text.as_bytes())
+            && self.stored_state.is_empty()
+        {
+            tracing::warn!("network.json: {error}");
+        }
+        self.stored_state = text;
+    }
+
+    fn state_json(&self, state: &NetworkState) -> Value {
+        let choice = &self.setup.choice;
+        let nics: Vec<_> = state
+            .nics
+            .iter()
+            .map(|nic| self.nic_json(nic, self.nics.get(&nic.index)))
+            .collect();
+        json!({
+            "source": choice.source.key(),
+            "faults": choice.faults,
+            "warnings": choice.plan.warnings,
+            "nics": nics,
+            "dns": state.dns,
+            "search": state.search,
+            "ntp": state.ntp,
+        })
+    }
+
+    fn nic_json(&self, state: &NicState, nic: Option<&Nic>) -> Value {
+        let interface = nic
+            .and_then(|nic| nic.interface)
+            .map(|index| &self.setup.choice.plan.interfaces[index]);
+        let addresses: Vec<_> = state.addresses.iter().map(address_json).collect();
+        json!({
+            "name": state.name,
+            "mac": state.mac.to_string(),
+            "carrier": state.carrier,
+            "plan": interface.map(|interface| interface.matches.to_string()),
+            "controller": interface.and_then(|interface| interface.controller.as_ref()),
+            "addresses": addresses,
+            "lease": nic.and_then(|nic| nic.lease.as_ref()).map(lease_json),
+            "trouble": state.trouble,
+        })
+    }
+}
+
+fn address_json(address: &AddressState) -> Value {
+    json!({
+        "address": address.prefix.to_string(),
+        "origin": address.origin.to_string(),
+        "usable": address.usable,
+    })
+}
+
+fn lease_json(lease: &Lease) -> Value {
+    json!({
+        "server": lease.server,
+        "seconds": lease.lifetime.map(|lifetime| lifetime.as_secs()),
+        "gateway": lease.gateway(),
+        "host_name": lease.host_name,
+    })
+}
