@@ -3,15 +3,20 @@
 //! Zeros are never just skipped: the file system in the image may rely on
 //! them. The range ahead of the writer is zeroed by the device, if it can, and
 //! only then granules of zeros are left out; if it cannot, they are written.
+//! Either way everything before the furthest byte that was written is either
+//! data or zeros, in whatever order the data came.
 
 use std::ops::Range;
 
+use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::target::Target;
 use crate::failure::Result;
 
 /// How much is zeroed ahead in one call: small enough that the call returns
 /// while a progress line is due, and large enough not to be noticed.
 const ZERO_STEP: u64 = 256 << 20;
+/// How many zeros go out in one write where the device cannot zero.
+const ZERO_WRITE: usize = 1 << 20;
 /// The unit of leaving out: finding zeros costs 0.01 to 0.05 s/GiB.
 const GRANULE: usize = 64 << 10;
 
@@ -24,12 +29,15 @@ pub struct Written {
     pub zeros: u64,
 }
 
-/// Writes ascending, non-overlapping pieces to a range of a disk.
+/// Writes non-overlapping pieces to a range of a disk. Where they ascend,
+/// nothing is written twice.
 #[derive(Debug)]
 pub struct SparseWriter<'a> {
     target: &'a Target,
-    /// The zeroed range reaches to here; `None` once the device refused.
-    zeroed_to: Option<u64>,
+    /// To here everything was zeroed, if it was not written.
+    clean_to: u64,
+    /// Whether the device zeroes; it did until it refused.
+    zeroes: bool,
     /// Zeroing ahead stops here, writing does not.
     zero_limit: u64,
     written: Written,
@@ -41,7 +49,8 @@ impl<'a> SparseWriter<'a> {
     pub fn new(target: &'a Target, range: Range<u64>) -> Self {
         Self {
             target,
-            zeroed_to: Some(range.start),
+            clean_to: range.start,
+            zeroes: true,
             zero_limit: range.end.min(target.size()),
             written: Written::default(),
         }
@@ -52,14 +61,16 @@ impl<'a> SparseWriter<'a> {
         self.written
     }
 
-    /// Writes whole sectors at `offset`, which is not before the end of the
-    /// piece before.
+    /// Writes whole sectors at `offset`.
     ///
     /// # Errors
     /// What the disk says.
     pub fn write(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.zero_ahead(offset + bytes.len() as u64)?;
-        if self.zeroed_to.is_none() {
+        let end = offset + bytes.len() as u64;
+        self.zero_ahead(end)?;
+        if !self.zeroes {
+            self.write_zeros(offset)?;
+            self.clean_to = self.clean_to.max(end);
             self.written.data += bytes.len() as u64;
             return self.target.write_at(bytes, offset);
         }
@@ -74,20 +85,49 @@ impl<'a> SparseWriter<'a> {
         Ok(())
     }
 
+    /// Makes everything up to `end` zeros that was not written.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn finish(&mut self, end: u64) -> Result<()> {
+        self.zero_ahead(end)?;
+        if self.zeroes {
+            Ok(())
+        } else {
+            self.write_zeros(end)
+        }
+    }
+
     fn zero_ahead(&mut self, needed: u64) -> Result<()> {
-        while let Some(from) = self.zeroed_to
-            && from < needed
-        {
-            let to = (from + ZERO_STEP).min(self.zero_limit).max(needed);
+        while self.zeroes && self.clean_to < needed {
+            let from = self.clean_to;
+            let to = (from + ZERO_STEP).min(self.zero_limit.max(needed));
             let len = to - from;
-            let zeroed = self.target.punch_zeros(from, len)? && self.is_zero(from, len)?;
-            self.zeroed_to = zeroed.then_some(to);
-            if self.zeroed_to.is_none() {
+            self.zeroes = self.target.punch_zeros(from, len)? && self.is_zero(from, len)?;
+            if self.zeroes {
+                self.clean_to = to;
+            } else {
                 tracing::info!(
                     "{} does not zero ranges by itself, zeros are written from byte {from} on",
                     self.target.path().display()
                 );
             }
+        }
+        Ok(())
+    }
+
+    /// For a device that does not zero by itself.
+    fn write_zeros(&mut self, end: u64) -> Result<()> {
+        if self.clean_to >= end {
+            return Ok(());
+        }
+        let zeros = AlignedBuffer::zeroed(ZERO_WRITE);
+        while self.clean_to < end {
+            let len = (end - self.clean_to).min(ZERO_WRITE as u64);
+            self.target
+                .write_at(&zeros[..len as usize], self.clean_to)?;
+            self.clean_to += len;
+            self.written.data += len;
         }
         Ok(())
     }
@@ -132,7 +172,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::disk::aligned_buffer::AlignedBuffer;
     use crate::permission::WritePermission;
 
     const MIB: usize = 1 << 20;
@@ -177,7 +216,7 @@ mod tests {
     fn a_device_that_refuses_gets_the_zeros() {
         let (file, target) = old_disk(2 * MIB);
         let mut writer = SparseWriter::new(&target, 0..2 * MIB as u64);
-        writer.zeroed_to = None;
+        writer.zeroes = false;
         writer.write(&AlignedBuffer::zeroed(MIB), 0).unwrap();
         assert!(all_zero(&content(file.path())[..MIB]));
         assert_eq!(writer.written().data, MIB as u64);
@@ -199,11 +238,14 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Whatever the pieces, the disk holds the image afterwards.
+        /// Whatever the pieces and their order, the disk holds the image
+        /// afterwards, on a device that zeroes and on one that does not.
         #[test]
         fn disk_holds_what_was_given(
             sparse in proptest::collection::vec((0usize..4 * MIB, any::<u8>()), 0..20),
-            sectors in proptest::collection::vec(1usize..1500, 4..12),
+            sectors in proptest::collection::vec((1usize..1500, any::<u16>(), any::<bool>()), 4..12),
+            zeroes: bool,
+            ascending: bool,
         ) {
             let mut image = vec![0; 4 * MIB];
             for (place, byte) in sparse {
@@ -211,16 +253,35 @@ mod tests {
             }
             let (file, target) = old_disk(4 * MIB);
             let mut writer = SparseWriter::new(&target, 0..4 * MIB as u64);
+            writer.zeroes = zeroes;
+            let mut pieces = Vec::new();
             let mut at = 0;
-            for count in sectors {
+            for (count, place, hole) in sectors {
                 let end = (at + count * 512).min(image.len());
-                writer.write(&AlignedBuffer::padded(&image[at..end], 512), at as u64).unwrap();
+                if hole {
+                    image[at..end].fill(0);
+                } else {
+                    pieces.push((place, at..end));
+                }
                 at = end;
             }
+            if !ascending {
+                pieces.sort_by_key(|piece| piece.0);
+            }
+            let given: usize = pieces.iter().map(|piece| piece.1.len()).sum();
+            for (_, range) in pieces {
+                let start = range.start as u64;
+                writer.write(&AlignedBuffer::padded(&image[range], 512), start).unwrap();
+            }
+            writer.finish(at as u64).unwrap();
             let disk = content(file.path());
             prop_assert!(disk[..at] == image[..at]);
             let written = writer.written();
-            prop_assert_eq!(written.data + written.zeros, at as u64);
+            if zeroes {
+                prop_assert_eq!(written.data + written.zeros, given as u64);
+            } else if ascending {
+                prop_assert_eq!(written.data, at as u64, "nothing is written twice");
+            }
         }
     }
 }
