@@ -64,16 +64,34 @@ pub struct Request {
     pub patience: Patience,
 }
 
+/// A file on a server, once the server has answered.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The URL, with everything that is to be kept secret.
+    url: String,
+    /// What the server said of the file.
+    resource: Resource,
+    /// Whether the server sent the part that it was asked for, and not all.
+    pub by_range: bool,
+}
+
+impl Place {
+    /// The URL, fit for showing.
+    pub fn shown(&self) -> String {
+        shown(&self.url)
+    }
+
+    /// The length of the file, if the server said it.
+    pub fn total(&self) -> Option<u64> {
+        self.resource.total
+    }
+}
+
 /// What a download delivers, in this order: one `Begin`, chunks, one `End`.
 #[derive(Debug)]
 pub enum Event {
     /// The first answer is there.
-    Begin {
-        /// The URL that answered, fit for showing.
-        url: String,
-        /// The length of the file, if the server said it.
-        total: Option<u64>,
-    },
+    Begin(Place),
     /// The next bytes of the file.
     Chunk(Bytes),
     /// All bytes were delivered.
@@ -92,6 +110,28 @@ impl Download {
     /// # Errors
     /// If there is no usable URL or no thread.
     pub fn start(request: Request, client: reqwest::Client) -> Result<Self> {
+        Self::start_at(request, client, None)
+    }
+
+    /// Starts downloading a file again that was downloaded before, from this
+    /// byte on. A server without Range is read from the start, as after a broken
+    /// connection; what it sends before that byte is dropped.
+    ///
+    /// # Errors
+    /// If there is no thread.
+    pub fn again(request: Request, client: reqwest::Client, from: Place, at: u64) -> Result<Self> {
+        let request = Request {
+            urls: vec![from.url],
+            ..request
+        };
+        Self::start_at(request, client, Some((from.resource, at)))
+    }
+
+    fn start_at(
+        request: Request,
+        client: reqwest::Client,
+        known: Option<(Resource, u64)>,
+    ) -> Result<Self> {
         if request.urls.is_empty() {
             return Err(download_error("no image URL given"));
         }
@@ -108,7 +148,7 @@ impl Download {
                         // The reader is gone: nobody needs the rest, and no
                         // pause has to be sat out.
                         () = sender.closed() => {}
-                        outcome = fetch(&request, &client, &sender) => {
+                        outcome = fetch(&request, &client, &sender, known) => {
                             // A reader that went away needs no outcome.
                             let _ = sender.send(outcome.map(|()| Event::End)).await;
                         }
@@ -142,7 +182,7 @@ pub fn small_file(request: Request, client: reqwest::Client, limit: usize) -> Re
     let mut body = Vec::new();
     loop {
         match download.next()? {
-            Event::Begin { .. } => {}
+            Event::Begin(_) => {}
             Event::Chunk(chunk) if body.len() + chunk.len() <= limit => {
                 body.extend_from_slice(&chunk);
             }
@@ -175,11 +215,19 @@ fn download_error(details: impl Into<String>) -> Failure {
 
 type Events = mpsc::Sender<Result<Event>>;
 
-async fn fetch(request: &Request, client: &reqwest::Client, events: &Events) -> Result<()> {
+async fn fetch(
+    request: &Request,
+    client: &reqwest::Client,
+    events: &Events,
+    known: Option<(Resource, u64)>,
+) -> Result<()> {
     let mut left = request.urls.len();
     for url in &request.urls {
         left -= 1;
         let mut transfer = Transfer::new(request, client, events, url);
+        if let Some((resource, at)) = &known {
+            (transfer.known, transfer.received) = (Some(resource.clone()), *at);
+        }
         match transfer.run().await {
             Err(failure) if left > 0 && transfer.received == 0 => {
                 tracing::warn!("{failure}; trying the next URL");
@@ -217,6 +265,7 @@ struct Transfer<'a> {
     patience: &'a Patience,
     known: Option<Resource>,
     received: u64,
+    begun: bool,
 }
 
 impl<'a> Transfer<'a> {
@@ -235,6 +284,7 @@ impl<'a> Transfer<'a> {
             patience: &request.patience,
             known: None,
             received: 0,
+            begun: false,
         }
     }
 
@@ -307,7 +357,8 @@ impl<'a> Transfer<'a> {
                 .into());
             }
         };
-        self.begin_or_resume(resource, skip).await?;
+        self.begin_or_resume(resource, skip, answer.status == 206)
+            .await?;
         let total = self.known.as_ref().and_then(|known| known.total);
         let mut pace = Pace::new(self.patience.give_up);
 
@@ -350,26 +401,33 @@ impl<'a> Transfer<'a> {
         &mut self,
         resource: Resource,
         skip: u64,
+        by_range: bool,
     ) -> std::result::Result<(), Break> {
-        let Some(known) = &mut self.known else {
-            let total = resource.total;
-            self.known = Some(resource);
-            return self
-                .deliver(Event::Begin {
-                    url: self.shown.clone(),
-                    total,
-                })
-                .await;
+        let resource = match self.known.take() {
+            // A 206 tells the length that a chunked 200 kept to itself.
+            Some(known) => Resource {
+                total: known.total.or(resource.total),
+                ..known
+            },
+            None => resource,
         };
-        // A 206 tells the length that a chunked 200 kept to itself.
-        known.total = known.total.or(resource.total);
-        if skip > 0 {
+        self.known = Some(resource.clone());
+        if !self.begun {
+            self.begun = true;
+            let place = Place {
+                url: self.url.to_owned(),
+                resource,
+                by_range,
+            };
+            return self.deliver(Event::Begin(place)).await;
+        }
+        if by_range {
+            tracing::info!("image: resumed at byte {} by Range", self.received);
+        } else if skip > 0 {
             tracing::info!(
                 "image: the server ignores Range, reading {skip} bytes again to go on at byte {}",
                 self.received
             );
-        } else {
-            tracing::info!("image: resumed at byte {} by Range", self.received);
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::{Decoder, Packing};
 use crate::disk::digest::{Algorithm, Hasher};
-use crate::disk::fetch::{Download, Event};
+use crate::disk::fetch::{Download, Event, Place};
 use crate::failure::{Class, Failure, Result};
 
 /// The unit of unpacked data: what one write to the disk takes at most.
@@ -52,6 +52,8 @@ pub enum Step {
 pub struct Stream {
     /// The URL that it comes from, fit for showing.
     pub url: String,
+    /// Where it comes from.
+    pub place: Place,
     /// The bytes to download, if the server said so.
     pub total: Option<u64>,
     /// How it is packed.
@@ -214,9 +216,9 @@ struct Tee {
 }
 
 impl Tee {
-    fn begin(&mut self) -> Result<(String, Option<u64>)> {
+    fn begin(&mut self) -> Result<Place> {
         match self.download.next()? {
-            Event::Begin { url, total } => Ok((url, total)),
+            Event::Begin(place) => Ok(place),
             Event::Chunk(_) | Event::End => Err(image_error("the download began without a head")),
         }
     }
@@ -226,7 +228,7 @@ impl BufRead for Tee {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         while self.current.is_empty() && !self.ended {
             match self.download.next().map_err(io::Error::other)? {
-                Event::Begin { .. } => {}
+                Event::Begin(_) => {}
                 Event::Chunk(chunk) => {
                     // The digest's thread only ends when this end is dropped.
                     let _ = self.to_hash.send(chunk.clone());
@@ -271,7 +273,8 @@ fn decode(
     };
     let downloaded = Arc::clone(&input.downloaded);
     let limit = Arc::clone(&input.limit);
-    let (url, total) = input.begin().map_err(at_once)?;
+    let place = input.begin().map_err(at_once)?;
+    let (url, total) = (place.shown(), place.total());
     let (mut decoder, promised) = Decoder::new(input).map_err(|e| {
         at_once(explain(
             e,
@@ -283,6 +286,7 @@ fn decode(
     let packing = decoder.packing();
     let begin = Step::Begin(Stream {
         url: url.clone(),
+        place,
         total,
         packing,
         promised,
