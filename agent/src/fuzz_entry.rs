@@ -16,8 +16,13 @@ use uuid::Uuid;
 use crate::commands::command::Command;
 use crate::commands::image_info::ImageInfo;
 use crate::commands::parse::{Parsed, Request};
+use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Decoder;
 use crate::disk::gpt::Table;
+use crate::disk::pipeline::UNIT;
+use crate::disk::qcow2::assembly::{Assembly, Sink};
+use crate::disk::qcow2::header::Header;
+use crate::disk::qcow2::window::Piece;
 use crate::disk::{checksum_file, config_drive, file_system, image_head, resume};
 use crate::handover::{efi_load_option, efi_loader, ignition_file, kernel_args};
 use crate::http_client::Answer;
@@ -102,7 +107,7 @@ pub fn image(data: &[u8]) {
     };
     head.truncate(filled);
     for sector in [512, 4096] {
-        let disk = image_head::Disk {
+        let disk = image_head::Geometry {
             size: 1 << 34,
             sector,
         };
@@ -114,6 +119,50 @@ pub fn image(data: &[u8]) {
     }
     let mut rest = decoder.take(UNPACKED_LIMIT);
     let _ = std::io::copy(&mut rest, &mut std::io::sink());
+}
+
+/// A qcow2 file: its header, its tables and compressed clusters, as they come
+/// by. What is put together stays in memory, so only small disks are.
+pub fn qcow2(data: &[u8]) {
+    struct Nowhere(u64);
+    impl Sink for Nowhere {
+        fn put(&mut self, guest: u64, bytes: &[u8]) -> crate::failure::Result<()> {
+            assert!(guest + bytes.len() as u64 <= self.0, "beyond the disk");
+            Ok(())
+        }
+    }
+    let Ok(header) = Header::parse(data) else {
+        return;
+    };
+    if header.size > 64 << 20 {
+        return;
+    }
+    let mut sink = Nowhere(header.size);
+    let Ok(mut assembly) = Assembly::new(header, None) else {
+        return;
+    };
+    // Every pass reads all of it: no file of a fuzzer is long.
+    loop {
+        for (index, bytes) in data.chunks(UNIT).enumerate() {
+            let buffer = AlignedBuffer::padded(bytes, UNIT);
+            let piece = Piece::new((index * UNIT) as u64, buffer, bytes.len());
+            if assembly.take(piece).is_err() {
+                return;
+            }
+            if assembly.head().is_some() && assembly.write(&mut sink).is_err() {
+                return;
+            }
+        }
+        if assembly.file_ends().is_err() {
+            return;
+        }
+        if assembly.head().is_some() && assembly.write(&mut sink).is_err() {
+            return;
+        }
+        if !assembly.begin_pass().unwrap_or(false) {
+            return;
+        }
+    }
 }
 
 /// A checksum file.

@@ -16,6 +16,7 @@ pub mod mbr;
 pub mod md_superblock;
 pub mod pipeline;
 pub mod proven_image;
+pub mod qcow2;
 pub mod resume;
 pub mod sparse_write;
 pub mod target;

@@ -26,6 +26,8 @@ pub struct WrittenImage {
     pub(super) url: String,
     /// How the image was packed.
     pub packing: Packing,
+    /// Whether it was a qcow2 image, inside of that.
+    pub qcow2: bool,
     /// The digest of what was downloaded, and how much that was.
     pub digest: Computed,
     /// Whether the digest was expected; otherwise there was nothing to compare.
@@ -42,11 +44,12 @@ impl WrittenImage {
     /// All of it, for the console.
     pub(super) fn line(&self, target: &Target) -> String {
         format!(
-            "{} is on {}: {} downloaded ({}), {} unpacked, {} written, {} {} {}, {:.1} s",
+            "{} is on {}: {} downloaded ({}{}), {} unpacked, {} written, {} {} {}, {:.1} s",
             self.url,
             target.path().display(),
             mib(self.digest.bytes),
             self.packing,
+            if self.qcow2 { " qcow2" } else { "" },
             mib(self.image_bytes),
             mib(self.written.data),
             self.digest.algorithm,

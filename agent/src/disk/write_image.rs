@@ -10,6 +10,7 @@
 //! still in memory and written by its `commit`, with the GPT corrected for this
 //! disk. Whatever fails after step 1 ends with first and last MiB wiped.
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
@@ -62,33 +63,28 @@ pub fn write_image(
     if disk.size < SMALLEST_DISK {
         return Err(image_head::too_large(SMALLEST_DISK, disk.size));
     }
-    let request = Request {
-        urls: source.urls.clone(),
-        authorization: source.authorization.clone(),
-        patience: source.patience.clone(),
+    let work = Work {
+        source,
+        target: &target,
+        client,
+        disk,
+        touched: Cell::new(false),
     };
     let algorithm = source
         .digest
         .as_ref()
         .map_or(Algorithm::Sha256, ExpectedDigest::algorithm);
     let pipeline = Pipeline::start(
-        Download::start(request, client.clone())?,
+        Download::start(work.request(), client.clone())?,
         algorithm,
         disk.size,
     )?;
-    let work = Work {
-        source,
-        target: &target,
-        disk,
-    };
-    let (stream, pipeline, head) = work.first_unit(pipeline)?;
-    let plan = work.plan(&stream, head)?;
-
-    match work.place(&stream, pipeline, &plan) {
-        Ok(placed) => {
+    match work.write(pipeline) {
+        Ok((stream, plan, placed)) => {
             let written = WrittenImage {
                 url: stream.url.clone(),
                 packing: stream.packing,
+                qcow2: placed.qcow2,
                 verified: source.digest.is_some(),
                 digest: placed.digest,
                 image_bytes: placed.image_bytes,
@@ -99,6 +95,7 @@ pub fn write_image(
             let table = plan.image.gpt;
             Ok(ProvenImage::new(target, plan.head, table, written))
         }
+        Err(failure) if !work.touched.get() => Err(failure),
         Err(failure) => {
             // Before the cleanup, which may fail or hang on a dying disk. The
             // caller reports it as the failure that it is.
@@ -122,16 +119,51 @@ struct Plan {
 struct Placed {
     digest: Computed,
     image_bytes: u64,
+    qcow2: bool,
     written: Written,
 }
 
 struct Work<'a> {
     source: &'a ImageSource,
     target: &'a Target,
+    client: &'a reqwest::Client,
     disk: Geometry,
+    /// Whether anything of the disk's former content is gone.
+    touched: Cell<bool>,
 }
 
 impl Work<'_> {
+    fn request(&self) -> Request {
+        Request {
+            urls: self.source.urls.clone(),
+            authorization: self.source.authorization.clone(),
+            patience: self.source.patience.clone(),
+        }
+    }
+
+    fn write(&self, pipeline: Pipeline) -> Result<(Stream, Plan, Placed)> {
+        let (stream, pipeline, first) = self.first_unit(pipeline)?;
+        if qcow2::is_qcow2(&first.0[..first.1]) {
+            let (plan, placed) = self.write_qcow2(&stream, pipeline, first)?;
+            return Ok((stream, plan, placed));
+        }
+        let promise = Promise {
+            exact: (stream.packing == Packing::Raw)
+                .then_some(stream.total)
+                .flatten(),
+            at_least: stream.promised,
+        };
+        let plan = self.plan(&stream, first, promise)?;
+        let placed = self.place(&stream, pipeline, &plan)?;
+        Ok((stream, plan, placed))
+    }
+
+    /// Whatever fails from here on leaves a disk that does not boot.
+    fn wipe(&self) -> Result<()> {
+        self.touched.set(true);
+        self.target.wipe_ends()
+    }
+
     /// The first unit of the image; an empty one if the image is empty.
     fn first_unit(&self, pipeline: Pipeline) -> Result<(Stream, Pipeline, (AlignedBuffer, usize))> {
         let mut begun = None;
@@ -157,13 +189,12 @@ impl Work<'_> {
     }
 
     /// Judges the image by its first unit. Touches nothing.
-    fn plan(&self, stream: &Stream, (mut head, head_len): (AlignedBuffer, usize)) -> Result<Plan> {
-        let promise = Promise {
-            exact: (stream.packing == Packing::Raw)
-                .then_some(stream.total)
-                .flatten(),
-            at_least: stream.promised,
-        };
+    fn plan(
+        &self,
+        stream: &Stream,
+        (mut head, head_len): (AlignedBuffer, usize),
+        promise: Promise,
+    ) -> Result<Plan> {
         // A unit is given back full of other bytes.
         head[head_len..].fill(0);
         let mut image =
@@ -205,7 +236,7 @@ impl Work<'_> {
     }
 
     fn place(&self, stream: &Stream, pipeline: Pipeline, plan: &Plan) -> Result<Placed> {
-        self.target.wipe_ends()?;
+        self.wipe()?;
         // The backup GPT's place gets our backup GPT and nothing before.
         let data_end = plan.data_end;
         let mut writer =
@@ -238,25 +269,32 @@ impl Work<'_> {
         self.target.sync()?;
         let digest = pipeline.digest()?;
         self.compare(&stream.url, &digest)?;
-        let partitions_end = plan.image.partitions_end;
-        if partitions_end > image_bytes {
-            return Err(Failure::new(
-                Class::InvalidImage,
-                format!(
-                    "{}: the image is truncated: its partitions end at byte {partitions_end}, it ends at byte {image_bytes}",
-                    stream.url
-                ),
-            ));
-        }
+        self.check_complete(stream, plan, image_bytes)?;
         let mut written = writer.written();
         written.data += HEAD_LEN as u64;
         Ok(Placed {
             digest,
             image_bytes,
+            qcow2: false,
             written,
         })
     }
 
+    fn check_complete(&self, stream: &Stream, plan: &Plan, image_bytes: u64) -> Result<()> {
+        let partitions_end = plan.image.partitions_end;
+        if partitions_end <= image_bytes {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Class::InvalidImage,
+            format!(
+                "{}: the image is truncated: its partitions end at byte {partitions_end}, it ends at byte {image_bytes}",
+                stream.url
+            ),
+        ))
+    }
+
+    /// Fails if the digest is not the one that was given.
     fn compare(&self, url: &str, got: &Computed) -> Result<()> {
         match &self.source.digest {
             Some(expected) if expected.hex() != got.hex => Err(Failure::new(
@@ -300,5 +338,6 @@ fn no_head(found: &str) -> Failure {
     )
 }
 
+mod qcow2;
 #[cfg(test)]
 mod tests;

@@ -653,3 +653,5 @@ proptest! {
         assert_holds(&disk, &image);
     }
 }
+
+mod qcow2;

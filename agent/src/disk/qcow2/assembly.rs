@@ -1,0 +1,560 @@
+//! Puts the disk inside of a qcow2 file together, from pieces of the file in
+//! ascending order and in as many passes as it takes. Knows nothing of where the
+//! pieces come from and where the disk is.
+
+use crate::disk::aligned_buffer::AlignedBuffer;
+use crate::disk::image_head::HEAD_LEN;
+use crate::disk::pipeline::UNIT;
+use crate::disk::qcow2::extents::{Extent, Extents, Role, Scale};
+use crate::disk::qcow2::header::{Header, u64_at};
+use crate::disk::qcow2::tables::{Cluster, l1_entry, l2_entry};
+use crate::disk::qcow2::unpack::Unpacker;
+use crate::disk::qcow2::window::{Fingerprint, PIECE, Piece, Window, fingerprint};
+use crate::failure::{Class, Failure, Result};
+
+/// Extents that may be noted at a time, 12 MiB of them. A table that has more
+/// to tell is read in a later pass.
+const MOST_EXTENTS: usize = 1 << 18;
+/// Each pass does something, but a file made to annoy could ask for one for each
+/// of its tables.
+const MOST_PASSES: u32 = 100;
+/// The end of the first MiB of the disk.
+const HEAD_END: u64 = HEAD_LEN as u64;
+
+/// Takes the bytes of the disk.
+pub trait Sink {
+    /// Takes what belongs at `guest`: whole sectors of 512 bytes behind the
+    /// first MiB, in an [`AlignedBuffer`] at a multiple of their length's unit.
+    ///
+    /// # Errors
+    /// If it cannot.
+    fn put(&mut self, guest: u64, bytes: &[u8]) -> Result<()>;
+}
+
+/// What to read next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// The piece that begins at this byte; its fingerprint is known.
+    Piece(u64, Fingerprint),
+    /// Bytes of which there is no fingerprint: the whole file, from its start.
+    WholeFile,
+    /// Nothing in this pass.
+    Nothing,
+}
+
+/// The state of a file that is on its way.
+#[derive(Debug)]
+pub struct Assembly {
+    header: Header,
+    scale: Scale,
+    file_len: Option<u64>,
+    urgent: Extents,
+    bulk: Extents,
+    /// Bytes that are gone, for the next pass.
+    later: Vec<Extent>,
+    window: Window,
+    /// Of the pieces that were not used up in the first pass, ascending.
+    fingerprints: Vec<(u64, Fingerprint)>,
+    passes: u32,
+    /// See [`MOST_EXTENTS`].
+    room: usize,
+    /// Whether this pass did anything.
+    progress: bool,
+    unpacker: Unpacker,
+    /// Unpacked clusters that follow each other on the disk.
+    batch: Batch,
+    scratch: Vec<u8>,
+    head: AlignedBuffer,
+}
+
+#[derive(Debug)]
+struct Batch {
+    buffer: AlignedBuffer,
+    guest: u64,
+    len: usize,
+}
+
+impl Assembly {
+    /// Starts with a file of this header and, if known, of this length.
+    ///
+    /// # Errors
+    /// If the file ends before its tables.
+    pub fn new(header: Header, file_len: Option<u64>) -> Result<Self> {
+        // A compressed cluster may take the place of two.
+        let window = Window::new(2 * header.cluster_size());
+        let cluster = header.cluster_size() as usize;
+        let mut assembly = Self {
+            scale: Scale::new(&header),
+            file_len,
+            urgent: Extents::default(),
+            bulk: Extents::default(),
+            later: Vec::new(),
+            window,
+            fingerprints: Vec::new(),
+            passes: 1,
+            room: MOST_EXTENTS,
+            progress: false,
+            unpacker: Unpacker::new(header.compression),
+            batch: Batch {
+                buffer: AlignedBuffer::zeroed(cluster.max(UNIT)),
+                guest: 0,
+                len: 0,
+            },
+            scratch: Vec::new(),
+            head: AlignedBuffer::zeroed(HEAD_LEN),
+            header,
+        };
+        let l1 = Extent {
+            host: assembly.header.l1_offset,
+            guest: 0,
+            len: assembly.header.l1_len(),
+            role: Role::L1,
+        };
+        if l1.len > 0 {
+            assembly.note(l1)?;
+        }
+        Ok(assembly)
+    }
+
+    /// Takes the next piece of the file. Gives back the buffer of one that is
+    /// done with.
+    ///
+    /// # Errors
+    /// If the tables contradict themselves or the file.
+    pub fn take(&mut self, piece: Piece) -> Result<Option<AlignedBuffer>> {
+        let mut done = None;
+        if self.window.end() != Some(piece.offset) {
+            self.leave_window();
+            self.cut_before(piece.offset);
+        } else if self.window.is_full() {
+            done = self.retire().map(Piece::into_buffer);
+        }
+        self.window.push(piece);
+        self.learn_due()?;
+        Ok(done)
+    }
+
+    /// The first MiB of the disk, as soon as all of it is known, and its length.
+    pub fn head(&self) -> Option<(&AlignedBuffer, usize)> {
+        let in_head = |extent: &Extent| extent.role.is_urgent() && extent.guest < HEAD_END;
+        let open = self.urgent.iter_from(0).any(|extent| in_head(&extent))
+            || self.later.iter().any(in_head);
+        let len = HEAD_END.min(self.header.size) as usize;
+        (!open).then_some((&self.head, len))
+    }
+
+    /// Writes what is in the window. Not to be called before the head was taken.
+    ///
+    /// # Errors
+    /// What the sink says; a cluster that cannot be unpacked.
+    pub fn write(&mut self, sink: &mut dyn Sink) -> Result<()> {
+        while let Some(extent) = self.due(&self.bulk) {
+            self.bulk.remove(&extent);
+            self.progress = true;
+            if extent.role == Role::Packed {
+                self.unpack(extent, sink)?;
+                continue;
+            }
+            let bytes = self.window.part(extent.host, extent.len);
+            let len = bytes.len() as u64;
+            sink.put(extent.guest, bytes)?;
+            self.window.mark_used(extent.host, len);
+            self.put_back_rest(extent, len)?;
+        }
+        self.flush(sink)
+    }
+
+    /// The file ends with the pieces taken so far. To be followed by a last
+    /// [`Assembly::write`].
+    ///
+    /// # Errors
+    /// If the tables name a place behind it.
+    pub fn file_ends(&mut self) -> Result<()> {
+        let len = self.window.end().unwrap_or(0);
+        self.file_len = Some(len);
+        for extent in self.urgent.split_off(len).chain(self.bulk.split_off(len)) {
+            self.check_tail(&extent, len)?;
+        }
+        // Clusters at the very end may be said to be longer than the file.
+        self.learn_due()
+    }
+
+    /// Begins the next pass; `false` if there is nothing left to read.
+    ///
+    /// # Errors
+    /// If the file is too much out of order, or this leads nowhere.
+    pub fn begin_pass(&mut self) -> Result<bool> {
+        self.leave_window();
+        self.cut_before(u64::MAX);
+        if self.later.is_empty() {
+            return Ok(false);
+        }
+        self.passes += 1;
+        if !self.progress || self.passes > MOST_PASSES {
+            return Err(invalid(format!(
+                "its tables are too much out of order, gave up after {} passes",
+                self.passes - 1
+            )));
+        }
+        self.progress = false;
+        for extent in std::mem::take(&mut self.later) {
+            self.queue(extent);
+        }
+        Ok(true)
+    }
+
+    /// Which piece to read next in a pass after the first. `writing`: whether
+    /// [`Assembly::write`] is called for what is in it.
+    pub fn next(&self, writing: bool) -> Next {
+        let bulk = writing.then(|| self.bulk.first_from(0)).flatten();
+        let first = [self.urgent.first_from(0), bulk].into_iter().flatten();
+        let Some(host) = first.map(|extent| extent.host).min() else {
+            return Next::Nothing;
+        };
+        let offset = match self.window.end() {
+            // A cluster that begins in the window and goes on behind it.
+            Some(end) if host < end => end,
+            _ => host - host % PIECE,
+        };
+        match self
+            .fingerprints
+            .binary_search_by_key(&offset, |known| known.0)
+        {
+            Ok(index) => Next::Piece(offset, self.fingerprints[index].1),
+            Err(_) => Next::WholeFile,
+        }
+    }
+
+    /// The first extent of the window that is there in full, or in part if that
+    /// is enough.
+    fn due(&self, extents: &Extents) -> Option<Extent> {
+        let (start, end) = (self.window.start()?, self.window.end()?);
+        let at_end = self.file_len == Some(end);
+        extents
+            .iter_from(start)
+            .take_while(|extent| extent.host < end)
+            .find(|extent| at_end || extent.role.is_divisible() || extent.host + extent.len <= end)
+    }
+
+    fn learn_due(&mut self) -> Result<()> {
+        while let Some(extent) = self.due(&self.urgent) {
+            self.urgent.remove(&extent);
+            self.progress = true;
+            self.learn(extent)?;
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, extent: Extent) -> Result<()> {
+        match extent.role {
+            Role::L1 | Role::L2 => self.read_table(extent),
+            Role::HeadData | Role::Data => {
+                let bytes = self.window.part(extent.host, extent.len);
+                let len = bytes.len();
+                // Cut at the end of the head when it was noted.
+                self.head[extent.guest as usize..][..len].copy_from_slice(bytes);
+                self.window.mark_used(extent.host, len as u64);
+                self.put_back_rest(extent, len as u64)
+            }
+            Role::HeadPacked | Role::Packed => {
+                let size = self.header.cluster_size() as usize;
+                // Nothing was written yet: the batch is empty.
+                let out = &mut self.batch.buffer[..size];
+                unpack_at(
+                    &mut self.unpacker,
+                    &mut self.window,
+                    &extent,
+                    &mut self.scratch,
+                    out,
+                )?;
+                let start = extent.guest as usize;
+                let len = size.min(HEAD_LEN - start);
+                self.head[start..start + len].copy_from_slice(&self.batch.buffer[..len]);
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads a table as far as it is there.
+    fn read_table(&mut self, table: Extent) -> Result<()> {
+        let bytes = self.window.part(table.host, table.len).to_vec();
+        let entry_len = match table.role {
+            Role::L1 => 8,
+            _ => self.header.l2_entry_len(),
+        };
+        // The tables of the L2 leave room for what they tell.
+        let most = match table.role {
+            Role::L1 => self.room / 2,
+            _ => self.room,
+        };
+        let mut used = 0;
+        let mut run = None;
+        for entry in bytes.chunks_exact(entry_len as usize) {
+            if self.noted() + 2 > most {
+                break;
+            }
+            let guest = self.scale.rest(&table, used).guest;
+            used += entry_len;
+            if table.role == Role::L1 {
+                self.note_table(u64_at(entry, 0), guest)?;
+            } else {
+                let bitmap = entry.get(8..16).map_or(0, |half| u64_at(half, 0));
+                self.note_cluster(u64_at(entry, 0), bitmap, guest, &mut run)?;
+            }
+        }
+        if let Some(run) = run {
+            self.note_data(run)?;
+        }
+        self.window.mark_used(table.host, used);
+        if used < bytes.len() as u64 {
+            self.later.push(self.scale.rest(&table, used));
+            return Ok(());
+        }
+        self.put_back_rest(table, used)
+    }
+
+    fn note_table(&mut self, entry: u64, guest: u64) -> Result<()> {
+        if let Some(host) = l1_entry(&self.header, entry).map_err(invalid)? {
+            let clusters = (self.header.size - guest).div_ceil(self.header.cluster_size());
+            let needed = clusters * self.header.l2_entry_len();
+            self.note(Extent {
+                host,
+                guest,
+                len: needed.min(self.header.cluster_size()),
+                role: Role::L2,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn note_cluster(
+        &mut self,
+        entry: u64,
+        bitmap: u64,
+        guest: u64,
+        run: &mut Option<Extent>,
+    ) -> Result<()> {
+        match l2_entry(&self.header, entry, bitmap).map_err(invalid)? {
+            Cluster::Zeros => {}
+            Cluster::Compressed { host, len } => {
+                let cluster = |role| Extent {
+                    host,
+                    guest,
+                    len,
+                    role,
+                };
+                if guest < HEAD_END {
+                    self.note(cluster(Role::HeadPacked))?;
+                }
+                if guest + self.header.cluster_size() > HEAD_END {
+                    self.note(cluster(Role::Packed))?;
+                }
+            }
+            Cluster::Plain { host, present } => {
+                // Only a cluster that begins in the file can end behind it.
+                self.check_place(host)?;
+                let unit = self.header.allocation_unit();
+                let units = self.header.cluster_size() / unit;
+                let mut index = 0;
+                while index < units {
+                    let rest = present >> index;
+                    let skipped = u64::from(rest.trailing_zeros()).min(units - index);
+                    let present = u64::from((rest >> skipped.min(31)).trailing_ones());
+                    index += skipped;
+                    // Without subclusters all bits are set.
+                    let count = present.min(units - index);
+                    if count > 0 {
+                        self.join(run, host + index * unit, guest + index * unit, count * unit)?;
+                    }
+                    index += count;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes data a part of the run before it, or the start of a new one.
+    fn join(&mut self, run: &mut Option<Extent>, host: u64, guest: u64, len: u64) -> Result<()> {
+        let next = Extent {
+            host,
+            guest,
+            // The last cluster may reach beyond the end of the disk.
+            len: len.min(self.header.size.saturating_sub(guest)),
+            role: Role::Data,
+        };
+        match run {
+            Some(known) if known.is_followed_by(&next) => known.len += next.len,
+            _ => {
+                if let Some(known) = run.replace(next) {
+                    self.note_data(known)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Divides data at the end of the head.
+    fn note_data(&mut self, data: Extent) -> Result<()> {
+        let in_head = HEAD_END.saturating_sub(data.guest).min(data.len);
+        if in_head > 0 {
+            self.note(Extent {
+                len: in_head,
+                role: Role::HeadData,
+                ..data
+            })?;
+        }
+        if data.len > in_head {
+            self.note(self.scale.rest(&data, in_head))?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, extent: Extent) -> Result<()> {
+        match extent.role {
+            Role::L1 | Role::L2 => self.check_place(extent.host + extent.len - 1)?,
+            Role::HeadPacked | Role::Packed => self.check_place(extent.host)?,
+            // Their clusters were looked at one by one.
+            Role::HeadData | Role::Data => {}
+        }
+        self.queue(extent);
+        Ok(())
+    }
+
+    /// Puts it where it will be found: ahead, or in the next pass.
+    fn queue(&mut self, extent: Extent) {
+        if self.window.start().is_some_and(|start| extent.host < start) {
+            self.later.push(extent);
+        } else if extent.role.is_urgent() {
+            self.urgent.insert(extent);
+        } else {
+            self.bulk.insert(extent);
+        }
+    }
+
+    fn put_back_rest(&mut self, extent: Extent, used: u64) -> Result<()> {
+        if used == extent.len {
+            return Ok(());
+        }
+        let rest = self.scale.rest(&extent, used);
+        match self.file_len {
+            Some(len) if rest.host >= len => self.check_tail(&rest, len)?,
+            _ => self.queue(rest),
+        }
+        Ok(())
+    }
+
+    /// What is behind the file's end may be the rest of its last cluster, which
+    /// reads as zeros, and nothing else.
+    fn check_tail(&self, rest: &Extent, len: u64) -> Result<()> {
+        let is_data = matches!(rest.role, Role::Data | Role::HeadData);
+        let cluster_end = len.next_multiple_of(self.header.cluster_size());
+        if is_data && rest.host + rest.len <= cluster_end && rest.host < cluster_end {
+            return Ok(());
+        }
+        Err(beyond(rest.host + rest.len, len))
+    }
+
+    fn check_place(&self, host: u64) -> Result<()> {
+        match self.file_len {
+            Some(len) if host >= len => Err(beyond(host, len)),
+            _ => Ok(()),
+        }
+    }
+
+    fn noted(&self) -> usize {
+        self.urgent.len() + self.bulk.len() + self.later.len()
+    }
+
+    fn unpack(&mut self, extent: Extent, sink: &mut dyn Sink) -> Result<()> {
+        let size = self.header.cluster_size() as usize;
+        let follows = self.batch.guest + self.batch.len as u64 == extent.guest;
+        if !follows || self.batch.len + size > self.batch.buffer.len() {
+            self.flush(sink)?;
+        }
+        if self.batch.len == 0 {
+            self.batch.guest = extent.guest;
+        }
+        let out = &mut self.batch.buffer[self.batch.len..][..size];
+        unpack_at(
+            &mut self.unpacker,
+            &mut self.window,
+            &extent,
+            &mut self.scratch,
+            out,
+        )?;
+        self.batch.len += size;
+        Ok(())
+    }
+
+    fn flush(&mut self, sink: &mut dyn Sink) -> Result<()> {
+        let Batch { buffer, guest, len } = &mut self.batch;
+        let end = (*guest + *len as u64).min(self.header.size);
+        // The head has its own copy.
+        let from = (*guest).max(HEAD_END);
+        if *len > 0 && from < end {
+            let bytes = &buffer[(from - *guest) as usize..(end - *guest) as usize];
+            sink.put(from, bytes)?;
+        }
+        *len = 0;
+        Ok(())
+    }
+
+    /// Lets the oldest piece go; what was not done with it is for later.
+    fn retire(&mut self) -> Option<Piece> {
+        let end = self.window.oldest()?.end();
+        self.cut_before(end);
+        let piece = self.window.pop()?;
+        if self.passes == 1 && !piece.is_used_up() {
+            let known = (piece.offset, fingerprint(piece.bytes()));
+            self.fingerprints.push(known);
+        }
+        Some(piece)
+    }
+
+    fn leave_window(&mut self) {
+        while self.retire().is_some() {}
+    }
+
+    fn cut_before(&mut self, host: u64) {
+        let later = &mut self.later;
+        let mut keep = |extent: Extent| match later.last_mut() {
+            Some(last) if last.is_followed_by(&extent) => last.len += extent.len,
+            _ => later.push(extent),
+        };
+        self.urgent.cut_before(host, self.scale, &mut keep);
+        self.bulk.cut_before(host, self.scale, &mut keep);
+    }
+}
+
+/// Unpacks a cluster that is in the window, and notes which bytes that took.
+fn unpack_at(
+    unpacker: &mut Unpacker,
+    window: &mut Window,
+    extent: &Extent,
+    scratch: &mut Vec<u8>,
+    out: &mut [u8],
+) -> Result<()> {
+    let packed = window.together(extent.host, extent.len, scratch);
+    let used = unpacker.unpack(packed, out).map_err(|reason| {
+        let (host, guest) = (extent.host, extent.guest);
+        invalid(format!(
+            "unpacking the cluster at byte {host} for byte {guest} of the disk: {reason}"
+        ))
+    })?;
+    window.mark_used(extent.host, used as u64);
+    Ok(())
+}
+
+fn beyond(host: u64, len: u64) -> Failure {
+    invalid(format!(
+        "its tables name byte {host}, the file ends at byte {len}"
+    ))
+    .hint("the image is truncated or damaged: run qemu-img check on it")
+}
+
+fn invalid(reason: String) -> Failure {
+    Failure::new(Class::InvalidImage, format!("the qcow2 image: {reason}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! The header of a qcow2 file: what the file is, and whether it can be written
+//! to a disk at all. Pure.
+//!
+//! Field places and bits are those of the format's specification, QEMU's
+//! docs/interop/qcow2.txt; limits without a word there are QEMU's own
+//! (block/qcow2.h), so that every file that it opens is read here, too.
+
+use std::ops::RangeInclusive;
+
+/// The first bytes of every qcow2 file.
+pub const MAGIC: &[u8; 4] = b"QFI\xfb";
+
+/// 512 bytes to 2 MiB.
+const CLUSTER_BITS: RangeInclusive<u32> = 9..=21;
+/// A cluster with subclusters has 32 of them, each of 512 bytes at least.
+const EXTENDED_CLUSTER_BITS: u32 = 14;
+/// `QCOW_MAX_L1_SIZE`: 32 MiB of table.
+const MOST_L1_ENTRIES: u64 = (32 << 20) / 8;
+const V2_HEADER_LEN: usize = 72;
+const V3_HEADER_LEN: usize = 104;
+
+/// Bits of `incompatible_features`.
+mod incompatible {
+    pub const DIRTY: u64 = 1 << 0;
+    pub const CORRUPT: u64 = 1 << 1;
+    pub const DATA_FILE: u64 = 1 << 2;
+    pub const COMPRESSION: u64 = 1 << 3;
+    pub const EXTENDED_L2: u64 = 1 << 4;
+    /// What does not change how the clusters are found, or is read here.
+    pub const READ: u64 = DIRTY | CORRUPT | COMPRESSION | EXTENDED_L2;
+}
+
+/// How compressed clusters are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Deflate without a header.
+    Zlib,
+    /// Zstandard frames.
+    Zstd,
+}
+
+/// A header that passed all checks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// 2 or 3.
+    pub version: u32,
+    /// The size of the disk inside, in bytes; a multiple of 512.
+    pub size: u64,
+    /// The size of a cluster is two to the power of this.
+    pub cluster_bits: u32,
+    /// Where the L1 table begins.
+    pub l1_offset: u64,
+    /// How compressed clusters are packed.
+    pub compression: Compression,
+    /// Whether each L2 entry has a bitmap of 32 subclusters.
+    pub subclusters: bool,
+    /// What the writer said against its own file, for a warning.
+    pub suspicion: Option<&'static str>,
+}
+
+impl Header {
+    /// Reads the header from the first bytes of a file.
+    ///
+    /// # Errors
+    /// If the disk inside is not all in this file, is encrypted, or is laid out
+    /// in a way that is not known.
+    pub fn parse(start: &[u8]) -> Result<Self, String> {
+        let word = |at: usize| u32_at(start, at);
+        let long = |at: usize| u64_at(start, at);
+        if start.len() < V2_HEADER_LEN || !start.starts_with(MAGIC) {
+            return Err("the file ends inside of its header".to_owned());
+        }
+        let version = word(4);
+        if !matches!(version, 2 | 3) {
+            return Err(format!("expected version 2 or 3, found {version}"));
+        }
+        if long(8) != 0 {
+            return Err("it has a backing file, so it holds a part of the disk only".to_owned());
+        }
+        if word(32) != 0 {
+            return Err(format!("it is encrypted (method {})", word(32)));
+        }
+        let features = Features::read(start, version)?;
+        let cluster_bits = word(20);
+        if !CLUSTER_BITS.contains(&cluster_bits)
+            || (features.subclusters && cluster_bits < EXTENDED_CLUSTER_BITS)
+        {
+            return Err(format!(
+                "expected clusters of two to the power of 9 to 21 bytes, found {cluster_bits}"
+            ));
+        }
+        let header = Self {
+            version,
+            // As QEMU does: it counts in whole sectors.
+            size: long(24) & !511,
+            cluster_bits,
+            l1_offset: long(40),
+            compression: features.compression,
+            subclusters: features.subclusters,
+            suspicion: features.suspicion,
+        };
+        header.check_l1(u64::from(word(36)))?;
+        Ok(header)
+    }
+
+    fn check_l1(&self, entries: u64) -> Result<(), String> {
+        let needed = self.size.div_ceil(self.l2_coverage());
+        if needed > MOST_L1_ENTRIES || needed > entries {
+            return Err(format!(
+                "a disk of {} bytes needs an L1 table of {needed} entries, found {entries}",
+                self.size
+            ));
+        }
+        if !self.l1_offset.is_multiple_of(self.cluster_size())
+            || (needed > 0 && self.l1_offset == 0)
+            || self.l1_offset.checked_add(needed * 8).is_none()
+        {
+            return Err(format!("the L1 table begins at byte {}", self.l1_offset));
+        }
+        Ok(())
+    }
+
+    /// In bytes.
+    pub fn cluster_size(&self) -> u64 {
+        1 << self.cluster_bits
+    }
+
+    /// In bytes: what is there or not there as a whole.
+    pub fn allocation_unit(&self) -> u64 {
+        if self.subclusters {
+            self.cluster_size() / 32
+        } else {
+            self.cluster_size()
+        }
+    }
+
+    /// The length of the L1 table as far as the disk needs it, in bytes.
+    pub fn l1_len(&self) -> u64 {
+        self.size.div_ceil(self.l2_coverage()) * 8
+    }
+
+    /// The length of an entry of an L2 table in bytes.
+    pub fn l2_entry_len(&self) -> u64 {
+        if self.subclusters { 16 } else { 8 }
+    }
+
+    /// How much of the disk one L2 table maps, in bytes.
+    pub fn l2_coverage(&self) -> u64 {
+        self.cluster_size() / self.l2_entry_len() * self.cluster_size()
+    }
+}
+
+struct Features {
+    compression: Compression,
+    subclusters: bool,
+    suspicion: Option<&'static str>,
+}
+
+impl Features {
+    fn read(start: &[u8], version: u32) -> Result<Self, String> {
+        if version == 2 {
+            return Ok(Self {
+                compression: Compression::Zlib,
+                subclusters: false,
+                suspicion: None,
+            });
+        }
+        if start.len() < V3_HEADER_LEN {
+            return Err("the file ends inside of its header".to_owned());
+        }
+        let bits = u64_at(start, 72);
+        if bits & incompatible::DATA_FILE != 0 {
+            return Err("its data is in another file".to_owned());
+        }
+        if bits & !incompatible::READ != 0 {
+            return Err(format!(
+                "it has incompatible features that are not known here (bits {:#x})",
+                bits & !incompatible::READ
+            ));
+        }
+        let header_len = u32_at(start, 100) as usize;
+        // QEMU: one cluster at most, and that is 512 bytes at least.
+        if header_len < V3_HEADER_LEN {
+            return Err(format!("its header has {header_len} bytes, expected 104"));
+        }
+        let compression = match start.get(V3_HEADER_LEN) {
+            Some(kind) if header_len > V3_HEADER_LEN => *kind,
+            _ => 0,
+        };
+        let compression = match (compression, bits & incompatible::COMPRESSION != 0) {
+            (0, false) => Compression::Zlib,
+            (1, true) => Compression::Zstd,
+            (kind, _) => return Err(format!("its clusters are compressed with method {kind}")),
+        };
+        Ok(Self {
+            compression,
+            subclusters: bits & incompatible::EXTENDED_L2 != 0,
+            suspicion: if bits & incompatible::CORRUPT != 0 {
+                Some("is marked as corrupt")
+            } else if bits & incompatible::DIRTY != 0 {
+                Some("was not closed")
+            } else {
+                None
+            },
+        })
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut value = [0; 4];
+    value.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_be_bytes(value)
+}
+
+/// A big-endian number; the caller knows that the bytes are there.
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut value = [0; 8];
+    value.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_be_bytes(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A version 3 header of a 1 GiB disk in 64 KiB clusters.
+    fn good() -> Vec<u8> {
+        let mut bytes = vec![0; 112];
+        bytes[..4].copy_from_slice(MAGIC);
+        bytes[7] = 3;
+        bytes[23] = 16;
+        put(&mut bytes, 24, 1 << 30);
+        bytes[39] = 2;
+        put(&mut bytes, 40, 0x30000);
+        bytes[103] = 112;
+        bytes
+    }
+
+    fn put(bytes: &mut [u8], at: usize, value: u64) {
+        bytes[at..at + 8].copy_from_slice(&value.to_be_bytes());
+    }
+
+    fn with(change: impl Fn(&mut Vec<u8>)) -> Result<Header, String> {
+        let mut bytes = good();
+        change(&mut bytes);
+        Header::parse(&bytes)
+    }
+
+    #[test]
+    fn what_qemu_writes() {
+        let header = Header::parse(&good()).unwrap();
+        assert_eq!((header.size, header.cluster_size()), (1 << 30, 65536));
+        assert_eq!((header.l1_offset, header.l1_len()), (0x30000, 16));
+        assert_eq!(header.compression, Compression::Zlib);
+        assert_eq!(header.allocation_unit(), 65536);
+        let zstd = with(|bytes| (bytes[79], bytes[104]) = (8, 1)).unwrap();
+        assert_eq!(zstd.compression, Compression::Zstd);
+        let extended = with(|bytes| (bytes[79], bytes[39]) = (16, 4)).unwrap();
+        assert_eq!((extended.allocation_unit(), extended.l1_len()), (2048, 32));
+        assert!(with(|bytes| bytes[79] = 3).unwrap().suspicion.is_some());
+        // Version 2 has nothing after byte 72.
+        let old = with(|bytes| {
+            bytes[7] = 2;
+            bytes.truncate(72);
+        });
+        assert_eq!(old.unwrap().compression, Compression::Zlib);
+    }
+
+    #[test]
+    fn what_is_no_whole_plain_disk_is_refused() {
+        type Change = fn(&mut Vec<u8>);
+        let changes: [(Change, &str); 14] = [
+            (|bytes| bytes[7] = 1, "version"),
+            (|bytes| bytes[15] = 112, "backing file"),
+            (|bytes| bytes[35] = 2, "encrypted"),
+            (|bytes| bytes[79] = 4, "another file"),
+            (|bytes| bytes[79] = 32, "not known"),
+            (|bytes| bytes[72] = 0x80, "not known"),
+            (|bytes| bytes[23] = 8, "clusters"),
+            (|bytes| bytes[23] = 22, "clusters"),
+            (|bytes| bytes[39] = 1, "L1 table"),
+            (|bytes| put(bytes, 40, 0x30001), "L1 table"),
+            (|bytes| put(bytes, 24, u64::MAX), "L1 table"),
+            (|bytes| bytes[79] = 8, "compressed"),
+            (|bytes| bytes[104] = 1, "compressed"),
+            (|bytes| bytes.truncate(100), "ends inside"),
+        ];
+        for (change, word) in changes {
+            let reason = with(change).unwrap_err();
+            assert!(reason.contains(word), "{word}: {reason}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_header_or_an_error(
+            places in proptest::collection::vec((4usize..112, any::<u8>()), 0..12),
+            keep in 0usize..113,
+        ) {
+            let mut bytes = good();
+            for (place, byte) in places {
+                bytes[place] = byte;
+            }
+            if let Ok(header) = Header::parse(&bytes[..keep.min(112)]) {
+                prop_assert!(header.l1_len() <= 32 << 20);
+                prop_assert!(header.l1_offset.checked_add(header.l1_len()).is_some());
+            }
+        }
+    }
+}

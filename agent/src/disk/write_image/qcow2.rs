@@ -1,0 +1,339 @@
+//! The way of a qcow2 image: a first pass over the whole file with its digest,
+//! and what that left out fetched again.
+
+use bytes::Bytes;
+
+use super::{Placed, Plan, Work};
+use crate::disk::aligned_buffer::AlignedBuffer;
+use crate::disk::decode::Packing;
+use crate::disk::fetch::{Download, Event, shown};
+use crate::disk::image_head::{self, HEAD_LEN, Promise};
+use crate::disk::pipeline::{Computed, Pipeline, Step, Stream, UNIT};
+use crate::disk::qcow2::assembly::{Assembly, Next, Sink};
+use crate::disk::qcow2::header::{Header, MAGIC};
+use crate::disk::qcow2::window::{PIECE, Piece, fingerprint};
+use crate::disk::sparse_write::SparseWriter;
+use crate::failure::{Class, Failure, Result};
+use crate::report::{Progress, mib};
+
+/// A gap up to this is read over: a new connection costs as much.
+const SHORT_GAP: u64 = 4 << 20;
+
+/// Whether a file that starts like this is a qcow2 image.
+pub(super) fn is_qcow2(start: &[u8]) -> bool {
+    start.starts_with(MAGIC)
+}
+
+impl Work<'_> {
+    /// Puts the disk inside of a qcow2 file onto the disk, all but its first MiB.
+    /// `first` is the file's first unit.
+    pub(super) fn write_qcow2(
+        &self,
+        stream: &Stream,
+        pipeline: Pipeline,
+        first: (AlignedBuffer, usize),
+    ) -> Result<(Plan, Placed)> {
+        let mut inner = Inner::open(self, stream, &first.0[..first.1])?;
+        let digest = self.whole_file(stream, pipeline, &mut inner, Some(first))?;
+        self.compare(&stream.url, &digest)?;
+        while inner.assembly.begin_pass()? {
+            if stream.packing != Packing::Raw || !self.ranges(stream, &mut inner)? {
+                self.file_again(stream, &mut inner, &digest)?;
+            }
+        }
+        let (plan, mut disk) = inner.begun.ok_or_else(|| {
+            Failure::new(
+                Class::ImageWriteError,
+                format!("{}: the first MiB was not found", stream.url),
+            )
+        })?;
+        disk.writer.finish(disk.end)?;
+        self.target.sync()?;
+        let mut written = disk.writer.written();
+        written.data += HEAD_LEN as u64;
+        let placed = Placed {
+            digest,
+            image_bytes: inner.size,
+            qcow2: true,
+            written,
+        };
+        Ok((plan, placed))
+    }
+
+    /// Reads the file to its end.
+    fn whole_file(
+        &self,
+        stream: &Stream,
+        pipeline: Pipeline,
+        inner: &mut Inner<'_>,
+        mut unit: Option<(AlignedBuffer, usize)>,
+    ) -> Result<Computed> {
+        let mut progress = Progress::new("writing the image", stream.total);
+        let mut offset = 0;
+        loop {
+            if let Some(line) = progress.at(pipeline.downloaded()) {
+                tracing::info!("{line}");
+            }
+            if let Some((buffer, len)) = unit.take() {
+                let done = inner.take(Piece::new(offset, buffer, len))?;
+                offset += len as u64;
+                // The pipeline gets another buffer for each that stays here.
+                pipeline.give_back(done.unwrap_or_else(|| AlignedBuffer::zeroed(UNIT)));
+            }
+            match pipeline.next() {
+                Ok(Step::Begin(_) | Step::Wait) => {}
+                Ok(Step::Unit(buffer, len)) => unit = Some((buffer, len)),
+                Ok(Step::End) => break,
+                Err(broken) => return Err(self.diagnose(Some(stream), broken, pipeline)),
+            }
+        }
+        inner.file_ends()?;
+        pipeline.digest()
+    }
+
+    /// Reads the whole file once more, for what has no fingerprint. What was
+    /// written from it counts only if its digest is that of the first time.
+    fn file_again(&self, stream: &Stream, inner: &mut Inner<'_>, first: &Computed) -> Result<()> {
+        tracing::info!("{}: reading the image once more", stream.url);
+        let download =
+            Download::again(self.request(), self.client.clone(), stream.place.clone(), 0)?;
+        let pipeline = Pipeline::start(download, first.algorithm, self.disk.size)?;
+        let digest = self.whole_file(stream, pipeline, inner, None)?;
+        if digest == *first {
+            Ok(())
+        } else {
+            Err(changed(&stream.url, 0))
+        }
+    }
+
+    /// Fetches the pieces of one pass. `false` if some have no fingerprint.
+    fn ranges(&self, stream: &Stream, inner: &mut Inner<'_>) -> Result<bool> {
+        let mut reader = Reader::new(self, stream);
+        let mut spare = None;
+        let complete = loop {
+            let (offset, expected) = match inner.assembly.next(inner.begun.is_some()) {
+                Next::Nothing => break true,
+                Next::WholeFile => break false,
+                Next::Piece(offset, expected) => (offset, expected),
+            };
+            let buffer = spare.take().unwrap_or_else(|| AlignedBuffer::zeroed(UNIT));
+            let piece = reader.piece(offset, buffer)?;
+            if fingerprint(piece.bytes()) != expected {
+                return Err(changed(&stream.url, offset));
+            }
+            spare = inner.take(piece)?;
+        };
+        tracing::info!("{}: fetched {} again", stream.url, mib(reader.received));
+        Ok(complete)
+    }
+}
+
+fn changed(url: &str, offset: u64) -> Failure {
+    Failure::new(
+        Class::ImageDownloadError,
+        format!(
+            "{}: the file changed on the server: read a second time, it differs from byte {offset} on",
+            shown(url)
+        ),
+    )
+    .hint("deploy again: the new file must be read from its start")
+}
+
+/// The disk inside of the file.
+struct Inner<'a> {
+    work: &'a Work<'a>,
+    stream: &'a Stream,
+    size: u64,
+    assembly: Assembly,
+    /// From when its first MiB is known and fits.
+    begun: Option<(Plan, InnerDisk<'a>)>,
+}
+
+impl<'a> Inner<'a> {
+    /// Looks at the header. Touches nothing.
+    fn open(work: &'a Work<'a>, stream: &'a Stream, start: &[u8]) -> Result<Self> {
+        let untouched = |reason: String| {
+            Failure::new(
+                Class::InvalidImage,
+                format!(
+                    "{}: the qcow2 image: {reason}; the disk was not touched",
+                    stream.url
+                ),
+            )
+        };
+        let header = Header::parse(start).map_err(|reason| {
+            untouched(reason)
+                .hint("convert it to a plain one: qemu-img convert -O qcow2 IMAGE image.qcow2")
+        })?;
+        if header.size > work.disk.size {
+            return Err(image_head::too_large(header.size, work.disk.size));
+        }
+        if header.allocation_unit() < u64::from(work.disk.sector) {
+            return Err(untouched(format!(
+                "it is made of units of {} bytes, the disk of sectors of {}",
+                header.allocation_unit(),
+                work.disk.sector
+            ))
+            .hint("convert it to larger clusters: qemu-img convert -O qcow2 IMAGE image.qcow2"));
+        }
+        if let Some(suspicion) = header.suspicion {
+            tracing::warn!("{}: the qcow2 image {suspicion}", stream.url);
+        }
+        let file_len = stream.total.filter(|_| stream.packing == Packing::Raw);
+        Ok(Self {
+            work,
+            stream,
+            size: header.size,
+            assembly: Assembly::new(header, file_len)?,
+            begun: None,
+        })
+    }
+
+    fn take(&mut self, piece: Piece) -> Result<Option<AlignedBuffer>> {
+        let done = self.assembly.take(piece)?;
+        self.write()?;
+        Ok(done)
+    }
+
+    fn file_ends(&mut self) -> Result<()> {
+        self.assembly.file_ends()?;
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<()> {
+        if self.begun.is_none() {
+            self.begin()?;
+        }
+        match &mut self.begun {
+            Some((_, disk)) => self.assembly.write(disk),
+            None => Ok(()),
+        }
+    }
+
+    /// As soon as the first MiB is known it is judged, and the disk made ready.
+    fn begin(&mut self) -> Result<()> {
+        let Some((head, len)) = self.assembly.head() else {
+            return Ok(());
+        };
+        let promise = Promise {
+            exact: Some(self.size),
+            at_least: None,
+        };
+        let head = AlignedBuffer::padded(head, HEAD_LEN);
+        let plan = self.work.plan(self.stream, (head, len), promise)?;
+        self.work.check_complete(self.stream, &plan, self.size)?;
+        self.work.wipe()?;
+        let sector = u64::from(self.work.disk.sector);
+        let end = self.size.next_multiple_of(sector).min(plan.data_end);
+        let disk = InnerDisk {
+            writer: SparseWriter::new(self.work.target, HEAD_LEN as u64..end),
+            end,
+            sector: sector as usize,
+        };
+        self.begun = Some((plan, disk));
+        Ok(())
+    }
+}
+
+/// Where the bytes go.
+struct InnerDisk<'a> {
+    writer: SparseWriter<'a>,
+    /// Nothing is written from here on.
+    end: u64,
+    sector: usize,
+}
+
+impl Sink for InnerDisk<'_> {
+    fn put(&mut self, guest: u64, bytes: &[u8]) -> Result<()> {
+        let room = self.end.saturating_sub(guest);
+        // Not more than there are bytes: fits any usize.
+        let bytes = &bytes[..room.min(bytes.len() as u64) as usize];
+        if bytes.is_empty() {
+            Ok(())
+        } else if bytes.len().is_multiple_of(self.sector) {
+            self.writer.write(bytes, guest)
+        } else {
+            // The end of the disk inside, or of a file that ends early.
+            let padded = AlignedBuffer::padded(bytes, self.sector);
+            self.writer.write(&padded, guest)
+        }
+    }
+}
+
+/// Reads pieces of the file, ascending, over as few connections as it takes.
+struct Reader<'a> {
+    work: &'a Work<'a>,
+    stream: &'a Stream,
+    download: Option<Download>,
+    /// The server sends the part that is asked for, as far as is known.
+    by_range: bool,
+    rest: Bytes,
+    position: u64,
+    received: u64,
+}
+
+impl<'a> Reader<'a> {
+    fn new(work: &'a Work<'a>, stream: &'a Stream) -> Self {
+        Self {
+            work,
+            stream,
+            download: None,
+            by_range: true,
+            rest: Bytes::new(),
+            position: 0,
+            received: 0,
+        }
+    }
+
+    /// The piece at this place of the file.
+    fn piece(&mut self, offset: u64, mut buffer: AlignedBuffer) -> Result<Piece> {
+        let near = offset >= self.position && offset - self.position <= SHORT_GAP;
+        if self.download.is_none() || (!near && self.by_range) {
+            let download = Download::again(
+                self.work.request(),
+                self.work.client.clone(),
+                self.stream.place.clone(),
+                offset,
+            )?;
+            self.download = Some(download);
+            (self.rest, self.position) = (Bytes::new(), offset);
+        }
+        while self.position < offset {
+            if !self.more()? {
+                break;
+            }
+            let skipped = (offset - self.position).min(self.rest.len() as u64);
+            let _ = self.rest.split_to(skipped as usize);
+            self.position += skipped;
+        }
+        let mut filled = 0;
+        while filled < PIECE as usize && self.more()? {
+            let len = self.rest.len().min(PIECE as usize - filled);
+            buffer[filled..filled + len].copy_from_slice(&self.rest.split_to(len));
+            filled += len;
+            self.position += len as u64;
+        }
+        Ok(Piece::new(offset, buffer, filled))
+    }
+
+    /// Whether there is more of the file; waits for it.
+    fn more(&mut self) -> Result<bool> {
+        let Some(download) = &mut self.download else {
+            return Ok(false);
+        };
+        while self.rest.is_empty() {
+            match download.next()? {
+                Event::Begin(place) => self.by_range = place.by_range || self.position == 0,
+                Event::Chunk(chunk) => {
+                    self.received += chunk.len() as u64;
+                    self.rest = chunk;
+                }
+                Event::End => {
+                    self.download = None;
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,319 @@
+//! qcow2 images over HTTP, packed by qemu-img.
+
+use std::process::Command;
+
+use super::*;
+
+/// The image as qemu-img packs it; `None` where there is none.
+fn packed(image: &[u8], options: &[&str]) -> Option<Vec<u8>> {
+    let directory = tempfile::tempdir().unwrap();
+    let (raw, file) = (directory.path().join("raw"), directory.path().join("qcow2"));
+    std::fs::write(&raw, image).unwrap();
+    let made = Command::new("qemu-img")
+        .args(["convert", "-f", "raw", "-O", "qcow2"])
+        .args(options)
+        .args([&raw, &file])
+        .output();
+    match made {
+        Ok(output) => {
+            assert!(output.status.success(), "{output:?}");
+            Some(std::fs::read(file).unwrap())
+        }
+        Err(error) => {
+            skip(format_args!("qemu-img: {error}"));
+            None
+        }
+    }
+}
+
+/// The same clusters in another order: tables behind the data, the data from
+/// its end to its start. Only for files without compression.
+fn reversed(file: &[u8]) -> Vec<u8> {
+    const CLUSTER: usize = 65536;
+    let long = |at: usize| u64::from_be_bytes(file[at..at + 8].try_into().unwrap());
+    let clusters = file.len() / CLUSTER;
+    let moved = |offset: u64| {
+        let cluster = (offset & 0x00ff_ffff_ffff_fe00) as usize / CLUSTER;
+        (((clusters - cluster) * CLUSTER) as u64) | (1 << 63)
+    };
+    let mut out = vec![0; (clusters) * CLUSTER];
+    out[..CLUSTER].copy_from_slice(&file[..CLUSTER]);
+    for cluster in 1..clusters {
+        let to = (clusters - cluster) * CLUSTER;
+        out[to..to + CLUSTER].copy_from_slice(&file[cluster * CLUSTER..][..CLUSTER]);
+    }
+    let l1 = long(40) as usize;
+    let new_l1 = moved(l1 as u64) & !(1 << 63);
+    out[40..48].copy_from_slice(&new_l1.to_be_bytes());
+    for index in 0..u32::from_be_bytes(file[36..40].try_into().unwrap()) as usize {
+        let l2 = long(l1 + 8 * index);
+        if l2 == 0 {
+            continue;
+        }
+        let at = new_l1 as usize + 8 * index;
+        out[at..at + 8].copy_from_slice(&moved(l2).to_be_bytes());
+        let (from, to) = (
+            (l2 & 0x00ff_ffff_ffff_fe00) as usize,
+            (moved(l2) & !(1 << 63)) as usize,
+        );
+        for entry in 0..CLUSTER / 8 {
+            let value = long(from + 8 * entry);
+            if value > 1 {
+                let at = to + 8 * entry;
+                out[at..at + 8].copy_from_slice(&moved(value).to_be_bytes());
+            }
+        }
+    }
+    out
+}
+
+/// 24 MiB of which the half is data that cannot be left out.
+fn large_image() -> Vec<u8> {
+    let mut image = gpt_image(24 * MIB, 512);
+    for (at, byte) in image[8 * MIB as usize..20 * MIB as usize]
+        .iter_mut()
+        .enumerate()
+    {
+        *byte = (at % 253) as u8 ^ (at >> 13) as u8;
+    }
+    image
+}
+
+#[test]
+fn every_kind_of_cluster_arrives() {
+    let image = large_image();
+    for options in [
+        &[][..],
+        &["-c"],
+        &["-c", "-o", "compression_type=zstd"],
+        &["-o", "extended_l2=on"],
+        &["-o", "cluster_size=2M"],
+    ] {
+        let Some(body) = packed(&image, options) else {
+            return;
+        };
+        for (packing, body) in [(Packing::Raw, body.clone()), (Packing::Gzip, gzip(&body))] {
+            let disk = disk(30 * MIB);
+            let server = correct(&body);
+            let done = write(&server, &body, &disk).unwrap();
+            assert_holds(&disk, &image);
+            assert_eq!((done.packing, done.qcow2), (packing, true));
+            assert_eq!(done.image_bytes, 24 * MIB);
+            assert_eq!(server.asked().len(), 1, "{options:?}: one request");
+        }
+    }
+}
+
+#[test]
+fn onto_a_loop_device_of_each_sector_size() {
+    for sector in [512, 4096] {
+        let image = gpt_image(24 * MIB, sector);
+        let Some(body) = packed(&image, &["-c"]) else {
+            return;
+        };
+        let file = disk(32 * MIB);
+        let Some(device) = loop_device(file.path(), sector) else {
+            return;
+        };
+        let permission = WritePermission::by_operator();
+        let target = Target::open(device.path(), &permission).unwrap();
+        let source = source(&correct(&body), Some(sha256(&body)));
+        let proven = write_image(&source, target, &http_client()).unwrap();
+        proven.commit().unwrap();
+        drop(device);
+        let content = content(&file);
+        let end = 23 * MIB as usize;
+        assert!(content[MIB as usize..end] == image[MIB as usize..end]);
+        let table = Table::parse(&content[..MIB as usize], sector).unwrap();
+        assert_eq!(table.image_size(), 32 * MIB);
+    }
+}
+
+/// The file with some L2 tables moved to its end.
+fn with_late_tables(file: &[u8], cluster: usize, tables: &[usize]) -> Vec<u8> {
+    let mut out = file.to_vec();
+    out.resize(file.len().next_multiple_of(cluster), 0);
+    let l1 = u64::from_be_bytes(file[40..48].try_into().unwrap()) as usize;
+    for table in tables {
+        let at = l1 + 8 * table;
+        let entry = u64::from_be_bytes(file[at..at + 8].try_into().unwrap());
+        let from = (entry & 0x00ff_ffff_ffff_fe00) as usize;
+        let moved = out.len() as u64 | 1 << 63;
+        out[at..at + 8].copy_from_slice(&moved.to_be_bytes());
+        out.extend_from_slice(&file[from..from + cluster]);
+        out[from..from + cluster].fill(0xee);
+    }
+    out
+}
+
+#[test]
+fn what_came_too_early_is_fetched_again_by_range() {
+    let image = large_image();
+    let Some(body) = packed(&image, &["-o", "cluster_size=4k"]) else {
+        return;
+    };
+    // 2 MiB each, at 8 and 16 MiB of the disk.
+    let body = with_late_tables(&body, 4096, &[4, 8]);
+    let server = correct(&body);
+    let disk = disk(30 * MIB);
+    write(&server, &body, &disk).unwrap();
+    assert_holds(&disk, &image);
+    let asked = server.asked();
+    let starts: Vec<u64> = asked.iter().filter_map(|asked| asked.from).collect();
+    assert_eq!((asked.len(), starts.len()), (3, 2), "{asked:?}");
+    assert!(starts.iter().all(|start| start % MIB == 0));
+    assert!(asked[1..].iter().all(|asked| asked.if_range.is_some()));
+}
+
+#[test]
+fn what_came_too_early_is_read_over_where_there_is_no_range() {
+    let image = large_image();
+    let Some(body) = packed(&image, &[]) else {
+        return;
+    };
+    let body = reversed(&body);
+    let whole = body.clone();
+    let server = Server::start(move |_| Reply::whole(&whole, "\"1\""));
+    let plain = disk(30 * MIB);
+    write(&server, &body, &plain).unwrap();
+    assert_holds(&plain, &image);
+    let asked = server.asked().len();
+    assert!(asked <= 4, "{asked} readings");
+    // Packed once more there are no ranges at all.
+    let body = gzip(&body);
+    let server = correct(&body);
+    let disk = disk(30 * MIB);
+    write(&server, &body, &disk).unwrap();
+    assert_holds(&disk, &image);
+    assert!(server.asked().iter().all(|asked| asked.from.is_none()));
+}
+
+#[test]
+fn another_file_the_second_time_is_never_mixed_in() {
+    let image = large_image();
+    let Some(body) = packed(&image, &[]) else {
+        return;
+    };
+    let body = reversed(&body);
+    let good = body.clone();
+    let server = Server::start(move |asked| {
+        let mut body = good.clone();
+        if asked.earlier > 0 {
+            // One byte of the data, under the same entity tag.
+            body[100 * 65536 + 9] ^= 1;
+        }
+        Reply::correct(&body, "\"1\"", asked)
+    });
+    let disk = disk(30 * MIB);
+    let failure = write(&server, &body, &disk).unwrap_err();
+    assert_eq!(failure.class, Class::ImageDownloadError, "{failure}");
+    assert!(
+        failure.details.contains("changed on the server"),
+        "{failure}"
+    );
+    assert_unbootable_or_untouched(&disk);
+}
+
+fn assert_unbootable_or_untouched(disk: &NamedTempFile) {
+    if content(disk)[0] == OLD {
+        assert_untouched(disk);
+    } else {
+        assert_unbootable(disk);
+    }
+}
+
+#[test]
+fn what_does_not_belong_on_the_disk_is_refused_untouched() {
+    let image = large_image();
+    let Some(good) = packed(&image, &[]) else {
+        return;
+    };
+    let with = |at: usize, byte: u8| {
+        let mut bad = good.clone();
+        bad[at] = byte;
+        bad
+    };
+    let Some(small_clusters) = packed(&image, &["-o", "cluster_size=1k"]) else {
+        return;
+    };
+    let no_table = packed(&vec![7; 8 * MIB as usize], &[]).unwrap();
+    for (body, sector, size, class, word) in [
+        (with(15, 1), 512, 30, Class::InvalidImage, "backing file"),
+        (with(79, 4), 512, 30, Class::InvalidImage, "another file"),
+        (with(79, 64), 512, 30, Class::InvalidImage, "not known"),
+        (with(35, 1), 512, 30, Class::InvalidImage, "encrypted"),
+        (with(7, 4), 512, 30, Class::InvalidImage, "version"),
+        (
+            good[..60].to_vec(),
+            512,
+            30,
+            Class::InvalidImage,
+            "ends inside",
+        ),
+        (
+            good.clone(),
+            512,
+            20,
+            Class::ImageWriteError,
+            "larger than the disk",
+        ),
+        (good.clone(), 4096, 30, Class::InvalidImage, "sector size"),
+        (
+            small_clusters,
+            4096,
+            30,
+            Class::InvalidImage,
+            "units of 1024",
+        ),
+        (no_table, 512, 30, Class::InvalidImage, "no GPT and no MBR"),
+    ] {
+        let disk = disk(size * MIB);
+        let server = correct(&body);
+        let source = source(&server, Some(sha256(&body)));
+        let failure = write_image(&source, open(disk.path(), sector), &http_client()).unwrap_err();
+        assert_eq!(failure.class, class, "{failure}");
+        assert!(failure.details.contains(word), "{word}: {failure}");
+        assert_untouched(&disk);
+    }
+}
+
+#[test]
+fn a_wrong_digest_or_a_truncated_file_leaves_nothing_to_boot() {
+    let image = large_image();
+    let Some(body) = packed(&image, &[]) else {
+        return;
+    };
+    for served in [
+        {
+            let mut flipped = body.clone();
+            let place = flipped.len() - 100_000;
+            flipped[place] ^= 1;
+            flipped
+        },
+        body[..body.len() - 300_000].to_vec(),
+    ] {
+        let disk = disk(30 * MIB);
+        write(&correct(&served), &body, &disk).unwrap_err();
+        assert_unbootable_or_untouched(&disk);
+    }
+}
+
+#[test]
+fn a_broken_connection_is_mended() {
+    let image = large_image();
+    let Some(body) = packed(&image, &["-c"]) else {
+        return;
+    };
+    let served = body.clone();
+    let server = Server::start(move |asked| {
+        let reply = Reply::correct(&served, "\"1\"", asked);
+        if asked.earlier < 4 {
+            reply.cut(200_000)
+        } else {
+            reply
+        }
+    });
+    let disk = disk(30 * MIB);
+    write(&server, &body, &disk).unwrap();
+    assert_holds(&disk, &image);
+}
