@@ -55,8 +55,8 @@ fn fetch_checksum(url: &str, image_url: &str, client: &reqwest::Client) -> Resul
     find(&body, image_url).map(str::to_owned).map_err(unusable)
 }
 
-/// The lengths that Ironic accepts: MD5, SHA-256, SHA-512.
-const LENGTHS: [usize; 3] = [32, 64, 128];
+/// Hexadecimal digits of MD5, SHA-1, SHA-224, SHA-256, SHA-384 and SHA-512.
+const LENGTHS: [usize; 6] = [32, 40, 56, 64, 96, 128];
 
 /// The hash of the image that `image_url` names.
 ///

@@ -2,52 +2,102 @@
 
 use std::fmt;
 
-use sha2::{Digest as _, Sha256, Sha512};
+use sha2::digest::DynDigest;
 
 use crate::failure::{Class, Failure, Result};
 
 /// A hash function that we can compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
+    /// MD5, which protects against accidents only.
+    Md5,
+    /// SHA-1, the same.
+    Sha1,
+    /// SHA-224
+    Sha224,
     /// SHA-256
     Sha256,
+    /// SHA-384
+    Sha384,
     /// SHA-512
     Sha512,
+    /// SHA3-224
+    Sha3_224,
+    /// SHA3-256
+    Sha3_256,
+    /// SHA3-384
+    Sha3_384,
+    /// SHA3-512
+    Sha3_512,
 }
+
+use Algorithm::{
+    Md5, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256, Sha384, Sha512,
+};
+
+/// By the names of Python's hashlib, which is what Ironic's users write, and
+/// with the length in bytes.
+const ALGORITHMS: [(Algorithm, &str, usize); 10] = [
+    (Md5, "md5", 16),
+    (Sha1, "sha1", 20),
+    (Sha224, "sha224", 28),
+    (Sha256, "sha256", 32),
+    (Sha384, "sha384", 48),
+    (Sha512, "sha512", 64),
+    (Sha3_224, "sha3_224", 28),
+    (Sha3_256, "sha3_256", 32),
+    (Sha3_384, "sha3_384", 48),
+    (Sha3_512, "sha3_512", 64),
+];
 
 impl Algorithm {
     /// By Ironic's name, in any case.
     pub fn by_name(name: &str) -> Option<Self> {
-        match name.to_ascii_lowercase().as_str() {
-            "sha256" => Some(Self::Sha256),
-            "sha512" => Some(Self::Sha512),
-            _ => None,
-        }
+        // OpenSSL's names, which hashlib takes too.
+        let name = name.trim().to_ascii_lowercase().replace('-', "_");
+        let found = ALGORITHMS.iter().find(|known| known.1 == name)?;
+        Some(found.0)
     }
 
-    /// By the length of its hexadecimal text.
+    /// By the length of its hexadecimal text, of those that Ironic tells apart
+    /// by it.
     fn by_length(length: usize) -> Option<Self> {
         match length {
-            64 => Some(Self::Sha256),
-            128 => Some(Self::Sha512),
+            32 => Some(Md5),
+            64 => Some(Sha256),
+            128 => Some(Sha512),
             _ => None,
         }
     }
 
     fn hex_length(self) -> usize {
+        2 * self.known().2
+    }
+
+    fn known(self) -> &'static (Self, &'static str, usize) {
+        // Ten variants, ten rows in their order: a test holds them to it.
+        &ALGORITHMS[self as usize]
+    }
+
+    fn hasher(self) -> Box<dyn DynDigest> {
         match self {
-            Self::Sha256 => 64,
-            Self::Sha512 => 128,
+            Md5 => Box::new(md5::Md5::default()),
+            Sha1 => Box::new(sha1::Sha1::default()),
+            Sha224 => Box::new(sha2::Sha224::default()),
+            Sha256 => Box::new(sha2::Sha256::default()),
+            Sha384 => Box::new(sha2::Sha384::default()),
+            Sha512 => Box::new(sha2::Sha512::default()),
+            Sha3_224 => Box::new(sha3::Sha3_224::default()),
+            Sha3_256 => Box::new(sha3::Sha3_256::default()),
+            Sha3_384 => Box::new(sha3::Sha3_384::default()),
+            Sha3_512 => Box::new(sha3::Sha3_512::default()),
         }
     }
 }
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sha256 => "sha256",
-            Self::Sha512 => "sha512",
-        })
+        f.write_str(self.known().1)
     }
 }
 
@@ -78,17 +128,13 @@ impl ExpectedDigest {
     /// A checksum whose algorithm shows in its length.
     ///
     /// # Errors
-    /// If it has no length that we know; MD5 is named, since old settings have it.
+    /// If it has no length that tells the algorithm.
     pub fn from_text(text: &str) -> Result<Self> {
         let text = text.trim();
         match Algorithm::by_length(text.len()) {
             Some(algorithm) => Self::new(algorithm, text),
-            None if text.len() == 32 => {
-                Err(invalid("checksum is MD5, which does not protect an image")
-                    .hint("give a sha256 or sha512 checksum"))
-            }
             None => Err(invalid(format!(
-                "checksum: expected 64 (sha256) or 128 (sha512) hexadecimal digits, found {} characters",
+                "checksum: expected 64 (sha256), 128 (sha512) or 32 (md5) hexadecimal digits, found {} characters",
                 text.len()
             ))),
         }
@@ -110,37 +156,28 @@ fn invalid(details: impl Into<String>) -> Failure {
 }
 
 /// A hash being computed.
-#[derive(Debug)]
-pub enum Hasher {
-    /// SHA-256
-    Sha256(Sha256),
-    /// SHA-512
-    Sha512(Sha512),
-}
+pub struct Hasher(Box<dyn DynDigest>);
 
 impl Hasher {
     /// The hash of nothing yet.
     pub fn new(algorithm: Algorithm) -> Self {
-        match algorithm {
-            Algorithm::Sha256 => Self::Sha256(Sha256::new()),
-            Algorithm::Sha512 => Self::Sha512(Sha512::new()),
-        }
+        Self(algorithm.hasher())
     }
 
     /// Takes more bytes in.
     pub fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Sha256(hasher) => hasher.update(bytes),
-            Self::Sha512(hasher) => hasher.update(bytes),
-        }
+        self.0.update(bytes);
     }
 
     /// The hash as lower-case hexadecimal text.
     pub fn finish(self) -> String {
-        match self {
-            Self::Sha256(hasher) => hex(&hasher.finalize()),
-            Self::Sha512(hasher) => hex(&hasher.finalize()),
-        }
+        hex(&self.0.finalize())
+    }
+}
+
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hasher")
     }
 }
 
@@ -154,25 +191,48 @@ mod tests {
 
     const ABC_256: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
+    fn of(algorithm: Algorithm, bytes: &[u8]) -> String {
+        let mut hasher = Hasher::new(algorithm);
+        for byte in bytes {
+            hasher.update(&[*byte]);
+        }
+        hasher.finish()
+    }
+
+    /// The beginnings of what `openssl dgst` says of "abc".
     #[test]
     fn known_answers() {
-        let mut hasher = Hasher::new(Algorithm::Sha256);
-        hasher.update(b"a");
-        hasher.update(b"bc");
-        assert_eq!(hasher.finish(), ABC_256);
-        let mut hasher = Hasher::new(Algorithm::Sha512);
-        hasher.update(b"abc");
-        assert!(hasher.finish().starts_with("ddaf35a193617aba"));
+        for (algorithm, start) in [
+            (Md5, "900150983cd24fb0"),
+            (Sha1, "a9993e364706816a"),
+            (Sha224, "23097d223405d822"),
+            (Sha256, &ABC_256[..16]),
+            (Sha384, "cb00753f45a35e8b"),
+            (Sha512, "ddaf35a193617aba"),
+            (Sha3_224, "e642824c3f8cf24a"),
+            (Sha3_256, "3a985da74fe225b2"),
+            (Sha3_384, "ec01498288516fc9"),
+            (Sha3_512, "b751850b1a57168a"),
+        ] {
+            let hex = of(algorithm, b"abc");
+            assert!(hex.starts_with(start), "{algorithm}: {hex}");
+            assert_eq!(hex.len(), algorithm.hex_length(), "{algorithm}");
+            assert_eq!(Algorithm::by_name(&algorithm.to_string()), Some(algorithm));
+        }
+        assert_eq!(Algorithm::by_name("SHA3-256"), Some(Sha3_256));
+        assert_eq!(Algorithm::by_name("crc32"), None);
     }
 
     #[test]
     fn case_and_blanks_do_not_matter_but_digits_do() {
         let upper = format!(" {}\n", ABC_256.to_uppercase());
         assert_eq!(ExpectedDigest::from_text(&upper).unwrap().hex(), ABC_256);
-        for bad in ["", "abc", &"g".repeat(64), &"a".repeat(63), &"0".repeat(32)] {
+        for bad in ["", "abc", &"g".repeat(64), &"a".repeat(63), &"0".repeat(40)] {
             assert!(ExpectedDigest::from_text(bad).is_err(), "{bad}");
         }
-        let md5 = ExpectedDigest::from_text(&"0".repeat(32)).unwrap_err();
-        assert!(md5.hint.unwrap().contains("sha256"));
+        for (digits, algorithm) in [(32, Md5), (64, Sha256), (128, Sha512)] {
+            let digest = ExpectedDigest::from_text(&"0".repeat(digits)).unwrap();
+            assert_eq!(digest.algorithm(), algorithm);
+        }
     }
 }

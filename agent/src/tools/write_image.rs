@@ -15,7 +15,8 @@ use crate::permission::WritePermission;
 /// `write-image`
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The image by http:// or https://, raw or packed with gzip, xz, zstd
+    /// The image by http:// or https://: raw or qcow2, plain or packed with
+    /// gzip, xz, zstd
     url: String,
     /// The disk, e.g. /dev/sda. Everything on it is lost
     disk: PathBuf,
@@ -65,7 +66,7 @@ fn expected_digest(text: &str) -> Result<ExpectedDigest> {
     let invalid = || {
         Failure::new(
             Class::InvalidCommandParamsError,
-            format!("--image-digest: expected sha256:HEX or sha512:HEX, found {text}"),
+            format!("--image-digest: expected ALGORITHM:HEX, found {text}"),
         )
     };
     let (name, hex) = text.split_once(':').ok_or_else(invalid)?;

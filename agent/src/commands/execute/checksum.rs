@@ -6,7 +6,7 @@ use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::failure::{Class, Failure, Result};
 
 /// Finds out what to expect of the image at this URL; fetches a checksum file
-/// if the checksum is a URL.
+/// if the checksum is a URL. `md5_enabled` is the setting of that name.
 ///
 /// # Errors
 /// If a checksum was given but cannot be used: never silently without one.
@@ -14,10 +14,20 @@ pub(super) fn resolve(
     given: &GivenChecksum,
     image_url: &str,
     client: &reqwest::Client,
+    md5_enabled: bool,
 ) -> Result<Option<ExpectedDigest>> {
-    chosen(given)?
-        .map(|source| source.resolve(image_url, client))
-        .transpose()
+    let Some(source) = chosen(given)? else {
+        return Ok(None);
+    };
+    let expected = source.resolve(image_url, client)?;
+    if expected.algorithm() == Algorithm::Md5 && !md5_enabled {
+        return Err(Failure::new(
+            Class::InvalidCommandParamsError,
+            "checksum: it is MD5, which is not allowed here",
+        )
+        .hint("give a sha256 or sha512 checksum, or set agent_md5_checksum_enable in Ironic"));
+    }
+    Ok(Some(expected))
 }
 
 /// `os_hash_*` wins if its algorithm is known, then `checksum`
@@ -40,7 +50,7 @@ fn chosen(given: &GivenChecksum) -> Result<Option<ChecksumSource>> {
         _ => Err(Failure::new(
             Class::InvalidCommandParamsError,
             format!(
-                "checksum: expected sha256 or sha512 with a value, found algorithm {}",
+                "checksum: expected an algorithm that is known (md5, sha1, sha2, sha3) with a value, found {}",
                 name.as_deref().unwrap_or("none")
             ),
         )),
@@ -50,6 +60,29 @@ fn chosen(given: &GivenChecksum) -> Result<Option<ChecksumSource>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::fixtures::http_client;
+
+    #[test]
+    fn md5_only_where_it_is_allowed() {
+        let client = http_client();
+        for given in [
+            GivenChecksum {
+                checksum: Some("0".repeat(32)),
+                ..GivenChecksum::default()
+            },
+            GivenChecksum {
+                os_hash_algo: Some("MD5".to_owned()),
+                os_hash_value: Some("A".repeat(32)),
+                checksum: None,
+            },
+        ] {
+            let allowed = resolve(&given, "http://host/image", &client, true).unwrap();
+            assert_eq!(allowed.unwrap().algorithm(), Algorithm::Md5);
+            let failure = resolve(&given, "http://host/image", &client, false).unwrap_err();
+            assert_eq!(failure.class, Class::InvalidCommandParamsError);
+            assert!(failure.details.contains("MD5"), "{failure}");
+        }
+    }
 
     #[test]
     fn one_of_the_forms_is_chosen() {
@@ -74,12 +107,12 @@ mod tests {
             "os_hash wins"
         );
         assert_eq!(
-            given(Some("sha3_256"), Some("a"), Some("b")),
+            given(Some("crc32"), Some("a"), Some("b")),
             source(None, "b"),
             "an unknown algorithm falls back to checksum"
         );
         assert!(given(Some("sha256"), None, None).is_err());
-        assert!(given(Some("sha3_256"), Some("a"), None).is_err());
+        assert!(given(Some("crc32"), Some("a"), None).is_err());
         assert!(given(None, Some("a"), None).is_err());
     }
 }

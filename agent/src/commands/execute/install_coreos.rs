@@ -34,8 +34,9 @@ pub(super) async fn execute(
     let disk = root_disk::find(machine, node).await?;
     let (client, path) = (machine.client.clone(), disk.clone());
     let ignore_bootloader_failure = *machine.settings.params.ignore_bootloader_failure;
+    let md5_enabled = *machine.settings.params.md5_enabled;
     blocking(move || {
-        let digest = checksum::resolve(&wanted.checksum, &wanted.image_url, &client)?;
+        let digest = checksum::resolve(&wanted.checksum, &wanted.image_url, &client, md5_enabled)?;
         let source = ImageSource {
             urls: vec![wanted.image_url],
             digest,

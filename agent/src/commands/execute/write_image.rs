@@ -33,11 +33,12 @@ pub(super) async fn execute(
 
     let client = machine.client.clone();
     let (id, path) = (info.id.clone(), disk.clone());
+    let md5_enabled = *machine.settings.params.md5_enabled;
     blocking(move || {
         // Everything that can be known to be wrong is looked at before the
         // disk is touched: the config drive too.
         let drive = drive.map(|drive| drive.load(&client)).transpose()?;
-        let source = source(info, &client)?;
+        let source = source(info, &client, md5_enabled)?;
         let target = Target::open(&path, &permission)?;
         let mut proven = write_image(&source, target, &client)?;
         if let Some(drive) = drive {
@@ -56,9 +57,9 @@ pub(super) async fn execute(
 }
 
 /// The source for the disk pipeline; fetches the checksum if that is a URL.
-fn source(info: ImageInfo, client: &reqwest::Client) -> Result<ImageSource> {
+fn source(info: ImageInfo, client: &reqwest::Client, md5_enabled: bool) -> Result<ImageSource> {
     Ok(ImageSource {
-        digest: checksum::resolve(&info.checksum, &info.urls[0], client)?,
+        digest: checksum::resolve(&info.checksum, &info.urls[0], client, md5_enabled)?,
         urls: info.urls,
         authorization: info
             .authorization
