@@ -18,6 +18,7 @@ mod failure;
 pub mod fuzz_entry;
 mod handover;
 mod http_client;
+mod interface_names;
 mod inventory;
 mod ironic;
 mod memory_use;
@@ -30,6 +31,10 @@ mod skip;
 mod stages;
 mod state_file;
 mod sys;
+#[cfg(test)]
+mod sys_tree;
+mod sysfs;
+mod system_path;
 mod tls;
 mod tools;
 

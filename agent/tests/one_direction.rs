@@ -18,6 +18,9 @@ const BASE: &[&str] = &[
     "skip",
     "state_file",
     "sys",
+    "sys_tree",
+    "sysfs",
+    "system_path",
     "tls",
 ];
 
@@ -27,6 +30,7 @@ const ROWS: &[&[&str]] = &[
         "settings",
         "early",
         "devices_settled",
+        "interface_names",
         "network",
         "discovery",
         "inventory",

@@ -95,7 +95,7 @@ fn partitions(block: &SystemPath) -> Vec<Partition> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::sys_tree::plant;
+    use crate::sys_tree::plant;
 
     #[test]
     fn partitions_and_holders_are_found() {

@@ -303,7 +303,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::inventory::sys_tree::plant;
+    use crate::sys_tree::plant;
 
     /// The names of the disk whose directory below sys/devices is `disk`, in a
     /// tree of these further lines. Names of bus devices need their subsystem.

@@ -309,7 +309,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::sys_tree::plant;
+    use crate::sys_tree::plant;
 
     /// A SCSI disk ACME SUPERDISK with these VPD pages (0x80 and 0x83).
     fn scsi(page_80: &str, page_83: &str) -> DiskIdentity {

@@ -115,7 +115,7 @@ fn scsi_type(number: Option<u32>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::sys_tree::plant;
+    use crate::sys_tree::plant;
 
     fn why(name: &str, lines: &str) -> Option<String> {
         let root = plant(lines);

@@ -180,7 +180,7 @@ fn is_virtual_media(tran: Option<&str>, vendor: Option<&str>, model: Option<&str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::sys_tree::plant;
+    use crate::sys_tree::plant;
 
     /// A disk of 8 GiB with this device number and further lines about it.
     fn block(name: &str, number: &str, lines: &[&str]) -> String {

@@ -23,8 +23,6 @@ pub mod report_types;
 pub mod root_device;
 pub mod root_device_hints;
 pub(crate) mod smbios;
-mod sysfs;
-pub mod system_path;
 mod transport;
 mod udev_text;
 pub(crate) mod vpd;
@@ -34,6 +32,9 @@ pub mod wait_for_disk;
 mod sys_tree;
 #[cfg(test)]
 mod tests;
+
+use crate::sysfs;
+use crate::system_path;
 
 /// Something that an operator should know, although the work goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]

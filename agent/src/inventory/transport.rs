@@ -46,7 +46,7 @@ pub fn transport(block: &SystemPath, name: &str, hctl: Option<&str>) -> Option<&
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::sys_tree::plant;
+    use crate::sys_tree::plant;
 
     const HOST: &str = "sys/class/scsi_host/host2/proc_name";
 

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use landfall_boot_params::CommandLine;
+use serde_json::{Value, json};
 
 use crate::failure::{Class, Failure, Result};
+use crate::interface_names::{self, InterfaceName, NamingPolicy};
 use crate::inventory::collect::{CollectOptions, collect};
-use crate::inventory::system_path::SystemPath;
 use crate::report;
+use crate::sysfs;
+use crate::system_path::SystemPath;
 
 /// `inventory`
 #[derive(Debug, Args)]
@@ -41,12 +45,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         hide_bmc_nics: false,
         ask_drivers: root.is_live(),
     };
-    let (inventory, warnings) = collect(&root, options);
+    let (mut inventory, warnings) = collect(&root, options);
     for warning in warnings {
         tracing::warn!("{warning}");
     }
+    let names = installed_names(&root);
+    for nic in &mut inventory.interfaces {
+        if let Some(found) = names.get(&nic.name) {
+            nic.name.clone_from(&found.name);
+        }
+    }
     if arguments.json {
-        println!("{}", serde_json::to_value(&inventory).unwrap_or_default());
+        let mut document = serde_json::to_value(&inventory).unwrap_or_default();
+        add_other_names(&mut document, &names);
+        println!("{document}");
         return Ok(());
     }
     let vendor = &inventory.system_vendor;
@@ -84,4 +96,29 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The names that the installed system will give the NICs, by the kernel's. In
+/// the ramdisk they have them already.
+fn installed_names(root: &SystemPath) -> BTreeMap<String, InterfaceName> {
+    let line = sysfs::text(&root.join("proc/cmdline")).unwrap_or_default();
+    let (policy, warnings) = NamingPolicy::from_command_line(&CommandLine::parse(&line));
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    interface_names::names(root, policy)
+        .into_iter()
+        .map(|found| (found.kernel_name.clone(), found))
+        .collect()
+}
+
+/// By what else each NIC can be called, for people: Ironic does not ask.
+fn add_other_names(document: &mut Value, names: &BTreeMap<String, InterfaceName>) {
+    let interfaces = document["interfaces"].as_array_mut();
+    for nic in interfaces.into_iter().flatten() {
+        if let Some(found) = names.values().find(|found| nic["name"] == found.name) {
+            nic["kernel_name"] = json!(found.kernel_name);
+            nic["alternative_names"] = json!(found.alternatives);
+        }
+    }
 }

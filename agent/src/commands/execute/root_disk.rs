@@ -8,8 +8,8 @@ use crate::commands::machine::{Machine, blocking};
 use crate::devices_settled;
 use crate::failure::{Class, Failure, Result};
 use crate::inventory::root_device::choose_for_node;
-use crate::inventory::system_path::SystemPath;
 use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
+use crate::system_path::SystemPath;
 
 /// How long after the drivers' loading disks may still appear (a RAID controller
 /// starts its volumes one after the other; USB waits a second by itself). Only

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::inventory::sysfs;
-use crate::inventory::system_path::SystemPath;
+use crate::sysfs;
+use crate::system_path::SystemPath;
 
 /// The machine by NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -104,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::inventory::sys_tree::plant;
+    use crate::sys_tree::plant;
 
     const TWO_NODES: &str = "\
 sys/devices/system/node/node0/meminfo = Node 0 MemTotal:        2518456 kB\\nNode 0 MemFree: 1 kB\\n

@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 
-use crate::inventory::sysfs;
-use crate::inventory::system_path::SystemPath;
+use crate::sysfs;
+use crate::system_path::SystemPath;
 
 /// One device. All numbers are hexadecimal text without `0x`, except for the
 /// NUMA node, which is the kernel's decimal text.
@@ -46,7 +46,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::inventory::sys_tree::plant;
+    use crate::sys_tree::plant;
 
     #[test]
     fn devices_are_told_as_the_original_does() {

@@ -7,8 +7,8 @@
 
 use serde::Serialize;
 
-use crate::inventory::sysfs;
-use crate::inventory::system_path::SystemPath;
+use crate::sysfs;
+use crate::system_path::SystemPath;
 
 /// Classes that lshw gives a kind of its own (usb.org, "defined class codes").
 const CLASSIFIED: [&str; 7] = ["01", "02", "03", "07", "08", "09", "e0"];
@@ -55,7 +55,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::inventory::sys_tree::plant;
+    use crate::sys_tree::plant;
 
     #[test]
     fn only_devices_without_a_class_are_listed() {

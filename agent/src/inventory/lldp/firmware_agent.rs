@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::inventory::sysfs;
-use crate::inventory::system_path::SystemPath;
 use crate::sys::ethtool_private_flags::set_private_flag;
+use crate::sysfs;
+use crate::system_path::SystemPath;
 
 /// Driver, its private flag, and what the flag must be so that frames reach the
 /// host (Linux, networking/device_drivers/ethernet/intel: i40e.rst, ice.rst).

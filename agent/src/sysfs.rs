@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::str::FromStr;
 
-use super::system_path::SystemPath;
+use crate::system_path::SystemPath;
 
 /// Attributes are at most one page; /proc/cpuinfo of a thousand CPUs and the
 /// SMBIOS table of a large server are the reasons for more.

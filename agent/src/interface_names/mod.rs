@@ -1,0 +1,127 @@
+//! The names that the installed system will give its network interfaces.
+//!
+//! Hosts are described by those names (`enp2s0`, `ens3f0np0`), and there is no
+//! udev in the ramdisk. So the rules of udev's net_id and of 99-default.link are
+//! followed here, from /sys alone.
+
+mod candidates;
+mod pci_location;
+mod scheme;
+
+use candidates::candidates;
+pub use scheme::Scheme;
+
+use landfall_boot_params::{CommandLine, Token};
+
+use crate::sysfs;
+use crate::system_path::SystemPath;
+
+/// `IFNAMSIZ` without its NUL.
+const LONGEST: usize = 15;
+/// `NET_NAME_PREDICTABLE`, `NET_NAME_USER`, `NET_NAME_RENAMED`.
+const SETTLED: [u32; 3] = [2, 3, 4];
+
+/// How interfaces are to be named.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NamingPolicy {
+    /// The kernel's names stay (`net.ifnames=0`).
+    pub keep_kernel_names: bool,
+    /// The scheme by which names are made.
+    pub scheme: Scheme,
+}
+
+/// A name that an interface is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceName {
+    /// What the kernel calls it now.
+    pub kernel_name: String,
+    /// What it shall be called; the same if it stays.
+    pub name: String,
+    /// By what else it shall be found.
+    pub alternatives: Vec<String>,
+}
+
+impl NamingPolicy {
+    /// By `net.ifnames=` and `net.naming_scheme=`; a warning for a scheme that
+    /// is not known.
+    pub fn from_command_line(line: &CommandLine) -> (Self, Vec<String>) {
+        let mut policy = Self::default();
+        let mut warnings = Vec::new();
+        if let Some(value) = line.last("net.ifnames").map(Token::value_or_empty) {
+            policy.keep_kernel_names = ["0", "no", "n", "off", "false", "f"]
+                .contains(&value.to_ascii_lowercase().as_str());
+        }
+        // Keys are compared with `-` and `_` as equals (systemd, proc-cmdline.c).
+        let wanted = line
+            .last("net.naming_scheme")
+            .or_else(|| line.last("net.naming-scheme"));
+        if let Some(name) = wanted.map(Token::value_or_empty) {
+            match Scheme::by_name(name) {
+                Some(scheme) => policy.scheme = scheme,
+                None => warnings.push(format!(
+                    "net.naming_scheme={name}: expected v238 to v257 or rhel-8.0 to rhel-10.1, using {}",
+                    scheme::DEFAULT
+                )),
+            }
+        }
+        (policy, warnings)
+    }
+}
+
+/// The name of every interface that has a candidate, in the order in which the
+/// kernel found them: of two that want the same, the first gets it.
+pub fn names(root: &SystemPath, policy: NamingPolicy) -> Vec<InterfaceName> {
+    let directory = root.join("sys/class/net");
+    let mut interfaces: Vec<(u32, String)> = sysfs::names(&directory)
+        .into_iter()
+        .filter_map(|name| Some((sysfs::number(&directory.join(&name).join("ifindex"))?, name)))
+        .collect();
+    interfaces.sort_unstable();
+    let mut taken: Vec<String> = interfaces.iter().map(|(_, name)| name.clone()).collect();
+    let mut named = Vec::new();
+    for (_, kernel_name) in interfaces {
+        let interface = directory.join(&kernel_name);
+        let candidates = candidates(root, &interface, &policy.scheme);
+        let mut found: Vec<String> = [candidates.onboard, candidates.slot, candidates.path]
+            .into_iter()
+            .flatten()
+            .collect();
+        if found.is_empty() {
+            continue;
+        }
+        let assigned = sysfs::number(&interface.join("name_assign_type"));
+        let stays =
+            policy.keep_kernel_names || assigned.is_some_and(|kind: u32| SETTLED.contains(&kind));
+        let wanted = found.iter().find(|name| is_interface_name(name)).cloned();
+        let name = wanted
+            .filter(|name| !stays && !taken.contains(name))
+            .unwrap_or_else(|| kernel_name.clone());
+        taken.push(name.clone());
+        // MAC names are found, too, from v257 on; harmless before.
+        found.extend(candidates.mac);
+        let mut alternatives: Vec<String> = Vec::new();
+        for candidate in found {
+            if candidate != name && !alternatives.contains(&candidate) {
+                alternatives.push(candidate);
+            }
+        }
+        named.push(InterfaceName {
+            kernel_name,
+            name,
+            alternatives,
+        });
+    }
+    named
+}
+
+/// What the kernel and udev take for a name (udev's `ifname_valid_full`).
+fn is_interface_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_graphic() && !['/', ':', '%'].contains(&c);
+    (1..=LONGEST).contains(&name.len())
+        && name.chars().all(allowed)
+        && !name.bytes().all(|byte| byte.is_ascii_digit())
+        && ![".", "..", "all", "default"].contains(&name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! Captured machines under a real udev: the same names, by every scheme.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::*;
+use crate::sys_tree::plant;
+
+fn test_data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/interface_names/test_data")
+        .join(name)
+}
+
+/// What udev said, by machine.
+fn expected() -> BTreeMap<String, Value> {
+    serde_json::from_str(&fs::read_to_string(test_data("udev.json")).unwrap()).unwrap()
+}
+
+fn on_machine(name: &str, test: impl FnOnce(&SystemPath)) {
+    let tree = test_data(&format!("sys_trees/{name}.tree"));
+    let root = plant(&fs::read_to_string(tree).unwrap());
+    test(root.path());
+}
+
+fn by_kernel_name(root: &SystemPath, policy: NamingPolicy) -> BTreeMap<String, InterfaceName> {
+    names(root, policy)
+        .into_iter()
+        .map(|found| (found.kernel_name.clone(), found))
+        .collect()
+}
+
+#[test]
+fn names_are_those_of_udev_by_every_scheme() {
+    let mut judged = 0;
+    for (machine, expected) in expected() {
+        on_machine(&machine, |root| {
+            for (interface, expected) in expected["interfaces"].as_object().unwrap() {
+                for (scheme, name) in expected["by_scheme"].as_object().unwrap() {
+                    let policy = NamingPolicy {
+                        keep_kernel_names: false,
+                        scheme: Scheme::by_name(scheme).unwrap(),
+                    };
+                    let found = by_kernel_name(root, policy);
+                    let found = found.get(interface).map_or(interface, |found| &found.name);
+                    assert_eq!(name, found, "{machine} {interface} {scheme}");
+                    judged += 1;
+                }
+            }
+        });
+    }
+    assert!(judged > 300, "{judged} names");
+}
+
+#[test]
+fn candidates_are_those_of_net_id() {
+    for (machine, expected) in expected() {
+        on_machine(&machine, |root| {
+            for (interface, expected) in expected["interfaces"].as_object().unwrap() {
+                let directory = root.join("sys/class/net").join(interface);
+                for change in expected["scheme_changes"].as_array().unwrap() {
+                    let from = change["from"].as_str().unwrap();
+                    let scheme = Scheme::by_name(from).unwrap();
+                    let found = candidates(root, &directory, &scheme);
+                    for (property, found) in [
+                        ("mac", found.mac),
+                        ("onboard", found.onboard),
+                        ("slot", found.slot),
+                        ("path", found.path),
+                    ] {
+                        assert_eq!(
+                            change[property].as_str(),
+                            found.as_deref(),
+                            "{machine} {interface} {from} {property}"
+                        );
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn the_kernels_arguments_decide() {
+    for (machine, expected) in expected() {
+        let line = CommandLine::parse(expected["cmdline"].as_str().unwrap());
+        let (policy, warnings) = NamingPolicy::from_command_line(&line);
+        assert_eq!(warnings, [""; 0]);
+        on_machine(&machine, |root| {
+            let found = by_kernel_name(root, policy);
+            for (interface, expected) in expected["interfaces"].as_object().unwrap() {
+                let name = found.get(interface).map_or(interface, |found| &found.name);
+                assert_eq!(&expected["expected_name"], name, "{machine} {interface}");
+            }
+        });
+    }
+}
+
+#[test]
+fn arguments_are_read_as_udev_reads_them() {
+    for (line, keeps, scheme, warned) in [
+        ("", false, scheme::DEFAULT, 0),
+        ("net.ifnames=0", true, scheme::DEFAULT, 0),
+        ("net.ifnames=off", true, scheme::DEFAULT, 0),
+        ("net.ifnames=0 net.ifnames=1", false, scheme::DEFAULT, 0),
+        ("net.naming_scheme=v257", false, "v257", 0),
+        ("net.naming-scheme=rhel-9.4", false, "rhel-9.4", 0),
+        ("net.naming_scheme=v1", false, scheme::DEFAULT, 1),
+    ] {
+        let (policy, warnings) = NamingPolicy::from_command_line(&CommandLine::parse(line));
+        assert_eq!(policy.keep_kernel_names, keeps, "{line}");
+        assert_eq!(Some(policy.scheme), Scheme::by_name(scheme), "{line}");
+        assert_eq!(warnings.len(), warned, "{line}");
+    }
+}
+
+/// A NIC on PCI with these further files in its own directory (`net/`) or its
+/// device's.
+fn nic(files: &[(&str, &str)]) -> String {
+    let device = "sys/devices/pci0000:00/0000:3b:00.1";
+    let mut lines = vec![
+        "sys/class/net/eth0 -> ../../devices/pci0000:00/0000:3b:00.1/net/eth0".to_owned(),
+        format!("{device}/subsystem -> ../../../bus/pci"),
+        format!("{device}/net/eth0/device -> ../.."),
+    ];
+    let given = |name: &str| files.iter().any(|(file, _)| *file == name);
+    for (name, content) in [
+        ("net/eth0/type", "1"),
+        ("net/eth0/ifindex", "2"),
+        ("net/eth0/iflink", "2"),
+        ("net/eth0/name_assign_type", "1"),
+    ] {
+        if !given(name) {
+            lines.push(format!("{device}/{name} = {content}\\n"));
+        }
+    }
+    for (name, content) in files {
+        lines.push(format!("{device}/{name} = {content}\\n"));
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn rules_that_no_captured_machine_shows() {
+    for (files, scheme, expected) in [
+        (&[][..], "v252", Some("enp59s0f1")),
+        (
+            &[("net/eth0/phys_port_name", "p0")],
+            "v252",
+            Some("enp59s0f1np0"),
+        ),
+        (&[("net/eth0/dev_port", "1")], "v252", Some("enp59s0f1d1")),
+        (
+            &[("net/eth0/phys_port_name", "pf0vf3")],
+            "v253",
+            // Sixteen characters would be `enp59s0f1npf0vf3`.
+            Some("eth0"),
+        ),
+        (
+            &[("net/eth0/phys_port_name", "pf0vf3")],
+            "v254",
+            Some("enp59s0f1r3"),
+        ),
+        (&[("net/eth0/type", "32")], "v239", None),
+        (&[("net/eth0/type", "32")], "v240", Some("ibp59s0f1")),
+        (&[("net/eth0/type", "772")], "v257", None),
+        (&[("net/eth0/iflink", "3")], "v257", None),
+        (
+            &[("net/eth0/uevent", "DEVTYPE=wlan")],
+            "v257",
+            Some("wlp59s0f1"),
+        ),
+        (&[("net/eth0/name_assign_type", "4")], "v257", Some("eth0")),
+        (&[("acpi_index", "0")], "v239", Some("enp59s0f1")),
+        (&[("acpi_index", "0")], "v240", Some("eno0")),
+        (&[("acpi_index", "16384")], "v240", Some("enp59s0f1")),
+        (&[("acpi_index", "16384")], "v249", Some("eno16384")),
+        (
+            &[("acpi_index", "16777215"), ("index", "1")],
+            "v257",
+            Some("enp59s0f1"),
+        ),
+        (&[("index", "1")], "v257", Some("eno1")),
+        (&[("ari_enabled", "1")], "v239", Some("enp59s0f1")),
+        // Too long for the kernel: the kernel's name stays, found by the other.
+        (
+            &[("net/eth0/phys_port_name", "averylongname")],
+            "v257",
+            Some("eth0"),
+        ),
+    ] {
+        let root = plant(&nic(files));
+        let policy = NamingPolicy {
+            keep_kernel_names: false,
+            scheme: Scheme::by_name(scheme).unwrap(),
+        };
+        let found = by_kernel_name(root.path(), policy);
+        let found = found.get("eth0").map(|found| found.name.as_str());
+        assert_eq!(found, expected, "{files:?} {scheme}");
+    }
+}
+
+#[test]
+fn of_two_that_want_one_name_the_first_gets_it() {
+    let second = nic(&[
+        ("net/eth0/ifindex", "3"),
+        ("net/eth0/iflink", "3"),
+        ("index", "1"),
+    ])
+    .replace("eth0", "eth1")
+    .replace("3b:00.1", "3c:00.1");
+    let root = plant(&format!("{}\n{second}", nic(&[("index", "1")])));
+    let found = by_kernel_name(root.path(), NamingPolicy::default());
+    assert_eq!(found["eth0"].name, "eno1");
+    assert_eq!(found["eth0"].alternatives, ["enp59s0f1"]);
+    assert_eq!(found["eth1"].name, "eth1");
+    assert_eq!(found["eth1"].alternatives, ["eno1", "enp60s0f1"]);
+}
