@@ -31,6 +31,7 @@ build: setup ## The agent (release, static), the builder, a ramdisk with its ker
 	cargo build -p landfall-image
 	mkdir -p out
 	$(builder) pxe --agent $(agent) --kernel-deb out/packages/linux-image-*.deb -o out/pxe --force
+	$(builder) pxe --agent $(agent) --kernel-deb out/packages/generic/linux-image-*.deb -o out/pxe-generic --force
 
 image: setup ## The CoreOS-shaped image that the tests install
 	tests/coreos-image/build.sh --kernel-deb out/packages/linux-image-*.deb \

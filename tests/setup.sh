@@ -55,29 +55,37 @@ install_missing() {
   apt-get -qq install -y --no-install-recommends --allow-downgrades $missing > /dev/null
 }
 
-# download NAME: its .deb into out/packages, unless one is there.
+# download NAME FOLDER: its .deb into the folder, unless one is there.
 download() {
   local file
-  for file in out/packages/"$1"_*.deb; do [ ! -f "$file" ] || return 0; done
+  mkdir -p "$2"
+  for file in "$2"/"$1"_*.deb; do [ ! -f "$file" ] || return 0; done
   say "downloading $1"
   # Lists that are older than the archive name files that have gone.
-  (cd out/packages && apt-get -qq download "$1") || { update; (cd out/packages && apt-get -qq download "$1"); }
+  (cd "$2" && apt-get -qq download "$1") || { update; (cd "$2" && apt-get -qq download "$1"); }
 }
 
-# The package that the metapackage of the cloud flavour stands for.
+# kernel_package META: the package that a metapackage stands for.
 kernel_package() {
-  apt-cache depends linux-image-cloud-amd64 2> /dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ { print $2; exit }'
+  apt-cache depends "$1" 2> /dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ { print $2; exit }'
+}
+
+# kernel META FOLDER: the newest kernel of a flavour, unless the folder has one.
+kernel() {
+  if ! ls "$2"/linux-image-*.deb > /dev/null 2>&1; then
+    [ -n "$(kernel_package "$1")" ] || update
+    download "$(kernel_package "$1")" "$2"
+  fi
 }
 
 download_packages() {
-  mkdir -p out/packages
-  if ! ls out/packages/linux-image-*.deb > /dev/null 2>&1; then
-    [ -n "$(kernel_package)" ] || update
-    download "$(kernel_package)"
-  fi
+  kernel linux-image-cloud-amd64 out/packages
+  # With the drivers of real hardware, for machines that the cloud flavour
+  # cannot see.
+  kernel linux-image-amd64 out/packages/generic
   if ! ls out/packages/ignition_*.deb > /dev/null 2>&1; then
     [ -n "$(candidate ignition)" ] || update
-    download ignition
+    download ignition out/packages
   fi
 }
 

@@ -8,6 +8,7 @@ mod conductor;
 mod image_faults;
 mod images;
 mod machine_faults;
+mod original_inventory;
 
 use std::io::Write;
 use std::time::Instant;

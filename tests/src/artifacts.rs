@@ -64,6 +64,16 @@ pub fn ramdisk() -> Result<PathBuf> {
     existing(out_dir().join("pxe/initrd.img"))
 }
 
+/// The distribution's generic kernel, which has drivers of real hardware.
+pub fn generic_kernel() -> Result<PathBuf> {
+    existing(out_dir().join("pxe-generic/vmlinuz"))
+}
+
+/// A ramdisk for [`generic_kernel`].
+pub fn generic_ramdisk() -> Result<PathBuf> {
+    existing(out_dir().join("pxe-generic/initrd.img"))
+}
+
 /// How a file of the CoreOS-shaped test image is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {

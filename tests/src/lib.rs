@@ -17,7 +17,7 @@ pub mod journal;
 pub mod lab;
 mod media;
 pub mod old_disk;
-mod program;
+pub mod program;
 pub mod site;
 pub mod timeline;
 pub mod vm;

@@ -1,0 +1,229 @@
+//! The same machines as the original agent saw, down to QEMU's command line:
+//! what we report of them is what it reported.
+//!
+//! With the distribution's generic kernel, since the cloud flavour has neither
+//! AHCI nor e1000e.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::post;
+use axum::{Json, Router};
+use landfall_tests::journal::Source;
+use landfall_tests::lab::Lab;
+use landfall_tests::{artifacts, program};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::host_test;
+
+/// From power on to the inventory; emulated, and beside others.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// What cannot be equal, with the reason.
+const DIFFERENCES: [(&str, &str); 10] = [
+    (
+        "/inventory/hostname",
+        "the original's image is called `ipa`",
+    ),
+    (
+        "/inventory/memory/total",
+        "another kernel and ramdisk keep another part for themselves",
+    ),
+    (
+        "/inventory/cpu/flags",
+        "the kernel's release decides which it shows",
+    ),
+    (
+        "/configuration/collectors",
+        "extra-hardware and dmi-decode are not carried",
+    ),
+    ("/inventory/interfaces/*/lldp", "asked for in other ways"),
+    ("/numa_topology/ram/0/size_kb", "as memory/total"),
+    ("/dmi", "dmi-decode is not carried"),
+    ("/error", "names the missing collectors"),
+    (
+        "/inventory/interfaces/*/ipv6_address",
+        "a site-local address of QEMU's network; when it comes is chance",
+    ),
+    (
+        "/inventory/interfaces/*/has_carrier",
+        "an e1000e takes seconds to see its cable",
+    ),
+];
+
+macro_rules! machines {
+    ($($test:ident: $machine:literal,)*) => {
+        $(#[test]
+        fn $test() {
+            let name = concat!("inventory_", stringify!($test));
+            host_test(name, async |lab| compare(lab, $machine).await);
+        })*
+    };
+}
+
+machines! {
+    mixed_bios: "mixed-bios-3nic-query",
+    nvme_namespace_uefi: "nvme-ns-uefi",
+    nvme_uefi: "nvme-uefi",
+    sata_bios: "sata-bios",
+    sata_uefi: "sata-uefi-collectors",
+    scsi_uefi: "scsi-uefi-2nic",
+    virtio_bios: "vblk-bios",
+    virtio_uefi: "vblk-uefi",
+    virtio_without_serial_bios: "vblk-noserial-bios",
+}
+
+async fn compare(lab: &Lab, machine: &str) -> Result<()> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("e2e/test_data/original_agent")
+        .join(format!("{machine}.json"));
+    let recorded: Value = serde_json::from_slice(&std::fs::read(path)?)?;
+    let (posted, mut bodies) = mpsc::channel(1);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let port = listener.local_addr()?.port();
+    let service = Router::new()
+        .route("/v1/continue_inspection", post(take))
+        .with_state(posted);
+    tokio::spawn(async move { axum::serve(listener, service).await });
+
+    let mut qemu = program::bound_to_this_thread("qemu-system-x86_64")
+        .args(command_line(lab, &recorded["qemu"], port)?)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .context("starting qemu-system-x86_64")?;
+    let output = qemu.stdout.take().context("no pipe from QEMU")?;
+    let journal = lab.journal.clone();
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(output).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            journal.record(Source::Machine, line);
+        }
+    });
+    let ours = timeout(PATIENCE, bodies.recv())
+        .await
+        .context("no inventory was posted in time")?
+        .context("the service has ended")?;
+    qemu.kill().await?;
+    let differences = differences(&ours, &recorded["body"]);
+    ensure!(
+        differences.is_empty(),
+        "ours and the original's:\n{}",
+        differences.join("\n")
+    );
+    Ok(())
+}
+
+async fn take(
+    State(posted): State<mpsc::Sender<Value>>,
+    Json(body): Json<Value>,
+) -> (StatusCode, Json<Value>) {
+    let _ = posted.send(body).await;
+    let uuid = "62347504-3396-4ff0-b5e1-bc78f454c418";
+    (StatusCode::ACCEPTED, Json(json!({"uuid": uuid})))
+}
+
+/// The recorded machine with our kernel and ramdisk, blank disks and our port.
+fn command_line(lab: &Lab, recorded: &Value, port: u16) -> Result<Vec<String>> {
+    /// Sizes of the original's disks, which were blank.
+    const DISKS: [(&str, u64); 4] = [("d0", 4), ("d1", 8), ("d2", 5), ("d3", 6)];
+    for (name, gib) in DISKS {
+        std::fs::File::create(lab.path(&format!("{name}.raw")))?.set_len(gib << 30)?;
+    }
+    std::fs::copy("/usr/share/OVMF/OVMF_VARS_4M.fd", lab.path("vars.fd"))?;
+    let work = lab.path("");
+    let work = work
+        .to_str()
+        .context("a path that is no text")?
+        .trim_end_matches('/');
+    // The guest's API is not called: no port of this host leads to it.
+    let words = recorded
+        .as_array()
+        .context("no command line")?
+        .iter()
+        .skip(1);
+    words
+        .map(|word| {
+            let word = word.as_str().context("a word that is no text")?;
+            let word = match word {
+                "OUT/vmlinuz" => artifacts::generic_kernel()?.display().to_string(),
+                "OUT/initramfs" => artifacts::generic_ramdisk()?.display().to_string(),
+                _ => word
+                    .replace(",hostfwd=tcp:127.0.0.1:PORT-:9999", "")
+                    .replace("PORT", &port.to_string())
+                    .replace("WORK", work),
+            };
+            Ok(word)
+        })
+        .collect()
+}
+
+/// Every place where both differ without being allowed to.
+fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    walk("", &by_key(ours), &by_key(theirs), &mut found);
+    found
+}
+
+/// NICs by their address, PCI devices by theirs: the original lists them in no
+/// order. Logs are of this boot.
+fn by_key(body: &Value) -> Value {
+    let mut body = body.clone();
+    for (list, key) in [
+        ("/inventory/interfaces", "mac_address"),
+        ("/pci_devices", "bus"),
+        ("/numa_topology/cpus", "cpu"),
+    ] {
+        if let Some(items) = body.pointer_mut(list) {
+            let keyed = items.as_array().into_iter().flatten().map(|item| {
+                let key = &item[key];
+                let key = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
+                (key, item.clone())
+            });
+            *items = Value::Object(keyed.collect());
+        }
+    }
+    if let Some(members) = body.as_object_mut() {
+        members.remove("logs");
+    }
+    body
+}
+
+fn walk(path: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>) {
+    if ours == theirs || is_known(path) {
+        return;
+    }
+    match (ours, theirs) {
+        (Value::Object(one), Value::Object(other)) => {
+            for key in one
+                .keys()
+                .chain(other.keys().filter(|key| !one.contains_key(*key)))
+            {
+                walk(&format!("{path}/{key}"), &ours[key], &theirs[key], found);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (index, pair) in one.iter().zip(other).enumerate() {
+                walk(&format!("{path}/{index}"), pair.0, pair.1, found);
+            }
+        }
+        _ => found.push(format!("{path}: {ours} and {theirs}")),
+    }
+}
+
+fn is_known(path: &str) -> bool {
+    DIFFERENCES.iter().any(|(known, _)| {
+        let (known, path) = (known.split('/'), path.split('/'));
+        known.clone().count() == path.clone().count()
+            && known
+                .zip(path)
+                .all(|(known, part)| known == "*" || known == part)
+    })
+}
