@@ -13,6 +13,7 @@ use crate::inventory::disks;
 use crate::inventory::report_types::Disk;
 use crate::inventory::root_device_hints::SkipList;
 use crate::sys::block_ioctl;
+use crate::system_path::SystemPath;
 
 /// A disk that is not out of the question from the start.
 #[derive(Debug, Clone)]
@@ -53,7 +54,7 @@ pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
     let kernel = KernelView::default();
     let skip_list = SkipList::parse(node.property("skip_block_devices").unwrap_or(&Value::Null))?;
     let mut found = Vec::new();
-    for disk in disks::collect(Path::new("/")) {
+    for disk in disks::collect(&SystemPath::live()) {
         if skip_list.contains(&disk)? {
             tracing::warn!("{}: left alone, it is in skip_block_devices", disk.name);
             continue;
