@@ -20,6 +20,7 @@ use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
 use crate::handover::written_disk::release_left_mounts;
 use crate::http_client::{self, HttpOptions, ServiceClient};
+use crate::interface_names::NamingPolicy;
 use crate::inventory::inspection::{self, Circumstances};
 use crate::inventory::wait_for_disk::Patience;
 use crate::ironic::{self, AgentToken, Callback, LookupAnswer, Query, Service};
@@ -102,8 +103,12 @@ impl Boot {
     fn start(settings: Settings) -> Result<Self> {
         let args = NetArgs::from_command_line(&settings.command_line);
         let choice = Choice::for_boot(None, &args);
+        let (naming, warnings) = NamingPolicy::from_command_line(&settings.command_line);
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
         Ok(Self {
-            network: network::start(Setup::in_ramdisk(choice)).map_err(|error| {
+            network: network::start(Setup::in_ramdisk(choice, naming)).map_err(|error| {
                 Failure::new(
                     Class::CommandExecutionError,
                     format!("the kernel's network interface: {error}"),

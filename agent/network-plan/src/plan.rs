@@ -218,14 +218,15 @@ impl NetworkPlan {
             .sort_by(|a, b| (&a.matches, a.multi).cmp(&(&b.matches, b.multi)));
     }
 
-    /// The interfaces a device is for, the most particular first: what names
-    /// it, then what knows its address, then what takes one device whatever it
+    /// The interfaces a device with these names and addresses is for, the most
+    /// particular first: what names it, then what knows its address, then what takes one device whatever it
     /// is, then what takes all.
-    pub fn candidates(&self, name: &str, macs: &[MacAddr]) -> Vec<usize> {
+    pub fn candidates(&self, names: &[&str], macs: &[MacAddr]) -> Vec<usize> {
         let mut found: Vec<usize> = (0..self.interfaces.len())
             .filter(|&index| {
                 let interface = &self.interfaces[index];
-                interface.kind == InterfaceKind::Ethernet && interface.matches.fits(name, macs)
+                let fits = |name: &&str| interface.matches.fits(name, macs);
+                interface.kind == InterfaceKind::Ethernet && names.iter().any(fits)
             })
             .collect();
         found.sort_by_key(|&index| {
@@ -287,8 +288,8 @@ mod tests {
             ],
             ..NetworkPlan::default()
         };
-        assert_eq!(plan.candidates("eth0", &[mac]), [3, 2, 1, 0]);
-        assert_eq!(plan.candidates("eth1", &[other, mac]), [2, 1, 0]);
-        assert_eq!(plan.candidates("eth2", &[]), [1, 0]);
+        assert_eq!(plan.candidates(&["ens3", "eth0"], &[mac]), [3, 2, 1, 0]);
+        assert_eq!(plan.candidates(&["eth1"], &[other, mac]), [2, 1, 0]);
+        assert_eq!(plan.candidates(&["eth2"], &[]), [1, 0]);
     }
 }

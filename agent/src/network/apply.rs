@@ -42,6 +42,23 @@ impl Changes {
             .await
     }
 
+    /// Calls a device something else. Kernels before 6.2 want it switched off.
+    pub async fn rename(&self, index: u32, name: &str) -> io::Result<()> {
+        let message = LinkUnspec::new_with_index(index).name(name.to_owned());
+        self.change(message.build()).await
+    }
+
+    /// Lets a device be found by this name as well.
+    pub async fn add_name(&self, index: u32, name: &str) -> io::Result<()> {
+        self.handle
+            .link()
+            .property_add(index)
+            .alt_ifname(&[name])
+            .execute()
+            .await
+            .map_err(cause)
+    }
+
     /// Gives a device a hardware address.
     pub async fn set_mac(&self, index: u32, mac: MacAddr) -> io::Result<()> {
         let message = LinkUnspec::new_with_index(index).address(mac.0.to_vec());

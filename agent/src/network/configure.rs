@@ -7,6 +7,7 @@
 mod configurator;
 mod leases;
 mod link_setup;
+mod naming;
 mod outcome;
 mod reminders;
 mod state_json;
@@ -19,6 +20,7 @@ use landfall_network_plan::Choice;
 use tokio::sync::watch;
 
 use super::state::NetworkState;
+use crate::interface_names::NamingPolicy;
 use crate::state_file::{STATE_DIRECTORY, StateFile};
 use configurator::Configurator;
 
@@ -33,18 +35,21 @@ pub struct Setup {
     pub hosts: PathBuf,
     /// Where the state is told in JSON, for operators and log collection.
     pub state_file: StateFile,
+    /// How NICs are called.
+    pub naming: NamingPolicy,
     /// Whether the machine's name may be set.
     pub set_host_name: bool,
 }
 
 impl Setup {
     /// This choice, on a machine that runs our ramdisk.
-    pub fn in_ramdisk(choice: Choice) -> Setup {
+    pub fn in_ramdisk(choice: Choice, naming: NamingPolicy) -> Setup {
         Setup {
             choice,
             resolv_conf: "/etc/resolv.conf".into(),
             hosts: "/etc/hosts".into(),
             state_file: StateFile::new(Path::new(STATE_DIRECTORY), "network.json"),
+            naming,
             set_host_name: true,
         }
     }

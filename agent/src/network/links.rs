@@ -13,7 +13,7 @@ use rtnetlink::packet_route::address::{
     AddressAttribute, AddressFlags, AddressMessage, AddressProtocol,
 };
 use rtnetlink::packet_route::link::{
-    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
+    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, Prop,
 };
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{AsyncSocket as _, SocketAddr};
@@ -30,6 +30,8 @@ pub struct Link {
     pub index: u32,
     /// The kernel's name.
     pub name: String,
+    /// What else the kernel finds it by.
+    pub alternative_names: Vec<String>,
     /// What the device is to us.
     pub kind: LinkKind,
     /// Its hardware address.
@@ -85,6 +87,12 @@ pub enum LinkEvent {
 }
 
 impl Link {
+    /// The names that it may be called by.
+    pub fn names(&self) -> Vec<&str> {
+        let others = self.alternative_names.iter().map(String::as_str);
+        std::iter::once(self.name.as_str()).chain(others).collect()
+    }
+
     /// The addresses that it may be called by.
     pub fn macs(&self) -> Vec<MacAddr> {
         let mut macs = vec![self.mac];
@@ -100,6 +108,7 @@ impl Link {
         let mut link = Link {
             index: header.index,
             name: String::new(),
+            alternative_names: Vec::new(),
             kind: match header.link_layer_type {
                 LinkLayerType::Ether => LinkKind::Nic,
                 LinkLayerType::Loopback => LinkKind::Loopback,
@@ -114,6 +123,9 @@ impl Link {
         for attribute in &message.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => link.name.clone_from(name),
+                LinkAttribute::PropList(properties) => {
+                    link.alternative_names = properties.iter().filter_map(alternative).collect();
+                }
                 LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
                 LinkAttribute::Address(bytes) => link.mac = mac(bytes).unwrap_or(link.mac),
                 LinkAttribute::PermAddress(bytes) => link.permanent_mac = mac(bytes),
@@ -124,6 +136,13 @@ impl Link {
             }
         }
         (!link.name.is_empty()).then_some(link)
+    }
+}
+
+fn alternative(property: &Prop) -> Option<String> {
+    match property {
+        Prop::AltIfName(name) => Some(name.clone()),
+        _ => None,
     }
 }
 

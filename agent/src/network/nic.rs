@@ -149,7 +149,7 @@ pub(super) fn choose(
     link: &Link,
     is_taken: impl Fn(usize) -> bool,
 ) -> Option<usize> {
-    for index in plan.candidates(&link.name, &link.macs()) {
+    for index in plan.candidates(&link.names(), &link.macs()) {
         let interface = &plan.interfaces[index];
         if interface.multi {
             return Some(index);
@@ -257,6 +257,7 @@ mod tests {
         Link {
             index,
             name: format!("eth{index}"),
+            alternative_names: Vec::new(),
             kind: LinkKind::Nic,
             mac: MacAddr([0x52, 0x54, 0, 0, 0, index as u8]),
             permanent_mac: None,

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Setup;
 use super::link_setup::{add_planned, prepare_link};
+use super::naming::give_names;
 use super::timers::{Timer, Timers};
 use crate::network::apply::Changes;
 use crate::network::links::{Link, LinkAddress, LinkEvent, LinkKind, LinkWatch, Snapshot};
@@ -144,7 +145,7 @@ impl Configurator {
         }
     }
 
-    async fn on_link(&mut self, link: Link) {
+    async fn on_link(&mut self, mut link: Link) {
         let index = link.index;
         match link.kind {
             LinkKind::Loopback if !link.up => {
@@ -155,6 +156,9 @@ impl Configurator {
             }
             LinkKind::Loopback | LinkKind::Other => return,
             LinkKind::Nic => {}
+        }
+        if !self.nics.contains_key(&index) {
+            give_names(&self.changes, &mut link, self.setup.naming).await;
         }
         let carrier = link.carrier;
         let known = self.nics.get_mut(&index);

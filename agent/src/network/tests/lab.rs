@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
+use crate::interface_names::NamingPolicy;
 use crate::network::{NetworkState, Setup, start};
 use crate::skip::skip;
 use crate::state_file::StateFile;
@@ -175,7 +176,10 @@ impl Lab {
             resolv_conf: self.dir.path().join("resolv.conf"),
             hosts: self.dir.path().join("hosts"),
             state_file: StateFile::new(self.dir.path(), "network.json"),
-            ..Setup::in_ramdisk(Choice::for_boot(network_data, &args))
+            ..Setup::in_ramdisk(
+                Choice::for_boot(network_data, &args),
+                NamingPolicy::default(),
+            )
         };
         start(setup).unwrap()
     }
