@@ -10,6 +10,7 @@ mod host_name;
 mod ip_argument;
 mod method;
 mod route_argument;
+mod virtual_argument;
 mod words;
 
 use std::net::IpAddr;
@@ -19,6 +20,7 @@ pub use host_name::is_host_name;
 pub use ip_argument::IpArgument;
 pub use method::IpMethod;
 pub use route_argument::{RouteArgument, RouteFields};
+pub use virtual_argument::{ControllerArgument, ControllerKind, VlanArgument};
 
 use crate::boolean;
 use crate::cmdline::{CommandLine, Token};
@@ -36,10 +38,6 @@ const MAX_TIME: u32 = i32::MAX as u32;
 /// Arguments of the same vocabulary that are read by later parts of the
 /// project. Each use is one warning, so that nobody wonders why nothing happens.
 const NOT_YET: &[&str] = &[
-    "bond",
-    "bridge",
-    "team",
-    "vlan",
     "ib.pkey",
     "ifname",
     "rd.ethtool",
@@ -53,8 +51,8 @@ const NOT_YET: &[&str] = &[
 /// All that the command line says about the network, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetArgs {
-    /// Each usable `ip=`.
-    pub ip: Vec<IpArgument>,
+    /// Each usable `ip=`, `vlan=`, `bond=`, `bridge=` and `team=`.
+    pub interfaces: Vec<InterfaceArgument>,
     /// Each `nameserver=`.
     pub nameservers: Vec<IpAddr>,
     /// Each `rd.route=`.
@@ -79,10 +77,43 @@ pub struct NetArgs {
     pub warnings: Vec<String>,
 }
 
+/// One argument about one interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InterfaceArgument {
+    /// `ip=`
+    Ip(IpArgument),
+    /// `bond=`, `bridge=` or `team=`
+    Controller(ControllerArgument),
+    /// `vlan=`
+    Vlan(VlanArgument),
+}
+
+impl InterfaceArgument {
+    fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<InterfaceArgument> {
+        let kind = match token.key.as_str() {
+            "bond" => ControllerKind::Bond,
+            "bridge" => ControllerKind::Bridge,
+            "team" => ControllerKind::Team,
+            "vlan" => return VlanArgument::parse(token, warnings).map(InterfaceArgument::Vlan),
+            _ => return IpArgument::parse(token, warnings).map(InterfaceArgument::Ip),
+        };
+        ControllerArgument::parse(kind, token, warnings).map(InterfaceArgument::Controller)
+    }
+
+    /// The argument as it stood on the command line.
+    pub fn text(&self) -> &str {
+        match self {
+            InterfaceArgument::Ip(argument) => &argument.text,
+            InterfaceArgument::Controller(argument) => &argument.text,
+            InterfaceArgument::Vlan(argument) => &argument.text,
+        }
+    }
+}
+
 impl Default for NetArgs {
     fn default() -> NetArgs {
         NetArgs {
-            ip: Vec::new(),
+            interfaces: Vec::new(),
             nameservers: Vec::new(),
             routes: Vec::new(),
             boot_interface: None,
@@ -106,7 +137,9 @@ impl NetArgs {
         for token in line.tokens() {
             let value = token.value_or_empty();
             match token.key.as_str() {
-                "ip" => args.ip.extend(IpArgument::parse(token, &mut args.warnings)),
+                "ip" | "vlan" | "bond" | "bridge" | "team" => args
+                    .interfaces
+                    .extend(InterfaceArgument::parse(token, &mut args.warnings)),
                 "nameserver" => args.read_nameserver(token),
                 "rd.route" => args
                     .routes
@@ -130,10 +163,20 @@ impl NetArgs {
         args
     }
 
+    /// Each usable `ip=`, in order.
+    pub fn ip(&self) -> impl Iterator<Item = &IpArgument> {
+        self.interfaces
+            .iter()
+            .filter_map(|argument| match argument {
+                InterfaceArgument::Ip(ip) => Some(ip),
+                _ => None,
+            })
+    }
+
     /// True when some argument tells what an interface is to have. Which NIC
     /// the boot loader used, and how long to wait, tells none.
     pub fn says_something(&self) -> bool {
-        !self.ip.is_empty()
+        !self.interfaces.is_empty()
             || !self.routes.is_empty()
             || !self.nameservers.is_empty()
             || self.boot_device.is_some()

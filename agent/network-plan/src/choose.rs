@@ -7,7 +7,7 @@
 use std::fmt;
 
 use landfall_boot_params::NetArgs;
-use landfall_boot_params::dracut_net::{IpArgument, IpMethod};
+use landfall_boot_params::dracut_net::{InterfaceArgument, IpMethod};
 
 use crate::plan::NetworkPlan;
 
@@ -101,32 +101,29 @@ fn complete(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
         warning.insert_str(0, "network_data: ");
     }
     plan.warnings.extend(args.warnings.iter().cloned());
-    for argument in &args.ip {
+    for argument in args.ip() {
         if argument.host_name.is_some() {
             plan.host_name.clone_from(&argument.host_name);
         }
     }
     plan.carrier_timeout = args.carrier_timeout;
-    let is_off = |argument: &IpArgument| {
-        argument.device.is_none() && argument.address.is_none() && argument.method == IpMethod::None
+    let is_off = |argument: &&InterfaceArgument| match argument {
+        InterfaceArgument::Ip(ip) => {
+            ip.device.is_none() && ip.address.is_none() && ip.method == IpMethod::None
+        }
+        _ => false,
     };
-    if let Some(argument) = args.ip.iter().find(|argument| !is_off(argument)) {
-        let text = &argument.text;
+    for argument in args.interfaces.iter().filter(|argument| !is_off(argument)) {
+        let text = argument.text();
         plan.warnings
             .push(format!("{text}: not used, as there is network_data"));
     }
-    let others = if args.ip.iter().any(is_off) {
-        NetArgs {
-            ip: args.ip.iter().filter(|a| is_off(a)).cloned().collect(),
-            ..NetArgs::default()
-        }
-    } else {
-        NetArgs {
-            accept_peer_dns: args.accept_peer_dns,
-            dhcp_timeout: args.dhcp_timeout,
-            dhcp_vendor_class: args.dhcp_vendor_class.clone(),
-            ..NetArgs::default()
-        }
+    let others = NetArgs {
+        interfaces: args.interfaces.iter().filter(is_off).cloned().collect(),
+        accept_peer_dns: args.accept_peer_dns,
+        dhcp_timeout: args.dhcp_timeout,
+        dhcp_vendor_class: args.dhcp_vendor_class.clone(),
+        ..NetArgs::default()
     };
     plan.interfaces
         .extend(NetworkPlan::for_boot(&others).interfaces);

@@ -7,14 +7,16 @@
 //! is lost here.
 
 mod profiles;
+mod virtual_interfaces;
 
 use std::net::IpAddr;
 
 use landfall_boot_params::NetArgs;
-use landfall_boot_params::dracut_net::{IpArgument, IpMethod, RouteFields};
+use landfall_boot_params::dracut_net::{InterfaceArgument, IpArgument, IpMethod, RouteFields};
 
-use crate::plan::{Interface, IpPlan, IpPrefix, Method, NetworkPlan, Route};
+use crate::plan::{Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, Route};
 use profiles::Profiles;
+use virtual_interfaces::{add_controller, add_vlan};
 
 impl NetworkPlan {
     /// The plan that the arguments describe, and nothing else: without any
@@ -28,7 +30,10 @@ impl NetworkPlan {
     /// alike, with the one the host booted over as an interface of its own so
     /// that its routes come first.
     pub fn for_boot(args: &NetArgs) -> NetworkPlan {
-        build(args, args.ip.is_empty() && args.boot_device.is_none())
+        build(
+            args,
+            args.interfaces.is_empty() && args.boot_device.is_none(),
+        )
     }
 }
 
@@ -39,16 +44,28 @@ fn build(args: &NetArgs, cover_all: bool) -> NetworkPlan {
         ..NetworkPlan::default()
     };
     let mut profiles = Profiles::new(args);
-    for argument in &args.ip {
-        let index = match &argument.device {
-            Some(device) => profiles.of_device(device),
-            None => profiles.of_any_device(),
-        };
-        apply_ip(profiles.at(index), argument, args, &mut plan.warnings);
-        if let Some(name) = &argument.host_name {
-            plan.host_name = Some(name.clone());
+    for argument in &args.interfaces {
+        match argument {
+            InterfaceArgument::Ip(argument) => {
+                let index = match &argument.device {
+                    Some(device) => profiles.of_device(device),
+                    None => profiles.of_any_device(),
+                };
+                profiles.has_ip(index);
+                apply_ip(profiles.at(index), argument, args, &mut plan.warnings);
+                if let Some(name) = &argument.host_name {
+                    plan.host_name = Some(name.clone());
+                }
+            }
+            InterfaceArgument::Controller(argument) => {
+                add_controller(&mut profiles, argument, &mut plan.warnings);
+            }
+            InterfaceArgument::Vlan(argument) => {
+                add_vlan(&mut profiles, argument, &mut plan.warnings);
+            }
         }
     }
+    profiles.silence_parents();
     if let Some(boot_interface) = &args.boot_interface {
         profiles.bind_to_boot_interface(boot_interface.mac);
     }
@@ -57,14 +74,14 @@ fn build(args: &NetArgs, cover_all: bool) -> NetworkPlan {
     }
     let boot_device = args.boot_device.as_ref().map(|device| {
         let index = profiles.of_device(device);
-        profiles.at(index).needed = true;
+        need(profiles.at(index));
         index
     });
     if args.need_network {
         if profiles.is_empty() {
             profiles.of_any_device();
         }
-        profiles.for_each(|interface| interface.needed = true);
+        profiles.for_each(need);
     }
     for argument in &args.routes {
         let index = match (&argument.device, boot_device) {
@@ -192,6 +209,11 @@ fn add_route(interface: &mut Interface, fields: &RouteFields) {
         metric: None,
     };
     add_once(&mut family(interface, fields.network).routes, route);
+}
+
+/// A device that software makes is not waited for.
+fn need(interface: &mut Interface) {
+    interface.needed = interface.kind == InterfaceKind::Ethernet;
 }
 
 /// The part of an interface that an address belongs to.

@@ -5,7 +5,7 @@
 //! Everything here is pure: same input, same plan. No kernel argument is an
 //! error; a document of which nothing can be used is.
 
-mod bond_mode;
+mod bond_option;
 mod choose;
 pub mod describe;
 pub mod from_boot_args;
@@ -14,7 +14,7 @@ pub mod normal_form;
 pub mod plan;
 mod vlan_names;
 
-pub use bond_mode::{bond_mode, bond_mode_number};
+pub use bond_option::{BondValue, bond_number, bond_value};
 pub use choose::{Choice, Source};
 pub use from_network_data::NetworkDataError;
 pub use landfall_boot_params::MacAddr;

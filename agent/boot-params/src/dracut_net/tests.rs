@@ -9,8 +9,9 @@ fn read(text: &str) -> NetArgs {
 /// The one `ip=` of a line, in short: every field that is set.
 fn shown(text: &str) -> String {
     let args = read(text);
-    let [argument] = &args.ip[..] else {
-        return format!("{} arguments, {:?}", args.ip.len(), args.warnings);
+    let list: Vec<_> = args.ip().collect();
+    let [argument] = list[..] else {
+        return format!("{} arguments, {:?}", list.len(), args.warnings);
     };
     let mut words = vec![format!("{:?}", argument.method)];
     let mut add = |name: &str, value: Option<String>| {
@@ -327,10 +328,9 @@ fn what_cannot_be_used_is_one_warning_each() {
             "rd.net.dhcp.vendor-class: expected 1 to 255 bytes, found 0; ignored",
         ),
         (
-            "vlan=eth0.5:eth0",
-            "vlan=eth0.5:eth0: not supported yet; ignored",
+            "ib.pkey=ib0.8001",
+            "ib.pkey=ib0.8001: not supported yet; ignored",
         ),
-        ("bond", "bond: not supported yet; ignored"),
     ] {
         let args = read(text);
         assert_eq!(args.warnings, [warning], "{text}");
@@ -349,7 +349,7 @@ proptest! {
         text in "((ip|nameserver|rd\\.route|BOOTIF|bootdev|rd\\.net\\.timeout\\.dhcp)=[]\\[:/.,0-9a-f\\-dhcpnone]{0,40} ){0,5}"
     ) {
         let args = read(&text);
-        for argument in &args.ip {
+        for argument in args.ip() {
             if let Some((address, prefix)) = argument.address {
                 let longest = if address.is_ipv4() { 32 } else { 128 };
                 prop_assert!(prefix <= longest);
@@ -361,5 +361,95 @@ proptest! {
     #[test]
     fn no_text_panics(text in "ip=\\PC{0,60}") {
         read(&text);
+    }
+}
+
+/// Each `bond=`, `bridge=`, `team=` and `vlan=` of a line, in short.
+fn shown_virtual(text: &str) -> Vec<String> {
+    let args = read(text);
+    let device = |device: &DeviceSpec| match device {
+        DeviceSpec::Name(name) => name.clone(),
+        DeviceSpec::Mac(mac) => mac.to_string(),
+        DeviceSpec::Invalid(text) => format!("invalid {text}"),
+    };
+    let shown = args.interfaces.iter().map(|argument| match argument {
+        InterfaceArgument::Ip(ip) => ip.text.clone(),
+        InterfaceArgument::Vlan(vlan) => {
+            format!("{} is {} on {}", vlan.name, vlan.id, device(&vlan.parent))
+        }
+        InterfaceArgument::Controller(c) => {
+            let ports: Vec<_> = c.ports.iter().map(device).collect();
+            let options: Vec<_> = c.options.iter().map(|(k, v)| format!(" {k}={v}")).collect();
+            let mtu = c.mtu.map_or(String::new(), |mtu| format!(" mtu {mtu}"));
+            let (kind, name, ports) = (c.kind, &c.name, ports.join("+"));
+            format!("{kind:?} {name} of {ports}{}{mtu}", options.concat())
+        }
+    });
+    shown.chain(args.warnings.iter().cloned()).collect()
+}
+
+#[test]
+fn reads_interfaces_that_software_makes() {
+    for (text, expected) in [
+        ("vlan=vlan0005:eth0", vec!["vlan0005 is 5 on eth0"]),
+        ("vlan=eth0.4094:eth0", vec!["eth0.4094 is 4094 on eth0"]),
+        ("vlan=storage77:bond0", vec!["storage77 is 77 on bond0"]),
+        (
+            "vlan=v5:52-54-00-00-00-01",
+            vec!["v5 is 5 on 52:54:00:00:00:01"],
+        ),
+        ("bond", vec!["Bond bond0 of eth0"]),
+        ("bridge=", vec!["Bridge br0 of eth0"]),
+        ("team=:eth1", vec!["Team team0 of eth1"]),
+        (
+            "bond=b:eth0,52-54-00-00-00-01:mode=802.3ad,miimon=100:9000",
+            vec!["Bond b of eth0+52:54:00:00:00:01 mode=802.3ad miimon=100 mtu 9000"],
+        ),
+        (
+            "bond=b:eth0:arp_ip_target=192.0.2.1;192.0.2.2,ns_ip6_target=[2001:db8::1];[2001:db8::2]",
+            vec![
+                "Bond b of eth0 arp_ip_target=192.0.2.1,192.0.2.2 ns_ip6_target=2001:db8::1,2001:db8::2",
+            ],
+        ),
+        (
+            "vlan=b.5:b bond=b:eth0,eth1 ip=b.5:dhcp",
+            vec!["b.5 is 5 on b", "Bond b of eth0+eth1", "ip=b.5:dhcp"],
+        ),
+        // What cannot be read.
+        (
+            "vlan=eth0.4095:eth0",
+            vec![
+                "vlan=eth0.4095:eth0: expected NAME:PARENT, with an id from 0 to 4094 at the end of the name; ignored",
+            ],
+        ),
+        (
+            "vlan",
+            vec![
+                "vlan: expected NAME:PARENT, with an id from 0 to 4094 at the end of the name; ignored",
+            ],
+        ),
+        (
+            "vlan=v5:eth0:x",
+            vec![
+                "v5 is 5 on eth0",
+                "vlan=v5:eth0:x: expected no more fields, found \"x\"; ignored",
+            ],
+        ),
+        (
+            "bond=b:a/b,eth1::x",
+            vec![
+                "Bond b of eth1",
+                "bond=b:a/b,eth1::x: expected the name or MAC of a port, found \"a/b\"; ignored",
+                "bond=b:a/b,eth1::x: expected an MTU, found \"x\"; ignored",
+            ],
+        ),
+        (
+            "bridge=a-name-that-is-too-long:eth0",
+            vec![
+                "bridge=a-name-that-is-too-long:eth0: expected the name of an interface, found \"a-name-that-is-too-long\"; ignored",
+            ],
+        ),
+    ] {
+        assert_eq!(shown_virtual(text), expected, "{text}");
     }
 }

@@ -22,6 +22,10 @@ enum Key {
 /// Interfaces in the order in which the arguments mention them.
 pub(super) struct Profiles {
     list: Vec<(Key, Interface)>,
+    /// Those that an `ip=` is for.
+    with_ip: Vec<usize>,
+    /// Devices that carry a VLAN.
+    parents: Vec<DeviceSpec>,
     /// What every interface starts with.
     ipv4: IpPlan,
     ipv6: IpPlan,
@@ -52,6 +56,8 @@ impl Profiles {
         ipv4.required_timeout_ms = Some(args.ip_required_timeout_ms);
         Profiles {
             list: Vec::new(),
+            with_ip: Vec::new(),
+            parents: Vec::new(),
             ipv4,
             ipv6,
         }
@@ -88,11 +94,42 @@ impl Profiles {
                 };
                 self.find_or_add(Key::Mac(*mac), matches, false)
             }
-            DeviceSpec::Invalid(_) if self.list.is_empty() => {
-                self.add(Key::Unnamed, InterfaceMatch::default(), false)
-            }
-            DeviceSpec::Invalid(_) => 0,
+            DeviceSpec::Invalid(_) => match self.first() {
+                Some(index) => index,
+                None => self.add(Key::Unnamed, InterfaceMatch::default(), false),
+            },
         }
+    }
+
+    /// Notes that an `ip=` is for this interface.
+    pub(super) fn has_ip(&mut self, index: usize) {
+        self.with_ip.push(index);
+    }
+
+    /// Notes that a VLAN lies on this device.
+    pub(super) fn is_parent(&mut self, device: &DeviceSpec) {
+        self.parents.push(device.clone());
+    }
+
+    /// What carries a VLAN has addresses of its own only where `ip=` says so.
+    pub(super) fn silence_parents(&mut self) {
+        for device in std::mem::take(&mut self.parents) {
+            let index = self.of_device(&device);
+            if self.with_ip.contains(&index) {
+                continue;
+            }
+            let Interface { ipv4, ipv6, .. } = self.at(index);
+            for ip in [ipv4, ipv6].into_iter().flatten() {
+                ip.method = Method::Disabled;
+                ip.required_timeout_ms = None;
+            }
+        }
+    }
+
+    /// The first interface that was mentioned and is no port.
+    fn first(&self) -> Option<usize> {
+        let mut list = self.list.iter();
+        list.position(|(_, interface)| interface.controller.is_none())
     }
 
     /// The interface for every device.
@@ -100,19 +137,23 @@ impl Profiles {
         self.find_or_add(Key::Any, InterfaceMatch::default(), true)
     }
 
-    /// The first interface that was mentioned, else the one for every device.
+    /// The first interface that was mentioned and is no port, else the one for
+    /// every device.
     pub(super) fn first_or_any(&mut self) -> usize {
-        if self.list.is_empty() {
-            self.of_any_device()
-        } else {
-            0
+        match self.first() {
+            Some(index) => index,
+            None => self.of_any_device(),
         }
     }
 
-    /// `BOOTIF=`: the first interface is meant, unless it is bound to another
-    /// device; then one of its own is added.
+    /// `BOOTIF=`: the first Ethernet interface is meant, unless it is bound to
+    /// another device; then one of its own is added.
     pub(super) fn bind_to_boot_interface(&mut self, mac: MacAddr) {
-        let first = self.first_or_any();
+        let is_ethernet = |(_, i): &(Key, Interface)| i.kind == InterfaceKind::Ethernet;
+        let first = match self.list.iter().position(is_ethernet) {
+            Some(index) => index,
+            None => self.of_any_device(),
+        };
         let matches = &mut self.list[first].1.matches;
         let bound_elsewhere = matches.name.is_some() || matches.mac.is_some_and(|m| m != mac);
         if bound_elsewhere {
@@ -166,6 +207,14 @@ impl Profiles {
         let mut interfaces: Vec<_> = self.list.into_iter().map(|(_, i)| i).collect();
         for interface in &mut interfaces {
             let matches = interface.matches.clone();
+            if let Some(controller) = &interface.controller {
+                let families = [interface.ipv4.take(), interface.ipv6.take()];
+                for address in families.into_iter().flatten().flat_map(|ip| ip.addresses) {
+                    warnings.push(format!(
+                        "{matches}: a port of {controller} has no address; {address} ignored"
+                    ));
+                }
+            }
             for ip in [&mut interface.ipv4, &mut interface.ipv6]
                 .into_iter()
                 .flatten()

@@ -115,7 +115,10 @@ fn argument() -> impl Strategy<Value = String> {
         format!("bootdev={device}"),
         "(BOOTIF|bootif)=(01-)?52-54-00-00-00-0[1-3]".to_owned(),
         "rd\\.neednet(=[01])?".to_owned(),
-        "ip=\\PC{0,30}".to_owned(),
+        "vlan=(v[0-9]{1,4}|bond0\\.5)?:(eth[0-2]|bond0|v1|52-54-00-00-00-01)?".to_owned(),
+        "bond=(bond0|eth1)?(:eth[0-2](,eth[0-2]|,52-54-00-00-00-01)?(:(mode|miimon|x)=[0-9a-z]{1,3})?)?".to_owned(),
+        "(bridge|team)=(br0|bond0)?(:(bond0|eth0))?".to_owned(),
+        "(ip|bond|bridge|vlan|team)=\\PC{0,30}".to_owned(),
     ]
     .join("|");
     proptest::string::string_regex(&pattern).unwrap()
@@ -127,13 +130,19 @@ proptest! {
         let args = args(&list.join(" "));
         for plan in [NetworkPlan::from_boot_args(&args), NetworkPlan::for_boot(&args)] {
             for interface in &plan.interfaces {
-                for ip in [&interface.ipv4, &interface.ipv6] {
-                    let ip = ip.as_ref().unwrap();
+                let is_port = interface.controller.is_some();
+                prop_assert_eq!(interface.ipv4.is_none() && interface.ipv6.is_none(), is_port);
+                for ip in [&interface.ipv4, &interface.ipv6].into_iter().flatten() {
                     prop_assert_eq!(ip.method == Method::Manual, !ip.addresses.is_empty() && !ip.method.is_automatic());
                     prop_assert!(ip.gateway.is_none() || !ip.addresses.is_empty());
                     prop_assert!(ip.method != Method::Disabled || (ip.dns.is_empty() && !ip.required));
                 }
-                prop_assert!(!interface.multi || interface.ipv4.as_ref().unwrap().addresses.is_empty());
+                prop_assert!(!interface.multi || is_port || interface.ipv4.as_ref().unwrap().addresses.is_empty());
+                let has_mode = match &interface.kind {
+                    InterfaceKind::Bond { options } => options.contains_key("mode"),
+                    _ => true,
+                };
+                prop_assert!(has_mode, "a bond always has a mode");
             }
             let order: Vec<_> = plan.interfaces.iter().map(|i| (&i.matches, i.multi)).collect();
             prop_assert!(order.is_sorted());

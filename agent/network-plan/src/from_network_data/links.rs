@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::fields::{Fields, Warnings, as_text, shortened};
 use super::off;
-use crate::bond_mode::bond_mode;
+use crate::bond_option;
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
 
 /// More than any chassis has.
@@ -223,27 +223,37 @@ fn options(entry: &Fields, warnings: &mut Warnings) -> BTreeMap<String, String> 
             Some(value) => as_text(value),
             None => continue,
         };
-        match value {
-            Some(value) => drop(options.insert(option.to_owned(), value)),
-            None => warnings.add(format!("{}: {key}: cannot be read; ignored", entry.title)),
+        let value = value.unwrap_or_default();
+        match bond_option::normal(option, &value) {
+            Ok(value) => drop(options.insert(option.to_owned(), value)),
+            Err(expected) => {
+                let (title, value) = (&entry.title, shortened(&value));
+                warnings.add(format!(
+                    "{title}: {key}: expected {expected}, found {value:?}; ignored"
+                ));
+            }
         }
     }
+    options.insert("mode".to_owned(), mode(entry, warnings));
+    options
+}
+
+fn mode(entry: &Fields, warnings: &mut Warnings) -> String {
+    let default = bond_option::DEFAULT_MODE;
     let given = entry.text("bond_mode", warnings);
     let mode = match given.as_deref() {
+        None => default,
         // Ironic's schema has this where it means 802.3ad, and refuses that.
-        Some("802.1ad") => Some("802.3ad"),
-        Some(text) => bond_mode(text),
-        None => Some("balance-rr"),
+        Some("802.1ad") => "802.3ad",
+        Some(mode) => mode,
     };
-    if mode.is_none() {
-        let text = shortened(&given.unwrap_or_default());
+    bond_option::normal("mode", mode).unwrap_or_else(|expected| {
+        let (title, mode) = (&entry.title, shortened(mode));
         warnings.add(format!(
-            "{}: bond_mode {text:?} is not known; balance-rr is used",
-            entry.title
+            "{title}: bond_mode: expected {expected}, found {mode:?}; {default} is used"
         ));
-    }
-    options.insert("mode".to_owned(), mode.unwrap_or("balance-rr").to_owned());
-    options
+        default.to_owned()
+    })
 }
 
 /// True when nothing more can be done about this entry.

@@ -1,0 +1,188 @@
+//! `bond=`, `bridge=`, `team=` and `vlan=`.
+
+use super::device::{DeviceSpec, is_interface_name};
+use super::words::Words;
+use crate::cmdline::Token;
+
+/// IEEE 802.1Q keeps 4095 for itself.
+const LAST_VLAN: u16 = 4094;
+/// More ports than any switch lets into one group.
+const MOST_PORTS: usize = 64;
+const MOST_OPTIONS: usize = 64;
+
+/// What holds ports together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControllerKind {
+    /// `bond=`
+    Bond,
+    /// `bridge=`
+    Bridge,
+    /// `team=`
+    Team,
+}
+
+/// `bond=NAME[:PORTS[:OPTIONS[:MTU]]]`, `bridge=NAME:PORTS`,
+/// `team=NAME:PORTS`. All of it may be missing: NetworkManager then makes
+/// `bond0` of `eth0`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerArgument {
+    /// The argument as it stood on the command line.
+    pub text: String,
+    /// What it is.
+    pub kind: ControllerKind,
+    /// Name of the interface.
+    pub name: String,
+    /// Its ports.
+    pub ports: Vec<DeviceSpec>,
+    /// A bond's options as written, `;` between the items of a list replaced
+    /// by `,`. Whether there is such an option is for the network plan to say.
+    pub options: Vec<(String, String)>,
+    /// MTU of the interface.
+    pub mtu: Option<u32>,
+}
+
+/// `vlan=NAME:PARENT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VlanArgument {
+    /// The argument as it stood on the command line.
+    pub text: String,
+    /// Name of the interface.
+    pub name: String,
+    /// Its tag: the digits at the end of the name.
+    pub id: u16,
+    /// What carries it.
+    pub parent: DeviceSpec,
+}
+
+impl ControllerArgument {
+    pub(super) fn parse(
+        kind: ControllerKind,
+        token: &Token,
+        warnings: &mut Vec<String>,
+    ) -> Option<ControllerArgument> {
+        let text = &token.text;
+        let mut words = Words::new(token.value_or_empty());
+        let name = match words.next(':') {
+            "" => kind.default_name(),
+            name => name,
+        };
+        if !is_interface_name(name) {
+            warnings.push(format!(
+                "{text}: expected the name of an interface, found {name:?}; ignored"
+            ));
+            return None;
+        }
+        let mut ports = Words::new(words.next(':'));
+        let mut argument = ControllerArgument {
+            text: text.clone(),
+            kind,
+            name: name.to_owned(),
+            ports: Vec::new(),
+            options: Vec::new(),
+            mtu: None,
+        };
+        loop {
+            match ports.next(',') {
+                "" => argument.ports.push(DeviceSpec::Name("eth0".to_owned())),
+                port => match DeviceSpec::parse(port) {
+                    DeviceSpec::Invalid(port) => warnings.push(format!(
+                        "{text}: expected the name or MAC of a port, found {port:?}; ignored"
+                    )),
+                    port => argument.ports.push(port),
+                },
+            }
+            if ports.rest().is_empty() || argument.ports.len() == MOST_PORTS {
+                break;
+            }
+        }
+        if kind == ControllerKind::Bond {
+            argument.read_options(words.next(':'));
+            argument.read_mtu(words.next(':'), warnings);
+        }
+        tell_extra(text, &words, warnings);
+        Some(argument)
+    }
+
+    fn read_options(&mut self, text: &str) {
+        let mut options = Words::new(text);
+        while !options.rest().is_empty() && self.options.len() < MOST_OPTIONS {
+            let mut option = Words::new(options.next(','));
+            let name = option.next('=');
+            let mut items = Words::new(option.rest());
+            let mut values = Vec::new();
+            while !items.rest().is_empty() {
+                values.push(items.next(';'));
+            }
+            self.options.push((name.to_owned(), values.join(",")));
+        }
+    }
+
+    fn read_mtu(&mut self, text: &str, warnings: &mut Vec<String>) {
+        if text.is_empty() {
+            return;
+        }
+        match text.parse() {
+            Ok(mtu) => self.mtu = Some(mtu).filter(|mtu| *mtu != 0),
+            Err(_) => warnings.push(format!(
+                "{}: expected an MTU, found {text:?}; ignored",
+                self.text
+            )),
+        }
+    }
+}
+
+impl ControllerKind {
+    fn default_name(self) -> &'static str {
+        match self {
+            ControllerKind::Bond => "bond0",
+            ControllerKind::Bridge => "br0",
+            ControllerKind::Team => "team0",
+        }
+    }
+}
+
+impl VlanArgument {
+    pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<VlanArgument> {
+        let text = &token.text;
+        let mut words = Words::new(token.value_or_empty());
+        let name = words.next(':');
+        let parent = words.next(':');
+        let id = vlan_id(name);
+        let (Some(id), true, false) = (id, is_interface_name(name), parent.is_empty()) else {
+            warnings.push(format!(
+                "{text}: expected NAME:PARENT, with an id from 0 to {LAST_VLAN} at the end of the name; ignored"
+            ));
+            return None;
+        };
+        tell_extra(text, &words, warnings);
+        let parent = DeviceSpec::parse(parent);
+        if let DeviceSpec::Invalid(parent) = &parent {
+            warnings.push(format!(
+                "{text}: expected the name of an interface, found {parent:?}; ignored"
+            ));
+            return None;
+        }
+        Some(VlanArgument {
+            text: text.clone(),
+            name: name.to_owned(),
+            id,
+            parent,
+        })
+    }
+}
+
+/// `vlan5`, `vlan0005`, `eth0.5`, `storage5` → 5.
+fn vlan_id(name: &str) -> Option<u16> {
+    let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let id = name[digits..].parse().ok()?;
+    (id <= LAST_VLAN).then_some(id)
+}
+
+fn tell_extra(text: &str, words: &Words<'_>, warnings: &mut Vec<String>) {
+    if !words.rest().is_empty() {
+        let rest = words.rest();
+        warnings.push(format!(
+            "{text}: expected no more fields, found {rest:?}; ignored"
+        ));
+    }
+}

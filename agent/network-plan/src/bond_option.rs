@@ -1,0 +1,223 @@
+//! The options of a bond: which there are, and what each may be.
+//!
+//! Names and values are the kernel's (`bonding.rst`), bounds those of
+//! NetworkManager, which reads the same options on the installed system.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use landfall_boot_params::MacAddr;
+use landfall_boot_params::dracut_net::is_interface_name;
+
+/// What the kernel does without a mode.
+pub const DEFAULT_MODE: &str = "balance-rr";
+
+/// NetworkManager's bound, the kernel's `INT_MAX`.
+const MOST: u32 = i32::MAX as u32;
+/// The kernel keeps 16 (BOND_MAX_ARP_TARGETS).
+const MOST_TARGETS: usize = 16;
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BondValue {
+    /// A number within these bounds.
+    Number(u32, u32),
+    /// One of these words; its place is its number.
+    Word(&'static [&'static str]),
+    /// IPv4 addresses joined by `,`.
+    Ipv4List,
+    /// IPv6 addresses joined by `,`.
+    Ipv6List,
+    /// A hardware address.
+    Mac,
+    /// The name of a port.
+    Port,
+}
+
+const SWITCH: BondValue = BondValue::Word(&["off", "on"]);
+
+/// Every option, by name.
+const OPTIONS: &[(&str, BondValue)] = &[
+    ("active_slave", BondValue::Port),
+    ("ad_actor_sys_prio", BondValue::Number(1, 65535)),
+    ("ad_actor_system", BondValue::Mac),
+    (
+        "ad_select",
+        BondValue::Word(&["stable", "bandwidth", "count"]),
+    ),
+    ("ad_user_port_key", BondValue::Number(0, 1023)),
+    ("all_slaves_active", BondValue::Number(0, 1)),
+    ("arp_all_targets", BondValue::Word(&["any", "all"])),
+    ("arp_interval", BondValue::Number(0, MOST)),
+    ("arp_ip_target", BondValue::Ipv4List),
+    ("arp_missed_max", BondValue::Number(1, 255)),
+    (
+        "arp_validate",
+        BondValue::Word(&[
+            "none",
+            "active",
+            "backup",
+            "all",
+            "filter",
+            "filter_active",
+            "filter_backup",
+        ]),
+    ),
+    ("broadcast_neighbor", SWITCH),
+    ("downdelay", BondValue::Number(0, MOST)),
+    (
+        "fail_over_mac",
+        BondValue::Word(&["none", "active", "follow"]),
+    ),
+    ("lacp_active", SWITCH),
+    ("lacp_rate", BondValue::Word(&["slow", "fast"])),
+    ("lp_interval", BondValue::Number(1, MOST)),
+    ("miimon", BondValue::Number(0, MOST)),
+    ("min_links", BondValue::Number(0, MOST)),
+    (
+        "mode",
+        BondValue::Word(&[
+            DEFAULT_MODE,
+            "active-backup",
+            "balance-xor",
+            "broadcast",
+            "802.3ad",
+            "balance-tlb",
+            "balance-alb",
+        ]),
+    ),
+    ("ns_ip6_target", BondValue::Ipv6List),
+    ("num_grat_arp", BondValue::Number(0, 255)),
+    ("num_unsol_na", BondValue::Number(0, 255)),
+    ("packets_per_slave", BondValue::Number(0, 65535)),
+    ("peer_notif_delay", BondValue::Number(0, MOST)),
+    ("primary", BondValue::Port),
+    (
+        "primary_reselect",
+        BondValue::Word(&["always", "better", "failure"]),
+    ),
+    ("resend_igmp", BondValue::Number(0, 255)),
+    ("tlb_dynamic_lb", BondValue::Number(0, 1)),
+    ("updelay", BondValue::Number(0, MOST)),
+    ("use_carrier", BondValue::Number(0, 1)),
+    (
+        "xmit_hash_policy",
+        BondValue::Word(&[
+            "layer2",
+            "layer3+4",
+            "layer2+3",
+            "encap2+3",
+            "encap3+4",
+            "vlan+srcmac",
+        ]),
+    ),
+];
+
+/// What an option may be; `None` if there is no such option.
+pub fn bond_value(name: &str) -> Option<BondValue> {
+    let found = OPTIONS
+        .binary_search_by_key(&name, |(known, _)| known)
+        .ok()?;
+    Some(OPTIONS[found].1)
+}
+
+/// The kernel's number of a value that is a word or a number.
+pub fn bond_number(name: &str, value: &str) -> Option<u32> {
+    match bond_value(name)? {
+        BondValue::Number(least, most) => {
+            let number = value.parse().ok()?;
+            (least..=most).contains(&number).then_some(number)
+        }
+        BondValue::Word(words) => {
+            let place = match value.parse::<usize>() {
+                Ok(number) => Some(number).filter(|number| *number < words.len()),
+                Err(_) => words.iter().position(|word| *word == value),
+            };
+            place.and_then(|place| u32::try_from(place).ok())
+        }
+        _ => None,
+    }
+}
+
+/// A value in the form that a plan has it: the mode by its name, others as
+/// they were given. The error says what was expected.
+pub(crate) fn normal(name: &str, value: &str) -> Result<String, String> {
+    let kind = bond_value(name).ok_or("an option that the kernel knows")?;
+    let is_list = |is_item: fn(&str) -> bool| {
+        let items = value.split(',').count();
+        items <= MOST_TARGETS && value.split(',').all(is_item)
+    };
+    let is_right = match kind {
+        BondValue::Number(..) | BondValue::Word(_) => bond_number(name, value).is_some(),
+        BondValue::Ipv4List => is_list(|item| item.parse::<Ipv4Addr>().is_ok()),
+        BondValue::Ipv6List => is_list(|item| item.parse::<Ipv6Addr>().is_ok()),
+        BondValue::Mac => value.parse::<MacAddr>().is_ok(),
+        BondValue::Port => is_interface_name(value),
+    };
+    if !is_right {
+        return Err(expected(kind));
+    }
+    match (name, kind, bond_number(name, value)) {
+        ("mode", BondValue::Word(words), Some(number)) => Ok(words[number as usize].to_owned()),
+        _ => Ok(value.to_owned()),
+    }
+}
+
+fn expected(kind: BondValue) -> String {
+    match kind {
+        BondValue::Number(least, most) => format!("{least} to {most}"),
+        BondValue::Word(words) => format!("one of {}", words.join(" ")),
+        BondValue::Ipv4List => format!("at most {MOST_TARGETS} IPv4 addresses"),
+        BondValue::Ipv6List => format!("at most {MOST_TARGETS} IPv6 addresses"),
+        BondValue::Mac => "a hardware address".to_owned(),
+        BondValue::Port => "the name of a port".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_can_be_searched() {
+        assert!(OPTIONS.is_sorted_by_key(|(name, _)| *name));
+    }
+
+    #[test]
+    fn values_are_checked_and_the_mode_is_named() {
+        for (name, value, found) in [
+            ("mode", "4", Ok("802.3ad")),
+            ("mode", "active-backup", Ok("active-backup")),
+            ("mode", "7", Err(())),
+            ("mode", "lacp", Err(())),
+            ("miimon", "100", Ok("100")),
+            ("miimon", "-1", Err(())),
+            ("lacp_rate", "1", Ok("1")),
+            ("lacp_rate", "fast", Ok("fast")),
+            ("xmit_hash_policy", "layer3+4", Ok("layer3+4")),
+            (
+                "arp_ip_target",
+                "192.0.2.1,192.0.2.2",
+                Ok("192.0.2.1,192.0.2.2"),
+            ),
+            ("arp_ip_target", "192.0.2.1,", Err(())),
+            ("ns_ip6_target", "2001:db8::1", Ok("2001:db8::1")),
+            (
+                "ad_actor_system",
+                "02:00:00:00:00:01",
+                Ok("02:00:00:00:00:01"),
+            ),
+            ("primary", "eth0", Ok("eth0")),
+            ("primary", "", Err(())),
+            ("turbo", "1", Err(())),
+        ] {
+            let normal = normal(name, value).map_err(drop);
+            assert_eq!(
+                normal.as_deref(),
+                found.as_ref().map(|v| &**v),
+                "{name}={value}"
+            );
+        }
+        assert_eq!(bond_number("lacp_rate", "fast"), Some(1));
+        assert_eq!(bond_number("primary", "eth0"), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! `bond=`, `bridge=`, `team=` and `vlan=` → interfaces and their ports.
+
+use std::collections::BTreeMap;
+
+use landfall_boot_params::dracut_net::{
+    ControllerArgument, ControllerKind, DeviceSpec, VlanArgument,
+};
+
+use super::profiles::Profiles;
+use crate::bond_option;
+use crate::plan::InterfaceKind;
+
+pub(super) fn add_controller(
+    profiles: &mut Profiles,
+    argument: &ControllerArgument,
+    warnings: &mut Vec<String>,
+) {
+    let index = profiles.of_device(&DeviceSpec::Name(argument.name.clone()));
+    let interface = profiles.at(index);
+    interface.kind = match argument.kind {
+        ControllerKind::Bond => InterfaceKind::Bond {
+            options: options(argument, warnings),
+        },
+        // A port that blocks for 30 s would be one too many waits.
+        ControllerKind::Bridge => InterfaceKind::Bridge { stp: false },
+        ControllerKind::Team => InterfaceKind::Team,
+    };
+    if argument.mtu.is_some() {
+        interface.mtu = argument.mtu;
+    }
+    for port in &argument.ports {
+        if *port == DeviceSpec::Name(argument.name.clone()) {
+            let text = &argument.text;
+            warnings.push(format!(
+                "{text}: an interface cannot be its own port; ignored"
+            ));
+            continue;
+        }
+        let index = profiles.of_device(port);
+        profiles.at(index).controller = Some(argument.name.clone());
+    }
+}
+
+fn options(argument: &ControllerArgument, warnings: &mut Vec<String>) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::new();
+    for (name, value) in &argument.options {
+        match bond_option::normal(name, value) {
+            Ok(value) => drop(options.insert(name.clone(), value)),
+            Err(expected) => warnings.push(format!(
+                "{}: bond option {name}: expected {expected}, found {value:?}; ignored",
+                argument.text
+            )),
+        }
+    }
+    let mode = || bond_option::DEFAULT_MODE.to_owned();
+    options.entry("mode".to_owned()).or_insert_with(mode);
+    options
+}
+
+pub(super) fn add_vlan(
+    profiles: &mut Profiles,
+    argument: &VlanArgument,
+    warnings: &mut Vec<String>,
+) {
+    let index = profiles.of_device(&DeviceSpec::Name(argument.name.clone()));
+    let (parent, parent_mac) = match &argument.parent {
+        DeviceSpec::Name(name) if *name == argument.name => {
+            let text = &argument.text;
+            warnings.push(format!("{text}: a VLAN cannot lie on itself; not made"));
+            (None, None)
+        }
+        DeviceSpec::Name(name) => (Some(name.clone()), None),
+        DeviceSpec::Mac(mac) => {
+            let text = &argument.text;
+            warnings.push(format!(
+                "{text}: NetworkManager knows no parent by MAC: the installed system will not have this VLAN"
+            ));
+            (None, Some(*mac))
+        }
+        // The reader of the arguments does not pass this one on.
+        DeviceSpec::Invalid(_) => (None, None),
+    };
+    profiles.at(index).kind = InterfaceKind::Vlan {
+        id: argument.id,
+        parent,
+        parent_mac,
+    };
+    profiles.is_parent(&argument.parent);
+}
