@@ -60,8 +60,8 @@ pub enum InterfaceKind {
     Vlan {
         /// Its tag.
         id: u16,
-        /// The interface that carries it. Where `parent_mac` is given, only a
-        /// label until [`NetworkPlan::name_vlans`] has found the device.
+        /// The interface that carries it. Where `parent_mac` is given, a label
+        /// or nothing until [`NetworkPlan::name_vlans`] has found the device.
         parent: Option<String>,
         /// The hardware address of the NIC that carries it, where its source
         /// knows NICs by nothing else.
@@ -213,7 +213,7 @@ impl fmt::Display for InterfaceMatch {
 
 impl NetworkPlan {
     /// Puts the interfaces into their order.
-    pub(crate) fn sort(&mut self) {
+    pub fn sort(&mut self) {
         self.interfaces
             .sort_by(|a, b| (&a.matches, a.multi).cmp(&(&b.matches, b.multi)));
     }

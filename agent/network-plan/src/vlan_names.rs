@@ -10,6 +10,7 @@ use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 
 impl NetworkPlan {
     /// Tells the plan the name of a NIC and the addresses it may be known by.
+    /// No interface changes its place: [`NetworkPlan::sort`] is for afterwards.
     pub fn name_vlans(&mut self, nic: &str, macs: &[MacAddr]) {
         for index in 0..self.interfaces.len() {
             let InterfaceKind::Vlan {
@@ -22,10 +23,12 @@ impl NetworkPlan {
                 continue;
             }
             *parent_mac = None;
-            *parent = Some(nic.to_owned());
-            self.rename_vlan(index);
+            // A name that was given stays; one that was made of a label does not.
+            let had_label = parent.replace(nic.to_owned()).is_some();
+            if had_label {
+                self.rename_vlan(index);
+            }
         }
-        self.sort();
     }
 
     /// Calls a VLAN after its parent, and those that lie on it after it. A

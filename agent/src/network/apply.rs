@@ -71,7 +71,14 @@ impl Changes {
             .await
     }
 
-    async fn change(&self, message: LinkMessage) -> io::Result<()> {
+    /// Makes a VLAN, bond or bridge.
+    pub async fn make(&self, message: LinkMessage) -> io::Result<()> {
+        let result = self.handle.link().add(message).execute().await;
+        unless(result.map_err(cause), Errno::EEXIST)
+    }
+
+    /// Changes what the message names.
+    pub async fn change(&self, message: LinkMessage) -> io::Result<()> {
         self.handle
             .link()
             .change(message)

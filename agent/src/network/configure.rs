@@ -12,6 +12,7 @@ mod outcome;
 mod reminders;
 mod state_json;
 mod timers;
+mod virtual_links;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -44,6 +44,8 @@ pub struct Link {
     pub carrier: bool,
     /// Its MTU.
     pub mtu: u32,
+    /// The index of the bond or bridge that it is a port of.
+    pub controller: Option<u32>,
 }
 
 /// What a network device is to us.
@@ -53,8 +55,9 @@ pub enum LinkKind {
     Loopback,
     /// A network interface card.
     Nic,
-    /// Anything that software has made (bonds, bridges, tunnels), or that
-    /// is no Ethernet.
+    /// A VLAN, bond or bridge: ours if the plan has one of its name.
+    Virtual,
+    /// Anything else that software has made, or that is no Ethernet.
     Other,
 }
 
@@ -93,11 +96,12 @@ impl Link {
         std::iter::once(self.name.as_str()).chain(others).collect()
     }
 
-    /// The addresses that it may be called by.
+    /// The addresses that it may be called by. A port of a bond has taken the
+    /// bond's, which is that of another port.
     pub fn macs(&self) -> Vec<MacAddr> {
-        let mut macs = vec![self.mac];
-        macs.extend(self.permanent_mac.filter(|mac| *mac != self.mac));
-        macs
+        let borrowed = self.controller.is_some() && self.permanent_mac.is_some();
+        let own = Some(self.mac).filter(|mac| !borrowed && Some(*mac) != self.permanent_mac);
+        own.into_iter().chain(self.permanent_mac).collect()
     }
 
     fn from_message(message: &LinkMessage) -> Option<Link> {
@@ -119,6 +123,7 @@ impl Link {
             up: header.flags.contains(LinkFlags::Up),
             carrier: header.flags.contains(LinkFlags::LowerUp),
             mtu: 0,
+            controller: None,
         };
         for attribute in &message.attributes {
             match attribute {
@@ -129,8 +134,12 @@ impl Link {
                 LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
                 LinkAttribute::Address(bytes) => link.mac = mac(bytes).unwrap_or(link.mac),
                 LinkAttribute::PermAddress(bytes) => link.permanent_mac = mac(bytes),
-                LinkAttribute::LinkInfo(info) if info.iter().any(is_made_by_software) => {
-                    link.kind = LinkKind::Other;
+                LinkAttribute::Controller(index) => {
+                    link.controller = Some(*index).filter(|index| *index != 0);
+                }
+                LinkAttribute::LinkInfo(info) => {
+                    let made = info.iter().find_map(made_by_software);
+                    link.kind = made.unwrap_or(link.kind);
                 }
                 _ => {}
             }
@@ -154,8 +163,15 @@ fn is_of_a_bridge(message: &LinkMessage) -> bool {
 
 /// Devices of a driver for hardware have no kind. A veth has one, but stands
 /// for the NIC of a container, where the agent can run as well.
-fn is_made_by_software(info: &LinkInfo) -> bool {
-    matches!(info, LinkInfo::Kind(kind) if *kind != InfoKind::Veth)
+fn made_by_software(info: &LinkInfo) -> Option<LinkKind> {
+    match info {
+        LinkInfo::Kind(InfoKind::Veth) => None,
+        LinkInfo::Kind(InfoKind::Vlan | InfoKind::Bond | InfoKind::Bridge) => {
+            Some(LinkKind::Virtual)
+        }
+        LinkInfo::Kind(_) => Some(LinkKind::Other),
+        _ => None,
+    }
 }
 
 fn mac(bytes: &[u8]) -> Option<MacAddr> {
@@ -308,7 +324,7 @@ mod tests {
             };
             assert_eq!(kind("lo"), Some(LinkKind::Loopback));
             assert_eq!(kind("eth0"), Some(LinkKind::Nic));
-            assert_eq!(kind("bridge0"), Some(LinkKind::Other));
+            assert_eq!(kind("bridge0"), Some(LinkKind::Virtual));
 
             ip("link set eth0 mtu 1400");
             ip("addr add 192.0.2.10/24 dev eth0");
@@ -330,14 +346,20 @@ mod tests {
             ip("link set eth0 nomaster");
             ip("link set eth0 mtu 1300");
             let mut mtu = 1400;
+            let mut was_port = false;
             while mtu != 1300 {
                 match watch.next().await {
-                    Some(LinkEvent::Link(news)) if news.index == link.index => mtu = news.mtu,
+                    Some(LinkEvent::Link(news)) if news.index == link.index => {
+                        was_port |= news.controller.is_some();
+                        assert!(news.mtu != 1300 || news.controller.is_none());
+                        mtu = news.mtu;
+                    }
                     Some(LinkEvent::LinkGone(_)) | None => panic!("expected eth0 to stay"),
                     _ => {}
                 }
             }
 
+            assert!(was_port);
             ip("link del eth0");
             while watch.next().await != Some(LinkEvent::LinkGone(link.index)) {}
         });

@@ -14,6 +14,7 @@ mod links;
 mod nic;
 mod resolv_conf;
 mod state;
+mod virtual_link;
 
 pub use configure::{Setup, start};
 pub use state::{NetworkState, first_address};

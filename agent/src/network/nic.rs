@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use landfall_network_plan::{Interface, IpPlan, IpPrefix, NetworkPlan, Source};
+use landfall_network_plan::{Interface, InterfaceKind, IpPlan, IpPrefix, NetworkPlan, Source};
 use tokio::task::JoinHandle;
 
 use super::dhcp::Lease;
-use super::links::{Link, LinkAddress};
+use super::links::{Link, LinkAddress, LinkKind};
 use super::state::{AddressOrigin, AddressState, NicState};
 
 /// Metrics of a NIC that the plan means in particular, and of all others: the
@@ -135,6 +135,8 @@ impl Nic {
             index: self.link.index,
             name: self.link.name.clone(),
             mac: self.link.mac,
+            permanent_mac: self.link.permanent_mac,
+            is_virtual: self.link.kind == LinkKind::Virtual,
             carrier: self.link.carrier,
             addresses: self.addresses.iter().map(address_state).collect(),
             trouble: self.trouble.clone(),
@@ -143,12 +145,19 @@ impl Nic {
 }
 
 /// The interface of the plan for a device, the most particular that is free.
-/// One that takes any single device waits for the first with a carrier.
+/// One that takes any single device waits for the first with a carrier. What
+/// software has made is meant by its name or not at all.
 pub(super) fn choose(
     plan: &NetworkPlan,
     link: &Link,
     is_taken: impl Fn(usize) -> bool,
 ) -> Option<usize> {
+    if link.kind == LinkKind::Virtual {
+        return plan.interfaces.iter().position(|interface| {
+            interface.kind != InterfaceKind::Ethernet
+                && interface.matches.name.as_ref() == Some(&link.name)
+        });
+    }
     for index in plan.candidates(&link.names(), &link.macs()) {
         let interface = &plan.interfaces[index];
         if interface.multi {
@@ -244,7 +253,6 @@ fn needs_onlink(via: Option<IpAddr>, addresses: &[IpPrefix]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::links::LinkKind;
     use super::*;
     use landfall_boot_params::{CommandLine, NetArgs};
     use landfall_network_plan::MacAddr;
@@ -264,6 +272,7 @@ mod tests {
             up: true,
             carrier,
             mtu: 1500,
+            controller: None,
         }
     }
 

@@ -29,6 +29,11 @@ pub struct NicState {
     pub name: String,
     /// Its hardware address.
     pub mac: MacAddr,
+    /// The one it came with, where that is known: the port of a bond has taken
+    /// the bond's.
+    pub permanent_mac: Option<MacAddr>,
+    /// A VLAN, bond or bridge of the plan.
+    pub is_virtual: bool,
     /// There is a cable, and somebody at its other end.
     pub carrier: bool,
     /// Its addresses, link-local ones included.
@@ -84,7 +89,9 @@ impl NetworkState {
 
     /// The hardware addresses of all NICs, by which Ironic looks for the node.
     pub fn macs(&self) -> Vec<String> {
-        self.nics.iter().map(|nic| nic.mac.to_string()).collect()
+        let nics = self.nics.iter().filter(|nic| !nic.is_virtual);
+        nics.map(|nic| nic.permanent_mac.unwrap_or(nic.mac).to_string())
+            .collect()
     }
 
     /// The addresses of each NIC by its name.

@@ -157,6 +157,38 @@ fn a_faulty_network_data_is_told_and_kernel_arguments_take_its_place() {
 }
 
 #[test]
+fn a_bridge_joins_its_ports_and_has_the_address() {
+    on_a_machine(async |lab| {
+        for number in 0..2 {
+            lab.plug_in(number);
+            lab.port(&format!("link set port{number} up"));
+        }
+        lab.port("addr add 192.0.2.1/24 dev port1");
+        let arguments = "bridge=br0:eth0,52-54-00-00-00-01 ip=192.0.2.10:::24::br0:none";
+        // The second time everything is there.
+        for _ in 0..2 {
+            let mut network = lab.boot(arguments);
+            let state = lab
+                .until(&mut network, "the address", |s| {
+                    has(s, "br0", "192.0.2.10/24") && nic(s, "br0").is_some_and(|nic| nic.carrier)
+                })
+                .await;
+            assert!(nic(&state, "br0").unwrap().is_online());
+            lab.until_so("the way over a port", || answers("192.0.2.1"))
+                .await;
+            assert_eq!(state.macs().len(), 2, "of the NICs alone");
+        }
+        lab.until_said("INFO eth0 is a port of br0").await;
+        let ports = ip_output("link show master br0");
+        assert!(ports.contains("eth0") && ports.contains("eth1"), "{ports}");
+        // A bridge without ports has a carrier for a moment.
+        let is_fault = |line: &String| line.starts_with("WARN") && !line.ends_with("carrier lost");
+        let said = lab.said();
+        assert!(!said.iter().any(is_fault), "{said:#?}");
+    });
+}
+
+#[test]
 fn static_ipv6_is_usable_when_nobody_else_has_it() {
     on_a_machine(async |lab| {
         lab.plug_in(0);

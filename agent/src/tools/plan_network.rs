@@ -52,6 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         for (name, macs) in &nics {
             plan.name_vlans(name, macs);
         }
+        plan.sort();
         let missing = plan.missing_nics(&nics);
         plan.warnings.extend(missing);
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use landfall_network_plan::describe::describe;
-use landfall_network_plan::{IpPlan, Method};
+use landfall_network_plan::{IpPlan, Method, NetworkPlan};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
@@ -68,6 +68,7 @@ impl Configurator {
 
     pub(super) async fn run(mut self) {
         self.begin();
+        self.make_controllers().await;
         loop {
             match LinkWatch::open().await {
                 Ok((watch, snapshot)) => self.follow(watch, snapshot).await,
@@ -155,7 +156,8 @@ impl Configurator {
                 return;
             }
             LinkKind::Loopback | LinkKind::Other => return,
-            LinkKind::Nic => {}
+            LinkKind::Virtual if choose(self.plan(), &link, |_| false).is_none() => return,
+            LinkKind::Nic | LinkKind::Virtual => {}
         }
         if !self.nics.contains_key(&index) {
             give_names(&self.changes, &mut link, self.setup.naming).await;
@@ -204,6 +206,11 @@ impl Configurator {
             tracing::warn!("{trouble}");
             nic.trouble = Some(trouble);
         }
+        self.connect(index).await;
+    }
+
+    pub(super) fn plan(&self) -> &NetworkPlan {
+        &self.setup.choice.plan
     }
 
     fn start_carrier_timer(&mut self, index: u32) {

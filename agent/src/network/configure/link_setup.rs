@@ -38,6 +38,11 @@ pub(super) async fn prepare_link(
     let ipv6 = interface.and_then(|i| i.ipv6.as_ref()).map(|ip| ip.method);
     let result = ipv6_sysctl::set(Path::new(ipv6_sysctl::ROOT), &link.name, ipv6);
     note(&mut errors, "setting up IPv6", result);
+    if interface.is_some_and(|i| i.controller.is_some()) {
+        // The kernel takes a port into a bond only while it is off, and
+        // switches it on then.
+        return errors;
+    }
     if !up {
         // A driver reads its firmware here, so a file that is missing then is
         // one in /lib/firmware.

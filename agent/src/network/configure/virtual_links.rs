@@ -1,0 +1,138 @@
+//! VLANs, bonds and bridges of the plan: made, and put together with what
+//! belongs to them, in whatever order the devices appear.
+
+use std::collections::BTreeMap;
+
+use landfall_network_plan::InterfaceKind;
+
+use super::configurator::Configurator;
+use super::link_setup::note;
+use crate::network::links::LinkKind;
+use crate::network::virtual_link;
+
+impl Configurator {
+    /// Makes every bond and bridge: their ports join them as they appear.
+    pub(super) async fn make_controllers(&self) {
+        for interface in &self.plan().interfaces {
+            let Some(name) = &interface.matches.name else {
+                continue;
+            };
+            let mac = interface.set_mac;
+            let (module, message) = match &interface.kind {
+                InterfaceKind::Bond { options } => {
+                    ("bonding", virtual_link::bond(name, options, mac))
+                }
+                InterfaceKind::Bridge { stp } => ("bridge", virtual_link::bridge(name, *stp, mac)),
+                // The kernel's team driver does nothing without teamd, whose
+                // usual runner is this.
+                InterfaceKind::Team => {
+                    tracing::info!("{name}: made as a bond in place of a team");
+                    let mode = ("mode".to_owned(), "active-backup".to_owned());
+                    let options = BTreeMap::from([mode]);
+                    ("bonding", virtual_link::bond(name, &options, mac))
+                }
+                InterfaceKind::Ethernet | InterfaceKind::Vlan { .. } => continue,
+            };
+            if let Err(error) = self.changes.make(message).await {
+                tracing::error!("making {name}: {error} -- is {module} in the ramdisk?");
+            }
+        }
+    }
+
+    /// Puts a device that has just been set up together with its ports or with
+    /// what it is a port of, and makes the VLANs that lie on it.
+    pub(super) async fn connect(&mut self, index: u32) {
+        let Some(nic) = self.nics.get(&index) else {
+            return;
+        };
+        let name = nic.link.name.clone();
+        if nic.link.kind == LinkKind::Nic {
+            let macs = nic.link.macs();
+            self.setup.choice.plan.name_vlans(&name, &macs);
+        }
+        let controller = self
+            .controller_name(index)
+            .and_then(|name| self.index_of(name));
+        if let Some(controller) = controller {
+            self.join(index, controller).await;
+        }
+        let is_port = |port: &u32| self.controller_name(*port) == Some(name.as_str());
+        let ports: Vec<_> = self.nics.keys().copied().filter(is_port).collect();
+        for port in ports {
+            self.join(port, index).await;
+        }
+        self.make_vlans(&name, index).await;
+    }
+
+    fn controller_name(&self, index: u32) -> Option<&str> {
+        let interface = self.nics.get(&index)?.interface?;
+        self.plan().interfaces[interface].controller.as_deref()
+    }
+
+    fn index_of(&self, name: &str) -> Option<u32> {
+        let mut nics = self.nics.iter();
+        let found = nics.find(|(_, nic)| nic.link.name == name);
+        found.map(|(index, _)| *index)
+    }
+
+    async fn join(&mut self, port: u32, controller: u32) {
+        let (Some(nic), Some(bond)) = (self.nics.get(&port), self.nics.get(&controller)) else {
+            return;
+        };
+        if nic.link.controller == Some(controller) {
+            return;
+        }
+        let (name, title) = (nic.link.name.clone(), bond.link.name.clone());
+        let interface = bond.interface.map(|index| &self.plan().interfaces[index]);
+        let mut errors = Vec::new();
+        let result = self.changes.down(port).await;
+        note(&mut errors, "switching off", result);
+        let result = self
+            .changes
+            .change(virtual_link::port(port, controller))
+            .await;
+        note(&mut errors, &format!("becoming a port of {title}"), result);
+        let result = self.changes.up(port).await;
+        note(&mut errors, "switching on", result);
+        if let Some(InterfaceKind::Bond { options }) = interface.map(|i| &i.kind) {
+            let for_port = options.iter().filter(|(_, value)| **value == name);
+            for (option, _) in for_port {
+                if let Some(message) = virtual_link::bond_port_option(option, controller, port) {
+                    let result = self.changes.change(message).await;
+                    note(&mut errors, &format!("being {option} of {title}"), result);
+                }
+            }
+        }
+        if errors.is_empty() {
+            tracing::info!("{name} is a port of {title}");
+        }
+        let Some(nic) = self.nics.get_mut(&port) else {
+            return;
+        };
+        for error in errors {
+            let trouble = format!("{name}: {error}");
+            tracing::warn!("{trouble}");
+            nic.trouble = Some(trouble);
+        }
+    }
+
+    async fn make_vlans(&self, parent: &str, parent_index: u32) {
+        for interface in &self.plan().interfaces {
+            let InterfaceKind::Vlan {
+                id,
+                parent: Some(wanted),
+                parent_mac: None,
+            } = &interface.kind
+            else {
+                continue;
+            };
+            let (true, Some(name)) = (wanted == parent, &interface.matches.name) else {
+                continue;
+            };
+            let message = virtual_link::vlan(name, parent_index, *id, interface.set_mac);
+            if let Err(error) = self.changes.make(message).await {
+                tracing::error!("making {name} on {parent}: {error} -- is 8021q in the ramdisk?");
+            }
+        }
+    }
+}
