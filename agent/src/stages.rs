@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use landfall_boot_params::NetArgs;
 use landfall_boot_params::argument_value::ServiceUrls;
+use landfall_boot_params::{BootParams, NetArgs};
 use landfall_network_plan::Choice;
 use tokio::sync::{Notify, watch};
 
@@ -24,7 +24,7 @@ use crate::interface_names::NamingPolicy;
 use crate::inventory::inspection::{self, Circumstances};
 use crate::inventory::wait_for_disk::Patience;
 use crate::ironic::{self, AgentToken, Callback, LookupAnswer, Query, Service};
-use crate::network::{self, NetworkState, Setup};
+use crate::network::{self, NetworkState, Setup, WaitFor};
 use crate::permission::WritePermission;
 use crate::report::{self, Output};
 use crate::settings::Settings;
@@ -102,11 +102,13 @@ impl Boot {
     /// Sets the network going.
     fn start(settings: Settings) -> Result<Self> {
         let args = NetArgs::from_command_line(&settings.command_line);
-        let choice = Choice::for_boot(None, &args);
         let (naming, warnings) = NamingPolicy::from_command_line(&settings.command_line);
         for warning in warnings {
             tracing::warn!("{warning}");
         }
+        let mut choice = Choice::for_boot(None, &args);
+        let vlans = &settings.params.enable_vlan_interfaces;
+        choice.plan.add_vlans(vlans);
         Ok(Self {
             network: network::start(Setup::in_ramdisk(choice, naming)).map_err(|error| {
                 Failure::new(
@@ -149,18 +151,19 @@ impl Boot {
             _ => return None,
         };
         network::first_address(&mut self.network).await;
+        let patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
+        devices_settled::wait(self.devices_settled.clone(), patience.timeout).await;
+        wait_for_addresses(params, &mut self.network).await;
         let circumstances = Circumstances {
             collectors: params.inspection_collectors.value.clone(),
             lldp_timeout: *params.lldp_timeout,
             lldp_in_interfaces: *params.collect_lldp,
             logs: String::new,
-            patience: Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay),
+            patience,
             addresses: self.network.borrow().addresses(),
             bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),
             managers: &commands::HARDWARE_MANAGERS,
         };
-        let limit = circumstances.patience.timeout;
-        devices_settled::wait(self.devices_settled.clone(), limit).await;
         let posted = match inspection::inspect(circumstances).await {
             Ok(body) => {
                 ironic::post_inventory(
@@ -325,6 +328,24 @@ impl Boot {
         let host_name = nix::unistd::gethostname().unwrap_or_default();
         let file = StateFile::new(self.state, "identity.pem");
         TlsIdentity::restore_or_make(&file, address, &host_name.to_string_lossy()).map(Some)
+    }
+}
+
+/// The addresses that inspection is to tell, as long as the settings allow.
+async fn wait_for_addresses(params: &BootParams, network: &mut watch::Receiver<NetworkState>) {
+    let wanted = match params.boot_interface.as_ref() {
+        _ if *params.inspection_dhcp_all_interfaces => WaitFor::AllNics,
+        Some(boot_interface) => WaitFor::BootNic(boot_interface.mac),
+        None => WaitFor::Nothing,
+    };
+    let limit = *params.inspection_dhcp_wait_timeout;
+    if !limit.is_zero() && !network::inspection_addresses(network, wanted, limit).await {
+        let nics = match wanted {
+            WaitFor::AllNics => "every NIC with a carrier",
+            _ => "the boot NIC",
+        };
+        let seconds = limit.as_secs();
+        tracing::warn!("inspection: no address on {nics} after {seconds} s -- going on without");
     }
 }
 

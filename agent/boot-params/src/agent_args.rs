@@ -117,7 +117,7 @@ boot_params! {
     inspection_collectors: Vec<String> = both("ipa-inspection-collectors", "inspection_collectors"), words(&["default", "logs"]);
     /// How long inspection waits for addresses; zero: not at all.
     inspection_dhcp_wait_timeout: Duration = both("ipa-inspection-dhcp-wait-timeout", "inspection_dhcp_wait_timeout"), seconds(60);
-    /// Wait for an IPv4 address on every NIC rather than on the boot NIC.
+    /// Wait for an address on every NIC rather than on the boot NIC.
     inspection_dhcp_all_interfaces: bool = both("ipa-inspection-dhcp-all-interfaces", "inspection_dhcp_all_interfaces"), false;
     /// Benchmarks of the extra-hardware collector.
     inspection_benchmarks: Vec<String> = both("ipa-inspection-benchmarks", "inspection_benchmarks"), Vec::new();

@@ -16,6 +16,7 @@ use landfall_boot_params::dracut_net::{InterfaceArgument, IpArgument, IpMethod, 
 
 use crate::plan::{Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, Route};
 use profiles::Profiles;
+pub(crate) use profiles::automatic;
 use virtual_interfaces::{add_controller, add_vlan};
 
 impl NetworkPlan {

@@ -8,6 +8,7 @@
 mod bond_option;
 mod choose;
 pub mod describe;
+mod extra_vlans;
 pub mod from_boot_args;
 pub mod from_network_data;
 pub mod normal_form;

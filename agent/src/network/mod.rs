@@ -9,6 +9,7 @@
 mod apply;
 mod configure;
 pub(crate) mod dhcp;
+mod inspection_wait;
 mod ipv6_sysctl;
 mod links;
 mod nic;
@@ -17,6 +18,7 @@ mod state;
 mod virtual_link;
 
 pub use configure::{Setup, start};
+pub use inspection_wait::{WaitFor, inspection_addresses};
 pub use state::{NetworkState, first_address};
 
 #[cfg(test)]

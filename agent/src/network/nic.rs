@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use landfall_network_plan::{Interface, InterfaceKind, IpPlan, IpPrefix, NetworkPlan, Source};
+use landfall_network_plan::{
+    Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, Source,
+};
 use tokio::task::JoinHandle;
 
 use super::dhcp::Lease;
@@ -21,6 +23,8 @@ pub(super) struct Nic {
     pub(super) link: Link,
     /// The interface of the plan that it has become.
     pub(super) interface: Option<usize>,
+    /// It has had no carrier for as long as that may take.
+    pub(super) missed_carrier: bool,
     /// It has been given what the plan has for it.
     pub(super) configured: bool,
     pub(super) addresses: Vec<LinkAddress>,
@@ -66,6 +70,7 @@ impl Nic {
         Nic {
             link,
             interface: None,
+            missed_carrier: false,
             configured: false,
             addresses: Vec::new(),
             told: Vec::new(),
@@ -138,10 +143,18 @@ impl Nic {
             permanent_mac: self.link.permanent_mac,
             is_virtual: self.link.kind == LinkKind::Virtual,
             carrier: self.link.carrier,
+            awaits_carrier: !self.link.carrier && !self.missed_carrier,
+            shall_have_address: interface.is_some_and(shall_have_address),
             addresses: self.addresses.iter().map(address_state).collect(),
             trouble: self.trouble.clone(),
         }
     }
+}
+
+fn shall_have_address(interface: &Interface) -> bool {
+    let families = [&interface.ipv4, &interface.ipv6];
+    let is_off = |ip: &IpPlan| matches!(ip.method, Method::Disabled | Method::LinkLocal);
+    families.into_iter().flatten().any(|ip| !is_off(ip))
 }
 
 /// The interface of the plan for a device, the most particular that is free.

@@ -36,6 +36,10 @@ pub struct NicState {
     pub is_virtual: bool,
     /// There is a cable, and somebody at its other end.
     pub carrier: bool,
+    /// It has none and has not been on for as long as that may take.
+    pub awaits_carrier: bool,
+    /// The plan has, or asks for, an address that reaches further than the link.
+    pub shall_have_address: bool,
     /// Its addresses, link-local ones included.
     pub addresses: Vec<AddressState>,
     /// What the interface still waits for or why it has failed.

@@ -46,12 +46,9 @@ impl<'a> ListedSetting<'a> {
 pub(super) const NOT_SUPPORTED_YET: &[&str] = &[
     "ipa-use-mdns",
     "ipa-inspection-collectors",
-    "ipa-inspection-dhcp-wait-timeout",
-    "ipa-inspection-dhcp-all-interfaces",
     "ipa-inspection-benchmarks",
     "ipa-collect-lldp",
     "ipa-lldp-timeout",
-    "ipa-enable-vlan-interfaces",
     "ipa-advertise-protocol",
     "ipa-network-interface",
     "ipa-ip-lookup-attempts",

@@ -32,7 +32,7 @@ pub(super) struct Profiles {
 }
 
 /// A family that is asked of the network and may fail.
-pub(super) fn automatic() -> IpPlan {
+pub(crate) fn automatic() -> IpPlan {
     IpPlan {
         method: Method::Auto,
         addresses: Vec::new(),

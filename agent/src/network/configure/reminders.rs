@@ -49,6 +49,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index).filter(|nic| !nic.link.carrier) else {
             return;
         };
+        nic.missed_carrier = true;
         let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
         if interface.is_some_and(|interface| !interface.matches.is_any()) {
             let trouble = format!("{} no carrier", nic.title());

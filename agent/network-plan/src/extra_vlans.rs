@@ -1,0 +1,185 @@
+//! `ipa-enable-vlan-interfaces`: VLANs beside those of the plan.
+//!
+//! Ironic's agent makes them for inspection, so that the switch ports of a
+//! trunk show up with what is behind them. They get what every other NIC gets.
+
+use landfall_boot_params::MacAddr;
+use landfall_boot_params::dracut_net::is_interface_name;
+
+use crate::from_boot_args::automatic;
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, NetworkPlan};
+
+/// IEEE 802.1Q: 0 is no VLAN, 4095 is kept back.
+const IDS: std::ops::RangeInclusive<u16> = 1..=4094;
+
+/// One word of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// This VLAN on a NIC.
+    Vlan(Parent, u16),
+    /// Whatever the switch tells by LLDP, of one NIC or of all.
+    Neighbours,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Parent {
+    Name(String),
+    Mac(MacAddr),
+}
+
+impl Wanted {
+    /// `eth0.100`, `52:54:00:00:00:01.100`, `eth0`, `all`.
+    fn parse(text: &str) -> Option<Wanted> {
+        let parent = |text: &str| match text.parse() {
+            Ok(mac) => Some(Parent::Mac(mac)),
+            Err(_) if is_interface_name(text) => Some(Parent::Name(text.to_owned())),
+            Err(_) => None,
+        };
+        match text.rsplit_once('.') {
+            Some((nic, id)) => {
+                let id = id.parse().ok().filter(|id| IDS.contains(id))?;
+                Some(Wanted::Vlan(parent(nic)?, id))
+            }
+            None => parent(text).map(|_| Wanted::Neighbours),
+        }
+    }
+}
+
+impl NetworkPlan {
+    /// Adds the VLANs of the list, unless they are there already. What cannot
+    /// be read, or only be learned from the switch, is a warning.
+    pub fn add_vlans(&mut self, list: &[String]) {
+        for text in list {
+            match Wanted::parse(text) {
+                Some(Wanted::Vlan(parent, id)) => self.add_vlan(&parent, id),
+                Some(Wanted::Neighbours) => self.warnings.push(format!(
+                    "ipa-enable-vlan-interfaces: {text}: VLANs that a switch names by LLDP are not made yet"
+                )),
+                None => self.warnings.push(format!(
+                    "ipa-enable-vlan-interfaces: {text}: expected NIC.ID, MAC.ID, NIC or all; ignored"
+                )),
+            }
+        }
+        self.sort();
+    }
+
+    fn add_vlan(&mut self, on: &Parent, tag: u16) {
+        let is_same = |interface: &Interface| match (&interface.kind, on) {
+            (InterfaceKind::Vlan { id, parent, .. }, Parent::Name(name)) => {
+                *id == tag && parent.as_ref() == Some(name)
+            }
+            (InterfaceKind::Vlan { id, parent_mac, .. }, Parent::Mac(mac)) => {
+                *id == tag && *parent_mac == Some(*mac)
+            }
+            _ => false,
+        };
+        if self.interfaces.iter().any(is_same) {
+            return;
+        }
+        let (label, parent_mac) = match on {
+            Parent::Name(name) => (name.clone(), None),
+            // Something to call it by until the NIC is there.
+            Parent::Mac(mac) => ("nic".to_owned(), Some(*mac)),
+        };
+        let mut name = format!("{label}.{tag}");
+        let is_taken = |name: &String| {
+            let mut names = self.interfaces.iter().map(|i| &i.matches.name);
+            names.any(|known| known.as_ref() == Some(name))
+        };
+        let mut number = 0;
+        while !is_interface_name(&name) || is_taken(&name) {
+            name = format!("vlan{number}.{tag}");
+            number += 1;
+        }
+        let others = self
+            .interfaces
+            .iter()
+            .find(|i| i.multi && i.matches.is_any());
+        let (ipv4, ipv6) = match others {
+            Some(others) => (others.ipv4.clone(), others.ipv6.clone()),
+            None => (Some(automatic()), Some(automatic())),
+        };
+        self.interfaces.push(Interface {
+            matches: InterfaceMatch {
+                name: Some(name),
+                mac: None,
+            },
+            kind: InterfaceKind::Vlan {
+                id: tag,
+                parent: Some(label),
+                parent_mac,
+            },
+            multi: false,
+            controller: None,
+            mtu: None,
+            set_mac: None,
+            needed: false,
+            ipv4,
+            ipv6,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Method;
+    use landfall_boot_params::{CommandLine, NetArgs};
+
+    fn plan(line: &str, list: &[&str]) -> NetworkPlan {
+        let args = NetArgs::from_command_line(&CommandLine::parse(line));
+        let mut plan = NetworkPlan::for_boot(&args);
+        let list: Vec<_> = list.iter().map(|text| (*text).to_owned()).collect();
+        plan.add_vlans(&list);
+        plan
+    }
+
+    fn vlans(plan: &NetworkPlan) -> Vec<String> {
+        let vlans = plan.interfaces.iter().filter_map(|i| match &i.kind {
+            InterfaceKind::Vlan { id, parent, .. } => {
+                let name = i.matches.name.as_deref()?;
+                let method = i.ipv4.as_ref()?.method;
+                Some(format!("{name}: {id} on {} {method:?}", parent.as_deref()?))
+            }
+            _ => None,
+        });
+        vlans.collect()
+    }
+
+    #[test]
+    fn explicit_forms_become_vlans() {
+        let mut plan = plan("", &["eth0.100", "52:54:00:00:00:01.7", "eth0.100"]);
+        assert_eq!(
+            vlans(&plan),
+            ["eth0.100: 100 on eth0 Auto", "nic.7: 7 on nic Auto"]
+        );
+        assert_eq!(plan.warnings, [""; 0]);
+        plan.name_vlans("eth1", &[MacAddr([0x52, 0x54, 0, 0, 0, 1])]);
+        assert!(vlans(&plan).contains(&"eth1.7: 7 on eth1 Auto".to_owned()));
+    }
+
+    #[test]
+    fn what_the_plan_has_stays_and_off_is_off() {
+        let same = plan("vlan=storage5:eth0 ip=storage5:dhcp", &["eth0.5"]);
+        assert_eq!(vlans(&same), ["storage5: 5 on eth0 Auto"]);
+        let off = plan("ip=off", &["eth0.5"]);
+        assert_eq!(vlans(&off), ["eth0.5: 5 on eth0 Disabled"]);
+        assert_eq!(
+            off.interfaces[1].ipv6.as_ref().unwrap().method,
+            Method::Disabled
+        );
+    }
+
+    #[test]
+    fn the_rest_is_told() {
+        let plan = plan("", &["all", "eth0", "eth0.4095", "eth0.0", "a/b.5"]);
+        assert_eq!(vlans(&plan), [""; 0]);
+        let told = |text: &str| {
+            let mut warnings = plan.warnings.iter();
+            warnings.any(|w| w.starts_with(&format!("ipa-enable-vlan-interfaces: {text}: ")))
+        };
+        for text in ["all", "eth0", "eth0.4095", "eth0.0", "a/b.5"] {
+            assert!(told(text), "{text}: {:?}", plan.warnings);
+        }
+    }
+}
