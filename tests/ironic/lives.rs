@@ -43,6 +43,18 @@ fn virtual_media_uefi_direct_raw() {
     life("virtual_media_uefi_direct_raw", &plan);
 }
 
+#[test]
+#[ignore = "no gate: make test-ironic"]
+fn ipxe_bios_direct_qcow2() {
+    let plan = Plan {
+        firmware: Firmware::Bios,
+        boot: Boot::Ipxe,
+        deploy: Deploy::WriteQcow2,
+        ..Plan::default()
+    };
+    life("ipxe_bios_direct_qcow2", &plan);
+}
+
 /// As OpenShift's installer does: Ironic can add nothing to the ISO, not even a
 /// token.
 #[test]

@@ -105,21 +105,36 @@ impl BareMetalApi {
             .map(drop)
     }
 
-    /// Waits for a provision state. A state of failure ends the wait.
+    /// Waits for a provision state.
     pub async fn wait_for(&self, name: &str, wanted: &str, within: Duration) -> Result<Value> {
+        self.wait_until(name, wanted, within, |node| {
+            node["provision_state"] == wanted
+        })
+        .await
+    }
+
+    /// Waits until a node's document is as wanted; `what` says how. A provision
+    /// state of failure ends the wait.
+    pub async fn wait_until(
+        &self,
+        name: &str,
+        what: &str,
+        within: Duration,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
         let deadline = Instant::now() + within;
         loop {
             let node = self.node(name).await?;
-            let state = node["provision_state"].as_str().unwrap_or_default();
-            if state == wanted {
+            if wanted(&node) {
                 return Ok(node);
             }
-            let seconds = within.as_secs();
+            let state = node["provision_state"].as_str().unwrap_or_default();
             if state.ends_with("failed") || state == "error" {
-                bail!("waiting for {wanted}: {state}: {}", node["last_error"]);
+                bail!("waiting for {what}: {state}: {}", node["last_error"]);
             }
+            let seconds = within.as_secs();
             if Instant::now() > deadline {
-                bail!("waiting for {wanted}: still {state} after {seconds} s");
+                bail!("waiting for {what}: still {state} after {seconds} s");
             }
             sleep(PAUSE).await;
         }

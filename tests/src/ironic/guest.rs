@@ -38,6 +38,9 @@ const DISK_BYTES: u64 = 5 << 30;
 /// SeaBIOS, where Debian's seabios has it.
 const SEABIOS: &str = "/usr/share/seabios/bios-256k.bin";
 
+/// How the journal says that the host was switched on.
+pub const POWER_ON: &str = "power on";
+
 /// Where the guest's serial port connects to, in a folder that is the test's.
 const CONSOLE: &str = "/run/libvirt/console";
 
@@ -54,7 +57,7 @@ impl Guest {
         let log = File::create(lab.log_path("console"))?;
         tokio::spawn(async move {
             while let Ok((console, _)) = listener.accept().await {
-                journal.record(Source::Machine, "power on");
+                journal.record(Source::Machine, POWER_ON);
                 let log = &log;
                 record_console(Console { console, log }, journal.clone()).await;
                 journal.record(Source::Machine, "power off");

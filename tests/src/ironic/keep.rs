@@ -1,5 +1,7 @@
 //! `LANDFALL_LAB=keep`: the lab stays until it is told to go.
 
+use std::io::Write;
+
 use anyhow::Result;
 use nix::unistd::gettid;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,7 +18,8 @@ pub fn wanted() -> bool {
 
 /// Says how to use the lab and waits for Ctrl-C or SIGTERM.
 pub async fn until_interrupted(lab: &Lab, configuration: &Configuration) -> Result<()> {
-    eprintln!("{}", manual(lab, configuration));
+    // Not eprintln: libtest would keep it until the test has ended.
+    std::io::stderr().write_all(manual(lab, configuration).as_bytes())?;
     let (mut interrupt, mut terminate) = (
         signal(SignalKind::interrupt())?,
         signal(SignalKind::terminate())?,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::configuration::Configuration;
-use super::guest::Guest;
+use super::guest::{Guest, POWER_ON};
 use super::node::{Enrolment, Node};
 use super::{Ironic, KERNEL, RAMDISK, complaints, keep};
 use crate::artifacts::{self, Packing};
@@ -16,9 +16,10 @@ use crate::dhcp_server;
 use crate::ignition::{INSTALLED_SYSTEM_OK, Proof};
 use crate::image_server::{self, ServedFile};
 use crate::installation::{FIRST_BOOT, check_applied};
-use crate::journal::{Mark, Source};
+use crate::journal::{Event, Mark, Source};
 use crate::lab::{Family, GUEST_V4, HOST_V4, Lab};
 use crate::media;
+use crate::program;
 use crate::site::{MAC, META_DATA_NAME, meta_data, own_media_arguments};
 use crate::vm::Firmware;
 
@@ -43,6 +44,8 @@ pub enum Deploy {
     InstallCoreos,
     /// Deploy interface `direct` with a raw image, streamed.
     WriteRaw,
+    /// The same with a qcow2 image.
+    WriteQcow2,
 }
 
 /// Where the ramdisk has its address from.
@@ -89,7 +92,9 @@ impl Default for Plan {
 /// Enrol, inspect, provide, deploy, undeploy, deploy again; the disk boots after
 /// both deployments. Ironic's log must hold nothing against the agent.
 pub async fn whole_life(lab: &Lab, plan: &Plan) -> Result<()> {
-    let mut files = plan.image_files()?;
+    let image = plan.image(lab).await?;
+    let instance_info = plan.instance_info(&image);
+    let mut files = vec![image];
     if plan.boot == Boot::OwnIso {
         let iso = media::iso(lab, &own_media_arguments()).await?;
         files.push(ServedFile::read(OWN_ISO, &iso)?);
@@ -98,7 +103,7 @@ pub async fn whole_life(lab: &Lab, plan: &Plan) -> Result<()> {
     let clock = Instant::now();
     let ironic = Ironic::start(lab, &plan.configuration, files, dhcp_for).await?;
     note(lab, "services", clock);
-    let result = live(lab, plan, &ironic).await;
+    let result = live(lab, plan, &ironic, &instance_info).await;
     if let Err(error) = &result {
         eprintln!("{}: {error:#}", lab.name());
     }
@@ -120,7 +125,7 @@ pub async fn whole_life(lab: &Lab, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-async fn live(lab: &Lab, plan: &Plan, ironic: &Ironic) -> Result<()> {
+async fn live(lab: &Lab, plan: &Plan, ironic: &Ironic, instance_info: &Value) -> Result<()> {
     let guest = plan.guest(lab);
     let system = guest.define(lab).await?;
     let clock = Instant::now();
@@ -132,12 +137,19 @@ async fn live(lab: &Lab, plan: &Plan, ironic: &Ironic) -> Result<()> {
     let inventory = node.inspect().await?;
     check_inventory(&inventory)?;
     note(lab, "inspect", clock);
+    if plan.configuration.fast_track {
+        node.heard_of_the_agent().await?;
+    }
 
     let clock = Instant::now();
     node.provide().await?;
     note(lab, "provide", clock);
 
-    deploy(lab, plan, &node, &guest).await?;
+    deploy(lab, plan, &node, &guest, instance_info).await?;
+    if plan.configuration.fast_track {
+        // The agent once, the installed system once.
+        ensure_power_cycles(lab, 2)?;
+    }
 
     let clock = Instant::now();
     node.undeploy().await?;
@@ -145,7 +157,7 @@ async fn live(lab: &Lab, plan: &Plan, ironic: &Ironic) -> Result<()> {
     if plan.clean {
         ensure_no_table(&guest)?;
     }
-    deploy(lab, plan, &node, &guest).await
+    deploy(lab, plan, &node, &guest, instance_info).await
 }
 
 /// How long a part of the life took, in the journal.
@@ -155,12 +167,17 @@ fn note(lab: &Lab, what: &str, since: Instant) {
         .record(Source::Machine, format!("{what} took {seconds:.1} s"));
 }
 
-async fn deploy(lab: &Lab, plan: &Plan, node: &Node, guest: &Guest) -> Result<()> {
+async fn deploy(
+    lab: &Lab,
+    plan: &Plan,
+    node: &Node,
+    guest: &Guest,
+    instance_info: &Value,
+) -> Result<()> {
     let mark = lab.journal.mark();
     let clock = Instant::now();
     let proof = Proof::new(plan.host_name());
-    node.deploy(&plan.instance_info()?, &plan.request(&proof))
-        .await?;
+    node.deploy(instance_info, &plan.request(&proof)).await?;
     note(lab, "deploy", clock);
     let clock = Instant::now();
     installed_system(lab, mark).await?;
@@ -169,6 +186,17 @@ async fn deploy(lab: &Lab, plan: &Plan, node: &Node, guest: &Guest) -> Result<()
     if plan.deploy == Deploy::InstallCoreos {
         check_applied(&lab.journal, mark, &proof)?;
     }
+    Ok(())
+}
+
+fn ensure_power_cycles(lab: &Lab, wanted: usize) -> Result<()> {
+    let events = lab.journal.events();
+    let power_on = |event: &&Event| event.source == Source::Machine && event.text == POWER_ON;
+    let found = events.iter().filter(power_on).count();
+    ensure!(
+        found == wanted,
+        "expected {wanted} times power on, found {found}"
+    );
     Ok(())
 }
 
@@ -245,14 +273,22 @@ impl Plan {
     fn packing(&self) -> Packing {
         match self.deploy {
             Deploy::InstallCoreos => Packing::Gz,
-            Deploy::WriteRaw => Packing::Raw,
+            Deploy::WriteRaw | Deploy::WriteQcow2 => Packing::Raw,
         }
     }
 
-    fn image_files(&self) -> Result<Vec<ServedFile>> {
+    async fn image(&self, lab: &Lab) -> Result<ServedFile> {
         let packing = self.packing();
         let image = artifacts::coreos_image(packing)?;
-        Ok(vec![ServedFile::read(packing.file_name(), &image)?])
+        if self.deploy != Deploy::WriteQcow2 {
+            return ServedFile::read(packing.file_name(), &image);
+        }
+        let qcow2 = lab.path("coreos.qcow2");
+        let (from, to) = (image.display().to_string(), qcow2.display().to_string());
+        // Compressed, as the images on distribution servers are.
+        let arguments = ["convert", "-c", "-f", "raw", "-O", "qcow2", &from, &to];
+        program::run("qemu-img", &arguments).await?;
+        ServedFile::read("coreos.qcow2", &qcow2)
     }
 
     /// A name that the network gave goes before the one in the meta data.
@@ -273,7 +309,7 @@ impl Plan {
             },
             deploy_interface: match self.deploy {
                 Deploy::InstallCoreos => "custom-agent",
-                Deploy::WriteRaw => "direct",
+                Deploy::WriteRaw | Deploy::WriteQcow2 => "direct",
             },
             boot_mode: match self.firmware {
                 Firmware::Bios => "bios",
@@ -291,15 +327,17 @@ impl Plan {
         }
     }
 
-    fn instance_info(&self) -> Result<Value> {
-        let packing = self.packing();
-        Ok(json!({
-            "image_source": url(packing.file_name()),
-            "image_os_hash_algo": "sha256",
-            "image_os_hash_value": artifacts::coreos_image_sha256(packing)?,
-            "image_disk_format": "raw",
+    fn instance_info(&self, image: &ServedFile) -> Value {
+        json!({
+            "image_source": url(&image.name),
+            "image_os_hash_algo": "sha512",
+            "image_os_hash_value": image.sha512(),
+            "image_disk_format": match self.deploy {
+                Deploy::InstallCoreos | Deploy::WriteRaw => "raw",
+                Deploy::WriteQcow2 => "qcow2",
+            },
             "image_type": "whole-disk",
-        }))
+        })
     }
 
     /// What comes with the request to deploy: the config drive's parts and, as

@@ -130,6 +130,17 @@ impl Node {
             .await
     }
 
+    /// Waits until the agent, which stays after an inspection, is known to be
+    /// there: only then is there a fast track.
+    pub async fn heard_of_the_agent(&self) -> Result<()> {
+        self.api
+            .wait_until(&self.name, "a heartbeat", QUICK, |node| {
+                node["driver_internal_info"]["agent_url"].is_string()
+            })
+            .await
+            .map(drop)
+    }
+
     /// Makes it available, which cleans it.
     pub async fn provide(&self) -> Result<()> {
         self.change("provide", json!({}), "available", WITH_AGENT)
