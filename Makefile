@@ -14,12 +14,12 @@ FIRMWARE ?= uefi
 FUZZ_SECONDS ?= 60
 LIFE ?=
 
-.PHONY: help setup build image ironic demo test test-all test-unit test-e2e test-ironic-gates test-ironic fuzz lint clean
+.PHONY: help setup build image ironic demo lab test test-all test-unit test-e2e test-ironic-gates test-ironic fuzz lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi)'
+	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi; also of lab)'
 	@echo '  make test-ironic LIFE=NAME                  (default: all; tests/ironic/lives.rs)'
 	@echo '  make fuzz FUZZ_SECONDS=N                    (default: 60, for each target)'
 
@@ -42,6 +42,9 @@ ironic: setup ## The real Ironic and a Redfish emulator, from PyPI
 
 demo: build image ## Install a virtual host from scratch and watch it
 	cargo run -q -p landfall-tests --bin demo -- --boot $(BOOT) --firmware $(FIRMWARE)
+
+lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
+	cargo run -q -p landfall-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
 
 test: test-unit test-e2e test-ironic-gates ## What gates a change
 

@@ -2,7 +2,7 @@
 //! interface, address) are spread so that every one occurs.
 
 use landfall_tests::ironic::configuration::Configuration;
-use landfall_tests::ironic::life::{Addresses, Boot, Deploy, Plan};
+use landfall_tests::ironic::plan::{Addresses, Boot, Deploy, Plan};
 use landfall_tests::vm::Firmware;
 
 use crate::life;

@@ -9,7 +9,8 @@ mod lives;
 use std::io::Write;
 use std::time::Instant;
 
-use landfall_tests::ironic::life::{Plan, whole_life};
+use landfall_tests::ironic::life::whole_life;
+use landfall_tests::ironic::plan::Plan;
 use landfall_tests::lab::{self, Lab};
 
 /// Lets a host live by `plan`, and says how long it took.

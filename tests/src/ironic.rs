@@ -13,6 +13,7 @@ pub mod guest;
 pub mod keep;
 pub mod life;
 pub mod node;
+pub mod plan;
 mod private_folders;
 mod services;
 

@@ -7,7 +7,7 @@ use nix::unistd::gettid;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::configuration::Configuration;
-use super::life::NODE;
+use super::plan::NODE;
 use crate::lab::Lab;
 
 /// Whether the developer wants to look around.
@@ -34,7 +34,7 @@ pub async fn until_interrupted(lab: &Lab, configuration: &Configuration) -> Resu
 fn manual(lab: &Lab, configuration: &Configuration) -> String {
     let api = configuration.api_url();
     let bmc = configuration.bmc_url();
-    let tool = super::environment().join("venv/bin");
+    let tools = super::environment().join("venv/bin");
     let console = lab.log_path("console");
     let log = lab.log_path("ironic");
     // The namespaces belong to a thread; /proc has it like a process.
@@ -48,17 +48,20 @@ The lab is up. It ends with Ctrl-C, and leaves nothing but its logs.
   BMC (Redfish)      {bmc}    (any user and password)
   the console        tail -f {console}
   Ironic's log       tail -f {log}
-  Ironic's programs  {tool}
+  Ironic's programs  {tools}
 
 In that shell:
 
-  H='X-OpenStack-Ironic-API-Version: latest'
-  curl -s -H \"$H\" {api}/v1/nodes/{NODE} | python3 -m json.tool
-  curl -s -H \"$H\" -H 'Content-Type: application/json' -X PUT \\
-      -d '{{\"target\": \"deleted\"}}' {api}/v1/nodes/{NODE}/states/provision
+  ironic() {{ curl -s -H 'X-OpenStack-Ironic-API-Version: latest' -H 'Content-Type: application/json' \"$@\"; echo; }}
+  node={api}/v1/nodes/{NODE}
+  ironic $node?fields=provision_state,power_state,last_error
+  ironic -X PUT -d '{{\"target\": \"inspect\"}}' $node/states/provision
+  ironic $node/inventory
+  ironic -X PUT -d '{{\"target\": \"provide\"}}' $node/states/provision
   virsh -c qemu:///system list --all
+
 ",
-        tool = tool.display(),
+        tools = tools.display(),
         console = console.display(),
         log = log.display(),
     )

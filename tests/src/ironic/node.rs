@@ -164,12 +164,4 @@ impl Node {
             .await
             .map(drop)
     }
-
-    /// Switches automated cleaning on or off for this node.
-    pub async fn set_automated_clean(&self, wanted: bool) -> Result<()> {
-        self.api
-            .patch(&self.name, &[("/automated_clean", wanted.into())])
-            .await
-            .map(drop)
-    }
 }

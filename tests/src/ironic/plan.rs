@@ -1,0 +1,213 @@
+//! How a host is to live: a point in the table of an operator's choices, and
+//! the documents that Ironic gets for it.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::configuration::Configuration;
+use super::guest::Guest;
+use super::node::Enrolment;
+use super::{KERNEL, RAMDISK};
+use crate::artifacts::{self, Packing};
+use crate::dhcp_server;
+use crate::ignition::Proof;
+use crate::image_server::{self, ServedFile};
+use crate::lab::{Family, GUEST_V4, HOST_V4, Lab};
+use crate::media;
+use crate::program;
+use crate::site::{MAC, META_DATA_NAME, meta_data, own_media_arguments};
+use crate::vm::Firmware;
+
+/// What the node is called in Ironic and in libvirt.
+pub const NODE: &str = "node-1";
+
+/// How the ramdisk gets into the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boot {
+    /// An ISO that Ironic builds, by Redfish virtual media.
+    VirtualMedia,
+    /// Our own ISO as `deploy_iso`, as OpenShift has it.
+    OwnIso,
+    /// iPXE with the files that Ironic writes.
+    Ipxe,
+}
+
+/// How the image gets onto the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deploy {
+    /// Deploy interface `custom-agent`, step `install_coreos`.
+    InstallCoreos,
+    /// Deploy interface `direct` with a raw image, streamed.
+    WriteRaw,
+    /// The same with a qcow2 image.
+    WriteQcow2,
+}
+
+/// Where the ramdisk has its address from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addresses {
+    /// DHCP.
+    Dhcp,
+    /// The boot arguments of our own ISO, in a network without DHCP.
+    KernelArguments,
+    /// The node's `network_data`, in a network without DHCP.
+    NetworkData,
+}
+
+/// One way to live.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Firmware.
+    pub firmware: Firmware,
+    /// Boot medium.
+    pub boot: Boot,
+    /// Deploy method.
+    pub deploy: Deploy,
+    /// Address.
+    pub addresses: Addresses,
+    /// Ironic's.
+    pub configuration: Configuration,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            firmware: Firmware::Uefi,
+            boot: Boot::VirtualMedia,
+            deploy: Deploy::InstallCoreos,
+            addresses: Addresses::Dhcp,
+            configuration: Configuration::default(),
+        }
+    }
+}
+
+/// The guest's address as OpenStack describes networks.
+fn network_data() -> Value {
+    json!({
+        "links": [{"id": "port-1", "type": "phy", "ethernet_mac_address": MAC, "mtu": 1500}],
+        "networks": [{
+            "id": "network-1", "network_id": "lab", "type": "ipv4", "link": "port-1",
+            "ip_address": GUEST_V4, "netmask": "255.255.255.0",
+            "routes": [{"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": HOST_V4}],
+        }],
+        "services": [{"type": "dns", "address": HOST_V4}],
+    })
+}
+
+/// Our ISO on the image server.
+const OWN_ISO: &str = "landfall/landfall.iso";
+
+fn url(name: &str) -> String {
+    image_server::url(Family::V4, name)
+}
+
+impl Plan {
+    /// The host.
+    pub(super) fn guest(&self, lab: &Lab) -> Guest {
+        Guest {
+            name: NODE.to_owned(),
+            mac: MAC.to_owned(),
+            firmware: self.firmware,
+            disk: lab.path("disk.raw"),
+        }
+    }
+
+    fn packing(&self) -> Packing {
+        match self.deploy {
+            Deploy::InstallCoreos => Packing::Gz,
+            Deploy::WriteRaw | Deploy::WriteQcow2 => Packing::Raw,
+        }
+    }
+
+    /// What the image server has to have.
+    pub(super) async fn files(&self, lab: &Lab) -> Result<Vec<ServedFile>> {
+        let mut files = vec![self.image(lab).await?];
+        if self.boot == Boot::OwnIso {
+            let iso = media::iso(lab, &own_media_arguments()).await?;
+            files.push(ServedFile::read(OWN_ISO, &iso)?);
+        }
+        Ok(files)
+    }
+
+    async fn image(&self, lab: &Lab) -> Result<ServedFile> {
+        let packing = self.packing();
+        let image = artifacts::coreos_image(packing)?;
+        if self.deploy != Deploy::WriteQcow2 {
+            return ServedFile::read(packing.file_name(), &image);
+        }
+        let qcow2 = lab.path("coreos.qcow2");
+        let (from, to) = (image.display().to_string(), qcow2.display().to_string());
+        // Compressed, as the images on distribution servers are.
+        let arguments = ["convert", "-c", "-f", "raw", "-O", "qcow2", &from, &to];
+        program::run("qemu-img", &arguments).await?;
+        ServedFile::read("coreos.qcow2", &qcow2)
+    }
+
+    /// What the installed system is called.
+    /// A name that the network gave goes before the one in the meta data.
+    pub(super) fn host_name(&self) -> &'static str {
+        match self.addresses {
+            Addresses::Dhcp => dhcp_server::GIVEN_NAME,
+            Addresses::KernelArguments | Addresses::NetworkData => META_DATA_NAME,
+        }
+    }
+
+    /// What Ironic is told of the host.
+    pub(super) fn enrolment(&self, guest: &Guest, system: &str) -> Enrolment {
+        Enrolment {
+            name: NODE.to_owned(),
+            mac: guest.mac.clone(),
+            boot_interface: match self.boot {
+                Boot::VirtualMedia | Boot::OwnIso => "redfish-virtual-media",
+                Boot::Ipxe => "ipxe",
+            },
+            deploy_interface: match self.deploy {
+                Deploy::InstallCoreos => "custom-agent",
+                Deploy::WriteRaw | Deploy::WriteQcow2 => "direct",
+            },
+            boot_mode: match self.firmware {
+                Firmware::Bios => "bios",
+                Firmware::Uefi => "uefi",
+            },
+            bmc: self.configuration.bmc_url(),
+            system: system.to_owned(),
+            media: match self.boot {
+                Boot::OwnIso => json!({"deploy_iso": url(OWN_ISO)}),
+                Boot::VirtualMedia | Boot::Ipxe => {
+                    json!({"deploy_kernel": url(KERNEL), "deploy_ramdisk": url(RAMDISK)})
+                }
+            },
+            network_data: (self.addresses == Addresses::NetworkData).then(network_data),
+        }
+    }
+
+    /// What it is told of the image, the first of [`Plan::files`].
+    pub(super) fn instance_info(&self, image: &ServedFile) -> Value {
+        json!({
+            "image_source": url(&image.name),
+            "image_os_hash_algo": "sha512",
+            "image_os_hash_value": image.sha512(),
+            "image_disk_format": match self.deploy {
+                Deploy::InstallCoreos | Deploy::WriteRaw => "raw",
+                Deploy::WriteQcow2 => "qcow2",
+            },
+            "image_type": "whole-disk",
+        })
+    }
+
+    /// What comes with the request to deploy: the config drive's parts and, as
+    /// metal3 asks for it, the step by its name.
+    pub(super) fn request(&self, proof: &Proof) -> Value {
+        let mut request = json!({"configdrive": {
+            "meta_data": meta_data(),
+            "user_data": proof.config(),
+            "network_data": {},
+        }});
+        if self.deploy == Deploy::InstallCoreos {
+            request["deploy_steps"] = json!([
+                {"interface": "deploy", "step": "install_coreos", "priority": 80, "args": {}}
+            ]);
+        }
+        request
+    }
+}
