@@ -8,6 +8,7 @@
 mod api;
 mod backoff;
 mod cli;
+mod clock;
 mod commands;
 mod devices_settled;
 mod discovery;

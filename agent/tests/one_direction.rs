@@ -32,6 +32,7 @@ const ROWS: &[&[&str]] = &[
         "devices_settled",
         "interface_names",
         "network",
+        "clock",
         "discovery",
         "inventory",
         "ironic",

@@ -14,5 +14,6 @@ pub mod lldp_socket;
 pub mod mount;
 pub mod packet_socket;
 pub mod uevent;
+pub mod wall_clock;
 pub mod xattr;
 pub mod zero_range;

@@ -1,0 +1,172 @@
+//! Calendar dates of UTC: for the header `Date` and for the hardware's clock.
+
+use std::time::{Duration, SystemTime};
+
+use crate::sys::wall_clock::CivilTime;
+
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+const SECONDS_OF_DAY: u64 = 86_400;
+
+fn is_leap(year: u16) -> bool {
+    (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
+}
+
+fn days_of(year: u16, month: u8) -> u8 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if is_leap(year) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+/// The moment that a header `Date` names: `Sun, 06 Nov 1994 08:49:37 GMT`, the
+/// only form that servers may send (RFC 9110, section 5.6.7). The week day is
+/// not looked at. `None` for anything else, and for years before 1970 or
+/// after 2999.
+pub(super) fn parse_http_date(text: &str) -> Option<SystemTime> {
+    let (_, rest) = text.trim().split_once(", ")?;
+    let mut words = rest.split(' ');
+    let number = |word: &str| -> Option<u16> {
+        let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| word.parse().ok()).flatten()
+    };
+    let day = number(words.next()?)?;
+    let month = words.next()?;
+    let month = MONTHS.iter().position(|name| *name == month)?;
+    let year = number(words.next()?)?;
+    let mut clock = words.next()?.split(':').map(number);
+    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
+    if clock.next().is_some() || words.next()? != "GMT" || words.next().is_some() {
+        return None;
+    }
+    let month = u8::try_from(month).ok()? + 1;
+    let day = u8::try_from(day).ok()?;
+    if !(1970..3000).contains(&year)
+        || !(1..=days_of(year, month)).contains(&day)
+        || hour > 23
+        || minute > 59
+        // A leap second.
+        || second > 60
+    {
+        return None;
+    }
+    let days: u64 = (1970..year)
+        .map(|year| if is_leap(year) { 366 } else { 365 })
+        .chain((1..month).map(|month| u64::from(days_of(year, month))))
+        .sum();
+    let seconds = (days + u64::from(day) - 1) * SECONDS_OF_DAY
+        + u64::from(hour) * 3600
+        + u64::from(minute) * 60
+        + u64::from(second);
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
+/// This moment as calendars have it; `None` before 1970 and after 2999.
+pub(super) fn civil(time: SystemTime) -> Option<CivilTime> {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+    let mut days = seconds / SECONDS_OF_DAY;
+    let mut year = 1970;
+    loop {
+        let length = if is_leap(year) { 366 } else { 365 };
+        if days < length {
+            break;
+        }
+        days -= length;
+        year += 1;
+        if year == 3000 {
+            return None;
+        }
+    }
+    let mut month = 1;
+    while days >= u64::from(days_of(year, month)) {
+        days -= u64::from(days_of(year, month));
+        month += 1;
+    }
+    // Each is smaller than 60.
+    let part = |unit: u64, count: u64| (seconds / unit % count) as u8;
+    Some(CivilTime {
+        year,
+        month,
+        day: days as u8 + 1,
+        hour: part(3600, 24),
+        minute: part(60, 60),
+        second: part(1, 60),
+    })
+}
+
+/// `2026-11-21 03:28:02 UTC`, for the console.
+pub(super) fn shown(time: SystemTime) -> String {
+    match civil(time) {
+        Some(at) => format!(
+            "{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC",
+            at.year, at.month, at.day, at.hour, at.minute, at.second
+        ),
+        None => "a time of no year".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn dates_of_real_servers_are_read() {
+        for (text, seconds) in [
+            // RFC 9110; the seconds by date(1).
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
+            ("Thu, 29 Feb 2024 23:59:60 GMT", 1_709_251_200),
+            ("Sat, 21 Nov 2026 03:28:02 GMT", 1_795_231_682),
+        ] {
+            assert_eq!(parse_http_date(text), Some(at(seconds)), "{text}");
+        }
+        assert_eq!(shown(at(1_795_231_682)), "2026-11-21 03:28:02 UTC");
+    }
+
+    #[test]
+    fn what_is_no_date_is_none() {
+        for text in [
+            "",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+            "Sun, 06 Nov 1994 08:49:37",
+            "Sun, 06 Nov 1994 08:49:37 CET",
+            "Sun, 06 Nov 1994 08:49 GMT",
+            "Sun, 06 Nov 1994 24:00:00 GMT",
+            "Sun, 31 Nov 1994 08:49:37 GMT",
+            "Sun, 00 Nov 1994 08:49:37 GMT",
+            "Sun, 29 Feb 2023 08:49:37 GMT",
+            "Sun, 06 Nov 1969 08:49:37 GMT",
+            "Sun, 06 Nov 9999 08:49:37 GMT",
+            "Sun, +6 Nov 1994 08:49:37 GMT",
+        ] {
+            assert_eq!(parse_http_date(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_moment_is_read_back_from_its_date(seconds in 0_u64..32_000_000_000) {
+            let then = civil(at(seconds)).unwrap();
+            let month = MONTHS[usize::from(then.month) - 1];
+            let text = format!(
+                "Xxx, {:02} {month} {:04} {:02}:{:02}:{:02} GMT",
+                then.day, then.year, then.hour, then.minute, then.second
+            );
+            prop_assert_eq!(parse_http_date(&text), Some(at(seconds)));
+        }
+
+        #[test]
+        fn no_text_ends_the_reader(text in ".{0,64}") {
+            let _ = parse_http_date(&text);
+        }
+    }
+}

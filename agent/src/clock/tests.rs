@@ -1,0 +1,122 @@
+//! Whom the clock believes; that it is set is seen in a virtual machine only.
+
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use super::*;
+
+fn year(year: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs((year - 1970) * 31_556_952 + 86_400)
+}
+
+#[test]
+fn a_date_is_believed_where_our_clock_is_obviously_wrong() {
+    let close = year(2027) + Duration::from_secs(100);
+    for (now, told, on_answer, on_refusal) in [
+        // An empty battery, on both sides.
+        (year(1970), year(2027), true, true),
+        (year(2010), year(2027), true, true),
+        (year(2027), year(2010), false, false),
+        // A clock that runs in local time.
+        (
+            year(2027) + Duration::from_secs(7200),
+            year(2027),
+            true,
+            true,
+        ),
+        // The far future is as wrong as the past.
+        (year(2110), year(2027), true, true),
+        (year(2027), year(2110), false, false),
+        // Close enough, but not for a certificate made a minute ago.
+        (year(2027), close, false, true),
+        (year(2027), year(2027), false, false),
+    ] {
+        let better = |occasion| is_better(now, told, occasion);
+        assert_eq!(better(Occasion::Answer), on_answer, "{now:?} {told:?}");
+        assert_eq!(
+            better(Occasion::RefusedCertificate),
+            on_refusal,
+            "{now:?} {told:?}"
+        );
+    }
+}
+
+#[test]
+fn the_clock_of_somebody_else_is_not_touched() {
+    let before = SystemTime::now();
+    let mut clock = Clock::of_somebody();
+    let date = "Fri, 01 Jan 2038 00:00:00 GMT";
+    assert!(!clock.compare_with(date, "http://x", Occasion::Answer));
+    let passed = SystemTime::now().duration_since(before).unwrap();
+    assert!(passed < Duration::from_secs(60));
+}
+
+/// Answers one NTP request as a server whose clock is ahead by `seconds`.
+fn server(seconds: u64) -> (String, thread::JoinHandle<()>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = socket.local_addr().unwrap().to_string();
+    let answering = thread::spawn(move || {
+        let mut packet = [0_u8; 48];
+        let (_, client) = socket.recv_from(&mut packet).unwrap();
+        let since = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap();
+        // Seconds since 1900 and a binary fraction (RFC 5905).
+        let full = since.as_secs() + seconds + 2_208_988_800;
+        let fraction = (u64::from(since.subsec_nanos()) << 32) / 1_000_000_000;
+        let time = ((full << 32) | fraction).to_be_bytes();
+        let mut answer = [0_u8; 48];
+        // Version 4, server, stratum 1.
+        answer[0] = 0b00_100_100;
+        answer[1] = 1;
+        answer[12..16].copy_from_slice(b"GPS\0");
+        answer[16..24].copy_from_slice(&time);
+        // The client's own time stamp, which shows that this is an answer.
+        answer[24..32].copy_from_slice(&packet[40..48]);
+        answer[32..40].copy_from_slice(&time);
+        answer[40..48].copy_from_slice(&time);
+        socket.send_to(&answer, client).unwrap();
+    });
+    (name, answering)
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+#[test]
+fn an_ntp_server_tells_the_time() {
+    let (name, answering) = server(1000);
+    let time = run(ntp::time_of(&name)).unwrap();
+    let ahead = time.duration_since(SystemTime::now()).unwrap().as_secs();
+    assert!((950..=1000).contains(&ahead), "{ahead}");
+    answering.join().unwrap();
+}
+
+#[test]
+fn a_time_of_no_sense_is_refused() {
+    // 2100 and later.
+    let (name, answering) = server(80 * 31_556_952);
+    let fault = run(Clock::of_somebody().set_by_ntp(&name)).unwrap_err();
+    assert!(
+        fault.contains("expected a time from 2026 to 2099"),
+        "{fault}"
+    );
+    answering.join().unwrap();
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_named() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = nobody.local_addr().unwrap().to_string();
+    drop(nobody);
+    let fault = run(ntp::time_of(&name)).unwrap_err();
+    assert!(fault.contains(&name), "{fault}");
+    let fault = run(ntp::time_of("no-such-host.invalid")).unwrap_err();
+    assert!(fault.contains("no-such-host.invalid"), "{fault}");
+}
