@@ -1,12 +1,15 @@
 //! The end of the ramdisk: reboot or power off, with the disks at rest.
 
 use std::fs;
+use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::unistd::sync;
+
+use crate::sys::link_flags;
 
 /// How the agent wants this boot to end. It says so by its exit code, which
 /// survives whatever state the agent itself is in.
@@ -16,6 +19,8 @@ pub enum Ending {
     Reboot,
     /// Switch the machine off.
     PowerOff,
+    /// Leave the machine running, off the network, for its BMC to reset.
+    LockDown,
 }
 
 impl Ending {
@@ -25,12 +30,13 @@ impl Ending {
         match self {
             Self::Reboot => 80,
             Self::PowerOff => 81,
+            Self::LockDown => 82,
         }
     }
 
     /// The ending that an exit code asks for, if it is one.
     pub fn from_exit_code(code: i32) -> Option<Self> {
-        [Self::Reboot, Self::PowerOff]
+        [Self::Reboot, Self::PowerOff, Self::LockDown]
             .into_iter()
             .find(|ending| i32::from(ending.exit_code()) == code)
     }
@@ -61,19 +67,38 @@ pub(super) fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
         match ending {
             Ending::Reboot => "rebooting",
             Ending::PowerOff => "powering off",
+            Ending::LockDown => "locking down",
         }
     );
     sync_within(SYNC_LIMIT);
+    if ending == Ending::LockDown {
+        lock_down();
+        flush_consoles();
+        stay();
+    }
     flush_consoles();
     let (mode, sysrq) = match ending {
         Ending::Reboot => (RebootMode::RB_AUTOBOOT, "b"),
-        Ending::PowerOff => (RebootMode::RB_POWER_OFF, "o"),
+        Ending::PowerOff | Ending::LockDown => (RebootMode::RB_POWER_OFF, "o"),
     };
     // Comes back only if the kernel refuses.
     let Err(error) = reboot(mode);
     tracing::error!("reboot(2): {error} -- trying sysrq, else reset the machine by its BMC");
     // Nothing is left that could be done about a second refusal.
     let _ = fs::write("/proc/sysrq-trigger", sysrq);
+    stay();
+}
+
+/// Nobody is left who would switch a link on again: the agent has ended.
+fn lock_down() {
+    let faults = link_flags::take_all_down(Path::new("/sys/class/net"));
+    for fault in faults {
+        tracing::warn!("{fault}");
+    }
+    tracing::warn!("locked down: no link is up, only a reset by the BMC leads on");
+}
+
+fn stay() -> ! {
     loop {
         nix::unistd::pause();
     }
@@ -85,7 +110,7 @@ mod tests {
 
     #[test]
     fn exit_codes_go_there_and_back_and_a_crash_is_no_ending() {
-        for ending in [Ending::Reboot, Ending::PowerOff] {
+        for ending in [Ending::Reboot, Ending::PowerOff, Ending::LockDown] {
             assert_eq!(
                 Ending::from_exit_code(ending.exit_code().into()),
                 Some(ending)

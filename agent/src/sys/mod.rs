@@ -10,6 +10,7 @@ pub mod ethtool;
 pub mod ethtool_private_flags;
 pub mod file_flags;
 pub mod ipmi;
+pub mod link_flags;
 pub mod lldp_socket;
 pub mod mount;
 pub mod packet_socket;
