@@ -15,7 +15,7 @@ packages='gcc libc6-dev make xorriso genisoimage mtools grub-common grub-pc-bin 
   grub-efi-amd64-signed shim-signed'
 if [ "${1:-}" != --build-only ]; then
   # The lab, and the recipe of the test image.
-  packages="$packages qemu-system-x86 ipxe-qemu ipxe ovmf dnsmasq-base lldpd iproute2 util-linux mount passwd
+  packages="$packages avahi-daemon openssl qemu-system-x86 ipxe-qemu ipxe ovmf dnsmasq-base lldpd iproute2 util-linux mount passwd
     busybox-static gdisk e2fsprogs xfsprogs dosfstools cpio zstd xz-utils kmod libc-bin"
   # The lab with the real Ironic: its Python environment, the libvirt below the
   # emulated BMC, and what Ironic builds ISOs with.

@@ -7,15 +7,19 @@
 //! lies behind it would never be reached.
 
 use std::io::{BufReader, Read as _};
+use std::net::Ipv6Addr;
 
 use flate2::Crc;
+use landfall_boot_params::CommandLine;
 use landfall_network_plan::MacAddr;
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::clock;
 use crate::commands::command::Command;
 use crate::commands::image_info::ImageInfo;
 use crate::commands::parse::{Parsed, Request};
+use crate::discovery::mdns_advert::{Advert, AdvertAddress};
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Decoder;
 use crate::disk::gpt::Table;
@@ -25,12 +29,13 @@ use crate::disk::qcow2::header::Header;
 use crate::disk::qcow2::window::Piece;
 use crate::disk::{checksum_file, config_drive, file_system, image_head, resume};
 use crate::handover::{efi_load_option, efi_loader, ignition_file, kernel_args};
-use crate::http_client::Answer;
+use crate::http_client::{self, ZonedUrl};
 use crate::inventory::hint_expression::Expression;
 use crate::inventory::root_device_hints::{RootDeviceHints, SkipList};
 use crate::inventory::{memory, smbios, vpd};
-use crate::ironic::{lookup, wire};
+use crate::ironic::{LookupAnswer, wire};
 use crate::network::dhcp::{datagram, lease::Lease, message::Answer};
+use crate::settings::Settings;
 use crate::sys::uevent::Uevent;
 
 /// What is unpacked of one input: the head of an image and something behind it.
@@ -309,17 +314,60 @@ pub fn efi(data: &[u8]) {
     }
 }
 
-/// Ironic's answer to a lookup (the status, then the body).
+/// Ironic's answer to a lookup: a fault's text, and what it sets.
 pub fn lookup_answer(data: &[u8]) {
-    let answer = Answer {
+    let answer = http_client::Answer {
         status: 200,
         date: None,
         body: String::from_utf8_lossy(data).into_owned(),
     };
     let _ = wire::fault(&answer);
-    if let Ok(found) = lookup::read(&answer) {
-        // As the heartbeat uses it, at its upper end.
-        let _ = found.config.heartbeat_timeout().mul_f64(0.6);
+    if let Ok(found) = LookupAnswer::read(&answer.body) {
+        assert!(found.config.is_object() && !found.uuid.contains('/'));
+        let _ = found.agent_token();
+        let _ =
+            Settings::from_command_line(CommandLine::parse("")).apply_lookup_config(&found.config);
+    }
+}
+
+/// The `Date` of Ironic's answers, by which a clock may be set.
+pub fn http_date(data: &[u8]) {
+    let _ = clock::parse_date(&String::from_utf8_lossy(data));
+}
+
+/// What a stranger on the link says by mDNS: port, SRV target, one TXT entry a
+/// line; the addresses are fixed.
+pub fn mdns_advert(data: &[u8]) {
+    let Some((port, rest)) = data.split_first_chunk::<2>() else {
+        return;
+    };
+    let mut lines = rest.split(|byte| *byte == b'\n');
+    let host = String::from_utf8_lossy(lines.next().unwrap_or_default()).into_owned();
+    let txt = lines.map(|line| match line.iter().position(|byte| *byte == b'=') {
+        Some(at) => (
+            String::from_utf8_lossy(&line[..at]).into_owned(),
+            line[at + 1..].to_vec(),
+        ),
+        None => (String::from_utf8_lossy(line).into_owned(), Vec::new()),
+    });
+    let advert = Advert {
+        host,
+        port: u16::from_be_bytes(*port),
+        addresses: vec![
+            AdvertAddress {
+                address: Ipv6Addr::LOCALHOST.into(),
+                interface: None,
+            },
+            AdvertAddress {
+                address: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1).into(),
+                interface: Some("eth0".to_owned()),
+            },
+        ],
+        txt: txt.collect(),
+    };
+    if let Ok(endpoint) = advert.endpoint(|_| false) {
+        let zoned = ZonedUrl::parse(&endpoint.url);
+        assert!(reqwest::Url::parse(&zoned.url).is_ok(), "{}", endpoint.url);
     }
 }
 

@@ -11,9 +11,11 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use landfall_boot_params::without_secrets;
 use reqwest::redirect::Policy;
+use reqwest::{NoProxy, Proxy};
 
-pub use answer::{Answer, exchange};
+pub use answer::{Answer, NoAnswer, exchange};
 pub use service_client::ServiceClient;
 pub use why::why;
 pub use zoned_url::ZonedUrl;
@@ -48,8 +50,21 @@ pub struct HttpOptions {
     pub identity: Option<IdentityFiles>,
     /// Versions and cipher suites.
     pub tls: TlsPolicy,
+    /// By whom requests go.
+    pub proxies: Proxies,
     /// How long one request may be idle, and a connection may take to be made.
     pub timeout: Option<Duration>,
+}
+
+/// Proxies as OpenShift sets them.
+#[derive(Debug, Clone, Default)]
+pub struct Proxies {
+    /// For `http://` (`HTTP_PROXY`).
+    pub http: Option<String>,
+    /// For `https://` (`HTTPS_PROXY`).
+    pub https: Option<String>,
+    /// Hosts, domains and networks that are asked without one (`NO_PROXY`).
+    pub none_for: Vec<String>,
 }
 
 /// The client's certificate and its key (`certfile`, `keyfile`), in PEM.
@@ -123,21 +138,42 @@ impl HttpOptions {
 /// # Errors
 /// Which certificate or key cannot be used.
 pub fn image_client(options: &HttpOptions) -> Result<reqwest::Client> {
-    finished(builder(options, options.tls()?, for_images()))
+    finished(builder(options, options.tls()?, for_images())?)
 }
 
 fn builder(
     options: &HttpOptions,
     tls: rustls::ClientConfig,
     redirects: Policy,
-) -> reqwest::ClientBuilder {
+) -> Result<reqwest::ClientBuilder> {
     let timeout = options.timeout.unwrap_or(Duration::from_secs(30));
-    reqwest::Client::builder()
+    let mut builder = reqwest::Client::builder()
         .user_agent(concat!("landfall/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(timeout)
         .read_timeout(timeout)
         .redirect(redirects)
         .tls_backend_preconfigured(tls)
+        // Not those of our environment.
+        .no_proxy();
+    let none_for = NoProxy::from_string(&options.proxies.none_for.join(","));
+    for (url, for_tls) in [
+        (&options.proxies.http, false),
+        (&options.proxies.https, true),
+    ] {
+        let Some(url) = url else { continue };
+        let proxy = match for_tls {
+            false => Proxy::http(url),
+            true => Proxy::https(url),
+        };
+        let proxy = proxy.map_err(|error| {
+            Failure::new(
+                Class::CommandExecutionError,
+                format!("proxy {}: {}", without_secrets(url), one_line(&error)),
+            )
+        })?;
+        builder = builder.proxy(proxy.no_proxy(none_for.clone()));
+    }
+    Ok(builder)
 }
 
 fn finished(builder: reqwest::ClientBuilder) -> Result<reqwest::Client> {

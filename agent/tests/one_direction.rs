@@ -50,6 +50,7 @@ const EXEMPT: &[&str] = &[
     "lib.rs",
     "main.rs",
     "stages.rs",
+    "stages/",
     "tools/",
 ];
 

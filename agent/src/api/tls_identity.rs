@@ -1,119 +1,168 @@
-//! The agent's own certificate: made once, kept over a restart of the agent.
+//! The certificate of the agent's API: made once and kept over a restart of the
+//! agent, or the operator's.
 //!
-//! Ironic pins it with the first heartbeat and refuses another one while it
+//! Ironic pins ours with the first heartbeat and refuses another one while it
 //! remembers the node, so it must be the same after a crash.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
+use landfall_boot_params::argument_value::CertificateCurve;
 use rcgen::{
-    CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P384_SHA384, SanType,
-    date_time_ymd,
+    CertificateParams, CustomExtension, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256,
+    PKCS_ECDSA_P384_SHA384, SanType, date_time_ymd,
 };
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::discovery::Advertised;
 use crate::failure::{Class, Failure, Result, one_line};
 use crate::state_file::StateFile;
+use crate::tls::{Identity, TlsPolicy};
 
-/// Key and certificate in PEM, in this order in one file.
+/// id-ce-subjectAltName (RFC 5280, section 4.2.1.6).
+const SUBJECT_ALT_NAME: &[u64] = &[2, 5, 29, 17];
+/// ub-common-name (RFC 5280, appendix A.1).
+const COMMON_NAME_LIMIT: usize = 64;
+
+/// With what the agent's API speaks TLS.
 pub struct TlsIdentity {
-    certificate: String,
-    key: String,
+    identity: Identity,
+    /// In PEM, for Ironic to pin.
+    own: Option<String>,
 }
 
 impl TlsIdentity {
+    /// The certificate and key that the operator supplies (`tls_cert_file`,
+    /// `tls_key_file`). Ironic is not told of it: it has its own authority for it.
+    ///
+    /// # Errors
+    /// Which file is not what it should be.
+    pub fn from_files(certificate: &Path, key: &Path) -> Result<Self> {
+        Ok(Self {
+            identity: Identity::from_files(certificate, key)?,
+            own: None,
+        })
+    }
+
     /// The identity kept in this file if it is for this address, else a new
-    /// one: P-384, self-signed, the address as its only alternative name.
+    /// one: self-signed, the address as its only alternative name.
     ///
     /// # Errors
     /// If no key can be made.
-    pub fn restore_or_make(file: &StateFile, address: IpAddr, host_name: &str) -> Result<Self> {
+    pub fn restore_or_make(
+        file: &StateFile,
+        address: &Advertised,
+        host_name: &str,
+        curve: CertificateCurve,
+    ) -> Result<Self> {
         if let Ok(Some(bytes)) = file.load()
             && let Some(kept) = Self::from_file(&bytes, address)
         {
             return Ok(kept);
         }
-        let made = Self::make(address, host_name).map_err(|error| {
-            Failure::new(
-                Class::CommandExecutionError,
-                format!("certificate for {address}: {}", one_line(&error)),
-            )
-        })?;
-        let bytes = format!("# {address}\n{}{}", made.key, made.certificate);
-        file.store_or_warn(bytes.as_bytes());
-        Ok(made)
+        let failed = |text: String| {
+            let what = format!("certificate for {address}: {text}");
+            Failure::new(Class::CommandExecutionError, what)
+        };
+        let (certificate, key) =
+            make(address, host_name, curve).map_err(|error| failed(one_line(&error)))?;
+        file.store_or_warn(format!("# {address}\n{key}{certificate}").as_bytes());
+        Ok(Self {
+            identity: Identity::from_pem("own certificate", &certificate, &key)?,
+            own: Some(certificate),
+        })
     }
 
-    fn from_file(bytes: &[u8], address: IpAddr) -> Option<Self> {
+    fn from_file(bytes: &[u8], address: &Advertised) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         let rest = text.strip_prefix(&format!("# {address}\n"))?;
         let at = rest.find("-----BEGIN CERTIFICATE-----")?;
+        let (key, certificate) = rest.split_at(at);
         Some(Self {
-            key: rest[..at].to_owned(),
-            certificate: rest[at..].to_owned(),
+            identity: Identity::from_pem("own certificate", certificate, key).ok()?,
+            own: Some(certificate.to_owned()),
         })
     }
 
-    fn make(address: IpAddr, host_name: &str) -> std::result::Result<Self, rcgen::Error> {
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384)?;
-        let mut parameters = CertificateParams::default();
-        parameters.distinguished_name = DistinguishedName::new();
-        parameters
-            .distinguished_name
-            .push(DnType::CommonName, host_name);
-        parameters.subject_alt_names = vec![SanType::IpAddress(address)];
-        // Ironic pins the certificate, its dates add nothing; but a machine whose
-        // clock stands at 2010 or at 2040 must be able to serve.
-        parameters.not_before = date_time_ymd(2000, 1, 1);
-        parameters.not_after = date_time_ymd(2099, 12, 31);
-        let certificate = parameters.self_signed(&key)?;
-        Ok(Self {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
-        })
+    /// The certificate as heartbeats carry it, if it is of our own making.
+    pub fn own_certificate(&self) -> Option<&str> {
+        self.own.as_deref()
     }
 
-    /// The certificate as heartbeats carry it.
-    pub fn certificate_pem(&self) -> &str {
-        &self.certificate
-    }
-
-    /// How to serve with it: TLS 1.3, and 1.2 for older conductors.
+    /// How to serve with it.
     ///
     /// # Errors
-    /// If key and certificate are not what they should be.
-    pub fn server_config(&self) -> Result<Arc<ServerConfig>> {
-        let broken = |what: String| Failure::new(Class::CommandExecutionError, what);
-        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes())
-            .map_err(|error| broken(format!("own certificate: {error}")))?;
-        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes())
-            .map_err(|error| broken(format!("own key: {error}")))?;
-        let config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate], key)
-            .map_err(|error| broken(format!("own certificate: {error}")))?;
-        Ok(Arc::new(config))
+    /// If key and certificate do not fit each other.
+    pub fn server_config(&self, policy: &TlsPolicy) -> Result<Arc<ServerConfig>> {
+        policy.server(&self.identity)
     }
+}
+
+/// Certificate and key in PEM.
+fn make(
+    address: &Advertised,
+    host_name: &str,
+    curve: CertificateCurve,
+) -> std::result::Result<(String, String), rcgen::Error> {
+    let key = KeyPair::generate_for(match curve {
+        CertificateCurve::P256 => &PKCS_ECDSA_P256_SHA256,
+        CertificateCurve::P384 => &PKCS_ECDSA_P384_SHA384,
+        CertificateCurve::P521 => {
+            tracing::warn!(
+                "ipa-tls-certificate-curve=p521: not known to our TLS library, p384 is used"
+            );
+            &PKCS_ECDSA_P384_SHA384
+        }
+    })?;
+    let mut parameters = CertificateParams::default();
+    parameters.distinguished_name = DistinguishedName::new();
+    parameters
+        .distinguished_name
+        .push(DnType::CommonName, common_name(host_name));
+    match address {
+        Advertised::Address(address) => parameters.custom_extensions.push(only_name(*address)),
+        Advertised::Name(name) => {
+            parameters.subject_alt_names = vec![SanType::DnsName(name.as_str().try_into()?)];
+        }
+    }
+    // Ironic pins the certificate, its dates add nothing; but a machine whose
+    // clock stands at 2010 or at 2040 must be able to serve.
+    parameters.not_before = date_time_ymd(2000, 1, 1);
+    parameters.not_after = date_time_ymd(2099, 12, 31);
+    let certificate = parameters.self_signed(&key)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+fn common_name(host_name: &str) -> String {
+    let printable = |c: &char| c.is_ascii_graphic();
+    let name: String = host_name
+        .chars()
+        .filter(printable)
+        .take(COMMON_NAME_LIMIT)
+        .collect();
+    if name.is_empty() {
+        "landfall".to_owned()
+    } else {
+        name
+    }
+}
+
+/// The one alternative name, critical as the original's is; rcgen itself marks
+/// it so only where the subject is empty.
+fn only_name(address: IpAddr) -> CustomExtension {
+    let octets = match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    // GeneralNames: a sequence of one iPAddress, context tag 7; all lengths are
+    // below 128.
+    let mut names = vec![0x30, octets.len() as u8 + 2, 0x87, octets.len() as u8];
+    names.extend(octets);
+    let mut extension = CustomExtension::from_oid_content(SUBJECT_ALT_NAME, names);
+    extension.set_criticality(true);
+    extension
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn is_kept_for_the_same_address_only() {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let dir = tempfile::tempdir().unwrap();
-        let file = StateFile::new(dir.path(), "identity.pem");
-        let v4: IpAddr = "192.0.2.5".parse().unwrap();
-        let first = TlsIdentity::restore_or_make(&file, v4, "host").unwrap();
-        let again = TlsIdentity::restore_or_make(&file, v4, "host").unwrap();
-        assert_eq!(first.certificate_pem(), again.certificate_pem());
-        again.server_config().unwrap();
-        let v6 = "2001:db8::5".parse().unwrap();
-        let other = TlsIdentity::restore_or_make(&file, v6, "host").unwrap();
-        assert_ne!(first.certificate_pem(), other.certificate_pem());
-    }
-}
+mod tests;

@@ -1,51 +1,239 @@
 //! The address under which Ironic can call this machine.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::time::Duration;
 
-/// The source address that the kernel's routes choose towards `service`: what
-/// `ip route get` says, asked by connecting a UDP socket, which sends nothing.
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::{if_indextoname, if_nametoindex};
+use reqwest::Url;
+use tokio::sync::watch;
+
+use crate::http_client::ZonedUrl;
+use crate::network::{AddressOrigin, NetworkState};
+use crate::state_file::StateFile;
+
+/// What the operator says about the address.
+#[derive(Debug, Clone)]
+pub struct AdvertiseRules {
+    /// This one, whatever the machine has (`ipa-advertise-host`).
+    pub host: Option<String>,
+    /// The IPv4 address of this NIC (`ipa-network-interface`).
+    pub interface: Option<String>,
+    /// How often to look (`ipa-ip-lookup-attempts`).
+    pub attempts: u32,
+    /// How long to wait before the next look (`ipa-ip-lookup-timeout`).
+    pub pause: Duration,
+}
+
+/// The host of the callback URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Advertised {
+    /// An address of this machine, or one that leads to it.
+    Address(IpAddr),
+    /// A name that the operator vouches for.
+    Name(String),
+}
+
+impl Advertised {
+    fn parse(text: &str) -> Self {
+        let bare = text.trim_start_matches('[').trim_end_matches(']');
+        bare.parse()
+            .map_or_else(|_| Self::Name(text.to_owned()), Self::Address)
+    }
+
+    /// As a URL has it: IPv6 in brackets.
+    pub fn in_url(&self) -> String {
+        match self {
+            Self::Address(IpAddr::V6(address)) => format!("[{address}]"),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl std::fmt::Display for Advertised {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Finds the address by which the service at one of these URLs can call back:
+/// what the operator says, else the one that an earlier life of the agent used
+/// if the machine still has it (Ironic refuses a callback URL that changes),
+/// else the source address of the routes.
 ///
 /// # Errors
-/// No route, or only a link-local address, which another host cannot name.
-pub fn source_address_towards(service: SocketAddr) -> Result<IpAddr, String> {
+/// Why there was none in the time that the rules give.
+pub async fn advertise(
+    rules: &AdvertiseRules,
+    urls: &[String],
+    network: &mut watch::Receiver<NetworkState>,
+    kept: &StateFile,
+) -> Result<Advertised, String> {
+    if let Some(host) = &rules.host {
+        return Ok(Advertised::parse(host));
+    }
+    let mut fault = String::new();
+    for attempt in 0..rules.attempts.max(1) {
+        if attempt > 0 {
+            tracing::warn!("{fault}; looking again within {:?}", rules.pause);
+            // A change of the network ends the pause; without its task there are
+            // no changes.
+            tokio::select! {
+                () = tokio::time::sleep(rules.pause) => {}
+                Ok(()) = network.changed() => {}
+            }
+        }
+        let state = network.borrow_and_update().clone();
+        if let Some(address) = kept_address(kept).filter(|address| has(&state, *address)) {
+            return Ok(Advertised::Address(address));
+        }
+        let found = match &rules.interface {
+            Some(interface) => address_of(&state, interface),
+            None => source_towards(urls).await,
+        };
+        match found {
+            Ok(address) => {
+                kept.store_or_warn(address.to_string().as_bytes());
+                return Ok(Advertised::Address(address));
+            }
+            Err(text) => fault = text,
+        }
+    }
+    Err(format!("no address for Ironic to call back: {fault}"))
+}
+
+fn kept_address(file: &StateFile) -> Option<IpAddr> {
+    String::from_utf8(file.load().ok()??).ok()?.parse().ok()
+}
+
+fn has(state: &NetworkState, address: IpAddr) -> bool {
+    let mut all = state.nics.iter().flat_map(|nic| &nic.addresses);
+    all.any(|known| known.usable && known.prefix.address == address)
+}
+
+/// The IPv4 address of this NIC; one that has none is not hopeless.
+fn address_of(state: &NetworkState, interface: &str) -> Result<IpAddr, String> {
+    let nic = state
+        .nics
+        .iter()
+        .find(|nic| nic.name == interface)
+        .ok_or_else(|| format!("ipa-network-interface={interface}: there is no such NIC"))?;
+    let usable = || {
+        nic.addresses
+            .iter()
+            .filter(|known| known.usable && known.origin != AddressOrigin::LinkLocal)
+            .map(|known| known.prefix.address)
+    };
+    usable()
+        .find(IpAddr::is_ipv4)
+        .or_else(|| usable().next())
+        .ok_or_else(|| format!("ipa-network-interface={interface}: the NIC has no address"))
+}
+
+/// Our address towards the first of these URLs to which there is a way from an
+/// address that another host can name.
+///
+/// # Errors
+/// Why there is none towards the last.
+pub async fn source_towards(urls: &[String]) -> Result<IpAddr, String> {
+    let mut fault = "no URL".to_owned();
+    for url in urls {
+        match source_towards_one(url).await {
+            Ok(source) => return Ok(source),
+            Err(text) => fault = text,
+        }
+    }
+    Err(fault)
+}
+
+async fn source_towards_one(url: &str) -> Result<IpAddr, String> {
+    let mut fault = format!("{url}: the host has no address");
+    for address in addresses_of(url).await? {
+        match source_address_towards(address) {
+            Ok(source) => return Ok(source),
+            Err(text) => fault = text,
+        }
+    }
+    Err(fault)
+}
+
+/// The addresses behind a URL's host.
+async fn addresses_of(url: &str) -> Result<Vec<SocketAddr>, String> {
+    let zoned = ZonedUrl::parse(url);
+    let parsed = Url::parse(&zoned.url).map_err(|error| format!("{url}: {error}"))?;
+    let host = parsed.host_str().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let port = parsed.port_or_known_default().unwrap_or_default();
+    if let (Ok(address), Some(interface)) = (host.parse::<Ipv6Addr>(), &zoned.interface) {
+        let index = if_nametoindex(interface.as_str())
+            .map_err(|_| format!("{url}: there is no interface {interface}"))?;
+        return Ok(vec![SocketAddrV6::new(address, port, 0, index).into()]);
+    }
+    tokio::net::lookup_host((host, port))
+        .await
+        .map(Iterator::collect)
+        .map_err(|error| format!("resolving {host}: {error}"))
+}
+
+/// The source address that the kernel's routes choose towards `service`, which
+/// another host can name: not a link-local one. A service that is itself
+/// link-local is told another address of the same interface.
+fn source_address_towards(service: SocketAddr) -> Result<IpAddr, String> {
+    let source =
+        route_source(service).map_err(|error| format!("no route to {}: {error}", service.ip()))?;
+    if !is_link_local(source) {
+        return Ok(source);
+    }
+    let on_that_link = match service {
+        SocketAddr::V6(service) => far_address_of(service.scope_id()),
+        SocketAddr::V4(_) => None,
+    };
+    on_that_link.ok_or_else(|| {
+        format!(
+            "the route to {} leaves from the link-local address {source}",
+            service.ip()
+        )
+    })
+}
+
+/// What `ip route get` says, asked by connecting a UDP socket, which sends
+/// nothing.
+pub(super) fn route_source(service: SocketAddr) -> io::Result<IpAddr> {
     let any: IpAddr = match service {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let source = UdpSocket::bind((any, 0))
-        .and_then(|socket| {
-            socket.connect(service)?;
-            socket.local_addr()
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(service)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// An address of this interface that reaches further than its link, IPv6 first:
+/// whoever is asked by it speaks it.
+fn far_address_of(index: u32) -> Option<IpAddr> {
+    let name = if_indextoname(index).ok()?.into_string().ok()?;
+    let addresses: Vec<IpAddr> = getifaddrs()
+        .ok()?
+        .filter(|known| known.interface_name == name)
+        .filter_map(|known| {
+            let address = known.address?;
+            let v6 = address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip()));
+            v6.or_else(|| Some(IpAddr::V4(address.as_sockaddr_in()?.ip())))
         })
-        .map_err(|error| format!("no route to {}: {error}", service.ip()))?
-        .ip();
-    let link_local = match source {
+        .filter(|address| !is_link_local(*address))
+        .collect();
+    let v6 = addresses.iter().find(|address| address.is_ipv6());
+    v6.or(addresses.first()).copied()
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
-    };
-    if link_local {
-        return Err(format!(
-            "the route to {} leaves from the link-local address {source}",
-            service.ip()
-        ));
-    }
-    Ok(source)
-}
-
-/// The host of the callback URL: as the operator gave it, else our address on
-/// the way to Ironic.
-pub fn advertised_host(given: Option<&str>, source: IpAddr) -> String {
-    match given {
-        Some(host) => host.parse().map_or_else(|_| host.to_owned(), in_url),
-        None => in_url(source),
-    }
-}
-
-/// An address as a URL has it: IPv6 in brackets.
-fn in_url(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
     }
 }
 
@@ -64,14 +252,13 @@ mod tests {
 
     #[test]
     fn a_host_is_fit_for_a_url() {
-        let source = IpAddr::V6(Ipv6Addr::LOCALHOST);
         for (given, host) in [
-            (None, "[::1]"),
-            (Some("192.0.2.7"), "192.0.2.7"),
-            (Some("2001:db8::7"), "[2001:db8::7]"),
-            (Some("agent.example"), "agent.example"),
+            ("192.0.2.7", "192.0.2.7"),
+            ("2001:db8::7", "[2001:db8::7]"),
+            ("[2001:db8::7]", "[2001:db8::7]"),
+            ("agent.example", "agent.example"),
         ] {
-            assert_eq!(advertised_host(given, source), host);
+            assert_eq!(Advertised::parse(given).in_url(), host);
         }
     }
 }

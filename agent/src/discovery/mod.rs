@@ -1,7 +1,10 @@
 //! Where is Ironic, and by which of our addresses can it call back?
 
 mod advertised_address;
+mod mdns;
+pub(crate) mod mdns_advert;
 mod provisioning_service;
 
-pub use advertised_address::advertised_host;
-pub use provisioning_service::{Found, Wanted, find};
+pub use advertised_address::{AdvertiseRules, Advertised, advertise, source_towards};
+pub use mdns::{Question, ask_network};
+pub use provisioning_service::{Found, Place, Wanted, find};

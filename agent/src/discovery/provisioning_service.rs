@@ -1,14 +1,15 @@
 //! The provisioning service: the first of the given URLs that answers.
 
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use reqwest::{Method, Url};
+use reqwest::Method;
 use tokio::sync::watch;
 
-use super::advertised_address::source_address_towards;
+use super::mdns::{Question, ask_network};
+use super::mdns_advert::Endpoint;
 use crate::backoff::Backoff;
-use crate::http_client::{ServiceClient, exchange};
+use crate::clock::{Clock, Occasion};
+use crate::http_client::{Answer, NoAnswer, ServiceClient, exchange};
 
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -16,41 +17,48 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Where to look and how long to wait for one answer.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// Base URLs, tried in this order.
-    pub urls: Vec<String>,
+    /// Where the URLs are.
+    pub place: Place,
     /// Limit of one try.
     pub timeout: Duration,
+}
+
+/// Where the URLs of a service come from.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// Base URLs, tried in this order.
+    Urls(Vec<String>),
+    /// The network is asked, again in each round.
+    Mdns(Question),
 }
 
 /// A service that answered.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// Its base URL, without a slash at the end.
-    pub base: String,
+    /// All base URLs, without a slash at the end: the one that answered, then
+    /// those behind it in the list, then those before it.
+    pub urls: Vec<String>,
     /// What `GET /` answered: the API version is in it.
     pub document: String,
-    /// Our address on the way there, by which the service can call back.
-    pub source: IpAddr,
+    /// Settings that came with an mDNS answer.
+    pub settings: Vec<(String, String)>,
 }
 
 /// Tries every URL until one answers, with growing pauses; a change of the
 /// network ends a pause at once. Does not give up: the service may be rebooting
 /// itself, and this machine has nothing better to do.
+///
+/// The date of the answer sets a clock that is obviously wrong.
 pub async fn find<T>(
     client: &ServiceClient,
     wanted: &Wanted,
     network: &mut watch::Receiver<T>,
+    clock: &mut Clock,
 ) -> Found {
     let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
     loop {
-        for url in &wanted.urls {
-            match ask(client, url, wanted.timeout).await {
-                Ok(found) => {
-                    tracing::info!("provisioning service answers at {}", found.base);
-                    return found;
-                }
-                Err(fault) => tracing::warn!("no answer from {url}: {fault}"),
-            }
+        if let Some(found) = one_round(client, wanted, clock).await {
+            return found;
         }
         let pause = backoff.pause();
         tracing::info!(
@@ -68,40 +76,91 @@ pub async fn find<T>(
     }
 }
 
-/// Any HTTP answer counts: a 503 comes from a service too.
-async fn ask(client: &ServiceClient, base: &str, timeout: Duration) -> Result<Found, String> {
-    let base = base.trim_end_matches('/').to_owned();
-    let url = Url::parse(&format!("{base}/")).map_err(|error| error.to_string())?;
-    let source = source_towards(&url).await?;
-    let request = client
-        .request(Method::GET, url.as_str())
-        .map_err(|failure| failure.details)?
-        .header("Accept", "application/json")
-        .timeout(timeout);
-    let answer = exchange(request).await.map_err(|fault| fault.text)?;
-    Ok(Found {
-        base,
-        document: answer.body,
-        source,
-    })
-}
-
-/// Resolves the host and asks the routes, so that "no such name" and "no
-/// route" are told apart from "nobody listens".
-async fn source_towards(url: &Url) -> Result<IpAddr, String> {
-    let host = url.host_str().ok_or("the URL names no host")?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let port = url.port_or_known_default().ok_or("the URL names no port")?;
-    let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port))
-        .await
-        .map_err(|error| format!("resolving {host}: {error}"))?
+async fn one_round(client: &ServiceClient, wanted: &Wanted, clock: &mut Clock) -> Option<Found> {
+    let (urls, settings) = match &wanted.place {
+        Place::Urls(urls) => (urls.clone(), Vec::new()),
+        Place::Mdns(question) => match ask_network(question).await {
+            Ok((instance, Endpoint { url, settings })) => {
+                tracing::info!("mDNS: {instance} is at {url}");
+                (vec![url], settings)
+            }
+            Err(fault) => {
+                tracing::warn!("mDNS: {fault}");
+                return None;
+            }
+        },
+    };
+    let mut urls: Vec<String> = urls
+        .iter()
+        .map(|url| url.trim_end_matches('/').to_owned())
         .collect();
-    let mut fault = format!("{host} has no address");
-    for address in addresses {
-        match source_address_towards(address) {
-            Ok(source) => return Ok(source),
-            Err(text) => fault = text,
+    for (number, url) in urls.iter().enumerate() {
+        match ask(client, url, wanted.timeout, clock).await {
+            Ok(document) => {
+                tracing::info!("provisioning service answers at {url}");
+                urls.rotate_left(number);
+                return Some(Found {
+                    urls,
+                    document,
+                    settings,
+                });
+            }
+            Err(fault) => tracing::warn!("no answer from {url}: {fault}"),
         }
     }
-    Err(fault)
+    None
 }
+
+/// Any HTTP answer counts: a 503 comes from a service too. A certificate that is
+/// refused for its dates may mean that our clock is wrong: then the service is
+/// asked for the date alone, and once more.
+async fn ask(
+    client: &ServiceClient,
+    base: &str,
+    timeout: Duration,
+    clock: &mut Clock,
+) -> Result<String, String> {
+    let url = format!("{base}/");
+    let answer = match get(client, &url, timeout).await {
+        Err(fault) if fault.about_time && date_helps(client, &url, timeout, clock).await => {
+            get(client, &url, timeout).await
+        }
+        answer => answer,
+    };
+    let answer = answer.map_err(|fault| fault.text)?;
+    if let Some(date) = &answer.date {
+        clock.compare_with(date, base, Occasion::Answer);
+    }
+    Ok(answer.body)
+}
+
+async fn date_helps(
+    client: &ServiceClient,
+    url: &str,
+    timeout: Duration,
+    clock: &mut Clock,
+) -> bool {
+    let Ok(anybody) = client.trusting_anybody() else {
+        return false;
+    };
+    let date = match get(&anybody, url, timeout).await {
+        Ok(answer) => answer.date,
+        Err(_) => None,
+    };
+    date.is_some_and(|date| clock.compare_with(&date, url, Occasion::RefusedCertificate))
+}
+
+async fn get(client: &ServiceClient, url: &str, timeout: Duration) -> Result<Answer, NoAnswer> {
+    let request = client
+        .request(Method::GET, url)
+        .map_err(|failure| NoAnswer::because(failure.details))?;
+    exchange(
+        request
+            .header("Accept", "application/json")
+            .timeout(timeout),
+    )
+    .await
+}
+
+#[cfg(test)]
+mod tests;

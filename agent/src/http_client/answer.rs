@@ -28,18 +28,22 @@ pub struct NoAnswer {
     pub about_time: bool,
 }
 
+impl NoAnswer {
+    /// For a reason that has nothing to do with dates.
+    pub fn because(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            about_time: false,
+        }
+    }
+}
+
 impl From<reqwest::Error> for NoAnswer {
     fn from(error: reqwest::Error) -> Self {
         Self {
             text: why(&error),
             about_time: is_about_time(&error),
         }
-    }
-}
-
-impl std::fmt::Display for NoAnswer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
     }
 }
 
@@ -54,10 +58,9 @@ pub async fn exchange(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > ANSWER_LIMIT {
-            return Err(NoAnswer {
-                text: format!("expected an answer of at most {ANSWER_LIMIT} bytes, found more"),
-                about_time: false,
-            });
+            return Err(NoAnswer::because(format!(
+                "expected an answer of at most {ANSWER_LIMIT} bytes, found more"
+            )));
         }
         body.extend_from_slice(&chunk);
     }

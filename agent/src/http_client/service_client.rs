@@ -32,7 +32,7 @@ impl ServiceClient {
     /// Which certificate or key cannot be used.
     pub fn new(options: &HttpOptions) -> Result<Self> {
         let tls = options.tls()?;
-        let anywhere = finished(builder(options, tls.clone(), Policy::none()))?;
+        let anywhere = finished(builder(options, tls.clone(), Policy::none())?)?;
         Ok(Self(Arc::new(Inner {
             options: options.clone(),
             tls,
@@ -68,8 +68,8 @@ impl ServiceClient {
             return Ok(client.clone());
         }
         let inner = &self.0;
-        let made = builder(&inner.options, inner.tls.clone(), Policy::none()).interface(interface);
-        let client = finished(made)?;
+        let made = builder(&inner.options, inner.tls.clone(), Policy::none())?;
+        let client = finished(made.interface(interface))?;
         bound.insert(interface.to_owned(), client.clone());
         Ok(client)
     }

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use super::service::Service;
 use super::wire::{self, Heartbeat};
 use crate::backoff::between;
+use crate::http_client::Answer;
 
 /// Sent as `agent_version`. Ironic compares it with 3.0 to know what an agent
 /// can do, so it is the version of the protocol that we speak, not ours.
@@ -30,30 +31,34 @@ pub struct Callback {
     pub token: String,
 }
 
+/// `heartbeat_timeout` within bounds: a service that says zero would be flooded,
+/// one that says a year would never hear of us again.
+fn within_bounds(timeout: Duration) -> Duration {
+    timeout.clamp(CLOSEST, Duration::from_secs(3600))
+}
+
 /// Sends heartbeats until the future is dropped: three in `timeout`, roughly,
-/// after an error sooner, and right after `forced` is rung.
+/// after an error sooner, and right after `forced` is rung. Whatever Ironic
+/// answers, the next one is sent: a node that is locked, redeployed or short of
+/// workers takes it later.
+///
+/// # Errors
+/// If the body cannot be written as JSON: a bug of ours.
 pub async fn beat_forever(
     service: &Service,
     uuid: &str,
     callback: &Callback,
     timeout: Duration,
     forced: &Notify,
-) -> Infallible {
-    let body = Heartbeat {
-        callback_url: &callback.url,
-        agent_token: service.takes_token().then_some(callback.token.as_str()),
-        agent_version: service.takes_agent_version().then_some(AGENT_VERSION),
-        agent_verify_ca: callback
-            .certificate
-            .as_deref()
-            .filter(|_| service.takes_certificate()),
-    };
+) -> Result<Infallible, serde_json::Error> {
+    let body = body(service, callback)?;
+    let timeout = within_bounds(timeout);
     // A forced heartbeat stays wanted until one has succeeded.
     let mut wanted = false;
     let mut first = true;
     loop {
         let sent = Instant::now();
-        let pause = match service.post_heartbeat(uuid, &body).await {
+        let pause = match service.post_heartbeat(uuid, body.clone()).await {
             Ok(answer) if answer.status == 202 => {
                 if first {
                     tracing::info!("heartbeat accepted by {}", service.base());
@@ -63,13 +68,8 @@ pub async fn beat_forever(
                 timeout.mul_f64(between(0.3, 0.6))
             }
             outcome => {
-                let fault = outcome.map_or_else(|fault| fault, |answer| wire::fault(&answer));
                 let pause = CLOSEST.mul_f64(between(1.0, 2.0));
-                tracing::warn!(
-                    "heartbeat to {}: {fault}; next in {:.0} s",
-                    service.base(),
-                    pause.as_secs_f64()
-                );
+                report(service, outcome, pause);
                 pause
             }
         };
@@ -81,6 +81,48 @@ pub async fn beat_forever(
             tokio::time::sleep(CLOSEST.saturating_sub(sent.elapsed())).await;
         } else {
             tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+pub(super) fn body(service: &Service, callback: &Callback) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&Heartbeat {
+        callback_url: &callback.url,
+        agent_token: service.takes_token().then_some(callback.token.as_str()),
+        agent_version: service.takes_agent_version().then_some(AGENT_VERSION),
+        agent_verify_ca: callback
+            .certificate
+            .as_deref()
+            .filter(|_| service.takes_certificate()),
+    })
+}
+
+fn report(service: &Service, outcome: Result<Answer, String>, pause: Duration) {
+    let next = format!("next in {:.0} s", pause.as_secs_f64());
+    match outcome {
+        // The conductor is at work on this node: what we are waiting for.
+        Ok(answer) if answer.status == 409 => tracing::info!(
+            "heartbeat to {}: {} (the node is locked); {next}",
+            service.base(),
+            wire::fault(&answer)
+        ),
+        Ok(answer) => tracing::warn!(
+            "heartbeat to {}: {}; {next}",
+            service.base(),
+            wire::fault(&answer)
+        ),
+        Err(fault) => tracing::warn!("heartbeat: {fault}; {next}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_out_of_reason_are_brought_in() {
+        for (said, taken) in [(0, 5), (30, 30), (300, 300), (1 << 40, 3600)] {
+            assert_eq!(within_bounds(Duration::from_secs(said)).as_secs(), taken);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Which node am I? Asked until Ironic knows.
+//! Which node am I? Asked until Ironic knows, or the time for it is over.
 
 use std::time::{Duration, Instant};
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::agent_token::AgentToken;
+use super::agent_token::{AgentToken, NoToken};
 use super::service::Service;
 use super::wire::{LookupAnswer, fault};
 use crate::backoff::Backoff;
@@ -24,46 +24,91 @@ const LOCKED: [Duration; 3] = [
 pub struct Query {
     /// The MAC addresses of its NICs.
     pub macs: Vec<String>,
-    /// Its node UUID, if an inspection has told.
+    /// Its node UUID, if an inspection or an earlier lookup has told.
     pub node_uuid: Option<String>,
 }
 
 impl Query {
     fn to_text(&self) -> String {
         let macs = self.macs.join(",");
-        let mut text = format!("addresses={}", utf8_percent_encode(&macs, NON_ALPHANUMERIC));
+        let mut text = format!("addresses={}", encoded(&macs));
         if let Some(uuid) = &self.node_uuid {
             text.push_str("&node_uuid=");
-            text.extend(utf8_percent_encode(uuid, NON_ALPHANUMERIC));
+            text.push_str(&encoded(uuid));
         }
         text
     }
 }
 
+/// RFC 3986's unreserved characters stay, as in the original's library.
+const KEPT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'-')
+    .remove(b'~');
+
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, KEPT).to_string()
+}
+
+/// How long lookup goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// The first and shortest pause.
+    pub interval: Duration,
+    /// The limit of all tries together.
+    pub total: Duration,
+}
+
+/// Why there is no node to go on with.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoNode {
+    /// Nobody but a person can help: see [`NoToken::ToldBefore`].
+    #[error("{}", NoToken::ToldBefore)]
+    TokenTold,
+    /// The time for it is over.
+    #[error(
+        "no node after {seconds} s ({fault}) -- enrol a port with one of these MAC addresses, or start its inspection or deployment: {macs}"
+    )]
+    NotInTime {
+        /// The limit.
+        seconds: u64,
+        /// The last answer.
+        fault: String,
+        /// By what Ironic should have known us.
+        macs: String,
+    },
+}
+
 /// Asks until Ironic knows the node and a token is at hand; returns the answer
-/// and the token. `patience` is how long it may take before that is reported
-/// as a failure; the asking goes on, since a node may be enrolled any time.
+/// and the token.
+///
+/// # Errors
+/// If it never did, or the token is in other hands.
 pub async fn look_up_until_known(
     service: &Service,
     query: &Query,
     token: &mut AgentToken,
-    interval: Duration,
-    patience: Duration,
-) -> (LookupAnswer, String) {
+    patience: Patience,
+) -> Result<(LookupAnswer, String), NoNode> {
     let query_text = query.to_text();
-    let mut backoff = Backoff::new(interval.max(Duration::from_millis(100)), LONGEST_PAUSE);
+    let first = patience.interval.max(Duration::from_millis(100));
+    let mut backoff = Backoff::new(first, LONGEST_PAUSE);
     let mut locked = LOCKED.iter().chain(std::iter::repeat(&LOCKED[2]));
-    let mut since = Instant::now();
-    tracing::info!("looking up {} at {}", query.macs.join(", "), service.base());
+    let since = Instant::now();
+    let macs = query.macs.join(", ");
+    tracing::info!("looking up {macs} at {}", service.base());
     loop {
+        service.make_version_known().await;
         let mut extra = Duration::ZERO;
         let fault = match service.get_lookup(&query_text).await {
-            Ok(answer) if answer.status == 200 => match read(&answer) {
-                Ok(found) => match token.learn(found.config.agent_token.as_deref()) {
+            Ok(answer) if answer.status == 200 => match LookupAnswer::read(&answer.body) {
+                Ok(found) => match token.learn(found.agent_token()) {
                     Ok(secret) => {
                         let secret = secret.to_owned();
-                        return (found, secret);
+                        return Ok((found, secret));
                     }
+                    Err(NoToken::ToldBefore) => return Err(NoNode::TokenTold),
                     Err(no_token) => no_token.to_string(),
                 },
                 Err(fault) => fault,
@@ -76,31 +121,22 @@ pub async fn look_up_until_known(
             }
             Err(fault) => fault,
         };
-        let pause = extra + backoff.pause();
+        let left = patience.total.saturating_sub(since.elapsed());
+        if left.is_zero() {
+            return Err(NoNode::NotInTime {
+                seconds: patience.total.as_secs(),
+                fault,
+                macs,
+            });
+        }
+        let pause = (extra + backoff.pause()).min(left);
         tracing::warn!(
             "lookup at {}: {fault}; asking again in {:.0} s",
             service.base(),
             pause.as_secs_f64().ceil()
         );
-        if since.elapsed() > patience {
-            tracing::error!(
-                "lookup: no node after {} s -- enrol a port with one of these MAC addresses, or start its inspection or deployment: {}",
-                patience.as_secs(),
-                query.macs.join(", ")
-            );
-            since = Instant::now();
-        }
         tokio::time::sleep(pause).await;
     }
-}
-
-pub(crate) fn read(answer: &Answer) -> Result<LookupAnswer, String> {
-    let found: LookupAnswer = serde_json::from_str(&answer.body)
-        .map_err(|error| format!("answer is no node with its configuration: {error}"))?;
-    if found.node["uuid"].as_str().is_none() {
-        return Err("answer has no node.uuid".to_owned());
-    }
-    Ok(found)
 }
 
 fn explain(answer: &Answer) -> String {
@@ -122,27 +158,11 @@ mod tests {
     fn query_is_encoded_as_the_original_does() {
         let query = Query {
             macs: vec!["52:54:00:00:00:02".into(), "52:54:00:00:00:03".into()],
-            node_uuid: Some("6d85".into()),
+            node_uuid: Some("6d85-11".into()),
         };
         assert_eq!(
             query.to_text(),
-            "addresses=52%3A54%3A00%3A00%3A00%3A02%2C52%3A54%3A00%3A00%3A00%3A03&node_uuid=6d85"
+            "addresses=52%3A54%3A00%3A00%3A00%3A02%2C52%3A54%3A00%3A00%3A00%3A03&node_uuid=6d85-11"
         );
-    }
-
-    #[test]
-    fn answers_without_a_node_are_faults() {
-        for body in [
-            "",
-            "{}",
-            r#"{"node":{},"config":{"heartbeat_timeout":300}}"#,
-        ] {
-            let answer = Answer {
-                status: 200,
-                date: None,
-                body: body.to_owned(),
-            };
-            assert!(read(&answer).is_err(), "{body}");
-        }
     }
 }

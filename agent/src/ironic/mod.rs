@@ -3,13 +3,18 @@
 mod agent_token;
 mod heartbeat;
 mod inspection_callback;
-pub(crate) mod lookup;
-pub(crate) mod service;
+mod lookup;
+mod service;
+mod transport;
 pub(crate) mod wire;
+
+#[cfg(test)]
+mod tests;
 
 pub use agent_token::AgentToken;
 pub use heartbeat::{AGENT_VERSION, Callback, beat_forever};
 pub use inspection_callback::post_inventory;
-pub use lookup::{Query, look_up_until_known};
+pub use lookup::{NoNode, Patience, Query, look_up_until_known};
 pub use service::Service;
+pub use transport::Transport;
 pub use wire::LookupAnswer;

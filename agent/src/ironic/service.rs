@@ -1,62 +1,53 @@
-//! One conversation partner: base URL, API version, headers, time limits.
+//! Ironic's API: its places, its version, and the two things that an agent asks
+//! of it again and again.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use landfall_boot_params::argument_value::ApiVersion;
-use reqwest::{Method, RequestBuilder};
-use serde::Serialize;
+use landfall_boot_params::argument_value::{ApiVersion, ArgumentValue as _};
+use reqwest::Method;
 
+use super::transport::{Places, Request, Transport};
 use super::wire::Root;
-use crate::failure::Failure;
-use crate::http_client::{self, Answer, ServiceClient};
+use crate::http_client::Answer;
+
+const fn version(minor: u16) -> ApiVersion {
+    ApiVersion { major: 1, minor }
+}
 
 /// The version that the original assumes of a service that does not say.
-const ASSUMED: ApiVersion = ApiVersion {
-    major: 1,
-    minor: 31,
-};
+const ASSUMED: ApiVersion = version(31);
 /// The newest versions that the original asks for (measured).
-const LOOKUP: u16 = 62;
-const HEARTBEAT: u16 = 68;
+const LOOKUP: ApiVersion = version(62);
+const HEARTBEAT: ApiVersion = version(68);
 
-/// Ironic's API at one base URL.
+/// Ironic's API. A clone is the same conversation.
 #[derive(Debug, Clone)]
 pub struct Service {
-    client: ServiceClient,
-    base: String,
-    version: ApiVersion,
-    request_id: Option<String>,
-    timeout: Duration,
+    transport: Transport,
+    places: Places,
+    version: Arc<Mutex<Option<ApiVersion>>>,
 }
 
 impl Service {
-    /// The service at `base` (without `/v1`), which answered `GET /` with this
-    /// document. The API version is read from it unless one is given.
+    /// The service at these base URLs (without `/v1`), of which one answered
+    /// `GET /` with this document. The API version is read from it unless one
+    /// is given.
     pub fn new(
-        client: ServiceClient,
-        base: &str,
+        transport: Transport,
+        bases: &[String],
         document: &str,
-        version: Option<ApiVersion>,
-        request_id: Option<String>,
-        timeout: Duration,
+        given: Option<ApiVersion>,
     ) -> Self {
-        let version = version.or_else(|| {
-            // No such document (a proxy's page, say): the original goes on too.
-            let root: Root = serde_json::from_str(document).ok()?;
-            parse_version(&root.default_version.version)
-        });
         Self {
-            client,
-            base: base.trim_end_matches('/').to_owned(),
-            version: version.unwrap_or(ASSUMED),
-            request_id,
-            timeout,
+            transport,
+            places: Places::new(bases),
+            version: Arc::new(Mutex::new(given.or_else(|| version_in(document)))),
         }
     }
 
-    /// The base URL.
-    pub fn base(&self) -> &str {
-        &self.base
+    /// The base URL that answered last.
+    pub fn base(&self) -> String {
+        self.places.first()
     }
 
     /// Whether heartbeats may carry the agent's certificate (API 1.68).
@@ -75,100 +66,75 @@ impl Service {
     }
 
     fn speaks(&self, minor: u16) -> bool {
-        self.version.major > 1 || self.version.minor >= minor
+        as_numbers(self.version()) >= (1, minor)
+    }
+
+    fn version(&self) -> ApiVersion {
+        self.known_version().unwrap_or(ASSUMED)
+    }
+
+    fn known_version(&self) -> Option<ApiVersion> {
+        *self.version.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for the version again if nobody has told it: the first answer may
+    /// have been that of a proxy whose Ironic was not up yet, and an Ironic
+    /// that is asked as if it were old gives no token (measured: with 1.31 it
+    /// is null).
+    pub(super) async fn make_version_known(&self) {
+        if self.known_version().is_some() {
+            return;
+        }
+        let request = Request {
+            method: Method::GET,
+            path: "/",
+            version: None,
+            body: None,
+        };
+        if let Ok(answer) = self.transport.ask(&self.places, &request).await {
+            let told = version_in(&answer.body);
+            *self.version.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        }
     }
 
     pub(super) async fn get_lookup(&self, query: &str) -> Result<Answer, String> {
-        let request = self
-            .versioned(Method::GET, &format!("/v1/lookup?{query}"), LOOKUP)
-            .map_err(|failure| failure.details)?;
-        exchange(request).await
-    }
-
-    pub(super) async fn post_heartbeat(
-        &self,
-        uuid: &str,
-        body: &impl Serialize,
-    ) -> Result<Answer, String> {
-        let request = self
-            .versioned(Method::POST, &format!("/v1/heartbeat/{uuid}"), HEARTBEAT)
-            .map_err(|failure| failure.details)?;
-        exchange(request.json(body)).await
-    }
-
-    fn versioned(
-        &self,
-        method: Method,
-        path: &str,
-        newest: u16,
-    ) -> Result<RequestBuilder, Failure> {
-        let minor = if self.version.major > 1 {
-            newest
-        } else {
-            self.version.minor.min(newest)
+        let request = Request {
+            method: Method::GET,
+            path: &format!("/v1/lookup?{query}"),
+            version: Some(older(self.version(), LOOKUP)),
+            body: None,
         };
-        let request = self.request(method, path)?;
-        Ok(request.header("X-OpenStack-Ironic-API-Version", format!("1.{minor}")))
+        self.transport.ask(&self.places, &request).await
     }
 
-    fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Failure> {
-        let url = format!("{}{path}", self.base);
-        Ok(with_common_headers(
-            self.client.request(method, &url)?,
-            self.request_id.as_deref(),
-            self.timeout,
-        ))
-    }
-}
-
-/// What every request to Ironic carries.
-pub(super) fn with_common_headers(
-    request: RequestBuilder,
-    request_id: Option<&str>,
-    timeout: Duration,
-) -> RequestBuilder {
-    let request = request
-        .header("Accept", "application/json")
-        .header("Content-Type", "application/json")
-        .timeout(timeout);
-    match request_id {
-        Some(id) => request.header("X-OpenStack-Request-ID", id),
-        None => request,
+    pub(super) async fn post_heartbeat(&self, uuid: &str, body: String) -> Result<Answer, String> {
+        let request = Request {
+            method: Method::POST,
+            path: &format!("/v1/heartbeat/{uuid}"),
+            version: Some(older(self.version(), HEARTBEAT)),
+            body: Some(body),
+        };
+        self.transport.ask(&self.places, &request).await
     }
 }
 
-/// As [`http_client::exchange`], with the fault as text.
-pub(super) async fn exchange(request: RequestBuilder) -> Result<Answer, String> {
-    http_client::exchange(request)
-        .await
-        .map_err(|fault| fault.text)
+fn as_numbers(version: ApiVersion) -> (u16, u16) {
+    (version.major, version.minor)
 }
 
-fn parse_version(text: &str) -> Option<ApiVersion> {
-    let (major, minor) = text.split_once('.')?;
-    Some(ApiVersion {
-        major: major.parse().ok()?,
-        minor: minor.parse().ok()?,
-    })
+fn older(one: ApiVersion, other: ApiVersion) -> ApiVersion {
+    if as_numbers(one) < as_numbers(other) {
+        one
+    } else {
+        other
+    }
+}
+
+/// `None` for a page that is not Ironic's: a proxy's, say.
+fn version_in(document: &str) -> Option<ApiVersion> {
+    let root: Root = serde_json::from_str(document).ok()?;
+    ApiVersion::parse(&root.default_version.version)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::http_client::HttpOptions;
-
-    #[test]
-    fn versions_compare_as_numbers() {
-        let service = |document: &str| {
-            let client = ServiceClient::new(&HttpOptions::default()).unwrap();
-            Service::new(client, "http://x/", document, None, None, Duration::MAX)
-        };
-        let new = service(r#"{"default_version": {"version": "1.115"}}"#);
-        assert!(new.takes_certificate());
-        assert_eq!(new.base(), "http://x");
-        let old = service(r#"{"default_version": {"version": "1.9"}}"#);
-        assert!(!old.takes_agent_version());
-        let silent = service("<html>");
-        assert!(!silent.takes_agent_version(), "assumed to be 1.31");
-    }
-}
+mod tests;

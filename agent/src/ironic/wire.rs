@@ -1,9 +1,7 @@
 //! The JSON that goes over the wire to Ironic, and back.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::http_client::Answer;
 
@@ -20,31 +18,53 @@ pub(super) struct RootVersion {
 }
 
 /// `GET /v1/lookup`: the node that this machine is, and settings for the agent.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LookupAnswer {
+    /// The node's UUID.
+    pub uuid: String,
     /// The node, as much of it as an agent may see.
     pub node: Value,
-    /// Settings that override those of the boot.
-    pub config: LookupConfig,
+    /// Settings that override those of the boot: an object. Conductors add keys
+    /// with every release.
+    pub config: Value,
 }
 
-/// `config` of a lookup answer. Unknown keys are ignored: conductors add some
-/// with every release.
-#[derive(Debug, Clone, Deserialize)]
-pub struct LookupConfig {
-    /// Seconds in which a heartbeat is expected.
-    pub heartbeat_timeout: f64,
-    /// The token, or asterisks if it was issued before.
-    #[serde(default)]
-    pub agent_token: Option<String>,
-}
-
-impl LookupConfig {
-    /// [`LookupConfig::heartbeat_timeout`] within bounds: a service that says zero
-    /// would be flooded, one that says a year would never hear of us again.
-    pub fn heartbeat_timeout(&self) -> Duration {
-        Duration::from_secs_f64(self.heartbeat_timeout.clamp(5.0, 3600.0))
+impl LookupAnswer {
+    /// Reads the body of the answer. Ironic before 4.2 had no `config` but its
+    /// one member beside the node.
+    ///
+    /// # Errors
+    /// What is missing, without the body: it holds the token.
+    pub(crate) fn read(body: &str) -> Result<Self, String> {
+        let mut answer: Value = serde_json::from_str(body)
+            .map_err(|error| format!("expected a node in JSON, found {error}"))?;
+        let mut take = |key: &str| answer.get_mut(key).map(Value::take).unwrap_or_default();
+        let node = take("node");
+        let uuid = node["uuid"]
+            .as_str()
+            .filter(|uuid| is_path_segment(uuid))
+            .ok_or("answer has no node.uuid")?
+            .to_owned();
+        let config = match take("config") {
+            config @ Value::Object(_) => config,
+            _ => match take("heartbeat_timeout") {
+                timeout @ Value::Number(_) => json!({"heartbeat_timeout": timeout}),
+                _ => return Err("answer has no config".to_owned()),
+            },
+        };
+        Ok(Self { uuid, node, config })
     }
+
+    /// The token, or asterisks if it was issued before.
+    pub fn agent_token(&self) -> Option<&str> {
+        self.config["agent_token"].as_str()
+    }
+}
+
+/// The UUID becomes part of a URL; Ironic's own are no more than this.
+fn is_path_segment(uuid: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (1..=64).contains(&uuid.len()) && uuid.bytes().all(plain)
 }
 
 /// `POST /v1/heartbeat/UUID`
@@ -65,10 +85,12 @@ pub(crate) fn fault(answer: &Answer) -> String {
 }
 
 /// The text of an error answer: `error_message` holds an object, or JSON text
-/// of one, with `faultstring` or `title`; anything else is shown as it is.
+/// of one, with `faultstring` or `title`; anything else is shown as it is, the
+/// beginning of it.
 pub(super) fn error_text(body: &str) -> String {
     let parsed: Value = serde_json::from_str(body).unwrap_or(Value::Null);
-    let inner = match &parsed["error_message"] {
+    let outer = parsed.get("error_message").unwrap_or(&parsed);
+    let inner = match outer {
         Value::String(text) => {
             serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()))
         }
@@ -79,7 +101,8 @@ pub(super) fn error_text(body: &str) -> String {
         .or_else(|| inner["title"].as_str())
         .or_else(|| inner.as_str())
         .unwrap_or(body);
-    text.chars().take(200).collect()
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(200).collect()
 }
 
 #[cfg(test)]
@@ -99,6 +122,12 @@ mod tests {
             ),
             (r#"{"error_message": {"title": "Bad"}}"#, "Bad"),
             (r#"{"error_message": "plain"}"#, "plain"),
+            (r#"{"faultcode": "Client", "faultstring": "bare"}"#, "bare"),
+            (
+                r#"{"error_message": {"x": 1}}"#,
+                r#"{"error_message": {"x": 1}}"#,
+            ),
+            ("two\n  lines", "two lines"),
             ("<html>502</html>", "<html>502</html>"),
         ] {
             assert_eq!(error_text(body), expected);
@@ -106,20 +135,35 @@ mod tests {
     }
 
     #[test]
-    fn lookup_answer_of_a_real_conductor_is_read() {
-        let answer: LookupAnswer = serde_json::from_str(
+    fn lookup_answers_old_and_new_are_read() {
+        let answer = LookupAnswer::read(
             r#"{"node": {"uuid": "6d85"}, "config": {"metrics": {}, "heartbeat_timeout": 300,
                 "agent_token": "abc", "agent_token_required": true, "something_new": [1]}}"#,
         )
         .unwrap();
-        assert_eq!(answer.config.heartbeat_timeout(), Duration::from_secs(300));
-        for (said, taken) in [(0.0, 5), (-1.0, 5), (1e12, 3600), (30.5, 30)] {
-            let config = LookupConfig {
-                heartbeat_timeout: said,
-                agent_token: None,
-            };
-            assert_eq!(config.heartbeat_timeout().as_secs(), taken);
+        assert_eq!(answer.uuid, "6d85");
+        assert_eq!(answer.agent_token(), Some("abc"));
+        let old = LookupAnswer::read(r#"{"node": {"uuid": "6d85"}, "heartbeat_timeout": 30}"#);
+        assert_eq!(old.unwrap().config, json!({"heartbeat_timeout": 30}));
+    }
+
+    #[test]
+    fn answers_without_a_node_or_its_config_are_faults() {
+        for (body, expected) in [
+            ("", "expected a node in JSON"),
+            ("[]", "no node.uuid"),
+            ("{}", "no node.uuid"),
+            (
+                r#"{"node":{},"config":{"heartbeat_timeout":300}}"#,
+                "no node.uuid",
+            ),
+            (r#"{"node":{"uuid":"../x"},"config":{}}"#, "no node.uuid"),
+            (r#"{"node":{"uuid":"6d85"}}"#, "no config"),
+            (r#"{"node":{"uuid":"6d85"},"config":null}"#, "no config"),
+            (r#"{"node":{"uuid":"6d85"},"config":[]}"#, "no config"),
+        ] {
+            let fault = LookupAnswer::read(body).unwrap_err();
+            assert!(fault.contains(expected), "{body}: {fault}");
         }
-        assert_eq!(answer.config.agent_token.as_deref(), Some("abc"));
     }
 }

@@ -19,7 +19,7 @@ mod virtual_link;
 
 pub use configure::{Setup, start};
 pub use inspection_wait::{WaitFor, inspection_addresses};
-pub use state::{NetworkState, first_address};
+pub use state::{AddressOrigin, NetworkState, first_address};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

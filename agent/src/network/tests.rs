@@ -1,6 +1,6 @@
 //! The whole network task against real kernels and real servers.
 
-pub(super) mod lab;
+pub(crate) mod lab;
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;

@@ -44,7 +44,6 @@ impl Settings {
 
     /// Takes `config` of a lookup answer, which wins over all that was said at
     /// boot. Returns what was ignored and why, one line each.
-    #[expect(dead_code, reason = "for the lookup, which takes it up next")]
     pub fn apply_lookup_config(&mut self, config: &Value) -> Vec<String> {
         lookup_config::apply(&mut self.params, config)
     }

@@ -239,8 +239,8 @@ proptest! {
 fn what_is_not_obeyed_is_told() {
     let told = |text| BootParams::from_command_line(&CommandLine::parse(text)).not_supported_yet();
     assert_eq!(
-        told("ipa-tls-min-version=1.3 ipa-api-url=http://192.0.2.1 quiet"),
-        ["ipa-tls-min-version: not supported yet; ignored"]
+        told("ipa-inspection-benchmarks=cpu ipa-api-url=http://192.0.2.1 quiet"),
+        ["ipa-inspection-benchmarks: not supported yet; ignored"]
     );
     assert_eq!(told("ipa-api-url=http://192.0.2.1 ipa-insecure=1"), [""; 0]);
     for key in listing::NOT_SUPPORTED_YET {

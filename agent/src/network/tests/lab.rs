@@ -31,7 +31,7 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// The machine under test and its network.
-pub(in crate::network) struct Lab {
+pub(crate) struct Lab {
     network: Sender<Job>,
     network_ns: String,
     dir: TempDir,
@@ -47,7 +47,7 @@ pub(super) struct Dnsmasq {
 }
 
 /// Runs a test on a fresh machine, or says why it cannot.
-pub(in crate::network) fn on_a_machine(test: impl AsyncFnOnce(&Lab) + Send) {
+pub(crate) fn on_a_machine(test: impl AsyncFnOnce(&Lab) + Send) {
     if !Uid::effective().is_root() {
         return skip("namespaces need root");
     }
@@ -90,7 +90,7 @@ impl Lab {
     }
 
     /// Runs something in the network's namespace.
-    pub(super) fn on_network<T: Send + 'static>(
+    pub(crate) fn on_network<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> T {
@@ -105,7 +105,7 @@ impl Lab {
 
     /// Plugs in a NIC: `eth0` with MAC 52:54:00:00:00:00 here, `port0` there,
     /// which is switched on (a carrier) only by [`Lab::port`].
-    pub(in crate::network) fn plug_in(&self, number: u8) {
+    pub(crate) fn plug_in(&self, number: u8) {
         ip(&format!(
             "link add eth{number} address 52:54:00:00:00:0{number} type veth peer name port{number}"
         ));
@@ -113,7 +113,7 @@ impl Lab {
     }
 
     /// A command for `ip` in the network's namespace.
-    pub(super) fn port(&self, command: &str) {
+    pub(crate) fn port(&self, command: &str) {
         let command = command.to_owned();
         self.on_network(move || ip(&command));
     }
@@ -241,7 +241,7 @@ impl Lab {
 }
 
 /// Runs `ip` in the namespace of this thread.
-pub(in crate::network) fn ip(arguments: &str) {
+pub(crate) fn ip(arguments: &str) {
     let status = Command::new("ip")
         .args(arguments.split(' '))
         .status()

@@ -1,0 +1,161 @@
+//! Looking for Ironic by multicast DNS (RFC 6762, RFC 6763).
+//!
+//! Ironic publishes the instance `baremetal` of the type `_openstack._tcp`. The
+//! original asks for that instance by its name; browsing the type finds the same.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use mdns_sd::{IfKind, Receiver, ResolvedService, ScopedIp, ServiceDaemon, ServiceEvent};
+
+use super::advertised_address::route_source;
+use super::mdns_advert::{Advert, AdvertAddress, Endpoint};
+
+const SERVICE_TYPE: &str = "_openstack._tcp.local.";
+/// How long one attempt waits, and the pause behind the first one, which
+/// doubles: as with the original.
+const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// How much longer is waited for a preferred instance when another has answered.
+const PREFERENCE_LIMIT: Duration = Duration::from_secs(1);
+/// Most answers of one attempt that are looked at: whoever floods the link
+/// shall not keep us.
+const ANSWER_LIMIT: usize = 256;
+
+/// How to ask.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// Instances that will do, the best first.
+    pub instances: &'static [&'static str],
+    /// How often to ask.
+    pub attempts: u32,
+    /// Only on interfaces with these addresses; empty: on all.
+    pub interfaces: Vec<String>,
+}
+
+/// Asks the network; the name of the instance and its place.
+///
+/// # Errors
+/// That nobody answered in time, or why the answer cannot be used.
+pub async fn ask_network(question: &Question) -> Result<(&'static str, Endpoint), String> {
+    let mut pause = FIRST_PAUSE;
+    let mut fault = String::new();
+    for attempt in 0..question.attempts.max(1) {
+        if attempt > 0 {
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        // A fresh one each time: interfaces may have come up.
+        match attempt_once(question).await {
+            Ok(found) => return Ok(found),
+            Err(text) => fault = text,
+        }
+    }
+    Err(fault)
+}
+
+async fn attempt_once(question: &Question) -> Result<(&'static str, Endpoint), String> {
+    let failed = |error: mdns_sd::Error| format!("multicast DNS: {error}");
+    let daemon = ServiceDaemon::new().map_err(failed)?;
+    let listened = async {
+        choose_interfaces(&daemon, &question.interfaces).map_err(failed)?;
+        let answers = daemon.browse(SERVICE_TYPE).map_err(failed)?;
+        best_answer(&answers, question.instances).await
+    }
+    .await;
+    // Its thread ends by itself once it has been told.
+    let _ = daemon.shutdown();
+    listened
+}
+
+fn choose_interfaces(daemon: &ServiceDaemon, addresses: &[String]) -> mdns_sd::Result<()> {
+    let chosen: Vec<IfKind> = addresses
+        .iter()
+        .filter_map(|text| match text.parse::<IpAddr>() {
+            Ok(address) => Some(IfKind::Addr(address)),
+            Err(_) => {
+                tracing::warn!("mDNS: {text}: expected the address of an interface; ignored");
+                None
+            }
+        })
+        .collect();
+    if !chosen.is_empty() {
+        daemon.disable_interface(IfKind::All)?;
+        daemon.enable_interface(chosen)?;
+    }
+    Ok(())
+}
+
+/// The best instance that resolves within the time of one attempt.
+async fn best_answer(
+    answers: &Receiver<ServiceEvent>,
+    instances: &'static [&'static str],
+) -> Result<(&'static str, Endpoint), String> {
+    let mut deadline = Instant::now() + ATTEMPT_LIMIT;
+    let mut best: Option<(usize, Endpoint)> = None;
+    let mut fault = format!(
+        "nobody on this network publishes {} as {SERVICE_TYPE}",
+        instances.join(" or ")
+    );
+    for _ in 0..ANSWER_LIMIT {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Ok(Ok(event)) = tokio::time::timeout(left, answers.recv_async()).await else {
+            break;
+        };
+        let ServiceEvent::ServiceResolved(service) = event else {
+            continue;
+        };
+        let Some(rank) = instances
+            .iter()
+            .position(|name| is_instance(&service.fullname, name))
+        else {
+            continue;
+        };
+        match endpoint_of(&service) {
+            Ok(endpoint) if rank == 0 => return Ok((instances[0], endpoint)),
+            Ok(endpoint) if best.as_ref().is_none_or(|(known, _)| rank < *known) => {
+                best = Some((rank, endpoint));
+                deadline = deadline.min(Instant::now() + PREFERENCE_LIMIT);
+            }
+            Ok(_) => {}
+            Err(text) => fault = format!("{}: {text}", instances[rank]),
+        }
+    }
+    best.map(|(rank, endpoint)| (instances[rank], endpoint))
+        .ok_or(fault)
+}
+
+/// DNS knows no case.
+fn is_instance(full_name: &str, instance: &str) -> bool {
+    full_name.eq_ignore_ascii_case(&format!("{instance}.{SERVICE_TYPE}"))
+}
+
+fn endpoint_of(service: &ResolvedService) -> Result<Endpoint, String> {
+    let advert = Advert {
+        host: service.host.clone(),
+        port: service.port,
+        addresses: service
+            .addresses
+            .iter()
+            .map(|ip| AdvertAddress {
+                address: ip.to_ip_addr(),
+                interface: match ip {
+                    ScopedIp::V6(ip) => Some(ip.scope_id().name.clone()),
+                    _ => None,
+                },
+            })
+            .collect(),
+        txt: service
+            .txt_properties
+            .iter()
+            .map(|entry| {
+                let value = entry.val().unwrap_or_default();
+                (entry.key().to_owned(), value.to_vec())
+            })
+            .collect(),
+    };
+    advert.endpoint(|address| route_source(address).is_ok())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,302 @@
+//! The whole way to Ironic against servers of HTTP, and against what was
+//! recorded of the real one.
+
+mod recorded;
+mod scripted;
+
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokio::sync::Notify;
+
+use super::*;
+use crate::http_client::{HttpOptions, ServiceClient};
+use crate::state_file::StateFile;
+use scripted::{Ironic, Reply};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+const NEW: &str = r#"{"default_version": {"version": "1.115"}}"#;
+
+fn transport() -> Transport {
+    Transport {
+        client: ServiceClient::new(&HttpOptions::default()).unwrap(),
+        request_id: Some("req-1".to_owned()),
+        timeout: Duration::from_secs(5),
+    }
+}
+
+fn query() -> Query {
+    Query {
+        macs: vec!["52:54:00:00:00:02".to_owned()],
+        node_uuid: None,
+    }
+}
+
+fn known(token: &str) -> Reply {
+    Reply::new(
+        200,
+        &format!(
+            r#"{{"node": {{"uuid": "6d85"}}, "config": {{"heartbeat_timeout": 300, "agent_token": {token}}}}}"#
+        ),
+    )
+}
+
+const QUICK: Patience = Patience {
+    interval: Duration::from_millis(1),
+    total: Duration::from_secs(20),
+};
+
+/// One thread, as the agent has it.
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+fn token(dir: &TempDir) -> AgentToken {
+    AgentToken::restore(StateFile::new(dir.path(), "token"), None)
+}
+
+#[test]
+fn lookup_goes_on_through_everything_that_is_no_node() {
+    let ironic = Ironic::start([
+        Reply::new(404, r#"{"error_message": {"faultstring": "not yet"}}"#),
+        Reply::new(500, "<html>"),
+        Reply::new(200, "no JSON"),
+        Reply::new(200, r#"{"node": {}, "config": {"heartbeat_timeout": 300}}"#),
+        Reply::new(200, r#"{"node": {"uuid": "6d85"}}"#),
+        // A token that is none, or too short: an Ironic that is not itself yet.
+        known("null"),
+        known("\"short\""),
+        known(&format!("\"{TOKEN}\"")),
+    ]);
+    let dir = TempDir::new().unwrap();
+    let service = Service::new(transport(), &[ironic.url()], NEW, None);
+    let (node, secret) = run(look_up_until_known(
+        &service,
+        &query(),
+        &mut token(&dir),
+        QUICK,
+    ))
+    .unwrap();
+    assert_eq!((node.uuid.as_str(), secret.as_str()), ("6d85", TOKEN));
+    let asked = ironic.asked();
+    assert_eq!(asked.len(), 8);
+    for request in asked {
+        assert_eq!(
+            request.line,
+            "GET /v1/lookup?addresses=52%3A54%3A00%3A00%3A00%3A02 HTTP/1.1"
+        );
+        assert_eq!(
+            request.header("x-openstack-ironic-api-version"),
+            Some("1.62")
+        );
+        assert_eq!(request.header("x-openstack-request-id"), Some("req-1"));
+    }
+}
+
+#[test]
+fn a_locked_node_is_asked_for_five_seconds_later() {
+    let ironic = Ironic::start([Reply::new(409, "{}"), known(&format!("\"{TOKEN}\""))]);
+    let dir = TempDir::new().unwrap();
+    let service = Service::new(transport(), &[ironic.url()], NEW, None);
+    let since = Instant::now();
+    run(look_up_until_known(
+        &service,
+        &query(),
+        &mut token(&dir),
+        QUICK,
+    ))
+    .unwrap();
+    assert!(since.elapsed() >= Duration::from_secs(5));
+}
+
+#[test]
+fn lookup_ends_when_its_time_is_over() {
+    let ironic = Ironic::start(std::iter::repeat_n(Reply::new(404, "{}"), 1000));
+    let dir = TempDir::new().unwrap();
+    let service = Service::new(transport(), &[ironic.url()], NEW, None);
+    let patience = Patience {
+        total: Duration::from_secs(1),
+        ..QUICK
+    };
+    let since = Instant::now();
+    let fault = run(look_up_until_known(
+        &service,
+        &query(),
+        &mut token(&dir),
+        patience,
+    ))
+    .unwrap_err();
+    assert!(matches!(fault, NoNode::NotInTime { .. }), "{fault}");
+    assert!(fault.to_string().contains("52:54:00:00:00:02"), "{fault}");
+    assert!((1..10).contains(&since.elapsed().as_secs()));
+}
+
+#[test]
+fn asterisks_without_a_token_end_the_lookup_at_once() {
+    let ironic = Ironic::start([known("\"******\"")]);
+    let dir = TempDir::new().unwrap();
+    let service = Service::new(transport(), &[ironic.url()], NEW, None);
+    let fault = run(look_up_until_known(
+        &service,
+        &query(),
+        &mut token(&dir),
+        QUICK,
+    ))
+    .unwrap_err();
+    assert_eq!(fault, NoNode::TokenTold);
+}
+
+#[test]
+fn a_version_that_was_not_told_at_first_is_asked_for_again() {
+    let ironic = Ironic::start([
+        Reply::new(503, "<html>starting</html>"),
+        Reply::new(404, "{}"),
+        Reply::new(200, NEW),
+        known(&format!("\"{TOKEN}\"")),
+    ]);
+    let dir = TempDir::new().unwrap();
+    let service = Service::new(transport(), &[ironic.url()], "<html>starting</html>", None);
+    run(look_up_until_known(
+        &service,
+        &query(),
+        &mut token(&dir),
+        QUICK,
+    ))
+    .unwrap();
+    assert!(service.takes_certificate());
+    let asked = ironic.asked();
+    let versions: Vec<_> = asked
+        .iter()
+        .filter(|request| request.line.contains("lookup"))
+        .map(|request| request.header("x-openstack-ironic-api-version").unwrap())
+        .collect();
+    assert_eq!(versions, ["1.31", "1.62"]);
+}
+
+#[test]
+fn every_request_goes_to_the_next_place_when_one_does_not_answer() {
+    let ironic = Ironic::start([
+        known(&format!("\"{TOKEN}\"")),
+        Reply::new(202, ""),
+        Reply::new(202, r#"{"uuid": "6d85"}"#),
+    ]);
+    let dead = Ironic::dead_url();
+    let urls = [dead.clone(), ironic.url(), dead.clone()];
+    let dir = TempDir::new().unwrap();
+    let service = Service::new(transport(), &urls, NEW, None);
+    run(async {
+        look_up_until_known(&service, &query(), &mut token(&dir), QUICK)
+            .await
+            .unwrap();
+        assert_eq!(
+            service.base(),
+            ironic.url(),
+            "the one that answered comes first"
+        );
+        let beat = service
+            .post_heartbeat("6d85", "{}".to_owned())
+            .await
+            .unwrap();
+        assert_eq!(beat.status, 202);
+        let inspection = [dead, ironic.url()].map(|url| format!("{url}/v1/continue_inspection"));
+        let uuid = post_inventory(&transport(), &inspection, "{}")
+            .await
+            .unwrap();
+        assert_eq!(uuid.as_deref(), Some("6d85"));
+    });
+    let lines: Vec<_> = ironic
+        .asked()
+        .into_iter()
+        .map(|request| request.line)
+        .collect();
+    assert_eq!(
+        lines[1..],
+        [
+            "POST /v1/heartbeat/6d85 HTTP/1.1",
+            "POST /v1/continue_inspection HTTP/1.1"
+        ]
+    );
+}
+
+#[test]
+fn a_place_that_falls_silent_is_left_for_the_next() {
+    let silent = Ironic::silent();
+    let ironic = Ironic::start([Reply::new(202, "")]);
+    let hasty = Transport {
+        timeout: Duration::from_millis(300),
+        ..transport()
+    };
+    let service = Service::new(hasty, &[silent.url(), ironic.url()], NEW, None);
+    let beat = run(service.post_heartbeat("6d85", "{}".to_owned())).unwrap();
+    assert_eq!(beat.status, 202);
+}
+
+#[test]
+fn inspection_is_refused_for_good_by_what_a_retry_would_not_change() {
+    let ironic = Ironic::start([
+        Reply::new(409, "{}"),
+        Reply::new(404, r#"{"error_message": {"faultstring": "no such node"}}"#),
+    ]);
+    let urls = [format!("{}/v1/continue_inspection", ironic.url())];
+    let fault = run(post_inventory(&transport(), &urls, "{}")).unwrap_err();
+    assert!(fault.contains("HTTP 404: no such node"), "{fault}");
+    let asked = ironic.asked();
+    assert_eq!(asked.len(), 2, "locked is worth a second try");
+    assert_eq!(asked[0].header("x-openstack-ironic-api-version"), None);
+}
+
+#[test]
+fn heartbeats_go_on_and_a_forced_one_comes_five_seconds_after_the_last() {
+    let ironic = Ironic::start([
+        Reply::new(202, ""),
+        Reply::new(400, r#"{"error_message": {"faultstring": "locked out"}}"#),
+        Reply::new(202, ""),
+        Reply::new(202, ""),
+    ]);
+    let service = Service::new(transport(), &[ironic.url()], NEW, None);
+    let callback = Callback {
+        url: "https://192.0.2.5:9999".to_owned(),
+        certificate: Some("PEM".to_owned()),
+        token: TOKEN.to_owned(),
+    };
+    let forced = Notify::new();
+    run(async {
+        let beats = beat_forever(
+            &service,
+            "6d85",
+            &callback,
+            Duration::from_secs(3600),
+            &forced,
+        );
+        let until = async {
+            ironic.until_asked(1).await;
+            let since = Instant::now();
+            forced.notify_one();
+            // Refused, and tried again until it is taken.
+            ironic.until_asked(3).await;
+            assert!(
+                (9..=25).contains(&since.elapsed().as_secs()),
+                "{:?}",
+                since.elapsed()
+            );
+        };
+        tokio::select! {
+            _ = beats => unreachable!("for ever"),
+            () = until => {}
+        }
+    });
+    for request in ironic.asked() {
+        assert_eq!(request.line, "POST /v1/heartbeat/6d85 HTTP/1.1");
+        assert_eq!(
+            request.header("x-openstack-ironic-api-version"),
+            Some("1.68")
+        );
+        let body: serde_json::Value = serde_json::from_str(&request.body).unwrap();
+        assert_eq!(body["callback_url"], "https://192.0.2.5:9999");
+        assert_eq!(body["agent_verify_ca"], "PEM");
+    }
+}

@@ -1,0 +1,205 @@
+//! Every request of an agent in `tests/transcripts` is made once more, by us, to
+//! a server that answers what was recorded: method, path, headers and body
+//! have to agree.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::super::wire::LookupAnswer;
+use super::scripted::{Asked, Ironic, Reply};
+use super::*;
+
+/// What our client adds to a request on its own.
+const OURS: [&str; 4] = ["host", "user-agent", "content-length", "accept-encoding"];
+
+struct Exchange {
+    method: String,
+    path: String,
+    headers: BTreeSet<(String, String)>,
+    body: Value,
+    status: u16,
+    answer: String,
+}
+
+/// The agent's side of the conversations, file by file.
+fn conversations() -> Vec<(String, Vec<Exchange>)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let mut found: Vec<_> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        })
+        .map(|path| {
+            let entries: Vec<Value> =
+                serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let exchanges = entries.iter().filter_map(exchange).collect();
+            (name, exchanges)
+        })
+        .collect();
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    found
+}
+
+fn exchange(entry: &Value) -> Option<Exchange> {
+    if entry["dir"] != "agent->ironic" {
+        return None;
+    }
+    let (request, response) = (&entry["request"], &entry["response"]);
+    let headers = request["headers"].as_object()?.iter();
+    Some(Exchange {
+        method: request["method"].as_str()?.to_owned(),
+        path: request["path"].as_str()?.to_owned(),
+        headers: headers
+            .map(|(name, value)| {
+                (
+                    name.to_ascii_lowercase(),
+                    value.as_str().unwrap().to_owned(),
+                )
+            })
+            .collect(),
+        body: request["body"].clone(),
+        status: u16::try_from(response["status"].as_u64()?).ok()?,
+        answer: match &response["body"] {
+            Value::String(text) => text.clone(),
+            body => body.to_string(),
+        },
+    })
+}
+
+/// What the request looked like, without our client's own additions; the API
+/// version apart.
+fn shape(asked: &Asked) -> (BTreeSet<(String, String)>, Option<String>) {
+    let mut version = None;
+    let mut headers = BTreeSet::new();
+    for (name, value) in &asked.headers {
+        match name.as_str() {
+            "x-openstack-ironic-api-version" => version = Some(value.clone()),
+            name if OURS.contains(&name) => {}
+            _ => drop(headers.insert((name.clone(), value.clone()))),
+        }
+    }
+    (headers, version)
+}
+
+/// Every member's name, to any depth; lists by their first member.
+fn names(value: &Value) -> BTreeSet<String> {
+    match value {
+        Value::Object(members) => members.keys().cloned().collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+#[test]
+fn our_requests_agree_with_every_recorded_one() {
+    let mut lookups = 0;
+    let mut heartbeats = 0;
+    let mut inspections = 0;
+    for (name, exchanges) in conversations() {
+        for recorded in exchanges {
+            let ironic = Ironic::start([Reply::new(recorded.status, &recorded.answer)]);
+            let plain = Transport {
+                request_id: None,
+                ..transport()
+            };
+            let base = [ironic.url()];
+            let service = Service::new(plain.clone(), &base, NEW, None);
+            let what = format!("{name}: {} {}", recorded.method, recorded.path);
+            let mut expected_version = None;
+            if recorded.path.starts_with("/v1/lookup?") {
+                lookups += 1;
+                expected_version = Some("1.62");
+                ask_lookup(&service, &recorded, &what);
+            } else if let Some(uuid) = recorded.path.strip_prefix("/v1/heartbeat/") {
+                heartbeats += 1;
+                expected_version = Some("1.68");
+                ask_heartbeat(&service, uuid, &recorded, &what);
+            } else if recorded.path == "/v1/continue_inspection" {
+                inspections += 1;
+                let urls = [format!("{}{}", ironic.url(), recorded.path)];
+                let body = recorded.body.to_string();
+                let uuid = run(post_inventory(&plain, &urls, &body)).unwrap();
+                let answer: Value = serde_json::from_str(&recorded.answer).unwrap();
+                let told = answer["uuid"].as_str().or(answer["node"]["uuid"].as_str());
+                assert_eq!(uuid.as_deref(), told, "{what}");
+            } else {
+                assert_eq!(recorded.path, "/", "{what}: what is that?");
+                let unknown = Service::new(plain, &base, "", None);
+                run(unknown.make_version_known());
+                assert!(unknown.takes_certificate(), "{what}");
+            }
+            let asked = ironic.asked().remove(0);
+            assert_eq!(
+                asked.line,
+                format!("{} {} HTTP/1.1", recorded.method, recorded.path)
+            );
+            let (headers, version) = shape(&asked);
+            let mut wanted = recorded.headers;
+            // The recorded agent asked as it liked; the versions of the original
+            // are in the chapters on lookup and heartbeat of its protocol.
+            wanted.retain(|(name, _)| name != "x-openstack-ironic-api-version");
+            assert_eq!(headers, wanted, "{what}");
+            assert_eq!(version.as_deref(), expected_version, "{what}");
+        }
+    }
+    assert!(
+        lookups >= 8 && heartbeats >= 50 && inspections >= 4,
+        "{lookups} {heartbeats} {inspections}"
+    );
+}
+
+fn ask_lookup(service: &Service, recorded: &Exchange, what: &str) {
+    let encoded = recorded.path.split_once("addresses=").unwrap().1;
+    let macs = percent_encoding::percent_decode_str(encoded)
+        .decode_utf8()
+        .unwrap();
+    let query = Query {
+        macs: macs.split(',').map(str::to_owned).collect(),
+        node_uuid: None,
+    };
+    let dir = TempDir::new().unwrap();
+    let found = run(look_up_until_known(
+        service,
+        &query,
+        &mut token(&dir),
+        QUICK,
+    ));
+    assert_eq!(recorded.status, 200, "{what}");
+    let told = LookupAnswer::read(&recorded.answer).unwrap();
+    match told.agent_token() {
+        Some("******") => assert_eq!(found.unwrap_err(), NoNode::TokenTold, "{what}"),
+        Some(secret) => {
+            let (node, kept) = found.unwrap();
+            assert_eq!((node, kept.as_str()), (told.clone(), secret), "{what}");
+        }
+        None => panic!("{what}: no token was recorded"),
+    }
+}
+
+fn ask_heartbeat(service: &Service, uuid: &str, recorded: &Exchange, what: &str) {
+    let text = |name: &str| recorded.body[name].as_str().unwrap().to_owned();
+    let callback = Callback {
+        url: text("callback_url"),
+        certificate: Some(text("agent_verify_ca")),
+        token: text("agent_token"),
+    };
+    let body = heartbeat::body(service, &callback).unwrap();
+    let ours: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(names(&ours), names(&recorded.body), "{what}");
+    for name in ["callback_url", "agent_token", "agent_verify_ca"] {
+        assert_eq!(ours[name], recorded.body[name], "{what}");
+    }
+    let answer = run(service.post_heartbeat(uuid, body)).unwrap();
+    assert_eq!(answer.status, recorded.status, "{what}");
+    if answer.status >= 400 {
+        let fault = wire::fault(&answer);
+        assert!(
+            fault.contains(&answer.status.to_string()) && !fault.contains('{'),
+            "{what}: {fault}"
+        );
+    }
+}

@@ -1,0 +1,356 @@
+//! The stages between the network and the service of commands: the clock, the
+//! search for Ironic, inspection, lookup.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use landfall_boot_params::argument_value::{Scheme, ServiceUrls};
+use landfall_boot_params::{BootParams, Origin};
+
+use tokio::sync::watch;
+
+use super::Boot;
+use crate::api::TlsIdentity;
+use crate::commands;
+use crate::devices_settled;
+use crate::discovery::{self, AdvertiseRules, Advertised, Found, Place, Question, Wanted};
+use crate::failure::{Class, Failure, Result};
+use crate::http_client::{HttpOptions, IdentityFiles, Proxies};
+use crate::inventory::inspection::{self, Circumstances};
+use crate::inventory::wait_for_disk;
+use crate::ironic::{self, AgentToken, LookupAnswer, NoNode, Query, Service, Transport};
+use crate::network::{self, NetworkState, WaitFor};
+use crate::settings::Settings;
+use crate::state_file::StateFile;
+use crate::tls::TlsPolicy;
+
+/// How long an address that reaches further than its link is waited for where a
+/// link-local one may do: more than router and DHCP server take.
+const FAR_ADDRESS_LIMIT: Duration = Duration::from_secs(10);
+
+/// The instance that Ironic publishes.
+const IRONIC: &str = "baremetal";
+/// The instance of the inspector that Ironic had beside it; a present Ironic
+/// does its work itself.
+const INSPECTOR: &str = "baremetal-introspection";
+
+impl Boot {
+    /// Sets the clock by the server that the operator names.
+    ///
+    /// # Errors
+    /// If it cannot be set, and the operator wants nothing without.
+    pub(super) async fn set_clock(&mut self) -> Result<()> {
+        let params = &self.settings.params;
+        let Some(server) = params.ntp_server.as_ref().map(|server| server.0.clone()) else {
+            return Ok(());
+        };
+        let must = *params.fail_if_clock_not_set;
+        network::first_address(&mut self.network).await;
+        match self.clock.set_by_ntp(&server).await {
+            Ok(()) => Ok(()),
+            Err(fault) if must => Err(failure(format!("clock: NTP: {fault}"))
+                .hint("fail_if_clock_not_set asks for a clock that is set")),
+            Err(fault) => {
+                tracing::warn!("clock: NTP: {fault}; it stays as it is");
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for an address, then for a service that answers. `None` if nobody
+    /// said where to look.
+    pub(super) async fn find_service(&mut self) -> Option<Found> {
+        let params = &self.settings.params;
+        let timeout = *params.http_request_timeout;
+        let place = match &params.api_url.value {
+            Some(ServiceUrls::Urls(urls)) => Place::Urls(urls.clone()),
+            Some(ServiceUrls::Mdns) => Place::Mdns(question(params, &[IRONIC])),
+            None if *params.use_mdns && params.inspection_callback_url.is_none() => {
+                self.first_address_or(FAR_ADDRESS_LIMIT).await;
+                let question = question(&self.settings.params, &[IRONIC]);
+                match discovery::ask_network(&question).await {
+                    Ok((_, endpoint)) => {
+                        self.take_mdns(&endpoint.settings);
+                        Place::Urls(vec![endpoint.url])
+                    }
+                    Err(fault) => {
+                        tracing::warn!("mDNS: {fault}");
+                        return None;
+                    }
+                }
+            }
+            None => return None,
+        };
+        let by_link_local = match &place {
+            Place::Urls(urls) => urls.iter().any(|url| url.contains("://[fe80:")),
+            Place::Mdns(_) => true,
+        };
+        if by_link_local {
+            self.first_address_or(FAR_ADDRESS_LIMIT).await;
+        } else {
+            network::first_address(&mut self.network).await;
+        }
+        let wanted = Wanted { place, timeout };
+        let found =
+            discovery::find(&self.client, &wanted, &mut self.network, &mut self.clock).await;
+        // Only now there is somebody to ask, who may know a better clock.
+        self.take_mdns(&found.settings);
+        let settings = Arc::make_mut(&mut self.settings);
+        if settings.params.api_url.value != Some(ServiceUrls::Urls(found.urls.clone()))
+            && !matches!(settings.params.api_url.value, Some(ServiceUrls::Urls(_)))
+        {
+            let urls = found.urls.join(",");
+            let ignored = settings
+                .params
+                .apply_override("api_url", &urls, Origin::Mdns);
+            warn_all(&ignored);
+        }
+        Some(found)
+    }
+
+    async fn first_address_or(&mut self, limit: Duration) {
+        // After it what is there has to do.
+        let _ = tokio::time::timeout(limit, network::first_address(&mut self.network)).await;
+    }
+
+    fn take_mdns(&mut self, told: &[(String, String)]) {
+        let params = &mut Arc::make_mut(&mut self.settings).params;
+        for (key, value) in told {
+            warn_all(&params.apply_mdns(key, value));
+        }
+    }
+
+    /// Reports the hardware if inspection was asked for. Returns the node's
+    /// UUID if Ironic told it. A failure is reported and the boot goes on.
+    pub(super) async fn inspect(&mut self) -> Option<String> {
+        let urls = match self.settings.params.inspection_urls()? {
+            ServiceUrls::Urls(urls) => urls,
+            ServiceUrls::Mdns => self.find_inspection().await,
+        };
+        network::first_address(&mut self.network).await;
+        let params = &self.settings.params;
+        let patience = wait_for_disk::Patience::of_attempts(
+            *params.disk_wait_attempts,
+            *params.disk_wait_delay,
+        );
+        devices_settled::wait(self.devices_settled.clone(), patience.timeout).await;
+        wait_for_addresses(params, &mut self.network).await;
+        let circumstances = Circumstances {
+            collectors: params.inspection_collectors.value.clone(),
+            lldp_timeout: *params.lldp_timeout,
+            lldp_in_interfaces: *params.collect_lldp,
+            logs: String::new,
+            patience,
+            addresses: self.network.borrow().addresses(),
+            bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),
+            managers: &commands::HARDWARE_MANAGERS,
+        };
+        let posted = match inspection::inspect(circumstances).await {
+            Ok(body) => ironic::post_inventory(&self.transport(), &urls, &body).await,
+            Err(fault) => Err(fault),
+        };
+        match posted {
+            Ok(uuid) => {
+                tracing::info!("inspection: Ironic has taken the inventory");
+                uuid
+            }
+            Err(fault) => {
+                tracing::error!("inspection: {fault} -- going on without");
+                None
+            }
+        }
+    }
+
+    /// Asks the network until somebody says where the inventory goes.
+    async fn find_inspection(&mut self) -> Vec<String> {
+        self.first_address_or(FAR_ADDRESS_LIMIT).await;
+        let question = question(&self.settings.params, &[INSPECTOR, IRONIC]);
+        loop {
+            match discovery::ask_network(&question).await {
+                Ok((instance, endpoint)) => {
+                    self.take_mdns(&endpoint.settings);
+                    let path = match instance {
+                        INSPECTOR => "/v1/continue",
+                        _ => "/v1/continue_inspection",
+                    };
+                    return vec![format!("{}{path}", endpoint.url)];
+                }
+                Err(fault) => {
+                    let pause = Duration::from_secs_f64(crate::backoff::between(5.0, 10.0));
+                    let seconds = pause.as_secs();
+                    tracing::warn!("inspection: mDNS: {fault}; asking again in {seconds} s");
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
+    }
+
+    pub(super) fn service(&self, found: &Found) -> Service {
+        Service::new(
+            self.transport(),
+            &found.urls,
+            &found.document,
+            self.settings.params.ironic_api_version.value,
+        )
+    }
+
+    fn transport(&self) -> Transport {
+        let params = &self.settings.params;
+        Transport {
+            client: self.client.clone(),
+            request_id: params.global_request_id.as_ref().map(|id| id.0.clone()),
+            timeout: *params.http_request_timeout,
+        }
+    }
+
+    /// Asks until Ironic knows this machine; with the node come the token and
+    /// settings that win over those of the boot.
+    ///
+    /// # Errors
+    /// See [`NoNode`].
+    pub(super) async fn look_up(
+        &mut self,
+        service: &Service,
+        node_uuid: Option<String>,
+    ) -> std::result::Result<(LookupAnswer, String), NoNode> {
+        let params = &self.settings.params;
+        let given = params.agent_token.as_ref().map(|secret| secret.0.as_str());
+        let mut token = AgentToken::restore(StateFile::new(self.state, "token"), given);
+        let query = Query {
+            macs: self.network.borrow().macs(),
+            node_uuid,
+        };
+        let patience = ironic::Patience {
+            interval: *params.lookup_interval,
+            total: *params.lookup_timeout,
+        };
+        let found = ironic::look_up_until_known(service, &query, &mut token, patience).await?;
+        let settings = Arc::make_mut(&mut self.settings);
+        warn_all(&settings.apply_lookup_config(&found.0.config));
+        Ok(found)
+    }
+
+    /// The address that Ironic shall call.
+    pub(super) async fn advertised(&mut self, found: &Found) -> Result<Advertised> {
+        let params = &self.settings.params;
+        let rules = AdvertiseRules {
+            host: params.advertise_host.value.clone(),
+            interface: params.network_interface.value.clone(),
+            attempts: *params.ip_lookup_attempts,
+            pause: *params.ip_lookup_timeout,
+        };
+        let kept = StateFile::new(self.state, "advertised");
+        discovery::advertise(&rules, &found.urls, &mut self.network, &kept)
+            .await
+            .map_err(failure)
+    }
+
+    /// With what the API speaks TLS: the operator's certificate, else one of our
+    /// own if Ironic can be told of it; an older one calls by plain HTTP.
+    pub(super) fn tls_identity(
+        &self,
+        service: &Service,
+        address: &Advertised,
+    ) -> Result<Option<TlsIdentity>> {
+        let params = &self.settings.params;
+        if *params.listen_tls {
+            let file = |name: &str, value: &Option<String>| {
+                let missing =
+                    || failure(format!("listen_tls: expected {name} beside it, found none"));
+                value.clone().ok_or_else(missing)
+            };
+            let certificate = file("tls_cert_file", &params.tls_cert_file)?;
+            let key = file("tls_key_file", &params.tls_key_file)?;
+            return TlsIdentity::from_files(Path::new(&certificate), Path::new(&key)).map(Some);
+        }
+        if !*params.enable_auto_tls || !service.takes_certificate() {
+            return Ok(None);
+        }
+        let host_name = nix::unistd::gethostname().unwrap_or_default();
+        TlsIdentity::restore_or_make(
+            &StateFile::new(self.state, "identity.pem"),
+            address,
+            &host_name.to_string_lossy(),
+            *params.tls_certificate_curve,
+        )
+        .map(Some)
+    }
+
+    /// The scheme of the callback URL: what we serve, unless a proxy in front of
+    /// us serves another and the operator says so. A certificate of our own
+    /// leaves nothing to say.
+    pub(super) fn advertised_scheme(&self, identity: Option<&TlsIdentity>) -> &'static str {
+        let said = &self.settings.params.advertise_protocol;
+        match identity {
+            Some(identity) if identity.own_certificate().is_some() || said.is_default() => "https",
+            _ => match said.value {
+                Scheme::Http => "http",
+                Scheme::Https => "https",
+            },
+        }
+    }
+}
+
+fn question(params: &BootParams, instances: &'static [&'static str]) -> Question {
+    Question {
+        instances,
+        attempts: *params.mdns_lookup_attempts,
+        interfaces: params.mdns_interfaces.value.clone(),
+    }
+}
+
+/// How requests are made in this boot.
+///
+/// # Errors
+/// If only half of the client's identity is given.
+pub(super) fn http_options(settings: &Settings) -> Result<HttpOptions> {
+    let params = &settings.params;
+    let path = |value: &Option<String>| value.as_ref().map(Into::into);
+    Ok(HttpOptions {
+        insecure: *params.insecure,
+        ca_file: path(&params.cafile),
+        identity: IdentityFiles::pair(path(&params.certfile), path(&params.keyfile))?,
+        tls: tls_policy(settings),
+        proxies: Proxies {
+            http: params.http_proxy.as_ref().map(|url| url.0.clone()),
+            https: params.https_proxy.as_ref().map(|url| url.0.clone()),
+            none_for: params.no_proxy.value.clone(),
+        },
+        timeout: Some(*params.http_request_timeout),
+    })
+}
+
+/// What TLS may look like in this boot.
+pub(super) fn tls_policy(settings: &Settings) -> TlsPolicy {
+    let params = &settings.params;
+    TlsPolicy::new(*params.tls_min_version, params.tls_cipher_suites.as_deref())
+}
+
+fn warn_all(warnings: &[String]) {
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+fn failure(details: String) -> Failure {
+    Failure::new(Class::CommandExecutionError, details)
+}
+
+/// The addresses that inspection is to tell, as long as the settings allow.
+async fn wait_for_addresses(params: &BootParams, network: &mut watch::Receiver<NetworkState>) {
+    let wanted = match params.boot_interface.as_ref() {
+        _ if *params.inspection_dhcp_all_interfaces => WaitFor::AllNics,
+        Some(boot_interface) => WaitFor::BootNic(boot_interface.mac),
+        None => WaitFor::Nothing,
+    };
+    let limit = *params.inspection_dhcp_wait_timeout;
+    if !limit.is_zero() && !network::inspection_addresses(network, wanted, limit).await {
+        let nics = match wanted {
+            WaitFor::AllNics => "every NIC with a carrier",
+            _ => "the boot NIC",
+        };
+        let seconds = limit.as_secs();
+        tracing::warn!("inspection: no address on {nics} after {seconds} s -- going on without");
+    }
+}
