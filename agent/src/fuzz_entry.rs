@@ -37,6 +37,7 @@ use crate::ironic::{LookupAnswer, wire};
 use crate::network::dhcp::{datagram, lease::Lease, message::Answer};
 use crate::settings::Settings;
 use crate::sys::uevent::Uevent;
+use crate::tls::{Identity, ServerTrust, TlsPolicy, pem_files};
 
 /// What is unpacked of one input: the head of an image and something behind it.
 const UNPACKED_LIMIT: u64 = 4 << 20;
@@ -333,6 +334,16 @@ pub fn lookup_answer(data: &[u8]) {
 /// The `Date` of Ironic's answers, by which a clock may be set.
 pub fn http_date(data: &[u8]) {
     let _ = clock::parse_date(&String::from_utf8_lossy(data));
+}
+
+/// A CA file or an identity that an operator gives: read, and made use of.
+pub fn pem_file(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let _ = pem_files::certificates_of("fuzz", data);
+    if let Ok(identity) = Identity::from_pem("fuzz", &text, &text) {
+        let _ = TlsPolicy::default().server(&identity);
+        let _ = TlsPolicy::default().client(ServerTrust::anybody(), Some(&identity));
+    }
 }
 
 /// What a stranger on the link says by mDNS: port, SRV target, one TXT entry a

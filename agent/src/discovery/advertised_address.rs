@@ -238,27 +238,4 @@ fn is_link_local(address: IpAddr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loopback_is_reached_from_loopback() {
-        let service = SocketAddr::from((Ipv4Addr::LOCALHOST, 6385));
-        assert_eq!(
-            source_address_towards(service),
-            Ok(IpAddr::V4(Ipv4Addr::LOCALHOST))
-        );
-    }
-
-    #[test]
-    fn a_host_is_fit_for_a_url() {
-        for (given, host) in [
-            ("192.0.2.7", "192.0.2.7"),
-            ("2001:db8::7", "[2001:db8::7]"),
-            ("[2001:db8::7]", "[2001:db8::7]"),
-            ("agent.example", "agent.example"),
-        ] {
-            assert_eq!(Advertised::parse(given).in_url(), host);
-        }
-    }
-}
+mod tests;

@@ -1,7 +1,6 @@
 //! The end of the ramdisk: reboot or power off, with the disks at rest.
 
 use std::fs;
-use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
@@ -91,7 +90,7 @@ pub(super) fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
 
 /// Nobody is left who would switch a link on again: the agent has ended.
 fn lock_down() {
-    let faults = link_flags::take_all_down(Path::new("/sys/class/net"));
+    let faults = link_flags::take_all_down();
     for fault in faults {
         tracing::warn!("{fault}");
     }

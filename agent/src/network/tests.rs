@@ -526,3 +526,18 @@ fn without_instructions_the_boot_nic_goes_before_the_others() {
         assert!(way.contains("dev eth1"), "{way}\n{}", ip_output("route"));
     });
 }
+
+#[test]
+fn lock_down_leaves_no_link_up() {
+    on_a_machine(async |lab| {
+        for number in [0, 1] {
+            lab.plug_in(number);
+            lab.port(&format!("link set port{number} up"));
+            ip(&format!("link set eth{number} up"));
+        }
+        let up = || ip_output("-o link show up").matches(": eth").count();
+        assert_eq!(up(), 2);
+        assert_eq!(crate::sys::link_flags::take_all_down(), [""; 0]);
+        assert_eq!(up(), 0, "{}", ip_output("link"));
+    });
+}

@@ -1,13 +1,13 @@
 //! Network interfaces switched off, by `SIOCSIFFLAGS`: for init, which has no
 //! netlink.
 
-use std::ffi::OsStr;
+use std::ffi::CStr;
 use std::io;
 use std::mem;
 use std::os::fd::AsRawFd as _;
-use std::path::Path;
 
 use nix::libc::{self, c_char, c_short};
+use nix::net::if_::if_nameindex;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 mod raw {
@@ -15,30 +15,31 @@ mod raw {
     nix::ioctl_write_ptr_bad!(set_flags, nix::libc::SIOCSIFFLAGS, nix::libc::ifreq);
 }
 
-/// Switches every interface of this directory (/sys/class/net) off but the
-/// loopback. Returns what went wrong, one line each.
-pub fn take_all_down(directory: &Path) -> Vec<String> {
-    let names = match std::fs::read_dir(directory) {
-        Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.file_name())),
-        Err(error) => return vec![format!("{}: {error}", directory.display())],
+/// Switches every interface off but the loopback. Returns what went wrong, one
+/// line each.
+pub fn take_all_down() -> Vec<String> {
+    let interfaces = match if_nameindex() {
+        Ok(interfaces) => interfaces,
+        Err(error) => return vec![format!("the kernel's list of interfaces: {error}")],
     };
-    names
-        .filter(|name| name != "lo")
-        .filter_map(|name| {
-            let fault = take_down(&name).err()?;
-            Some(format!("{}: {fault}", name.display()))
+    interfaces
+        .iter()
+        .filter(|interface| interface.name() != c"lo")
+        .filter_map(|interface| {
+            let fault = take_down(interface.name()).err()?;
+            Some(format!("{}: {fault}", interface.name().to_string_lossy()))
         })
         .collect()
 }
 
-fn take_down(interface: &OsStr) -> io::Result<()> {
+fn take_down(interface: &CStr) -> io::Result<()> {
     let any = socket(
         AddressFamily::Inet,
         SockType::Datagram,
         SockFlag::SOCK_CLOEXEC,
         None,
     )?;
-    let name = interface.as_encoded_bytes();
+    let name = interface.to_bytes();
     // SAFETY: ifreq is made of numbers only, for which zeros are values.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     if name.len() >= request.ifr_name.len() {

@@ -161,7 +161,7 @@ impl Lab {
     }
 
     /// Starts the network task with these kernel arguments.
-    pub(super) fn boot(&self, arguments: &str) -> watch::Receiver<NetworkState> {
+    pub(crate) fn boot(&self, arguments: &str) -> watch::Receiver<NetworkState> {
         self.boot_from(None, arguments)
     }
 
@@ -191,7 +191,7 @@ impl Lab {
     }
 
     /// Waits until the state is as it should be.
-    pub(super) async fn until(
+    pub(crate) async fn until(
         &self,
         network: &mut watch::Receiver<NetworkState>,
         what: &str,
