@@ -28,7 +28,8 @@ use crate::permission::WritePermission;
 use crate::report::{self, Output};
 use crate::settings::Settings;
 use crate::state_file::{STATE_DIRECTORY, StateFile};
-use meeting::{http_options, tls_policy};
+use meeting::tls_policy;
+pub use meeting::{http_options, ironic_by_mdns};
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);

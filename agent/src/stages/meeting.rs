@@ -65,10 +65,10 @@ impl Boot {
         let timeout = *params.http_request_timeout;
         let place = match &params.api_url.value {
             Some(ServiceUrls::Urls(urls)) => Place::Urls(urls.clone()),
-            Some(ServiceUrls::Mdns) => Place::Mdns(question(params, &[IRONIC])),
+            Some(ServiceUrls::Mdns) => Place::Mdns(ironic_by_mdns(params)),
             None if *params.use_mdns && params.inspection_callback_url.is_none() => {
                 self.first_address_or(FAR_ADDRESS_LIMIT).await;
-                let question = question(&self.settings.params, &[IRONIC]);
+                let question = ironic_by_mdns(&self.settings.params);
                 match discovery::ask_network(&question).await {
                     Ok((_, endpoint)) => {
                         self.take_mdns(&endpoint.settings);
@@ -292,6 +292,11 @@ impl Boot {
     }
 }
 
+/// How to ask for Ironic by mDNS in this boot.
+pub fn ironic_by_mdns(params: &BootParams) -> Question {
+    question(params, &[IRONIC])
+}
+
 fn question(params: &BootParams, instances: &'static [&'static str]) -> Question {
     Question {
         instances,
@@ -304,7 +309,7 @@ fn question(params: &BootParams, instances: &'static [&'static str]) -> Question
 ///
 /// # Errors
 /// If only half of the client's identity is given.
-pub(super) fn http_options(settings: &Settings) -> Result<HttpOptions> {
+pub fn http_options(settings: &Settings) -> Result<HttpOptions> {
     let params = &settings.params;
     let path = |value: &Option<String>| value.as_ref().map(Into::into);
     Ok(HttpOptions {

@@ -1,31 +1,39 @@
 //! `discover`: which service answers, and our address towards it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use landfall_boot_params::argument_value::ServiceUrls;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::command_line_source::CommandLineSource;
 use crate::clock::Clock;
-use crate::discovery::{self, Found, Place, Question, Wanted};
+use crate::discovery::{self, Found, Place, Wanted};
 use crate::failure::{Class, Failure, Result};
-use crate::http_client::{HttpOptions, ServiceClient};
-
-/// How long the tool looks: the agent itself never gives up, a person does.
-const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
+use crate::http_client::ServiceClient;
+use crate::settings::Settings;
+use crate::stages::{http_options, ironic_by_mdns};
 
 /// `discover`
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Base URLs of Ironic, without /v1, tried in order; or the word mdns
-    #[arg(required = true, value_delimiter = ',')]
+    /// Base URLs of Ironic, without /v1, tried in order; or the word mdns.
+    /// Without any, what the kernel arguments say, else mdns
+    #[arg(value_delimiter = ',')]
     urls: Vec<String>,
+    #[command(flatten)]
+    source: CommandLineSource,
     /// Accept any certificate
     #[arg(long)]
     insecure: bool,
     /// Trust the authorities in this PEM file
     #[arg(long, value_name = "FILE")]
-    cafile: Option<std::path::PathBuf>,
+    cafile: Option<PathBuf>,
+    /// Give up after so many seconds; the agent itself never does
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -36,34 +44,31 @@ pub struct Arguments {
 /// # Errors
 /// If none answers in time.
 pub fn run(arguments: Arguments) -> Result<()> {
-    let client = ServiceClient::new(&HttpOptions {
-        insecure: arguments.insecure,
-        ca_file: arguments.cafile,
-        ..HttpOptions::default()
-    })?;
+    let settings = arguments.source.settings()?;
+    let mut options = http_options(&settings)?;
+    options.insecure |= arguments.insecure;
+    options.ca_file = arguments.cafile.or(options.ca_file);
+    let client = ServiceClient::new(&options)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| fault(error.to_string()))?;
-    let places = arguments.urls.join(", ");
-    let place = match arguments.urls.as_slice() {
-        [word] if word == "mdns" => Place::Mdns(Question {
-            instances: &["baremetal"],
-            attempts: 3,
-            interfaces: Vec::new(),
-        }),
-        _ => Place::Urls(arguments.urls),
+    let place = place(arguments.urls, &settings);
+    let places = match &place {
+        Place::Urls(urls) => urls.join(", "),
+        Place::Mdns(_) => "mdns".to_owned(),
     };
+    let limit = Duration::from_secs(arguments.timeout);
     let wanted = Wanted {
         place,
         timeout: Duration::from_secs(10),
     };
     let (found, source) = runtime
-        .block_on(async { tokio::time::timeout(DISCOVERY_LIMIT, search(&client, &wanted)).await })
+        .block_on(async { tokio::time::timeout(limit, search(&client, &wanted)).await })
         .map_err(|_| {
             fault(format!(
                 "nothing answered within {} s at {places}",
-                DISCOVERY_LIMIT.as_secs()
+                limit.as_secs()
             ))
         })?;
     let base = found.urls.first().cloned().unwrap_or_default();
@@ -87,6 +92,15 @@ pub fn run(arguments: Arguments) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn place(given: Vec<String>, settings: &Settings) -> Place {
+    match (given.as_slice(), &settings.params.api_url.value) {
+        ([], Some(ServiceUrls::Urls(urls))) => Place::Urls(urls.clone()),
+        ([], _) => Place::Mdns(ironic_by_mdns(&settings.params)),
+        ([word], _) if word == "mdns" => Place::Mdns(ironic_by_mdns(&settings.params)),
+        _ => Place::Urls(given),
+    }
 }
 
 /// What answers, and our address towards it if another host can name it.
