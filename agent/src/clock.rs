@@ -91,7 +91,7 @@ impl Clock {
         match self.set(time, &format!("the Date of {url}")) {
             Ok(()) => self.may_change,
             Err(fault) => {
-                tracing::warn!("clock: {fault}");
+                tracing::warn!("{fault}");
                 false
             }
         }
@@ -101,13 +101,13 @@ impl Clock {
         let old = calendar::shown(SystemTime::now());
         let new = calendar::shown(time);
         if !self.may_change {
-            tracing::warn!("clock: {old} here, {new} by {source}; not set");
+            tracing::warn!("{old} here, {new} by {source}; not set");
             return Ok(());
         }
         wall_clock::set_system_clock(time)
             .map_err(|error| format!("setting it from {old} to {new}: {error}"))?;
         self.set = true;
-        tracing::info!("clock: set from {old} to {new} by {source}");
+        tracing::info!("set from {old} to {new} by {source}");
         Ok(())
     }
 
@@ -117,8 +117,8 @@ impl Clock {
             return;
         };
         match wall_clock::set_hardware_clock(Path::new(HARDWARE_CLOCK), now) {
-            Ok(()) => tracing::info!("clock: {HARDWARE_CLOCK} set, too"),
-            Err(error) => tracing::warn!("clock: {HARDWARE_CLOCK}: {error}; it stays wrong"),
+            Ok(()) => tracing::info!("{HARDWARE_CLOCK} set, too"),
+            Err(error) => tracing::warn!("{HARDWARE_CLOCK}: {error}; it stays wrong"),
         }
     }
 }

@@ -253,5 +253,7 @@ fn garbage_on_the_link_harms_nobody() {
         let endpoint = found(&question()).await;
         assert_eq!(endpoint.url, "http://192.0.1.1:6385/baremetal");
         noise.join().unwrap();
+        // A daemon that a packet had ended would be silent for good.
+        assert_eq!(found(&question()).await, endpoint);
     });
 }
