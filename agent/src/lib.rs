@@ -22,6 +22,7 @@ mod http_client;
 mod interface_names;
 mod inventory;
 mod ironic;
+mod media;
 mod memory_use;
 mod network;
 mod permission;

@@ -77,9 +77,14 @@ pub fn run(debug: bool) -> ExitCode {
 }
 
 async fn boot(settings: Settings) -> Result<Ending> {
-    settings.report();
     release_left_mounts();
-    let mut boot = Boot::start(settings)?;
+    let devices_settled = devices_settled();
+    let settled = devices_settled.clone();
+    let settings = settings
+        .with_virtual_media(move || settled.borrow().is_some())
+        .await;
+    settings.report();
+    let mut boot = Boot::start(settings, devices_settled)?;
     boot.set_clock().await?;
     let found = boot.find_service().await;
     let node_uuid = boot.inspect().await;
@@ -114,13 +119,14 @@ struct Boot {
 
 impl Boot {
     /// Sets the network going.
-    fn start(settings: Settings) -> Result<Self> {
+    fn start(settings: Settings, devices_settled: DevicesSettled) -> Result<Self> {
         let args = NetArgs::from_command_line(&settings.command_line);
         let (naming, warnings) = NamingPolicy::from_command_line(&settings.command_line);
         for warning in warnings {
             tracing::warn!("{warning}");
         }
-        let mut choice = Choice::for_boot(None, &args);
+        let given = settings.network_data.as_ref();
+        let mut choice = Choice::for_boot(given.map(|found| found.text.as_str()), &args);
         let vlans = &settings.params.enable_vlan_interfaces;
         choice.plan.add_vlans(vlans);
         Ok(Self {
@@ -133,7 +139,7 @@ impl Boot {
             client: ServiceClient::new(&http_options(&settings)?)?,
             clock: Clock::of_this_machine(),
             settings: Arc::new(settings),
-            devices_settled: devices_settled(),
+            devices_settled,
             state: Path::new(STATE_DIRECTORY),
         })
     }

@@ -27,6 +27,7 @@ const BASE: &[&str] = &[
 /// In each row a module may use those before it, and nothing of another row.
 const ROWS: &[&[&str]] = &[
     &[
+        "media",
         "settings",
         "early",
         "devices_settled",

@@ -1,14 +1,29 @@
-//! What this boot was told: the kernel command line as typed values, each with
-//! where it came from.
+//! What this boot was told, as typed values, each with where it came from.
+//!
+//! Later ones win: built-in default, kernel argument, `parameters.txt` of
+//! virtual media, configuration file, and at run time mDNS and Ironic's answer
+//! to the lookup.
+
+mod config_files;
+mod lookup_config;
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::path::Path;
+use std::time::Duration;
 
 use landfall_boot_params::cmdline::MAX_LENGTH;
-use landfall_boot_params::{BootParams, CommandLine};
+use landfall_boot_params::{BootParams, CommandLine, Origin};
 use serde_json::Value;
+use tokio::sync::oneshot;
 
-mod lookup_config;
+pub use config_files::ConfigFiles;
+
+use crate::media::{self, Media, MediaText, Places, Wanted};
+
+/// How long media may take, the wait for them included: a drive that does not
+/// answer keeps its reader in the kernel for ever.
+const MEDIA_LIMIT: Duration = Duration::from_secs(90);
 
 /// Everything that was said to the agent.
 #[derive(Debug, Clone)]
@@ -17,10 +32,14 @@ pub struct Settings {
     pub command_line: CommandLine,
     /// The agent's own settings.
     pub params: BootParams,
+    /// The host's network as Ironic describes it (`network_data.json`), not
+    /// looked into yet, and the device that it was found on.
+    pub network_data: Option<MediaText>,
 }
 
 impl Settings {
-    /// The settings in the command line of the running kernel.
+    /// The settings in the command line of the running kernel and in the
+    /// configuration files of this system.
     ///
     /// # Errors
     /// If /proc/cmdline cannot be read.
@@ -30,16 +49,67 @@ impl Settings {
         File::open("/proc/cmdline")?
             .take(MAX_LENGTH as u64 + 1)
             .read_to_end(&mut bytes)?;
-        Ok(Self::from_command_line(CommandLine::parse_bytes(&bytes)))
+        let files = ConfigFiles::of_system(Path::new("/"));
+        Ok(Self::from_sources(
+            CommandLine::parse_bytes(&bytes),
+            Media::default(),
+            files,
+        ))
     }
 
-    /// The settings in this command line.
-    pub fn from_command_line(command_line: CommandLine) -> Self {
-        let params = BootParams::from_command_line(&command_line);
+    /// The settings in these sources, weighed against each other.
+    pub fn from_sources(command_line: CommandLine, media: Media, files: ConfigFiles) -> Self {
+        let mut params = BootParams::from_command_line(&command_line);
+        params.warnings.extend(media.warnings);
+        if let Some(MediaText { text, device }) = &media.parameters {
+            params.read_parameters(device, text);
+        }
+        params.warnings.extend(files.warnings);
+        for file in &files.files {
+            params.read_file(&file.path, &file.text);
+        }
+        params.check_together();
         Self {
             command_line,
             params,
+            network_data: media.network_data,
         }
+    }
+
+    /// These settings with what virtual media say, which are waited for where
+    /// the command line speaks of them. For the ramdisk only: their
+    /// configuration files are copied to /etc. `settled` tells when the devices
+    /// of the boot have their drivers.
+    pub async fn with_virtual_media(self, settled: impl Fn() -> bool + Send + 'static) -> Self {
+        let params = &self.params;
+        let wanted = Wanted {
+            virtual_media: params.is_virtual_media(),
+            publisher: params.publisher_id.value.clone(),
+            network_boot: params.boot_interface.is_some(),
+            network_given: self.command_line.last("ip").is_some(),
+            service_known: params.api_url.is_some() || params.inspection_callback_url.is_some(),
+        };
+        if !wanted.anything() {
+            return self;
+        }
+        let (done, reading) = oneshot::channel();
+        // A thread of its own: the runtime would wait at its end for one that
+        // hangs in the kernel.
+        std::thread::spawn(move || {
+            let _ = done.send(media::read(&wanted, &Places::of_ramdisk(), settled));
+        });
+        let media = match tokio::time::timeout(MEDIA_LIMIT, reading).await {
+            Ok(Ok(media)) => media,
+            Ok(Err(_)) | Err(_) => Media {
+                warnings: vec![format!(
+                    "virtual media cannot be read within {} s; going on without",
+                    MEDIA_LIMIT.as_secs()
+                )],
+                ..Media::default()
+            },
+        };
+        let files = ConfigFiles::of_system(Path::new("/"));
+        Self::from_sources(self.command_line, media, files)
     }
 
     /// Takes `config` of a lookup answer, which wins over all that was said at
@@ -51,13 +121,73 @@ impl Settings {
     /// Says on the console what was set and by what, and what was not understood.
     pub fn report(&self) {
         for setting in self.params.list() {
-            if *setting.origin != landfall_boot_params::Origin::Default {
+            if *setting.origin != Origin::Default {
                 tracing::info!("{} = {} ({})", setting.key, setting.value, setting.origin);
             }
+        }
+        if let Some(network) = &self.network_data {
+            let (length, device) = (network.text.len(), &network.device);
+            tracing::info!("network_data.json of {length} bytes on {device}");
         }
         let ignored = self.params.not_supported_yet();
         for warning in self.params.warnings.iter().chain(&ignored) {
             tracing::warn!("{warning}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_sources_win_and_are_named() {
+        let line = CommandLine::parse(
+            "boot_method=vmedia ipa-listen-port=1 ipa-lookup-timeout=1 ipa-disk-wait-delay=1 ipa-x=1",
+        );
+        let text = |text: &str| MediaText {
+            text: text.to_owned(),
+            device: "/dev/sr0".to_owned(),
+        };
+        let media = Media {
+            parameters: Some(text("ipa-listen-port=2\nipa-lookup-timeout=2\n")),
+            network_data: Some(text("{}")),
+            warnings: vec!["of the media".to_owned()],
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.conf");
+        std::fs::write(&path, "[DEFAULT]\nlisten_port = 3\nkeyfile = /k\n").unwrap();
+        let mut files = ConfigFiles::default();
+        files.add(&path).unwrap();
+
+        let settings = Settings::from_sources(line, media, files);
+        let said = settings.params.list();
+        let of = |key: &str| {
+            let found = said.iter().find(|setting| setting.key == key).unwrap();
+            (found.value.clone(), found.origin.to_string())
+        };
+        let pair = |value: &str, origin: &str| (value.to_owned(), origin.to_owned());
+        assert_eq!(
+            of("ipa-listen-port"),
+            pair("3", &path.display().to_string())
+        );
+        assert_eq!(
+            of("ipa-lookup-timeout"),
+            pair("2", "parameters.txt on /dev/sr0")
+        );
+        assert_eq!(
+            of("ipa-disk-wait-delay"),
+            pair("1", "kernel argument ipa-disk-wait-delay=1")
+        );
+        assert_eq!(of("ipa-lldp-timeout"), pair("30", "default"));
+        assert_eq!(settings.network_data.unwrap().text, "{}");
+        assert_eq!(
+            settings.params.warnings,
+            [
+                "ipa-x: not known here; ignored",
+                "of the media",
+                "keyfile: expected certfile beside it; no client certificate is used",
+            ]
+        );
     }
 }

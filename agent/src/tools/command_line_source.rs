@@ -4,7 +4,8 @@ use clap::Args;
 use landfall_boot_params::CommandLine;
 
 use crate::failure::{Class, Failure, Result};
-use crate::settings::Settings;
+use crate::media::Media;
+use crate::settings::{ConfigFiles, Settings};
 
 /// Whose kernel arguments are meant.
 #[derive(Debug, Args)]
@@ -15,13 +16,17 @@ pub struct CommandLineSource {
 }
 
 impl CommandLineSource {
-    /// The settings in it.
+    /// The settings in it. With a text nothing of this machine is read.
     ///
     /// # Errors
     /// If the running kernel's command line cannot be read.
     pub fn settings(&self) -> Result<Settings> {
         match &self.cmdline {
-            Some(text) => Ok(Settings::from_command_line(CommandLine::parse(text))),
+            Some(text) => Ok(Settings::from_sources(
+                CommandLine::parse(text),
+                Media::default(),
+                ConfigFiles::default(),
+            )),
             None => Settings::of_this_boot().map_err(|error| {
                 Failure::new(
                     Class::CommandExecutionError,

@@ -1,28 +1,90 @@
 //! `show-params`: every setting, its value and where it came from.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use landfall_boot_params::BootParams;
+use landfall_boot_params::agent_args::MAX_PARAMETERS;
 use serde_json::{Value, json};
 
 use super::command_line_source::CommandLineSource;
-use crate::failure::Result;
+use crate::failure::{Class, Failure, Result};
+use crate::media::{Media, MediaText};
+use crate::settings::{ConfigFiles, Settings};
 
 /// `show-params`
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
     source: CommandLineSource,
+    /// A configuration file; of several the later wins
+    #[arg(long, value_name = "FILE")]
+    config_file: Vec<PathBuf>,
+    /// Its *.conf by name, after each --config-file
+    #[arg(long, value_name = "DIR")]
+    config_dir: Vec<PathBuf>,
+    /// A parameters.txt; counts with boot_method=vmedia
+    #[arg(long, value_name = "FILE")]
+    parameters: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+impl Arguments {
+    fn params(&self) -> Result<BootParams> {
+        let said = self.source.settings()?;
+        if self.config_file.is_empty() && self.config_dir.is_empty() && self.parameters.is_none() {
+            return Ok(said.params);
+        }
+        let mut files = ConfigFiles::default();
+        for path in &self.config_file {
+            files.add(path).map_err(|error| unreadable(path, &error))?;
+        }
+        for path in &self.config_dir {
+            files
+                .add_directory(path)
+                .map_err(|error| unreadable(path, &error))?;
+        }
+        let media = self.media(said.params.is_virtual_media())?;
+        Ok(Settings::from_sources(said.command_line, media, files).params)
+    }
+
+    /// As at boot, where the file is looked for on virtual media only.
+    fn media(&self, is_virtual_media: bool) -> Result<Media> {
+        let Some(path) = &self.parameters else {
+            return Ok(Media::default());
+        };
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(MAX_PARAMETERS as u64 + 1).read_to_end(&mut bytes))
+            .map_err(|error| unreadable(path, &error))?;
+        let device = path.display().to_string();
+        if !is_virtual_media {
+            return Ok(Media {
+                warnings: vec![format!(
+                    "{device}: not read without the kernel argument boot_method=vmedia"
+                )],
+                ..Media::default()
+            });
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Media {
+            parameters: Some(MediaText { text, device }),
+            ..Media::default()
+        })
+    }
+}
+
 /// Prints the settings.
 ///
 /// # Errors
-/// If the running kernel's command line cannot be read.
+/// If a file that is named, or the running kernel's command line, cannot be read.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let params: BootParams = arguments.source.settings()?.params;
+    let params = arguments.params()?;
+    let not_supported = params.not_supported_yet();
     if arguments.json {
         let list: Vec<Value> = params
             .list()
@@ -35,7 +97,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 })
             })
             .collect();
-        println!("{}", json!({"settings": list, "warnings": params.warnings}));
+        println!(
+            "{}",
+            json!({
+                "settings": list,
+                "warnings": params.warnings,
+                "not_supported": not_supported,
+            })
+        );
         return Ok(());
     }
     for setting in params.list() {
@@ -44,8 +113,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             setting.key, setting.value, setting.origin
         );
     }
-    for warning in &params.warnings {
+    for warning in params.warnings.iter().chain(&not_supported) {
         tracing::warn!("{warning}");
     }
     Ok(())
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(
+        Class::CommandExecutionError,
+        format!("{}: {error}", path.display()),
+    )
 }

@@ -1,0 +1,104 @@
+//! What is taken from a medium, and how much of it at most.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path};
+
+use landfall_boot_params::agent_args::MAX_PARAMETERS;
+
+use super::volumes::Volume;
+
+/// Directories whose files are taken over.
+const CONFIGURATION: [&str; 2] = ["etc/ironic-python-agent", "etc/ironic-python-agent.d"];
+/// Where the network of the host stands.
+const NETWORK_DATA: &str = "openstack/latest/network_data.json";
+
+/// Largest file that is taken over: the bundle of a distribution's certificate
+/// authorities has a quarter of that.
+const FILE_LIMIT: u32 = 1 << 20;
+/// Most files of one directory.
+const FILES: usize = 64;
+/// Largest description of a network.
+const NETWORK_DATA_LIMIT: u32 = 1 << 20;
+
+/// `parameters.txt`, if there is one.
+pub(super) fn parameters(volume: &mut Volume) -> Result<Option<String>, String> {
+    // At most 64 KiB.
+    let bytes = volume.read("parameters.txt", MAX_PARAMETERS as u32)?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// The network of the host, if it is there.
+pub(super) fn network_data(volume: &mut Volume) -> Result<Option<String>, String> {
+    let Some(bytes) = volume.read(NETWORK_DATA, NETWORK_DATA_LIMIT)? else {
+        return Ok(None);
+    };
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| volume.fault(&format!("{NETWORK_DATA}: expected UTF-8")))
+}
+
+/// Copies the files of the two directories to the same place below `to`.
+/// Returns their paths and what could not be copied.
+pub(super) fn copy_configuration(volume: &mut Volume, to: &Path) -> (Vec<String>, Vec<String>) {
+    let (mut copied, mut faults) = (Vec::new(), Vec::new());
+    for directory in CONFIGURATION {
+        let mut names = match volume.files(directory) {
+            Ok(names) => names,
+            Err(fault) => {
+                faults.push(fault);
+                continue;
+            }
+        };
+        names.sort();
+        if names.len() > FILES {
+            faults.push(volume.fault(&format!(
+                "{directory}: expected at most {FILES} files, found {}; the rest is ignored",
+                names.len()
+            )));
+            names.truncate(FILES);
+        }
+        for name in names {
+            match copy(volume, directory, &name, to) {
+                Ok(()) => copied.push(format!("/{directory}/{name}")),
+                Err(fault) => faults.push(fault),
+            }
+        }
+    }
+    (copied, faults)
+}
+
+fn copy(volume: &mut Volume, directory: &str, name: &str, to: &Path) -> Result<(), String> {
+    // The medium's directory may hold any bytes for a name.
+    let mut parts = Path::new(name).components();
+    let plain = matches!(
+        (parts.next(), parts.next()),
+        (Some(Component::Normal(part)), None) if part == name
+    );
+    if !plain || name.chars().any(char::is_control) {
+        return Err(volume.fault(&format!(
+            "{directory}: {name:?} is no name of a file; ignored"
+        )));
+    }
+    let path = format!("{directory}/{name}");
+    let Some(bytes) = volume.read(&path, FILE_LIMIT)? else {
+        return Err(volume.fault(&format!("{path} is not on it")));
+    };
+    write(&to.join(directory), name, &bytes).map_err(|error| format!("/{path}: {error}"))
+}
+
+fn write(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(directory)?;
+    // A client's key may be among them.
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(directory.join(name))?
+        .write_all(bytes)
+}

@@ -1,0 +1,312 @@
+//! Drives of a made-up /sys with real images in them: CDs by genisoimage with
+//! the options that Ironic uses, floppies by mkfs.vfat as Ironic makes them.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use tempfile::TempDir;
+
+use super::*;
+
+const ID: &str = "53705fb9-517f-40c7-8459-2d232e44dbf7";
+const NETWORK: &str = r#"{"links": [], "networks": [], "services": []}"#;
+
+struct Host(TempDir);
+
+impl Host {
+    fn new() -> Self {
+        let host = Self(tempfile::tempdir().unwrap());
+        for directory in ["sys/block", "dev", "root", "run"] {
+            fs::create_dir_all(host.path(directory)).unwrap();
+        }
+        host
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn places(&self) -> Places {
+        Places {
+            sys: self.path("sys"),
+            dev: self.path("dev"),
+            root: self.path("root"),
+            state: StateFile::new(&self.path("run"), "media.json"),
+        }
+    }
+
+    /// A drive at this place below /sys/devices, with an image in it.
+    fn drive(&self, name: &str, bus: &str, scsi_type: &str, sectors: u64) -> PathBuf {
+        let device = self.path("sys/devices").join(bus).join("block").join(name);
+        fs::create_dir_all(device.join("device")).unwrap();
+        fs::write(device.join("device/type"), scsi_type).unwrap();
+        fs::write(device.join("device/model"), "QEMU DVD-ROM    \n").unwrap();
+        fs::write(device.join("size"), format!("{sectors}\n")).unwrap();
+        std::os::unix::fs::symlink(&device, self.path("sys/block").join(name)).unwrap();
+        self.path("dev").join(name)
+    }
+
+    fn cd_drive(&self, name: &str) -> PathBuf {
+        self.drive(name, "pci0000:00/0000:00:1f.2/ata1", "5\n", 2_097_151)
+    }
+
+    fn usb_disk(&self, name: &str, sectors: u64) -> PathBuf {
+        self.drive(
+            name,
+            "pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0",
+            "0\n",
+            sectors,
+        )
+    }
+
+    fn copied(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.path("root/etc").join(name)).ok()
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+}
+
+/// An ISO of these files.
+fn iso(out: &Path, label: &str, publisher: &str, files: &[(&str, &str)]) {
+    let tree = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = tree.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    run(Command::new("genisoimage")
+        .args([
+            "-quiet",
+            "-r",
+            "-l",
+            "-V",
+            label,
+            "-publisher",
+            publisher,
+            "-o",
+        ])
+        .args([out, tree.path()]));
+}
+
+fn boot_iso(out: &Path, label: &str, publisher: &str) {
+    let tls = "[DEFAULT]\ncafile = /etc/ironic-python-agent/ironic.crt\n";
+    iso(
+        out,
+        label,
+        publisher,
+        &[
+            ("vmlinuz", "kernel"),
+            ("etc/ironic-python-agent/ironic.crt", publisher),
+            ("etc/ironic-python-agent/sub/deep.conf", "x"),
+            ("etc/ironic-python-agent.d/ironic-tls.conf", tls),
+            ("etc/passwd", "root"),
+            ("openstack/latest/network_data.json", NETWORK),
+        ],
+    );
+}
+
+fn floppy(out: &Path, label: &str, parameters: Option<&str>) {
+    run(Command::new("/usr/sbin/mkfs.vfat")
+        .args(["-n", label, "-C"])
+        .arg(out)
+        .arg("1440"));
+    if let Some(text) = parameters {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        run(Command::new("mcopy")
+            .arg("-i")
+            .args([out, file.path()])
+            .arg("::parameters.txt"));
+    }
+}
+
+/// A boot from virtual media as Ironic's command line tells of it.
+fn wanted() -> Wanted {
+    Wanted {
+        virtual_media: true,
+        publisher: Some(ID.to_owned()),
+        network_boot: false,
+        service_known: true,
+        network_given: false,
+    }
+}
+
+#[test]
+fn an_iso_that_ironic_has_built() {
+    let host = Host::new();
+    boot_iso(&host.cd_drive("sr0"), "config-2", "00000000-old");
+    boot_iso(&host.cd_drive("sr1"), "config-2", &ID.to_uppercase());
+    let media = read(&wanted(), &host.places(), || false);
+    assert_eq!(media.warnings, [""; 0]);
+    assert_eq!(media.parameters, None);
+    let network = media.network_data.clone().unwrap();
+    assert_eq!(network.text, NETWORK);
+    assert!(network.device.ends_with("dev/sr1"));
+    let certificate = host.copied("ironic-python-agent/ironic.crt");
+    assert_eq!(certificate, Some(ID.to_uppercase()));
+    assert!(
+        host.copied("ironic-python-agent.d/ironic-tls.conf")
+            .is_some()
+    );
+    assert_eq!(host.copied("ironic-python-agent/sub/deep.conf"), None);
+    assert_eq!(host.copied("passwd"), None);
+
+    // Ironic takes the medium out; a restarted agent knows what was on it.
+    fs::remove_dir_all(host.path("dev")).unwrap();
+    assert_eq!(read(&wanted(), &host.places(), || false), media);
+}
+
+#[test]
+fn an_iso_without_a_network() {
+    let host = Host::new();
+    boot_iso(&host.usb_disk("sda", 100_000), "VMEDIA_BOOT_ISO", ID);
+    let media = read(&wanted(), &host.places(), || false);
+    assert_eq!(media, Media::default());
+    assert!(host.copied("ironic-python-agent/ironic.crt").is_some());
+}
+
+#[test]
+fn parameters_on_a_floppy() {
+    let host = Host::new();
+    let text = "ipa-api-url=http://192.0.2.1:6385\nipa-agent-token=t\n";
+    floppy(&host.usb_disk("sdb", 2880), "ir-vfd-dev", Some(text));
+    iso(
+        &host.cd_drive("sr0"),
+        "VMEDIA_BOOT_ISO",
+        "",
+        &[("vmlinuz", "")],
+    );
+    let wanted = Wanted {
+        publisher: None,
+        service_known: false,
+        ..wanted()
+    };
+    let media = read(&wanted, &host.places(), || false);
+    let parameters = media.parameters.unwrap();
+    assert_eq!(parameters.text, text);
+    assert!(parameters.device.ends_with("dev/sdb"));
+    assert_eq!(media.warnings, [""; 0]);
+
+    // No label, but a drive that says what it is.
+    let host = Host::new();
+    floppy(&host.usb_disk("sdb", 2880), "x", Some(text));
+    let model = host.path("sys/block/sdb/device/model");
+    fs::write(model, "AMI Virtual Media\n").unwrap();
+    boot_iso(&host.cd_drive("sr0"), "VMEDIA_BOOT_ISO", ID);
+    let media = read(&self::wanted(), &host.places(), || false);
+    assert_eq!(media.parameters.unwrap().text, text);
+
+    // A label that promises too much.
+    let host = Host::new();
+    floppy(&host.usb_disk("sdb", 2880), "IR-VFD-DEV", None);
+    boot_iso(&host.cd_drive("sr0"), "VMEDIA_BOOT_ISO", ID);
+    let media = read(&self::wanted(), &host.places(), || false);
+    assert_eq!(media.parameters, None);
+    assert_eq!(media.warnings.len(), 1);
+    let warning = &media.warnings[0];
+    assert!(warning.ends_with("dev/sdb: parameters.txt is not on it, though its label says so"));
+}
+
+#[test]
+fn disks_are_not_looked_at() {
+    let host = Host::new();
+    let sectors_of_4_gib = 8 << 20;
+    boot_iso(&host.usb_disk("sdb", sectors_of_4_gib), "config-2", "");
+    let sata = "pci0000:00/0000:00:1f.2/ata1";
+    boot_iso(&host.drive("sda", sata, "0\n", 2880), "config-2", "");
+    boot_iso(
+        &host.drive("vda", "pci0000:00/virtio1", "", 2880),
+        "config-2",
+        "",
+    );
+    host.cd_drive("sr0");
+    let wanted = Wanted {
+        virtual_media: false,
+        publisher: None,
+        ..wanted()
+    };
+    assert_eq!(read(&wanted, &host.places(), || true), Media::default());
+
+    // The largest USB disk that counts.
+    let host = Host::new();
+    boot_iso(&host.usb_disk("sdb", sectors_of_4_gib - 1), "config-2", "");
+    let media = read(&wanted, &host.places(), || true);
+    assert!(media.network_data.is_some());
+    let certificate = host.copied("ironic-python-agent/ironic.crt");
+    assert_eq!(certificate, None, "not booted from virtual media");
+}
+
+#[test]
+fn a_medium_that_shows_up_late_is_waited_for() {
+    let host = Host::new();
+    let node = host.cd_drive("sr0");
+    let hidden = host.path("hidden");
+    boot_iso(&hidden, "config-2", ID);
+    let looks = Cell::new(0);
+    let media = read(&wanted(), &host.places(), || {
+        looks.set(looks.get() + 1);
+        if looks.get() == 2 {
+            fs::rename(&hidden, &node).unwrap();
+        }
+        true
+    });
+    assert!(media.network_data.is_some());
+    assert_eq!(looks.get(), 2);
+}
+
+#[test]
+fn nothing_is_waited_for_that_nobody_speaks_of() {
+    let network_boot = Wanted {
+        virtual_media: false,
+        publisher: None,
+        network_boot: true,
+        ..wanted()
+    };
+    assert!(!network_boot.anything());
+    let with_publisher = Wanted {
+        publisher: Some(ID.to_owned()),
+        ..network_boot.clone()
+    };
+    assert!(with_publisher.anything());
+    let own_iso = Wanted {
+        network_boot: false,
+        ..network_boot.clone()
+    };
+    assert!(own_iso.anything());
+    let with_network = Wanted {
+        network_given: true,
+        ..own_iso.clone()
+    };
+    assert!(!with_network.anything());
+
+    let host = Host::new();
+    host.cd_drive("sr0");
+    let start = Instant::now();
+    assert_eq!(read(&own_iso, &host.places(), || true), Media::default());
+    assert!(start.elapsed().as_millis() < 1000);
+}
+
+#[test]
+fn a_damaged_medium_is_told() {
+    let host = Host::new();
+    let node = host.cd_drive("sr0");
+    boot_iso(&node, "config-2", ID);
+    let whole = fs::read(&node).unwrap();
+    // The descriptors stay, the directories go.
+    fs::write(&node, &whole[..40_000]).unwrap();
+    let media = read(&wanted(), &host.places(), || true);
+    assert_eq!(media.network_data, None);
+    assert!(!media.warnings.is_empty());
+    for warning in &media.warnings {
+        assert!(
+            warning.contains("sr0: reading the ISO at byte"),
+            "{warning}"
+        );
+    }
+}

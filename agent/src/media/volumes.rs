@@ -1,0 +1,169 @@
+//! The media in the drives of a host, and which of them is for what.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use landfall_media_reader::{Medium, MediumError};
+
+use super::MediaText;
+
+/// BMCs show small images as USB disks; what is larger is somebody's disk.
+const USB_DISK_LIMIT: u64 = 4 << 30;
+
+/// SCSI's peripheral device type of CD and DVD drives (SPC-4, table 138).
+const CD_TYPE: &str = "5";
+
+/// Labels of the ISO that Ironic builds: with the host's network, and without.
+const CONFIG_2: &str = "config-2";
+const BOOT_ISO: &str = "VMEDIA_BOOT_ISO";
+/// Label of the medium with `parameters.txt`.
+const PARAMETERS: &str = "ir-vfd-dev";
+/// What such a drive may call itself where the label is lost.
+const MODEL: &str = "virtual media";
+
+/// A medium with a file system.
+#[derive(Debug)]
+pub(super) struct Volume {
+    /// The device.
+    pub(super) node: PathBuf,
+    /// Its label.
+    pub(super) label: String,
+    /// The publisher of an ISO 9660 image, which may be empty.
+    publisher: Option<String>,
+    /// The drive's own name.
+    model: String,
+    /// What is on it.
+    medium: Medium<File>,
+}
+
+impl Volume {
+    pub(super) fn says(&self, text: String) -> MediaText {
+        MediaText {
+            text,
+            device: self.node.display().to_string(),
+        }
+    }
+
+    pub(super) fn fault(&self, text: &str) -> String {
+        format!("{}: {text}", self.node.display())
+    }
+
+    /// A file; `None` if there is none.
+    pub(super) fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, String> {
+        let read = self.medium.read(path, limit);
+        read.map_err(|error| self.fault(&error.to_string()))
+    }
+
+    /// The names of the files in a directory.
+    pub(super) fn files(&mut self, directory: &str) -> Result<Vec<String>, String> {
+        let files = self.medium.files(directory);
+        files.map_err(|error| self.fault(&error.to_string()))
+    }
+
+    /// By its label, which is a promise.
+    pub(super) fn holds_parameters(&self) -> bool {
+        self.is_labelled(PARAMETERS)
+    }
+
+    /// One of the two kinds that Ironic builds.
+    pub(super) fn is_boot_medium(&self, publisher: &str) -> bool {
+        (self.is_labelled(CONFIG_2) || self.is_labelled(BOOT_ISO)) && !self.is_of_other(publisher)
+    }
+
+    fn is_labelled(&self, label: &str) -> bool {
+        self.label.eq_ignore_ascii_case(label)
+    }
+
+    fn is_of(&self, publisher: &str) -> bool {
+        let ours = self.publisher.as_deref().unwrap_or_default();
+        ours.eq_ignore_ascii_case(publisher)
+    }
+
+    /// An ISO that somebody else has left in a drive. Where nobody says which
+    /// one is ours, none is other.
+    fn is_of_other(&self, publisher: &str) -> bool {
+        self.publisher.is_some() && !publisher.is_empty() && !self.is_of(publisher)
+    }
+}
+
+/// Where configuration files come from: an ISO of this publisher rather than
+/// another medium. This and the next ones return places in `volumes`.
+pub(super) fn for_configuration(volumes: &[Volume], publisher: &str) -> Option<usize> {
+    let ours = |volume: &Volume| volume.is_boot_medium(publisher);
+    let named = volumes.iter().position(|v| ours(v) && v.is_of(publisher));
+    named.or_else(|| volumes.iter().position(ours))
+}
+
+/// Where the host's network comes from. No publisher on either side is equal
+/// as well: Ironic did not always name one.
+pub(super) fn for_network_data(volumes: &[Volume], publisher: &str) -> Option<usize> {
+    volumes
+        .iter()
+        .position(|volume| volume.is_labelled(CONFIG_2) && volume.is_of(publisher))
+}
+
+/// Where `parameters.txt` may be: by label or, without one, by the drive's name.
+pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
+    match volumes.iter().position(Volume::holds_parameters) {
+        Some(labelled) => vec![labelled],
+        None => (0..volumes.len())
+            .filter(|&at| volumes[at].model.to_lowercase().contains(MODEL))
+            .collect(),
+    }
+}
+
+/// Every medium with a file system in a drive that may show virtual media, in
+/// the order of the drives' names.
+pub(super) fn in_drives(sys: &Path, dev: &Path) -> Vec<Volume> {
+    let Ok(entries) = fs::read_dir(sys.join("block")) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+        .iter()
+        .filter_map(|name| {
+            let drive = sys.join("block").join(name);
+            may_show_media(&drive).then(|| volume(&drive, &dev.join(name)))?
+        })
+        .collect()
+}
+
+/// A CD drive, or a small disk on USB. Partitions are not in /sys/block.
+fn may_show_media(drive: &Path) -> bool {
+    if attribute(drive, "device/type") == CD_TYPE {
+        return true;
+    }
+    let on_usb = fs::canonicalize(drive).is_ok_and(|path| {
+        path.iter().any(|part| {
+            let bus = part.to_str().and_then(|part| part.strip_prefix("usb"));
+            bus.is_some_and(|bus| bus.parse::<u32>().is_ok())
+        })
+    });
+    // In units of 512 bytes, whatever the sector size.
+    let sectors: u64 = attribute(drive, "size").parse().unwrap_or(0);
+    on_usb && sectors > 0 && sectors < USB_DISK_LIMIT / 512
+}
+
+/// An empty or unreadable drive has no volume.
+fn volume(drive: &Path, node: &Path) -> Option<Volume> {
+    let medium = File::open(node)
+        .map_err(MediumError::from)
+        .and_then(Medium::open)
+        .inspect_err(|error| tracing::debug!("{}: {error}", node.display()))
+        .ok()??;
+    Some(Volume {
+        node: node.to_owned(),
+        label: medium.label().to_owned(),
+        publisher: medium.publisher().map(str::to_owned),
+        model: attribute(drive, "device/model"),
+        medium,
+    })
+}
+
+fn attribute(drive: &Path, name: &str) -> String {
+    let text = fs::read_to_string(drive.join(name)).unwrap_or_default();
+    text.trim().to_owned()
+}

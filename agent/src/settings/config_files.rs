@@ -1,0 +1,146 @@
+//! Which configuration files there are.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use landfall_boot_params::ini_file::MAX_LENGTH;
+
+/// Directories whose `*.conf` are read by name, and single files; later wins.
+/// The first is for whoever builds the ramdisk. Then Ironic's: the directory of
+/// its own ramdisk, and that of OpenShift's with the file that the installer
+/// puts there last, under the name that it has outside the container.
+const PLACES: [&str; 4] = [
+    "etc/landfall/",
+    "etc/ironic-python-agent.d/",
+    "etc/ironic-python-agent/",
+    "etc/ironic-python-agent.conf",
+];
+
+/// Most files of one directory.
+const FILES: usize = 64;
+
+/// A configuration file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// Its path, as an operator knows it.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// Configuration files in the order in which they are read; the later wins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConfigFiles {
+    /// The files.
+    pub files: Vec<ConfigFile>,
+    /// What cannot be read, one line each.
+    pub warnings: Vec<String>,
+}
+
+impl ConfigFiles {
+    /// Those of the system whose root this is.
+    pub fn of_system(root: &Path) -> Self {
+        let mut found = Self::default();
+        for place in PLACES {
+            let path = root.join(place);
+            let added = match place.ends_with('/') {
+                true => found.add_directory(&path),
+                false => found.add(&path),
+            };
+            // Most systems have none of them.
+            if let Err(error) = added
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                found.warnings.push(format!("{}: {error}", path.display()));
+            }
+        }
+        found
+    }
+
+    /// Adds every `*.conf` of a directory, by name.
+    ///
+    /// # Errors
+    /// If the directory cannot be read; a file that cannot be is a warning.
+    pub fn add_directory(&mut self, directory: &Path) -> io::Result<()> {
+        let mut paths: Vec<PathBuf> = fs::read_dir(directory)?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<io::Result<_>>()?;
+        paths.retain(|path| path.extension().is_some_and(|ending| ending == "conf"));
+        paths.sort();
+        if paths.len() > FILES {
+            self.warnings.push(format!(
+                "{}: expected at most {FILES} files, found {}; the rest is ignored",
+                directory.display(),
+                paths.len()
+            ));
+            paths.truncate(FILES);
+        }
+        for path in paths {
+            if let Err(error) = self.add(&path) {
+                self.warnings.push(format!("{}: {error}", path.display()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds one file.
+    ///
+    /// # Errors
+    /// If it cannot be read or is no file.
+    pub fn add(&mut self, path: &Path) -> io::Result<()> {
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("expected a file"));
+        }
+        let mut bytes = Vec::new();
+        // One byte beyond the limit, so that the parser can tell a cut file.
+        File::open(path)?
+            .take(MAX_LENGTH as u64 + 1)
+            .read_to_end(&mut bytes)?;
+        self.files.push(ConfigFile {
+            path: path.display().to_string(),
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_their_order_and_no_others() {
+        let root = tempfile::tempdir().unwrap();
+        let etc = root.path().join("etc");
+        for directory in ["landfall", "ironic-python-agent.d", "ironic-python-agent"] {
+            fs::create_dir_all(etc.join(directory).join("sub.conf")).unwrap();
+        }
+        for name in [
+            "ironic-python-agent.conf",
+            "ironic-python-agent/00-defaults.conf",
+            "ironic-python-agent/ironic.crt",
+            "ironic-python-agent.d/b.conf",
+            "ironic-python-agent.d/a.conf",
+            "landfall/site.conf",
+        ] {
+            fs::write(etc.join(name), name).unwrap();
+        }
+        let found = ConfigFiles::of_system(root.path());
+        let texts: Vec<_> = found.files.iter().map(|file| file.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "landfall/site.conf",
+                "ironic-python-agent.d/a.conf",
+                "ironic-python-agent.d/b.conf",
+                "ironic-python-agent/00-defaults.conf",
+                "ironic-python-agent.conf",
+            ]
+        );
+        assert_eq!(found.warnings.len(), 3, "{:?}", found.warnings);
+        assert!(found.warnings[0].ends_with("etc/landfall/sub.conf: expected a file"));
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(ConfigFiles::of_system(empty.path()), ConfigFiles::default());
+    }
+}
