@@ -1,0 +1,19 @@
+#![no_main]
+
+use landfall_boot_params::{BootParams, Origin};
+
+// A configuration file; its lines are also taken for parameters.txt, and for
+// what an answer says at run time.
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let text = String::from_utf8_lossy(data);
+    let mut params = BootParams::default();
+    params.read_parameters("/dev/sr0", &text);
+    params.read_file("f.conf", &text);
+    params.check_together();
+    for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+        let _ = params.apply_mdns(key, value);
+        let _ = params.apply_override(key.trim(), value, Origin::Lookup);
+    }
+    let _ = (params.list().len(), params.not_supported_yet());
+    let _ = (params.to_arguments(), params.inspection_urls());
+});

@@ -1,0 +1,29 @@
+#![no_main]
+
+use std::io::Cursor;
+
+use landfall_media_reader::Medium;
+use landfall_media_reader::iso9660::VOLUME_OFFSET;
+
+// The first byte chooses: a FAT file system, or an ISO from its first volume
+// descriptor on, since nobody looks at what stands before it.
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let Some((choice, data)) = data.split_first() else {
+        return;
+    };
+    let mut image = Vec::new();
+    if choice % 2 == 1 {
+        image.resize(VOLUME_OFFSET as usize, 0);
+    }
+    image.extend_from_slice(data);
+    let Ok(Some(mut medium)) = Medium::open(Cursor::new(image)) else {
+        return;
+    };
+    let _ = (medium.label().len(), medium.publisher());
+    for path in ["parameters.txt", "etc/a/b.conf"] {
+        if let Ok(Some(bytes)) = medium.read(path, 1 << 16) {
+            assert!(bytes.len() <= 1 << 16);
+        }
+    }
+    let _ = medium.files("etc/a");
+});
