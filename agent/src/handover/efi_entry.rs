@@ -16,7 +16,8 @@ use crate::handover::written_disk;
 use crate::permission::WritePermission;
 
 const FIRMWARE: &str = "/sys/firmware/efi";
-const VARIABLES: &str = "/sys/firmware/efi/efivars";
+/// Where efivarfs is mounted.
+pub(super) const VARIABLES: &str = "/sys/firmware/efi/efivars";
 
 /// Whether the host booted by UEFI.
 pub fn booted_by_uefi() -> bool {

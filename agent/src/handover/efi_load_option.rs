@@ -79,6 +79,14 @@ pub fn label(entry: &[u8]) -> Option<String> {
     Some(String::from_utf16_lossy(&units[..end]))
 }
 
+/// The device path of an entry, `None` if these bytes are no entry.
+pub fn device_path_of(entry: &[u8]) -> Option<&[u8]> {
+    let length = u16::from_le_bytes(entry.get(4..6)?.try_into().ok()?);
+    let label = entry.get(6..)?;
+    let end = label.chunks_exact(2).position(|pair| pair == [0, 0])?;
+    label.get((end + 1) * 2..)?.get(..length.into())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -115,6 +123,7 @@ mod tests {
         .concat();
         assert_eq!(bytes, expected);
         assert_eq!(label(&bytes).as_deref(), Some("X"));
+        assert_eq!(device_path_of(&bytes), Some(&expected[10..]));
     }
 
     #[test]

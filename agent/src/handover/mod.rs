@@ -1,6 +1,8 @@
 //! After the image is on disk: what its first boot needs to find.
 
+pub mod boot_entries;
 pub mod boot_partition;
+pub mod efi_device_path;
 pub mod efi_entry;
 pub mod efi_load_option;
 pub mod efi_loader;
