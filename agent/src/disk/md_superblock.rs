@@ -104,6 +104,13 @@ impl MdSuperblock {
             name: Some(String::from_utf8_lossy(&name[..end]).into_owned()),
         })
     }
+
+    /// The name without the host that made the array: what `volume_name` in a
+    /// node's properties is compared with.
+    pub fn volume_name(&self) -> Option<&str> {
+        let name = self.name.as_deref()?;
+        Some(name.split_once(':').map_or(name, |(_, name)| name))
+    }
 }
 
 /// Every superblock on a device of this size.
@@ -171,6 +178,8 @@ pub(crate) mod tests {
             let found = find(&file, size).unwrap();
             assert_eq!(found.len(), 1, "{version:?}");
             assert_eq!((found[0].version, found[0].offset), (version, offset));
+            let name = (version != Version::V0_90).then_some("data");
+            assert_eq!(found[0].volume_name(), name);
         }
     }
 

@@ -18,6 +18,7 @@ pub mod pipeline;
 pub mod proven_image;
 pub mod qcow2;
 pub mod resume;
+pub mod software_raid;
 pub mod sparse_write;
 pub mod target;
 pub mod write_image;

@@ -12,6 +12,7 @@ pub mod file_flags;
 pub mod ipmi;
 pub mod link_flags;
 pub mod lldp_socket;
+pub mod md_ioctl;
 pub mod mount;
 pub mod packet_socket;
 pub mod uevent;

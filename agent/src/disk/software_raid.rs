@@ -1,0 +1,345 @@
+//! Deleting Linux software RAIDs, assembled or not.
+//!
+//! What belongs to an array is read from the superblocks on disks and
+//! partitions, so that it does not matter whether the kernel has assembled it,
+//! nor whether all its members are there.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::disk::aligned_buffer::AlignedBuffer;
+use crate::disk::busy::KernelView;
+use crate::disk::erase::metadata::erase_metadata;
+use crate::disk::md_superblock::{self, MdSuperblock};
+use crate::disk::target::Target;
+use crate::failure::{Class, Failure, Result};
+use crate::permission::WritePermission;
+use crate::sys::{block_ioctl, md_ioctl};
+
+/// What an array leaves when it is stopped takes a moment to be gone.
+const STOP_TRIES: u32 = 20;
+const STOP_PAUSE: Duration = Duration::from_millis(100);
+/// A superblock may hide another one.
+const PASSES: u32 = 2;
+
+/// A disk that may be changed, with its partitions.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// The disk.
+    pub disk: PathBuf,
+    /// Its partitions, in the order in which they are to be worked on.
+    pub partitions: Vec<PathBuf>,
+}
+
+/// A disk or partition with a superblock.
+#[derive(Debug)]
+struct Member {
+    path: PathBuf,
+    disk: PathBuf,
+    superblock: MdSuperblock,
+}
+
+/// Deletes every array that has members on these disks: the array is stopped,
+/// the superblocks are zeroed, and the disks they were on lose their partition
+/// tables. Kept are the volumes of these names, with everything that shares a
+/// disk with one.
+///
+/// # Errors
+/// `SoftwareRAIDError` if something stays that should not.
+pub fn delete(disks: &[Candidate], keep: &[String], permission: &WritePermission) -> Result<()> {
+    for _ in 0..PASSES {
+        let members = doomed(find_members(disks)?, keep);
+        if members.is_empty() {
+            return Ok(());
+        }
+        delete_members(&members, permission);
+    }
+    let members = doomed(find_members(disks)?, keep);
+    if members.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = members
+        .iter()
+        .map(|member| member.path.display().to_string())
+        .collect();
+    Err(Failure::new(
+        Class::SoftwareRAIDError,
+        format!("software RAID is left on {}", names.join(", ")),
+    )
+    .hint("see the console for why; what is mounted or used by LVM has to be released first"))
+}
+
+fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
+    let mut members = Vec::new();
+    for candidate in disks {
+        let devices = candidate.partitions.iter().chain([&candidate.disk]);
+        for path in devices {
+            let superblocks = match superblocks(path) {
+                Ok(superblocks) => superblocks,
+                // A partition that went with the table of an earlier pass.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && *path != candidate.disk => {
+                    continue;
+                }
+                Err(e) => return Err(raid_error(path, "looking for RAID superblocks", &e)),
+            };
+            members.extend(superblocks.into_iter().map(|superblock| Member {
+                path: path.clone(),
+                disk: candidate.disk.clone(),
+                superblock,
+            }));
+        }
+    }
+    Ok(members)
+}
+
+fn superblocks(path: &Path) -> io::Result<Vec<MdSuperblock>> {
+    let device = File::open(path)?;
+    let size = block_ioctl::size_bytes(&device)?;
+    md_superblock::find(&device, size)
+}
+
+/// The members that are to go. An array on the disk of a kept volume stays too,
+/// and so does what shares another disk with that one.
+fn doomed(members: Vec<Member>, keep: &[String]) -> Vec<Member> {
+    let mut kept: BTreeSet<Uuid> = members
+        .iter()
+        .filter(|member| {
+            let name = member.superblock.volume_name();
+            name.is_some_and(|name| keep.iter().any(|kept| kept == name))
+        })
+        .map(|member| member.superblock.array)
+        .collect();
+    loop {
+        let disks: BTreeSet<&PathBuf> = members
+            .iter()
+            .filter(|member| kept.contains(&member.superblock.array))
+            .map(|member| &member.disk)
+            .collect();
+        let neighbours: Vec<Uuid> = members
+            .iter()
+            .filter(|member| disks.contains(&member.disk))
+            .map(|member| member.superblock.array)
+            .filter(|array| !kept.contains(array))
+            .collect();
+        if neighbours.is_empty() {
+            break;
+        }
+        kept.extend(neighbours);
+    }
+    let (kept, doomed): (Vec<Member>, Vec<Member>) = members
+        .into_iter()
+        .partition(|member| kept.contains(&member.superblock.array));
+    for member in kept {
+        tracing::warn!(
+            "{}: left alone, it belongs to {} or shares a disk with a volume of skip_block_devices",
+            member.path.display(),
+            member
+                .superblock
+                .name
+                .as_deref()
+                .unwrap_or("an array without a name")
+        );
+    }
+    doomed
+}
+
+/// Goes on after failures: the look afterwards decides.
+fn delete_members(members: &[Member], permission: &WritePermission) {
+    let paths: BTreeSet<&Path> = members.iter().map(|member| &*member.path).collect();
+    if let Err(failure) = stop_arrays(&paths, permission) {
+        tracing::error!("{failure}");
+    }
+    for member in members {
+        match zero_superblock(member, permission) {
+            Ok(()) => tracing::info!(
+                "{}: RAID superblock {:?} of {} zeroed",
+                member.path.display(),
+                member.superblock.version,
+                member
+                    .superblock
+                    .name
+                    .as_deref()
+                    .unwrap_or("an array without a name")
+            ),
+            Err(failure) => tracing::error!("{failure}"),
+        }
+    }
+    let disks: BTreeSet<&Path> = members.iter().map(|member| &*member.disk).collect();
+    for disk in disks {
+        let erased = Target::open(disk, permission).and_then(|target| {
+            erase_metadata(&target)?;
+            target.reread_partitions()
+        });
+        match erased {
+            Ok(()) => tracing::info!("{}: partition table removed", disk.display()),
+            Err(failure) => tracing::error!("{failure}"),
+        }
+    }
+}
+
+/// Stops what the kernel has assembled of these members.
+fn stop_arrays(members: &BTreeSet<&Path>, permission: &WritePermission) -> Result<()> {
+    let kernel = KernelView::default();
+    let failed = |e: io::Error| raid_error(Path::new("/sys/block"), "looking for arrays", &e);
+    for device in kernel.disks().map_err(failed)? {
+        if !device.directory.join("md").is_dir() {
+            continue;
+        }
+        let parts = fs::read_dir(device.directory.join("slaves")).map_err(failed)?;
+        let ours = parts
+            .filter_map(io::Result::ok)
+            .any(|part| members.contains(&*Path::new("/dev").join(part.file_name())));
+        if ours {
+            stop_array(
+                &Path::new("/dev").join(&device.name),
+                &device.directory,
+                permission,
+            );
+        }
+    }
+    Ok(())
+}
+
+fn stop_array(path: &Path, directory: &Path, permission: &WritePermission) {
+    // An array that has not been started has no content.
+    match Target::open(path, permission) {
+        Ok(target) => {
+            if let Err(failure) = erase_metadata(&target) {
+                tracing::warn!("{failure}");
+            }
+        }
+        Err(failure) => tracing::info!("{failure}"),
+    }
+    if let Err(error) = File::open(path).and_then(|array| md_ioctl::stop_array(&array)) {
+        tracing::error!("{}: stopping the array: {error}", path.display());
+        return;
+    }
+    for _ in 0..STOP_TRIES {
+        let slaves = fs::read_dir(directory.join("slaves"));
+        if slaves.is_err() || slaves.is_ok_and(|mut slaves| slaves.next().is_none()) {
+            break;
+        }
+        thread::sleep(STOP_PAUSE);
+    }
+    tracing::info!("{}: array stopped", path.display());
+}
+
+fn zero_superblock(member: &Member, permission: &WritePermission) -> Result<()> {
+    let target = Target::open_disk_or_partition(&member.path, permission)?;
+    let zeros = AlignedBuffer::zeroed(md_superblock::LEN);
+    target.write_and_compare(member.superblock.offset, &zeros)
+}
+
+fn raid_error(path: &Path, doing: &str, error: &io::Error) -> Failure {
+    Failure::new(
+        Class::SoftwareRAIDError,
+        format!("{}: {doing}: {error}", path.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+    use std::process::Command;
+
+    use super::*;
+    use crate::disk::fixtures::{LoopDevice, loop_device};
+    use crate::disk::md_superblock::{Version, tests::superblock};
+
+    const SIZE: u64 = 16 << 20;
+
+    fn member(disk: &str, array: u128, name: &str) -> Member {
+        Member {
+            path: format!("{disk}{array}").into(),
+            disk: disk.into(),
+            superblock: MdSuperblock {
+                version: Version::V1_2,
+                offset: 4096,
+                array: Uuid::from_u128(array),
+                name: Some(format!("host:{name}")),
+            },
+        }
+    }
+
+    #[test]
+    fn kept_volumes_keep_their_neighbours() {
+        let members = || {
+            vec![
+                member("a", 1, "root"),
+                member("b", 1, "root"),
+                member("b", 2, "data"),
+                member("c", 2, "data"),
+                member("d", 3, "old"),
+            ]
+        };
+        let left = |keep: &[&str]| -> Vec<String> {
+            let keep: Vec<String> = keep.iter().map(|name| (*name).to_owned()).collect();
+            doomed(members(), &keep)
+                .iter()
+                .map(|member| member.path.display().to_string())
+                .collect()
+        };
+        assert_eq!(left(&[]), ["a1", "b1", "b2", "c2", "d3"]);
+        assert_eq!(left(&["root"]), ["d3"]);
+        assert_eq!(left(&["old"]), ["a1", "b1", "b2", "c2"]);
+        assert_eq!(left(&["nosuch", "host:old"]).len(), 5);
+    }
+
+    /// Two disks, one with members of two arrays (superblocks of this version),
+    /// one with an unrelated file system.
+    fn disks(version: Version) -> Option<[(tempfile::NamedTempFile, LoopDevice); 2]> {
+        let disk = |fill: &dyn Fn(&File)| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(SIZE).unwrap();
+            fill(file.as_file());
+            let device = loop_device(file.path(), 512)?;
+            Some((file, device))
+        };
+        let raid = disk(&|file| {
+            let bytes = superblock(version, SIZE, "host:root");
+            let offset = version.offset(SIZE).unwrap();
+            file.write_all_at(&bytes, offset).unwrap();
+        })?;
+        let other = disk(&|file| file.write_all_at(b"XFSB", 0).unwrap())?;
+        Some([raid, other])
+    }
+
+    #[test]
+    fn members_that_nobody_assembled() {
+        for version in [Version::V0_90, Version::V1_0, Version::V1_1, Version::V1_2] {
+            let Some([raid, other]) = disks(version) else {
+                return;
+            };
+            let candidates = [&raid, &other].map(|(_, device)| Candidate {
+                disk: device.path().to_owned(),
+                partitions: Vec::new(),
+            });
+            let permission = WritePermission::by_operator();
+            if version != Version::V0_90 {
+                delete(&candidates, &["root".into()], &permission).unwrap();
+                let kept = superblocks(raid.1.path()).unwrap();
+                assert_eq!(kept.len(), 1, "named in the skip list");
+            }
+            delete(&candidates, &[], &permission).unwrap();
+            assert_eq!(superblocks(raid.1.path()).unwrap(), []);
+            let mut untouched = [0; 4];
+            other.0.as_file().read_exact_at(&mut untouched, 0).unwrap();
+            assert_eq!(&untouched, b"XFSB", "no member, not touched");
+            let Ok(examined) = Command::new("/sbin/mdadm")
+                .arg("--examine")
+                .arg(raid.1.path())
+                .output()
+            else {
+                return crate::skip::skip("mdadm is not installed");
+            };
+            let text = String::from_utf8_lossy(&examined.stderr);
+            assert!(text.contains("No md superblock"), "{examined:?}");
+        }
+    }
+}
