@@ -214,6 +214,11 @@ impl Target {
         expected.refuse_other(&self.path, &self.file)
     }
 
+    /// The open device, for commands of its own kind.
+    pub fn device(&self) -> &File {
+        &self.file
+    }
+
     /// The path it was opened by.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,6 +1,9 @@
 //! Making a disk forget: its metadata, or everything.
 
+pub mod ata;
 pub mod boot_medium;
 pub mod guard;
 pub mod metadata;
+pub mod nvme;
+pub mod overwrite;
 pub mod signatures;

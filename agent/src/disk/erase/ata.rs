@@ -1,0 +1,236 @@
+//! Erasing an ATA disk by its own means: the security feature set (ACS-4,
+//! section 4.18). The disk takes a password, erases itself with it and forgets
+//! it again; what goes wrong in between leaves it locked, so it is unlocked
+//! then.
+
+use std::fs::File;
+use std::io;
+use std::time::Duration;
+
+use crate::sys::sg_ioctl::{AtaData, BLOCK, ata};
+
+const IDENTIFY_DEVICE: u8 = 0xec;
+const SECURITY_SET_PASSWORD: u8 = 0xf1;
+const SECURITY_UNLOCK: u8 = 0xf2;
+const SECURITY_ERASE_PREPARE: u8 = 0xf3;
+const SECURITY_ERASE_UNIT: u8 = 0xf4;
+const SHORT: Duration = Duration::from_secs(30);
+/// Where the disk does not say how long it takes: as hdparm.
+const LONGEST_ERASE: Duration = Duration::from_secs(12 * 3600);
+
+/// The passwords that hdparm may have set when it was told `NULL`: none at all,
+/// or with old versions that very text.
+const PASSWORDS: [&[u8]; 2] = [b"", b"NULL"];
+
+/// What a disk says of its security (IDENTIFY DEVICE).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Security {
+    /// It has the feature set.
+    pub supported: bool,
+    /// A user password is set.
+    pub enabled: bool,
+    /// It gives no data before it is unlocked.
+    pub locked: bool,
+    /// Firmware has made it refuse all these commands until the next power
+    /// cycle.
+    pub frozen: bool,
+    /// It has the enhanced erase, which includes sectors out of use.
+    pub enhanced: bool,
+    /// How long an erase takes: plain, enhanced. `None` where it does not say.
+    pub durations: [Option<Duration>; 2],
+}
+
+/// What to do with a disk in this state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plan {
+    /// It cannot erase itself.
+    Unsupported,
+    /// It will not: frozen.
+    Frozen,
+    /// It has to be unlocked first.
+    Unlock,
+    /// A password has to be set, then it is erased.
+    SetPasswordAndErase,
+    /// It has our password from an earlier attempt.
+    Erase,
+}
+
+impl Security {
+    /// Reads the 256 words of IDENTIFY DEVICE.
+    pub fn parse(identify: &[u8; BLOCK]) -> Self {
+        let word =
+            |number: usize| u16::from_le_bytes([identify[number * 2], identify[number * 2 + 1]]);
+        let bit = |number: usize, bit: u16| word(number) & 1 << bit != 0;
+        let duration = |number: usize| {
+            // In units of two minutes; bit 15 says that there are 15 bits.
+            let (count, longest) = match word(number) {
+                value if value & 1 << 15 != 0 => (value & 0x7fff, 0x7fff),
+                value => (value & 0xff, 0xff),
+            };
+            (count != 0 && count != longest).then(|| Duration::from_secs(u64::from(count) * 120))
+        };
+        // Words 82 and 128 both have the bit; without the first the second
+        // means nothing.
+        let supported = bit(82, 1) && bit(128, 0);
+        Self {
+            supported,
+            enabled: supported && bit(128, 1),
+            locked: supported && bit(128, 2),
+            frozen: supported && bit(128, 3),
+            enhanced: supported && bit(128, 5),
+            durations: [duration(89), duration(90)],
+        }
+    }
+
+    /// What to do next.
+    pub fn plan(&self) -> Plan {
+        match self {
+            Self {
+                supported: false, ..
+            } => Plan::Unsupported,
+            Self { frozen: true, .. } => Plan::Frozen,
+            Self { locked: true, .. } => Plan::Unlock,
+            Self { enabled: false, .. } => Plan::SetPasswordAndErase,
+            _ => Plan::Erase,
+        }
+    }
+
+    fn limit(&self) -> Duration {
+        // Disks are late by some minutes; a quarter more does no harm.
+        self.durations[usize::from(self.enhanced)].map_or(LONGEST_ERASE, |time| {
+            time + time / 4 + Duration::from_secs(600)
+        })
+    }
+}
+
+/// Has the disk erase itself; `false` if it cannot.
+///
+/// # Errors
+/// If it is frozen, locked with another password, or fails.
+pub fn erase(device: &File) -> io::Result<bool> {
+    let mut security = identify(device)?;
+    if security.plan() == Plan::Unlock {
+        security = unlock(device)?;
+    }
+    match security.plan() {
+        Plan::Unsupported => return Ok(false),
+        Plan::Frozen => {
+            return Err(io::Error::other(
+                "its security is frozen by the firmware until the next power cycle",
+            ));
+        }
+        Plan::Unlock => return Err(io::Error::other("it is locked with a password")),
+        Plan::SetPasswordAndErase => {
+            command(device, SECURITY_SET_PASSWORD, &password(b"", 0), SHORT)
+                .map_err(|e| io::Error::other(format!("setting a password: {e}")))?;
+        }
+        Plan::Erase => {}
+    }
+    if let Err(error) = erase_unit(device, &security) {
+        // Else nothing else could overwrite it either.
+        if let Err(second) = unlock(device) {
+            tracing::error!("unlocking a disk that would not erase itself: {second}");
+        }
+        return Err(error);
+    }
+    if identify(device)?.enabled {
+        return Err(io::Error::other("it has kept its password after the erase"));
+    }
+    Ok(true)
+}
+
+/// Bit 1 of the first word asks for the enhanced erase; bit 0 stays 0: the user
+/// password.
+fn erase_unit(device: &File, security: &Security) -> io::Result<()> {
+    ata(device, SECURITY_ERASE_PREPARE, AtaData::None, SHORT)?;
+    let parameters = password(b"", u16::from(security.enhanced) << 1);
+    command(device, SECURITY_ERASE_UNIT, &parameters, security.limit())
+}
+
+fn unlock(device: &File) -> io::Result<Security> {
+    for text in PASSWORDS {
+        let security = identify(device)?;
+        if !security.locked {
+            return Ok(security);
+        }
+        if let Err(error) = command(device, SECURITY_UNLOCK, &password(text, 0), SHORT) {
+            tracing::info!("unlocking: {error}");
+        }
+    }
+    identify(device)
+}
+
+fn identify(device: &File) -> io::Result<Security> {
+    let mut data = [0; BLOCK];
+    ata(device, IDENTIFY_DEVICE, AtaData::From(&mut data), SHORT)?;
+    Ok(Security::parse(&data))
+}
+
+fn command(device: &File, command: u8, data: &[u8; BLOCK], limit: Duration) -> io::Result<()> {
+    ata(device, command, AtaData::To(data), limit)
+}
+
+/// The parameter block: flags, then the password in 32 bytes.
+fn password(text: &[u8], flags: u16) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    block[..2].copy_from_slice(&flags.to_le_bytes());
+    block[2..2 + text.len()].copy_from_slice(text);
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identify_data(words: &[(usize, u16)]) -> [u8; BLOCK] {
+        let mut data = [0; BLOCK];
+        for (number, value) in words {
+            data[number * 2..number * 2 + 2].copy_from_slice(&value.to_le_bytes());
+        }
+        data
+    }
+
+    #[test]
+    fn states_and_what_follows() {
+        for (features, status, plan) in [
+            (0, 0, Plan::Unsupported),
+            (0, 0x2f, Plan::Unsupported),
+            (2, 0x01, Plan::SetPasswordAndErase),
+            (2, 0x21, Plan::SetPasswordAndErase),
+            (2, 0x03, Plan::Erase),
+            (2, 0x07, Plan::Unlock),
+            (2, 0x09, Plan::Frozen),
+            (2, 0x0f, Plan::Frozen),
+        ] {
+            let data = identify_data(&[(82, features), (128, status)]);
+            assert_eq!(
+                Security::parse(&data).plan(),
+                plan,
+                "{features:x} {status:x}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_disk_says_how_long_it_takes() {
+        let security = |plain, enhanced| {
+            let data = identify_data(&[(82, 2), (128, 0x21), (89, plain), (90, enhanced)]);
+            Security::parse(&data)
+        };
+        let minutes = |count: u64| Some(Duration::from_secs(count * 60));
+        assert_eq!(security(1, 30).durations, [minutes(2), minutes(60)]);
+        assert_eq!(security(0x80ff, 0).durations, [minutes(510), None]);
+        assert_eq!(security(0xff, 0xffff).durations, [None, None]);
+        assert_eq!(
+            security(1, 30).limit(),
+            Duration::from_secs(3600 + 900 + 600)
+        );
+        assert_eq!(security(1, 0).limit(), LONGEST_ERASE);
+    }
+
+    #[test]
+    fn parameters_of_the_erase() {
+        assert_eq!(password(b"", 2)[..4], [2, 0, 0, 0]);
+        assert_eq!(&password(b"NULL", 0)[..7], b"\0\0NULL\0");
+    }
+}

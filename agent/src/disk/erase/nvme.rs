@@ -1,0 +1,135 @@
+//! Erasing an NVMe disk by its own means: the command Format NVM with secure
+//! erase settings (NVM Express base specification 2.0, sections 5.14 and 5.17).
+
+use std::fs::File;
+use std::io;
+use std::time::Duration;
+
+use crate::sys::nvme_ioctl::{self, AdminCommand};
+
+const IDENTIFY: u8 = 0x06;
+const IDENTIFY_NAMESPACE: u32 = 0;
+const IDENTIFY_CONTROLLER: u32 = 1;
+const IDENTIFY_LEN: usize = 4096;
+const FORMAT_NVM: u8 = 0x80;
+const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(60);
+/// A crypto erase takes seconds; overwriting every cell of a large disk hours.
+const FORMAT_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
+
+/// What Format NVM shall do with the data (SES in dword 10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecureErase {
+    /// Overwrite, or forget, all user data.
+    UserData = 1,
+    /// Forget the key that they are encrypted with.
+    Cryptographic = 2,
+}
+
+/// The best that this controller can do, from its Identify data; `None` if it
+/// cannot format.
+pub fn method(controller: &[u8]) -> Option<SecureErase> {
+    // OACS, bytes 256 and 257, bit 1; FNA, byte 524, bit 2.
+    let can_format = controller.get(256)? & 1 << 1 != 0;
+    let can_forget_keys = controller.get(524)? & 1 << 2 != 0;
+    can_format.then_some(if can_forget_keys {
+        SecureErase::Cryptographic
+    } else {
+        SecureErase::UserData
+    })
+}
+
+/// Dword 10 of a Format NVM that changes nothing but the data: the format in
+/// use, from the Identify data of the namespace, is asked for again.
+pub fn format_dword(namespace: &[u8], method: SecureErase) -> Option<u32> {
+    // FLBAS: format in bits 3..0 and 6..5, metadata in line in bit 4. DPS: kind
+    // of protection in bits 2..0, its place in bit 3.
+    let flbas = u32::from(*namespace.get(26)?);
+    let dps = u32::from(*namespace.get(29)?);
+    Some(
+        flbas & 0x0f
+            | (flbas >> 4 & 1) << 4
+            | (dps & 0x07) << 5
+            | (dps >> 3 & 1) << 8
+            | (method as u32) << 9
+            | (flbas >> 5 & 3) << 12,
+    )
+}
+
+/// Erases the namespace that this device is; `Ok(None)` if its controller
+/// cannot.
+///
+/// # Errors
+/// What the controller says.
+pub fn erase(device: &File) -> io::Result<Option<SecureErase>> {
+    let number = nvme_ioctl::namespace(device)?;
+    let controller = identify(device, 0, IDENTIFY_CONTROLLER)?;
+    let Some(method) = method(&controller) else {
+        return Ok(None);
+    };
+    let namespace = identify(device, number, IDENTIFY_NAMESPACE)?;
+    let dword_10 = format_dword(&namespace, method).ok_or(io::ErrorKind::InvalidData)?;
+    let command = AdminCommand {
+        opcode: FORMAT_NVM,
+        namespace: number,
+        dword_10,
+        timeout: FORMAT_TIMEOUT,
+    };
+    nvme_ioctl::admin(device, &command, &mut [])?;
+    Ok(Some(method))
+}
+
+fn identify(device: &File, namespace: u32, what: u32) -> io::Result<Vec<u8>> {
+    let mut data = vec![0; IDENTIFY_LEN];
+    let command = AdminCommand {
+        opcode: IDENTIFY,
+        namespace,
+        dword_10: what,
+        timeout: IDENTIFY_TIMEOUT,
+    };
+    nvme_ioctl::admin(device, &command, &mut data)?;
+    Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_controller_decides_on_the_method() {
+        for (oacs, fna, expected) in [
+            (0x00, 0x00, None),
+            (0x00, 0x04, None),
+            (0x02, 0x00, Some(SecureErase::UserData)),
+            (0x02, 0x03, Some(SecureErase::UserData)),
+            (0x02, 0x04, Some(SecureErase::Cryptographic)),
+            (0x1f, 0x07, Some(SecureErase::Cryptographic)),
+            (0xfd, 0x04, None),
+        ] {
+            let mut controller = vec![0; IDENTIFY_LEN];
+            controller[256] = oacs;
+            controller[524] = fna;
+            assert_eq!(method(&controller), expected, "OACS {oacs:x} FNA {fna:x}");
+        }
+        assert_eq!(method(&[0xff; 300]), None, "cut short");
+    }
+
+    #[test]
+    fn the_format_stays_what_it_is() {
+        for (flbas, dps, method, expected) in [
+            (0x00, 0x00, SecureErase::UserData, 0x200),
+            (0x01, 0x00, SecureErase::Cryptographic, 0x401),
+            (0x13, 0x00, SecureErase::UserData, 0x213),
+            (0x01, 0x09, SecureErase::UserData, 0x321),
+            (0x42, 0x00, SecureErase::Cryptographic, 0x2402),
+        ] {
+            let mut namespace = vec![0; IDENTIFY_LEN];
+            namespace[26] = flbas;
+            namespace[29] = dps;
+            assert_eq!(
+                format_dword(&namespace, method),
+                Some(expected),
+                "FLBAS {flbas:x} DPS {dps:x}"
+            );
+        }
+    }
+}
