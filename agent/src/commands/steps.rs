@@ -68,9 +68,43 @@ const NOWHERE: Step = Step {
 
 const STEPS: &[Step] = &[
     Step {
+        name: "erase_devices",
+        clean: Some(Priority::Fixed(10)),
+        ..NOWHERE
+    },
+    Step {
         name: "erase_devices_metadata",
         clean: Some(Priority::Fixed(99)),
         deploy: BY_NAME,
+        ..NOWHERE
+    },
+    Step {
+        name: "erase_devices_express",
+        clean: BY_NAME,
+        ..NOWHERE
+    },
+    Step {
+        name: "erase_pstore",
+        clean: BY_NAME,
+        ..NOWHERE
+    },
+    Step {
+        name: "clean_uefi_nvram",
+        clean: BY_NAME,
+        deploy: BY_NAME,
+        arguments: Some(&[Argument {
+            name: "match_patterns",
+            description: r#"List of regular expressions; a boot entry of the firmware whose device path matches one is removed. Default: ["^HD\(", "shim.*\.efi", "grub.*\.efi"]"#,
+            required: false,
+        }]),
+        ..NOWHERE
+    },
+    Step {
+        name: "delete_configuration",
+        interface: "raid",
+        clean: BY_NAME,
+        service: BY_NAME,
+        abortable_service: true,
         ..NOWHERE
     },
     Step {

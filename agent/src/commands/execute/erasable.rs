@@ -1,5 +1,6 @@
 //! The disks that a clean step may work on.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -22,6 +23,8 @@ pub(super) struct Erasable {
     pub disk: PathBuf,
     /// Its partitions, by name descending.
     pub partitions: Vec<PathBuf>,
+    /// Whether ATA commands reach it without a bridge in between.
+    pub is_ata: bool,
     /// Why a step leaves it alone or fails on it, if there is a reason.
     pub obstacle: Option<Obstacle>,
 }
@@ -37,10 +40,35 @@ pub(super) enum Obstacle {
     InUse(String),
 }
 
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReadOnly => f.write_str("read-only"),
+            Self::RaidMember => f.write_str("a member of a software RAID"),
+            Self::InUse(uses) => write!(f, "in use: {uses}"),
+        }
+    }
+}
+
 impl Erasable {
     /// The name by which Ironic knows it.
     pub fn name(&self) -> String {
         self.disk.display().to_string()
+    }
+
+    /// Whether it is an NVMe disk, by its name as in the original.
+    pub fn is_nvme(&self) -> bool {
+        self.name().starts_with("/dev/nvme")
+    }
+
+    #[cfg(test)]
+    pub fn for_test(disk: &str) -> Self {
+        Self {
+            disk: disk.into(),
+            partitions: Vec::new(),
+            is_ata: false,
+            obstacle: None,
+        }
     }
 }
 
@@ -117,6 +145,7 @@ fn look(kernel: &KernelView, disk: &Disk) -> std::io::Result<Erasable> {
     Ok(Erasable {
         disk: path,
         partitions,
+        is_ata: matches!(disk.tran.as_deref(), Some("sata" | "ata")),
         obstacle,
     })
 }

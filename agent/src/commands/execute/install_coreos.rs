@@ -6,7 +6,7 @@ use std::sync::Arc;
 use landfall_boot_params::coreos_args::first_boot_arguments;
 use serde_json::Value;
 
-use super::{bootloader, checksum, root_disk};
+use super::{bootloader, checksum, root_disk, software_raid};
 use crate::commands::command::Node;
 use crate::commands::image_info::GivenChecksum;
 use crate::commands::machine::{Machine, blocking};
@@ -32,6 +32,13 @@ pub(super) async fn execute(
 ) -> Result<Value> {
     let wanted = Wanted::read(machine, node)?;
     let disk = root_disk::find(machine, node).await?;
+    // As the original: an old array would take the disk when the new system
+    // assembles its arrays. Only an operator who never cleans is spared.
+    if node.0.get("automated_clean") != Some(&Value::Bool(false))
+        && let Err(failure) = software_raid::delete(node, permission).await
+    {
+        tracing::warn!("{failure}; going on with the installation");
+    }
     let (client, path) = (machine.client.clone(), disk.clone());
     let ignore_bootloader_failure = *machine.settings.params.ignore_bootloader_failure;
     let md5_enabled = *machine.settings.params.md5_enabled;

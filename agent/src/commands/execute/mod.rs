@@ -4,9 +4,12 @@ mod bootloader;
 mod checksum;
 mod config_drive;
 mod erasable;
+mod erase_devices;
 mod erase_metadata;
+mod firmware_traces;
 mod install_coreos;
 mod root_disk;
+mod software_raid;
 mod write_image;
 
 use std::sync::Arc;
@@ -81,6 +84,11 @@ impl Machine {
         let permission = WritePermission::in_ramdisk()?;
         match name {
             "erase_devices_metadata" => erase_metadata::execute(self, node, permission).await,
+            "erase_devices" => erase_devices::execute(self, node, permission).await,
+            "erase_devices_express" => erase_devices::execute_express(self, node, permission).await,
+            "erase_pstore" => firmware_traces::erase_pstore(permission).await,
+            "clean_uefi_nvram" => firmware_traces::clean_uefi_nvram(&arguments, permission).await,
+            "delete_configuration" => software_raid::delete(node, permission).await,
             "write_image" => write_image::execute(self, node, &arguments, permission).await,
             "install_coreos" => install_coreos::execute(self, node, permission).await,
             _ => Err(steps::unknown(name)),

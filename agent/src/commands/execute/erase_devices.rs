@@ -1,0 +1,308 @@
+//! The steps `erase_devices`, after which nothing of the data is left, and
+//! `erase_devices_express`, which does so where it takes seconds.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use serde_json::{Map, Value};
+
+use super::erasable::{self, Erasable, Obstacle};
+use super::erase_metadata::{self, in_use};
+use crate::commands::command::Node;
+use crate::commands::machine::{Machine, blocking};
+use crate::disk::erase::overwrite::{Passes, overwrite};
+use crate::disk::erase::{ata, nvme};
+use crate::disk::target::Target;
+use crate::failure::{Class, Failure, Result};
+use crate::permission::WritePermission;
+
+/// Disks at a time, whatever is asked for: each has a thread.
+const MAX_CONCURRENCY: u64 = 64;
+/// As often is a disk overwritten at most, whatever is asked for.
+const MAX_ITERATIONS: u64 = 100;
+
+/// The conductor's configuration, as it passes it on in `driver_internal_info`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Options {
+    concurrency: usize,
+    passes: Passes,
+    nvme_secure_erase: bool,
+    ata_secure_erase: bool,
+    overwrite_after_failure: bool,
+    skip_read_only: bool,
+}
+
+impl Options {
+    /// Defaults are the original's for what a conductor does not say.
+    fn read(node: &Node) -> Self {
+        let number = |key, default, most: u64| {
+            let given = node.driver_info(key).and_then(Value::as_u64);
+            given.unwrap_or(default).min(most)
+        };
+        // The second name is that of old conductors.
+        let overwrite_after_failure = node
+            .driver_info("agent_continue_if_secure_erase_failed")
+            .or_else(|| node.driver_info("agent_continue_if_ata_erase_failed"))
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
+        Self {
+            concurrency: number("disk_erasure_concurrency", 1, MAX_CONCURRENCY).max(1) as usize,
+            passes: Passes {
+                random: number("agent_erase_devices_iterations", 1, MAX_ITERATIONS) as u32,
+                zeros: node.driver_switch("agent_erase_devices_zeroize", true),
+            },
+            nvme_secure_erase: node.driver_switch("agent_enable_nvme_secure_erase", true),
+            ata_secure_erase: node.driver_switch("agent_enable_ata_secure_erase", true),
+            overwrite_after_failure,
+            skip_read_only: node.driver_switch("agent_erase_skip_read_only", false),
+        }
+    }
+}
+
+/// Erases all disks, several at a time. The result names each.
+pub(super) async fn execute(
+    machine: &Arc<Machine>,
+    node: &Node,
+    permission: WritePermission,
+) -> Result<Value> {
+    let guarded = *machine.settings.params.guard_special_filesystems;
+    let node = node.clone();
+    blocking(move || {
+        let options = Options::read(&node);
+        let disks = erasable::list(&node)?;
+        erasable::refuse_shared(&disks, &node, guarded)?;
+        let names: Map<String, Value> = disks
+            .iter()
+            .map(|disk| (disk.name(), Value::Null))
+            .collect();
+        let failures = each(disks, options.concurrency, |disk| {
+            erase(disk, &options, &permission)
+        });
+        erasable::joined(&failures).map_or(Ok(Value::Object(names)), Err)
+    })
+    .await
+}
+
+/// Has NVMe disks erase themselves, and erases the metadata of all others.
+pub(super) async fn execute_express(
+    machine: &Arc<Machine>,
+    node: &Node,
+    permission: WritePermission,
+) -> Result<Value> {
+    let guarded = *machine.settings.params.guard_special_filesystems;
+    let node = node.clone();
+    blocking(move || {
+        let options = Options::read(&node);
+        let disks = erasable::list(&node)?;
+        erasable::refuse_shared(&disks, &node, guarded)?;
+        let mut failures = Vec::new();
+        for disk in &disks {
+            let own_means = disk.obstacle.is_none() && disk.is_nvme() && options.nvme_secure_erase;
+            if own_means {
+                match erase_nvme(disk, &permission) {
+                    Ok(()) => continue,
+                    Err(failure) => {
+                        tracing::warn!("{failure}; erasing the metadata instead");
+                    }
+                }
+            }
+            failures.extend(erase_metadata::erase_disk(disk, &permission));
+        }
+        erasable::joined(&failures).map_or(Ok(Value::Null), Err)
+    })
+    .await
+}
+
+/// Does the work for each disk, so many at a time; goes on after failures.
+fn each(
+    disks: Vec<Erasable>,
+    concurrency: usize,
+    work: impl Fn(&Erasable) -> Result<()> + Sync,
+) -> Vec<(String, Failure)> {
+    let threads = concurrency.min(disks.len());
+    let queue = Mutex::new(VecDeque::from(disks));
+    let failures = Mutex::new(Vec::new());
+    let next = || {
+        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.pop_front()
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(disk) = next() {
+                    if let Err(failure) = work(&disk) {
+                        tracing::error!("{}: {failure}", disk.name());
+                        let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                        failures.push((disk.name(), failure));
+                    }
+                }
+            });
+        }
+    });
+    failures
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Result<()> {
+    match &disk.obstacle {
+        None => {}
+        Some(Obstacle::InUse(uses)) => return Err(in_use(uses)),
+        Some(Obstacle::ReadOnly) if !options.skip_read_only => {
+            return Err(Failure::new(
+                Class::BlockDeviceEraseError,
+                "it is read-only, and the conductor does not let such disks be passed over",
+            )
+            .hint("name it in skip_block_devices, or set [deploy]erase_skip_read_only"));
+        }
+        Some(obstacle) => {
+            tracing::info!("{}: left alone, it is {obstacle}", disk.name());
+            return Ok(());
+        }
+    }
+    match erase_by_its_own_means(disk, options, permission) {
+        Ok(true) => return Ok(()),
+        Ok(false) => {}
+        Err(failure) if options.overwrite_after_failure => {
+            tracing::warn!("{failure}; overwriting {} instead", disk.name());
+        }
+        Err(failure) => {
+            return Err(failure.hint(
+                "to overwrite such a disk: [deploy]continue_if_disk_secure_erase_fails in Ironic's configuration",
+            ));
+        }
+    }
+    let target = erase_metadata::open_when_free(&disk.disk, permission)?;
+    overwrite(&target, options.passes)?;
+    target.reread_partitions()
+}
+
+/// `false` if the disk has none, or they are not wanted.
+fn erase_by_its_own_means(
+    disk: &Erasable,
+    options: &Options,
+    permission: &WritePermission,
+) -> Result<bool> {
+    if disk.is_nvme() {
+        if options.nvme_secure_erase {
+            erase_nvme(disk, permission)?;
+        }
+        return Ok(options.nvme_secure_erase);
+    }
+    // Behind a bridge or a RAID controller the commands may reach nothing, or
+    // another disk.
+    if !disk.is_ata || !options.ata_secure_erase {
+        return Ok(false);
+    }
+    let target = erase_metadata::open_when_free(&disk.disk, permission)?;
+    let erased =
+        ata::erase(target.device()).map_err(|e| own_means_failed("ATA secure erase", &e))?;
+    if erased {
+        tracing::info!("{}: erased by ATA secure erase", disk.name());
+        target.reread_partitions()?;
+    }
+    Ok(erased)
+}
+
+fn erase_nvme(disk: &Erasable, permission: &WritePermission) -> Result<()> {
+    let target: Target = erase_metadata::open_when_free(&disk.disk, permission)?;
+    let method = nvme::erase(target.device())
+        .map_err(|e| own_means_failed("NVMe format", &e))?
+        .ok_or_else(|| {
+            Failure::new(
+                Class::BlockDeviceEraseError,
+                "NVMe format: the controller does not support it",
+            )
+        })?;
+    tracing::info!("{}: erased by NVMe format ({method:?})", disk.name());
+    target.reread_partitions()
+}
+
+fn own_means_failed(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(Class::BlockDeviceEraseError, format!("{what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn options_are_the_conductors() {
+        let options = |info| Options::read(&Node(json!({"driver_internal_info": info})));
+        let default = options(json!({}));
+        assert_eq!(
+            default,
+            Options {
+                concurrency: 1,
+                passes: Passes {
+                    random: 1,
+                    zeros: true
+                },
+                nvme_secure_erase: true,
+                ata_secure_erase: true,
+                overwrite_after_failure: false,
+                skip_read_only: false,
+            }
+        );
+        // As a conductor of today sends them.
+        let sent = options(json!({
+            "agent_erase_devices_iterations": 3,
+            "agent_erase_devices_zeroize": false,
+            "agent_continue_if_secure_erase_failed": false,
+            "agent_continue_if_ata_erase_failed": true,
+            "agent_enable_nvme_secure_erase": false,
+            "agent_enable_ata_secure_erase": false,
+            "disk_erasure_concurrency": 4,
+            "agent_erase_skip_read_only": true,
+        }));
+        assert_eq!(
+            sent,
+            Options {
+                concurrency: 4,
+                passes: Passes {
+                    random: 3,
+                    zeros: false
+                },
+                nvme_secure_erase: false,
+                ata_secure_erase: false,
+                overwrite_after_failure: false,
+                skip_read_only: true,
+            }
+        );
+        let old = options(json!({"agent_continue_if_ata_erase_failed": true}));
+        assert!(old.overwrite_after_failure, "the name of old conductors");
+        let odd =
+            options(json!({"disk_erasure_concurrency": 0, "agent_erase_devices_iterations": -1}));
+        assert_eq!((odd.concurrency, odd.passes.random), (1, 1));
+    }
+
+    #[test]
+    fn so_many_at_a_time_and_all_are_tried() {
+        let disks: Vec<Erasable> = (0..9)
+            .map(|n| Erasable::for_test(&format!("/dev/sd{n}")))
+            .collect();
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let mut failures = each(disks, 3, |disk| {
+            let running = now.fetch_add(1, Ordering::SeqCst) + 1;
+            most.fetch_max(running, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(20));
+            now.fetch_sub(1, Ordering::SeqCst);
+            if disk.name().ends_with(['2', '7']) {
+                return Err(Failure::new(Class::BlockDeviceEraseError, "no"));
+            }
+            Ok(())
+        });
+        assert_eq!(most.into_inner(), 3);
+        failures.sort_by(|a, b| a.0.cmp(&b.0));
+        assert_eq!(
+            erasable::joined(&failures).unwrap().details,
+            "\"/dev/sd2\": no; \"/dev/sd7\": no"
+        );
+        assert!(each(Vec::new(), 3, |_| Ok(())).is_empty());
+    }
+}
