@@ -2,6 +2,7 @@
 //! list them. What needs a program that this ramdisk does not carry is not in
 //! the table: burn-in, containers, bootc.
 
+use landfall_boot_params::argument_value::StepPriority;
 use serde_json::{Map, Value, json};
 
 use super::command::StepKind;
@@ -44,6 +45,8 @@ struct Step {
 #[derive(Clone, Copy)]
 enum Priority {
     Fixed(u8),
+    /// `ipa-inject-files-priority`
+    OfInjectFiles,
 }
 
 struct Argument {
@@ -114,6 +117,24 @@ const STEPS: &[Step] = &[
         ..NOWHERE
     },
     Step {
+        name: "inject_files",
+        deploy: Some(Priority::OfInjectFiles),
+        service: Some(Priority::OfInjectFiles),
+        arguments: Some(&[
+            Argument {
+                name: "files",
+                description: "List of files with path, partition, content (base64 or a URL), deleted, mode, dirmode, owner, group; appended to inject_files of the node's properties",
+                required: false,
+            },
+            Argument {
+                name: "verify_ca",
+                description: "Whether servers of URLs are verified; by default as the agent verifies all",
+                required: false,
+            },
+        ]),
+        ..NOWHERE
+    },
+    Step {
         manager: "CoreOSInstallHardwareManager",
         name: "install_coreos",
         deploy: BY_NAME,
@@ -122,12 +143,19 @@ const STEPS: &[Step] = &[
     },
 ];
 
+/// What the steps' priorities depend on.
+#[derive(Debug, Clone, Copy)]
+pub struct StepSettings {
+    /// `ipa-inject-files-priority`
+    pub inject_files_priority: StepPriority,
+}
+
 /// The answer to `get_clean_steps` and its like, by the class names of the
 /// managers of the original.
-pub fn list(kind: StepKind) -> Value {
+pub fn list(kind: StepKind, settings: StepSettings) -> Value {
     let mut managers = Map::new();
     for step in STEPS {
-        let Some(description) = step.describe(kind) else {
+        let Some(description) = step.describe(kind, settings) else {
             continue;
         };
         let steps = managers
@@ -145,13 +173,16 @@ pub fn list(kind: StepKind) -> Value {
 
 impl Step {
     /// As Ironic reads it, `None` if it is no step of this operation.
-    fn describe(&self, kind: StepKind) -> Option<Value> {
+    fn describe(&self, kind: StepKind, settings: StepSettings) -> Option<Value> {
         let (priority, abortable) = match kind {
             StepKind::Clean => (self.clean?, true),
             StepKind::Deploy => (self.deploy?, false),
             StepKind::Service => (self.service?, self.abortable_service),
         };
-        let Priority::Fixed(priority) = priority;
+        let priority = match priority {
+            Priority::Fixed(priority) => priority,
+            Priority::OfInjectFiles => settings.inject_files_priority.0,
+        };
         let mut step = json!({
             "step": self.name,
             "priority": priority,
@@ -239,6 +270,10 @@ pub fn unknown(name: &str) -> Failure {
 mod tests {
     use super::*;
 
+    const SETTINGS: StepSettings = StepSettings {
+        inject_files_priority: StepPriority(7),
+    };
+
     #[test]
     fn other_versions_make_ironic_read_the_steps_again() {
         assert_eq!(check_version(None), Ok(()));
@@ -250,7 +285,7 @@ mod tests {
     #[test]
     fn every_step_has_what_ironic_demands() {
         for kind in [StepKind::Clean, StepKind::Deploy, StepKind::Service] {
-            let steps = list(kind);
+            let steps = list(kind, SETTINGS);
             let managers = steps[format!("{}_steps", kind.word())].as_object().unwrap();
             for step in managers
                 .values()

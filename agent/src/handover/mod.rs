@@ -10,6 +10,7 @@ pub mod efi_variables;
 pub mod file_in_boot;
 pub mod firstboot_network;
 pub mod ignition_file;
+pub mod injected_file;
 pub mod install_coreos;
 pub mod kernel_args;
 pub mod written_disk;

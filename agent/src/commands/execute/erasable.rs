@@ -1,16 +1,19 @@
 //! The disks that a clean step may work on.
 
 use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
 use crate::commands::command::Node;
-use crate::disk::busy::{self, Device, KernelView, Use, UseKind};
+use crate::disk::busy::{self, KernelView, Use, UseKind};
 use crate::disk::erase::{boot_medium, guard};
 use crate::disk::md_superblock;
 use crate::failure::{Class, Failure, Result};
-use crate::inventory::disks;
+use crate::inventory::block_devices::{self, BlockDevice};
 use crate::inventory::report_types::Disk;
 use crate::inventory::root_device_hints::SkipList;
 use crate::sys::block_ioctl;
@@ -82,17 +85,18 @@ pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
     let kernel = KernelView::default();
     let skip_list = SkipList::parse(node.property("skip_block_devices").unwrap_or(&Value::Null))?;
     let mut found = Vec::new();
-    for disk in disks::collect(&SystemPath::live()) {
-        if skip_list.contains(&disk)? {
+    for device in block_devices::collect(&SystemPath::live()) {
+        let disk = &device.disk;
+        if skip_list.contains(disk)? {
             tracing::warn!("{}: left alone, it is in skip_block_devices", disk.name);
             continue;
         }
         let failed = |e| look_failed(&disk.name, e);
-        if is_medium(&disk).map_err(failed)? {
+        if is_medium(disk).map_err(failed)? {
             tracing::info!("{}: left alone, it is a virtual or boot medium", disk.name);
             continue;
         }
-        found.push(look(&kernel, &disk).map_err(failed)?);
+        found.push(look(&kernel, &device).map_err(failed)?);
     }
     found.sort_by(|a, b| b.disk.cmp(&a.disk));
     Ok(found)
@@ -119,25 +123,25 @@ fn is_medium(disk: &Disk) -> std::io::Result<bool> {
     boot_medium::is_boot_medium(Path::new(&disk.name), disk.tran.as_deref() == Some("usb"))
 }
 
-fn look(kernel: &KernelView, disk: &Disk) -> std::io::Result<Erasable> {
+fn look(kernel: &KernelView, device: &BlockDevice) -> std::io::Result<Erasable> {
+    let disk = &device.disk;
     let path = PathBuf::from(&disk.name);
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let device = kernel
-        .disks()?
-        .into_iter()
-        .find(|device| device.name == name)
-        .ok_or(std::io::ErrorKind::NotFound)?;
-    let node = |device: &Device| Path::new("/dev").join(&device.name);
-    let mut partitions: Vec<PathBuf> = kernel.partitions(&device)?.iter().map(node).collect();
+    let number = fs::metadata(&path)?.rdev();
+    let in_kernel = kernel.device(major(number), minor(number))?;
+    let mut partitions: Vec<PathBuf> = device
+        .partitions
+        .iter()
+        .map(|partition| PathBuf::from(&partition.name))
+        .collect();
     partitions.sort_unstable_by(|a, b| b.cmp(a));
     let uses: Vec<Use> = kernel
-        .uses(&device)?
+        .uses(&in_kernel)?
         .into_iter()
         .filter(|used| !matches!(used.kind, UseKind::Holder(_)))
         .collect();
     let obstacle = if !uses.is_empty() {
         Some(Obstacle::InUse(busy::list(&uses)))
-    } else if is_raid_member(&path, &partitions)? {
+    } else if device.is_raid_member() || is_raid_member(&path, &partitions)? {
         Some(Obstacle::RaidMember)
     } else {
         disk.traits.read_only.then_some(Obstacle::ReadOnly)

@@ -7,9 +7,12 @@ mod erasable;
 mod erase_devices;
 mod erase_metadata;
 mod firmware_traces;
+mod inject_files;
+mod inject_files_arguments;
 mod install_coreos;
 mod root_disk;
 mod software_raid;
+mod url_template;
 mod write_image;
 
 use std::sync::Arc;
@@ -19,7 +22,7 @@ use serde_json::{Value, json};
 use super::command::{Command, Node};
 use super::dispatch::Executor;
 use super::machine::{Machine, blocking};
-use super::steps;
+use super::steps::{self, StepSettings};
 use crate::disk::{flush, mbr};
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
@@ -38,7 +41,7 @@ impl Machine {
 
     async fn execute(self: Arc<Self>, command: Command) -> Result<Value> {
         match command {
-            Command::GetSteps { kind, .. } => Ok(steps::list(kind)),
+            Command::GetSteps { kind, .. } => Ok(steps::list(kind, self.step_settings())),
             Command::ExecuteStep {
                 kind,
                 node,
@@ -90,8 +93,15 @@ impl Machine {
             "clean_uefi_nvram" => firmware_traces::clean_uefi_nvram(&arguments, permission).await,
             "delete_configuration" => software_raid::delete(node, permission).await,
             "write_image" => write_image::execute(self, node, &arguments, permission).await,
+            "inject_files" => inject_files::execute(self, node, &arguments, permission).await,
             "install_coreos" => install_coreos::execute(self, node, permission).await,
             _ => Err(steps::unknown(name)),
+        }
+    }
+
+    fn step_settings(&self) -> StepSettings {
+        StepSettings {
+            inject_files_priority: *self.settings.params.inject_files_priority,
         }
     }
 

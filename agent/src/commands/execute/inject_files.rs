@@ -1,0 +1,175 @@
+//! The step `inject_files`: files of the operator's into the installed system.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nix::mount::MsFlags;
+use serde_json::Value;
+
+use super::inject_files_arguments::{Content, FileRequest, Where, read};
+use super::{root_disk, url_template};
+use crate::commands::command::Node;
+use crate::commands::machine::{Machine, blocking};
+use crate::disk::fetch::{self, Patience, Request};
+use crate::disk::file_system::{self, PROBE_LEN};
+use crate::failure::{Class, Failure, Result};
+use crate::handover::injected_file::{self, InjectedFile};
+use crate::handover::written_disk;
+use crate::inventory::block_devices;
+use crate::permission::WritePermission;
+use crate::system_path::SystemPath;
+
+/// A file is held in memory on its way.
+const SIZE_LIMIT: usize = 64 << 20;
+const MOUNT_POINT: &str = "/run/landfall/injected";
+
+/// Executes the step.
+pub(super) async fn execute(
+    machine: &Arc<Machine>,
+    node: &Node,
+    arguments: &Value,
+    _permission: WritePermission,
+) -> Result<Value> {
+    let files = read(
+        node.property("inject_files").unwrap_or(&Value::Null),
+        &arguments["files"],
+    )?;
+    if files.is_empty() {
+        tracing::info!("there are no files to inject");
+        return Ok(Value::Null);
+    }
+    if arguments["verify_ca"] == Value::Bool(false) {
+        tracing::warn!(
+            "inject_files: verify_ca=false is not obeyed, servers are verified as everywhere"
+        );
+    }
+    let disk = match machine.written_disk() {
+        Some(disk) => disk,
+        None => root_disk::find(machine, node).await?,
+    };
+    let (client, node) = (machine.client.clone(), node.clone());
+    blocking(move || {
+        for file in &files {
+            let failed = |failure: Failure| {
+                Failure::new(
+                    Class::CommandExecutionError,
+                    format!("{}: {}", file.path.display(), failure.details),
+                )
+            };
+            let content = load(file, &node, &client).map_err(failed)?;
+            let change = InjectedFile {
+                path: file.path.clone(),
+                content,
+                mode: file.mode,
+                directory_mode: file.directory_mode,
+                owner: file.owner,
+                group: file.group,
+            };
+            let place = apply(&change, &file.place, &disk)?;
+            tracing::info!("{} injected into {}", file.path.display(), place.display());
+        }
+        Ok(Value::Null)
+    })
+    .await
+}
+
+fn load(file: &FileRequest, node: &Node, client: &reqwest::Client) -> Result<Option<Vec<u8>>> {
+    match &file.content {
+        Content::Deleted => Ok(None),
+        Content::Base64(text) => STANDARD
+            .decode(text.split_ascii_whitespace().collect::<String>())
+            .map(Some)
+            .map_err(|error| invalid(&format!("content is no base64: {error}"))),
+        Content::Url(template) => {
+            let url = url_template::fill(template, &node.0).map_err(|error| invalid(&error))?;
+            let request = Request {
+                urls: vec![url],
+                authorization: None,
+                patience: Patience::default(),
+            };
+            fetch::small_file(request, client.clone(), SIZE_LIMIT).map(Some)
+        }
+    }
+}
+
+/// Returns the partition that took the change.
+fn apply(change: &InjectedFile, place: &Where, disk: &Path) -> Result<PathBuf> {
+    let partition = match place {
+        Where::Number(number) => written_disk::node(disk, *number)?,
+        Where::Device(device) => device.clone(),
+        Where::ByDirectory(directory) => find_partition(disk, directory)?,
+    };
+    mounted(&partition, MsFlags::empty(), |root| change.apply(root))?
+        .map_err(|error| io_failure(&partition, &error))?;
+    Ok(partition)
+}
+
+/// The first partition of the disk that has this directory in its root.
+fn find_partition(disk: &Path, directory: &Path) -> Result<PathBuf> {
+    let devices = block_devices::collect(&SystemPath::live());
+    let partitions = devices
+        .into_iter()
+        .find(|device| Path::new(&device.disk.name) == disk)
+        .map(|device| device.partitions)
+        .unwrap_or_default();
+    let mut seen = Vec::new();
+    for partition in partitions {
+        let path = PathBuf::from(partition.name);
+        let has = |root: &Path| injected_file::has_directory(root, directory);
+        match mounted(&path, MsFlags::MS_RDONLY, has) {
+            Ok(true) => return Ok(path),
+            Ok(false) => seen.push(format!("{}: not there", path.display())),
+            Err(failure) => seen.push(failure.details),
+        }
+    }
+    Err(Failure::new(
+        Class::DeviceNotFound,
+        format!(
+            "expected a partition of {} with directory {}, found none: {}",
+            disk.display(),
+            directory.display(),
+            seen.join("; ")
+        ),
+    )
+    .hint("name the partition by \"partition\""))
+}
+
+/// Does something with the mounted partition.
+fn mounted<T>(partition: &Path, flags: MsFlags, work: impl FnOnce(&Path) -> T) -> Result<T> {
+    let mut start = vec![0; PROBE_LEN];
+    File::open(partition)
+        .and_then(|device| device.read_exact_at(&mut start, 0))
+        .map_err(|error| io_failure(partition, &error))?;
+    let found = file_system::identify(&start).ok_or_else(|| {
+        Failure::new(
+            Class::CommandExecutionError,
+            format!(
+                "{}: expected ext4, xfs or vfat, found no file system that is known here",
+                partition.display()
+            ),
+        )
+    })?;
+    let mount_point = Path::new(MOUNT_POINT);
+    let mounted = written_disk::mount(partition, mount_point, found.kind, flags)?;
+    let result = work(mount_point);
+    mounted
+        .unmount()
+        .map_err(|error| io_failure(partition, &error))?;
+    Ok(result)
+}
+
+fn invalid(reason: &str) -> Failure {
+    Failure::new(Class::InvalidCommandParamsError, reason)
+}
+
+fn io_failure(partition: &Path, error: &io::Error) -> Failure {
+    Failure::new(
+        Class::CommandExecutionError,
+        format!("{}: {error}", partition.display()),
+    )
+}

@@ -1,0 +1,91 @@
+//! URLs with fields of the node in them, as the original fills them with
+//! Python's `str.format`: `http://host/{node[uuid]}/{node[properties][rack]}`.
+//! Pure.
+
+use serde_json::Value;
+
+/// Fills the fields; `{{` and `}}` are braces.
+///
+/// # Errors
+/// Which field there is not, or what is not a field.
+pub(super) fn fill(template: &str, node: &Value) -> Result<String, String> {
+    let mut filled = String::new();
+    let mut rest = template;
+    while let Some(place) = rest.find(['{', '}']) {
+        filled.push_str(&rest[..place]);
+        let brace = &rest[place..=place];
+        rest = &rest[place + 1..];
+        if let Some(after) = rest.strip_prefix(brace) {
+            filled.push_str(brace);
+            rest = after;
+            continue;
+        }
+        let end = rest.find('}').filter(|_| brace == "{");
+        let end = end.ok_or_else(|| format!("a single brace in {template:?}"))?;
+        filled.push_str(&field(&rest[..end], node)?);
+        rest = &rest[end + 1..];
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+fn field(field: &str, node: &Value) -> Result<String, String> {
+    let unknown = || format!("expected a field like {{node[uuid]}}, found {{{field}}}");
+    let mut keys = field.strip_prefix("node").ok_or_else(unknown)?;
+    let mut value = node;
+    while let Some(rest) = keys.strip_prefix('[') {
+        let (key, after) = rest.split_once(']').ok_or_else(unknown)?;
+        value = match key.parse::<usize>() {
+            Ok(index) if value.is_array() => value.get(index),
+            _ => value.get(key),
+        }
+        .ok_or_else(|| format!("the node has no {{{field}}}"))?;
+        keys = after;
+    }
+    match value {
+        _ if !keys.is_empty() => Err(unknown()),
+        Value::String(text) => Ok(text.clone()),
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Bool(true) => Ok("True".into()),
+        Value::Bool(false) => Ok("False".into()),
+        _ => Err(format!("{{{field}}} is no text: {value}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_are_those_of_the_node() {
+        let node = json!({"uuid": "u-1", "properties": {"n": 5, "list": ["a"]}, "none": null});
+        for (template, expected) in [
+            ("http://h/x", "http://h/x"),
+            ("http://h/{node[uuid]}.cfg", "http://h/u-1.cfg"),
+            ("{node[properties][n]}/{node[properties][list][0]}", "5/a"),
+            ("{{{node[uuid]}}}", "{u-1}"),
+        ] {
+            assert_eq!(fill(template, &node).as_deref(), Ok(expected), "{template}");
+        }
+        for bad in [
+            "{",
+            "}",
+            "{node[x]}",
+            "{node}",
+            "{node[none]}",
+            "{x}",
+            "{node[uuid}",
+            "{node.uuid}",
+        ] {
+            assert!(fill(bad, &node).is_err(), "{bad}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_never_panics(template: String) {
+            let _ = fill(&template, &json!({}));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! A file that the operator wants in the installed system: written below the
+//! root of a mounted file system and nowhere else. Links of the image are made
+//! for a system with another root; openat2(2) resolves them as if the file
+//! system were all there is.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use nix::sys::stat::{Mode, fchmod, mkdirat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, unlinkat};
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InjectedFile {
+    /// The file, from the root of its file system.
+    pub path: PathBuf,
+    /// What it shall hold; `None`: it shall not be there.
+    pub content: Option<Vec<u8>>,
+    /// Permission bits; `None` leaves them as they are, 0644 for a new file.
+    pub mode: Option<u32>,
+    /// Permission bits of the directory, if that has to be made.
+    pub directory_mode: Option<u32>,
+    /// User id; `None` leaves it.
+    pub owner: Option<u32>,
+    /// Group id; `None` leaves it.
+    pub group: Option<u32>,
+}
+
+impl InjectedFile {
+    /// Makes the change below this mount point.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn apply(&self, mount_point: &Path) -> io::Result<()> {
+        let root = File::open(mount_point)?;
+        let (parent, name) = split(&self.path)?;
+        let Some(content) = &self.content else {
+            return remove(&root, &parent, name);
+        };
+        make_directories(&root, &parent, self.directory_mode)?;
+        let path = parent.join(name);
+        // Opening what is no file may never return.
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_NONBLOCK;
+        let file = File::from(open(&root, &path, flags)?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("expected a regular file"));
+        }
+        file.set_len(0)?;
+        (&file).write_all(content)?;
+        if let Some(mode) = self.mode {
+            fchmod(&file, Mode::from_bits_truncate(mode))?;
+        }
+        if self.owner.is_some() || self.group.is_some() {
+            let (owner, group) = (self.owner.map(Uid::from_raw), self.group.map(Gid::from_raw));
+            fchown(&file, owner, group)?;
+        }
+        file.sync_all()
+    }
+}
+
+/// Whether the mounted file system has this directory in its root.
+pub fn has_directory(mount_point: &Path, name: &Path) -> bool {
+    File::open(mount_point)
+        .and_then(|root| open(&root, name, OFlag::O_DIRECTORY | OFlag::O_RDONLY))
+        .is_ok()
+}
+
+/// The directory and the name, without what only looks like a way.
+fn split(path: &Path) -> io::Result<(PathBuf, &std::ffi::OsStr)> {
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::other("the path names no file"))?;
+    let mut parent = PathBuf::new();
+    for component in path.parent().unwrap_or(Path::new("")).components() {
+        match component {
+            Component::Normal(part) => parent.push(part),
+            Component::ParentDir => return Err(io::Error::other("the path has .. in it")),
+            _ => {}
+        }
+    }
+    Ok((parent, name))
+}
+
+fn open(root: &File, path: &Path, flags: OFlag) -> io::Result<OwnedFd> {
+    let mode = if flags.contains(OFlag::O_CREAT) {
+        Mode::from_bits_truncate(0o644)
+    } else {
+        Mode::empty()
+    };
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
+    let how = OpenHow::new()
+        .flags(flags | OFlag::O_CLOEXEC)
+        .mode(mode)
+        .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    Ok(openat2(root, path, how)?)
+}
+
+fn make_directories(root: &File, path: &Path, last_mode: Option<u32>) -> io::Result<()> {
+    let count = path.components().count();
+    let mut made = PathBuf::new();
+    for (index, component) in path.components().enumerate() {
+        let parent = open(root, &made, OFlag::O_DIRECTORY)?;
+        made.push(component);
+        let part: &Path = component.as_ref();
+        match mkdirat(parent.as_fd(), part, Mode::from_bits_truncate(0o755)) {
+            Ok(()) => {
+                if let Some(mode) = last_mode.filter(|_| index + 1 == count) {
+                    let directory = open(root, &made, OFlag::O_DIRECTORY)?;
+                    fchmod(directory.as_fd(), Mode::from_bits_truncate(mode))?;
+                }
+            }
+            Err(Errno::EEXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn remove(root: &File, parent: &Path, name: &std::ffi::OsStr) -> io::Result<()> {
+    let directory = match open(root, parent, OFlag::O_DIRECTORY) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    match unlinkat(directory.as_fd(), name, UnlinkatFlags::NoRemoveDir) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn file(path: &str, content: &str) -> InjectedFile {
+        InjectedFile {
+            path: path.into(),
+            content: Some(content.into()),
+            mode: None,
+            directory_mode: None,
+            owner: None,
+            group: None,
+        }
+    }
+
+    #[test]
+    fn a_file_in_new_directories_with_its_modes() {
+        let root = tempfile::tempdir().unwrap();
+        let wanted = InjectedFile {
+            mode: Some(0o600),
+            directory_mode: Some(0o700),
+            ..file("/etc/a/b/c.conf", "text")
+        };
+        wanted.apply(root.path()).unwrap();
+        let mode = |path: &str| {
+            let metadata = fs::metadata(root.path().join(path)).unwrap();
+            metadata.permissions().mode() & 0o7777
+        };
+        assert_eq!(mode("etc/a/b/c.conf"), 0o600);
+        assert_eq!(mode("etc/a/b"), 0o700, "the last directory");
+        assert_eq!(mode("etc/a"), 0o755);
+        assert!(has_directory(root.path(), Path::new("etc")));
+        assert!(!has_directory(root.path(), Path::new("etc/a/b/c.conf")));
+        file("etc/a/b/c.conf", "x").apply(root.path()).unwrap();
+        assert_eq!(mode("etc/a/b/c.conf"), 0o600, "as it was");
+        let content = fs::read_to_string(root.path().join("etc/a/b/c.conf")).unwrap();
+        assert_eq!(content, "x");
+        let gone = InjectedFile {
+            content: None,
+            ..wanted
+        };
+        gone.apply(root.path()).unwrap();
+        gone.apply(root.path()).unwrap();
+        assert!(!root.path().join("etc/a/b/c.conf").exists());
+    }
+
+    #[test]
+    fn nothing_leads_out() {
+        let outside = tempfile::tempdir().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("real")).unwrap();
+        symlink("/real", root.path().join("absolute")).unwrap();
+        symlink("../../../../real", root.path().join("upwards")).unwrap();
+        symlink(outside.path(), root.path().join("out")).unwrap();
+        file("absolute/a", "1").apply(root.path()).unwrap();
+        file("upwards/b", "2").apply(root.path()).unwrap();
+        assert!(root.path().join("real/a").exists());
+        assert!(root.path().join("real/b").exists());
+        assert!(file("out/c", "3").apply(root.path()).is_err());
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+        for path in ["../x", "a/../../x", "/", ""] {
+            assert!(file(path, "").apply(root.path()).is_err(), "{path}");
+        }
+    }
+}
