@@ -56,8 +56,8 @@ pub struct HttpOptions {
     pub timeout: Option<Duration>,
 }
 
-/// Proxies as OpenShift sets them.
-#[derive(Debug, Clone, Default)]
+/// Proxies as OpenShift and Ironic set them; URLs, which may hold a password.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// For `http://` (`HTTP_PROXY`).
     pub http: Option<String>,
@@ -65,6 +65,14 @@ pub struct Proxies {
     pub https: Option<String>,
     /// Hosts, domains and networks that are asked without one (`NO_PROXY`).
     pub none_for: Vec<String>,
+}
+
+impl std::fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proxies")
+            .field("none_for", &self.none_for)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The client's certificate and its key (`certfile`, `keyfile`), in PEM.

@@ -28,8 +28,8 @@ use crate::permission::WritePermission;
 use crate::report::{self, Output};
 use crate::settings::Settings;
 use crate::state_file::{STATE_DIRECTORY, StateFile};
-use meeting::tls_policy;
 pub use meeting::{http_options, ironic_by_mdns};
+use meeting::{image_options, tls_policy};
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -174,7 +174,8 @@ impl Boot {
         let (ending_wanted, mut ending) = watch::channel(None);
         let machine = Machine {
             settings: Arc::clone(&self.settings),
-            client: http_client::image_client(&http_options(&self.settings)?)?,
+            client: http_client::image_client(&image_options(&self.settings)?)?,
+            http: image_options(&self.settings)?,
             devices_settled: self.devices_settled.clone(),
             ending: ending_wanted,
             written_disk: StateFile::new(self.state, "written-disk"),

@@ -1,8 +1,11 @@
 //! `image_info`: Ironic's words for an image, read and checked.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::failure::{Class, Failure, Result};
+use crate::http_client::Proxies;
 
 /// An image as the step `write_image` gets it.
 #[derive(Debug, Clone)]
@@ -13,8 +16,34 @@ pub(crate) struct ImageInfo {
     pub(super) urls: Vec<String>,
     /// What it must be.
     pub(super) checksum: GivenChecksum,
+    /// What the image is said to be (`disk_format`).
+    pub(super) disk_format: Option<String>,
+    /// What the image server wants to know of us.
+    pub(super) access: Access,
+    /// Through which proxies.
+    pub(super) proxies: Proxies,
+}
+
+/// How an image server knows that the image may be had.
+#[derive(Clone, Default)]
+pub(super) struct Access {
     /// `image_request_authorization`, in base64.
-    pub(super) authorization: Option<String>,
+    authorization: Option<String>,
+    /// `image_server_auth_strategy`
+    strategy: Option<String>,
+    /// `image_server_user`
+    user: Option<String>,
+    /// `image_server_password`
+    password: Option<String>,
+}
+
+impl std::fmt::Debug for Access {
+    /// Without what must not be told.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access")
+            .field("strategy", &self.strategy)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ImageInfo {
@@ -53,9 +82,40 @@ impl ImageInfo {
             id,
             urls,
             checksum: info_checksum,
-            authorization: text("image_request_authorization"),
+            disk_format: text("disk_format"),
+            access: Access {
+                authorization: text("image_request_authorization"),
+                strategy: text("image_server_auth_strategy"),
+                user: text("image_server_user"),
+                password: text("image_server_password"),
+            },
+            proxies: proxies(info)?,
         })
     }
+}
+
+/// `proxies` and `no_proxy`. Ironic takes them from the node's driver_info.
+fn proxies(info: &Value) -> Result<Proxies> {
+    let proxy = |scheme: &str| match &info["proxies"][scheme] {
+        Value::Null => Ok(None),
+        Value::String(url) if url.is_empty() => Ok(None),
+        Value::String(url) => Ok(Some(url.clone())),
+        _ => Err(invalid(format!("proxies: {scheme}: expected a URL"))),
+    };
+    Ok(Proxies {
+        http: proxy("http")?,
+        https: proxy("https")?,
+        none_for: listed(info["no_proxy"].as_str().unwrap_or_default()),
+    })
+}
+
+/// `a, b` -> `a` and `b`
+fn listed(text: &str) -> Vec<String> {
+    let names = text.split(',').map(str::trim);
+    names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The checksum of an image in any of the forms in which Ironic gives it, as
@@ -85,18 +145,41 @@ fn given_checksum(info: &Value) -> GivenChecksum {
     }
 }
 
-/// The header value of [`ImageInfo::authorization`], which Ironic sends
-/// complete and in base64.
-///
-/// # Errors
-/// If it is not the base64 of a text.
-pub(super) fn authorization(encoded: &str) -> Result<String> {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD
-        .decode(encoded)
-        .ok()
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(|| invalid("image_request_authorization is not base64 of a text"))
+impl Access {
+    /// The value of the `Authorization` header. `own` is the name and the
+    /// password that this machine's settings have for image servers.
+    ///
+    /// # Errors
+    /// If what was given is none, or half a pair.
+    pub(super) fn header(&self, own: Option<(&str, &str)>) -> Result<Option<String>> {
+        if let Some(encoded) = &self.authorization {
+            // Ironic sends it complete and in base64.
+            let value = STANDARD.decode(encoded).ok();
+            let value = value.and_then(|bytes| String::from_utf8(bytes).ok());
+            return value
+                .map(Some)
+                .ok_or_else(|| invalid("image_request_authorization is not base64 of a text"));
+        }
+        let given = match self.strategy.as_deref() {
+            None | Some("" | "noauth") => None,
+            Some("http_basic") => match (&self.user, &self.password) {
+                (Some(user), Some(password)) => Some((user.as_str(), password.as_str())),
+                _ => {
+                    return Err(invalid(
+                        "image_server_auth_strategy is http_basic: expected image_server_user and image_server_password",
+                    ));
+                }
+            },
+            Some(other) => {
+                return Err(invalid(format!(
+                    "image_server_auth_strategy: expected noauth or http_basic, found {other}"
+                )));
+            }
+        };
+        Ok(given.or(own).map(|(user, password)| {
+            format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+        }))
+    }
 }
 
 fn invalid(details: impl Into<String>) -> Failure {
@@ -142,8 +225,48 @@ mod tests {
     }
 
     #[test]
-    fn authorization_is_unwrapped() {
-        assert_eq!(authorization("QmFzaWMgYTpi").unwrap(), "Basic a:b");
-        assert!(authorization("%%").is_err());
+    fn who_we_are_to_the_image_server() {
+        let access = |info: Value| {
+            let mut whole = json!({"id": "a", "urls": ["http://x"], "checksum": "c"});
+            whole
+                .as_object_mut()
+                .unwrap()
+                .extend(info.as_object().unwrap().clone());
+            ImageInfo::read(&whole).unwrap().access
+        };
+        let own = Some(("me", "mine"));
+        let of_ironic = access(json!({
+            "image_request_authorization": "QmVhcmVyIHQ=",
+            "image_server_auth_strategy": "http_basic",
+        }));
+        assert_eq!(of_ironic.header(own).unwrap().unwrap(), "Bearer t");
+        let basic = access(json!({
+            "image_server_auth_strategy": "http_basic",
+            "image_server_user": "a", "image_server_password": "b",
+        }));
+        assert_eq!(basic.header(own).unwrap().unwrap(), "Basic YTpi");
+        assert!(!format!("{basic:?}").contains("password"));
+        let nothing = access(json!({}));
+        assert_eq!(nothing.header(own).unwrap().unwrap(), "Basic bWU6bWluZQ==");
+        assert_eq!(nothing.header(None), Ok(None));
+        for bad in [
+            json!({"image_request_authorization": "%%"}),
+            json!({"image_server_auth_strategy": "http_basic", "image_server_user": "a"}),
+            json!({"image_server_auth_strategy": "kerberos"}),
+        ] {
+            assert!(access(bad).header(None).is_err());
+        }
+    }
+
+    #[test]
+    fn proxies_are_read() {
+        let info = json!({"proxies": {"http": "http://p:3128", "https": ""}, "no_proxy": "a,b"});
+        let proxies = proxies(&info).unwrap();
+        assert_eq!(proxies.http.as_deref(), Some("http://p:3128"));
+        assert_eq!(
+            (proxies.https, proxies.none_for.join(" ")),
+            (None, "a b".to_owned())
+        );
+        assert!(super::proxies(&json!({"proxies": {"http": 1}})).is_err());
     }
 }

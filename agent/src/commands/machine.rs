@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::devices_settled::DevicesSettled;
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
+use crate::http_client::HttpOptions;
 use crate::settings::Settings;
 use crate::state_file::StateFile;
 
@@ -19,6 +20,8 @@ pub struct Machine {
     pub settings: Arc<Settings>,
     /// For images and config drives.
     pub client: reqwest::Client,
+    /// What that client was made of.
+    pub http: HttpOptions,
     /// Since when the devices of the boot have their drivers.
     pub devices_settled: DevicesSettled,
     /// Takes the ending that a command asks for.

@@ -33,8 +33,13 @@ const PROGRESS: u64 = 1 << 20;
 pub struct Patience {
     /// A connection without a byte for this long is given up.
     pub stall: Duration,
-    /// The download ends after this long without progress.
+    /// The download ends after this long without progress, but not before it
+    /// was tried again this often.
     pub give_up: Duration,
+    /// See `give_up`.
+    pub retries: u32,
+    /// The download ends after this long, progress or not.
+    pub deadline: Option<Duration>,
     /// The pause before the second try; it doubles from there.
     pub first_pause: Duration,
     /// The longest pause.
@@ -46,6 +51,8 @@ impl Default for Patience {
         Self {
             stall: Duration::from_secs(60),
             give_up: Duration::from_secs(600),
+            retries: 0,
+            deadline: None,
             first_pause: Duration::from_secs(1),
             longest_pause: Duration::from_secs(30),
         }
@@ -148,7 +155,7 @@ impl Download {
                         // The reader is gone: nobody needs the rest, and no
                         // pause has to be sat out.
                         () = sender.closed() => {}
-                        outcome = fetch(&request, &client, &sender, known) => {
+                        outcome = in_time(&request, fetch(&request, &client, &sender, known)) => {
                             // A reader that went away needs no outcome.
                             let _ = sender.send(outcome.map(|()| Event::End)).await;
                         }
@@ -214,6 +221,26 @@ fn download_error(details: impl Into<String>) -> Failure {
 }
 
 type Events = mpsc::Sender<Result<Event>>;
+
+/// Ends what takes longer than the request allows.
+async fn in_time(request: &Request, work: impl Future<Output = Result<()>>) -> Result<()> {
+    let Some(deadline) = request.patience.deadline else {
+        return work.await;
+    };
+    tokio::time::timeout(deadline, work)
+        .await
+        .unwrap_or_else(|_| {
+            Err(Failure::new(
+                Class::ImageDownloadTimeoutError,
+                format!(
+                    "{}: the download took longer than {} s",
+                    shown(request.urls.first().map_or("", String::as_str)),
+                    deadline.as_secs()
+                ),
+            )
+            .hint("ipa-image-download-max-duration is the limit"))
+        })
+}
 
 async fn fetch(
     request: &Request,
@@ -290,7 +317,8 @@ impl<'a> Transfer<'a> {
 
     async fn run(&mut self) -> Result<()> {
         let mut pause = self.patience.first_pause;
-        let (mut mark, mut since) = (0, Instant::now());
+        let (mut mark, mut since) = (self.received, Instant::now());
+        let mut tries = 0;
         loop {
             let (reason, asked) = match self.connection().await {
                 Ok(()) => return Ok(()),
@@ -299,9 +327,9 @@ impl<'a> Transfer<'a> {
             };
             if self.received >= mark + PROGRESS {
                 (mark, since) = (self.received, Instant::now());
-                pause = self.patience.first_pause;
+                (pause, tries) = (self.patience.first_pause, 0);
             }
-            if since.elapsed() >= self.patience.give_up {
+            if since.elapsed() >= self.patience.give_up && tries >= self.patience.retries {
                 return Err(download_error(format!(
                     "{}: {reason}; gave up at byte {} of {} after {} s without progress",
                     self.shown,
@@ -327,6 +355,7 @@ impl<'a> Transfer<'a> {
                 wait.as_secs_f64()
             );
             tokio::time::sleep(wait).await;
+            tries += 1;
             pause = (pause * 2).min(self.patience.longest_pause);
         }
     }
@@ -360,7 +389,7 @@ impl<'a> Transfer<'a> {
         self.begin_or_resume(resource, skip, answer.status == 206)
             .await?;
         let total = self.known.as_ref().and_then(|known| known.total);
-        let mut pace = Pace::new(self.patience.give_up);
+        let mut pace = Pace::new(self.patience.give_up.max(self.patience.stall));
 
         while total != Some(self.received) {
             let chunk = match tokio::time::timeout(self.patience.stall, response.chunk()).await {
@@ -606,6 +635,7 @@ mod tests {
                 give_up: Duration::from_secs(1),
                 first_pause: Duration::from_millis(10),
                 longest_pause: Duration::from_millis(10),
+                ..Patience::default()
             },
         };
         let (sender, outcome) = std::sync::mpsc::channel();

@@ -84,6 +84,16 @@ pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
         ))
         .hint(OTHER));
     }
+    if gpt
+        .as_ref()
+        .is_some_and(|table| table.partitions().is_empty())
+    {
+        // The words that are searched for.
+        return Err(Failure::new(
+            Class::DeploymentError,
+            "No partitions found on the device: the image's GPT has none",
+        ));
+    }
     let (partitions_end, table_end) = match &gpt {
         Some(table) => (table.partitions_end(), table.image_size()),
         None => (mbr_end(head), mbr_end(head)),
@@ -99,6 +109,26 @@ pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
         partitions_end,
         end,
     })
+}
+
+/// What an image is besides the format of its first bytes.
+pub fn second_format(head: &[u8]) -> Option<&'static str> {
+    let foreign = FOREIGN.iter().find(|(offset, magic, ..)| {
+        *offset > 0
+            && head
+                .get(*offset..)
+                .is_some_and(|rest| rest.starts_with(magic))
+    });
+    match foreign {
+        Some((_, _, name, _)) => Some(name),
+        None if [512, 4096]
+            .iter()
+            .any(|&size| gpt::has_signature(head, size)) =>
+        {
+            Some("a disk with a GPT")
+        }
+        None => has_mbr(head).then_some("a disk with an MBR"),
+    }
 }
 
 /// The image does not fit: used before writing, and while writing when only
@@ -269,6 +299,21 @@ mod tests {
             );
         }
         assert!(inspect(&one_mib, DISK, exact(DISK.size)).is_ok());
+    }
+
+    #[test]
+    fn a_table_without_partitions_is_refused() {
+        let mut device = std::io::Cursor::new(vec![0; 4 << 20]);
+        let disk = ::gpt::GptConfig::new()
+            .writable(true)
+            .logical_block_size(512.try_into().unwrap())
+            .create_from_device(&mut device, None)
+            .unwrap();
+        disk.write().unwrap();
+        let head = &device.get_ref()[..HEAD_LEN];
+        let failure = inspect(head, DISK, Promise::default()).unwrap_err();
+        assert_eq!(failure.class, Class::DeploymentError);
+        assert!(failure.details.starts_with("No partitions found"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod erase;
 pub mod fetch;
 pub mod file_system;
 pub mod flush;
+pub mod format_policy;
 pub mod gpt;
 pub mod image_head;
 pub mod mbr;

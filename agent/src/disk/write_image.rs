@@ -17,6 +17,7 @@ use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Packing;
 use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::disk::fetch::{Download, Patience, Request};
+use crate::disk::format_policy::{Format, FormatPolicy};
 use crate::disk::image_head::{self, Geometry, HEAD_LEN, Image, Promise};
 use crate::disk::pipeline::{Broken, Computed, Pipeline, Step, Stream, UNIT};
 use crate::disk::proven_image::{ProvenImage, WrittenImage};
@@ -40,6 +41,8 @@ pub struct ImageSource {
     pub authorization: Option<String>,
     /// How long to bear with the server.
     pub patience: Patience,
+    /// Which formats are permitted.
+    pub formats: FormatPolicy,
 }
 
 /// Writes the image to the disk, all but its first MiB.
@@ -143,7 +146,10 @@ impl Work<'_> {
 
     fn write(&self, pipeline: Pipeline) -> Result<(Stream, Plan, Placed)> {
         let (stream, pipeline, first) = self.first_unit(pipeline)?;
-        if qcow2::is_qcow2(&first.0[..first.1]) {
+        let format = Format::of(&first.0[..first.1])
+            .and_then(|format| self.source.formats.check(format).map(|()| format))
+            .map_err(|failure| untouched(&stream.url, failure))?;
+        if format == Format::Qcow2 {
             let (plan, placed) = self.write_qcow2(&stream, pipeline, first)?;
             return Ok((stream, plan, placed));
         }
@@ -197,16 +203,8 @@ impl Work<'_> {
     ) -> Result<Plan> {
         // A unit is given back full of other bytes.
         head[head_len..].fill(0);
-        let mut image =
-            image_head::inspect(&head[..head_len], self.disk, promise).map_err(|failure| {
-                Failure {
-                    details: format!(
-                        "{}: {}; the disk was not touched",
-                        stream.url, failure.details
-                    ),
-                    ..failure
-                }
-            })?;
+        let mut image = image_head::inspect(&head[..head_len], self.disk, promise)
+            .map_err(|failure| untouched(&stream.url, failure))?;
         let data_end = match &mut image.gpt {
             Some(table) => {
                 table.move_backup_to_end(self.disk.size).map_err(|reason| {
@@ -328,6 +326,13 @@ impl Work<'_> {
                 ..mismatch
             },
         }
+    }
+}
+
+fn untouched(url: &str, failure: Failure) -> Failure {
+    Failure {
+        details: format!("{url}: {}; the disk was not touched", failure.details),
+        ..failure
     }
 }
 

@@ -326,6 +326,17 @@ pub fn http_options(settings: &Settings) -> Result<HttpOptions> {
     })
 }
 
+/// The same for images, with the patience that was set for them.
+///
+/// # Errors
+/// As [`http_options`].
+pub(super) fn image_options(settings: &Settings) -> Result<HttpOptions> {
+    Ok(HttpOptions {
+        timeout: Some(*settings.params.image_download_connection_timeout),
+        ..http_options(settings)?
+    })
+}
+
 /// What TLS may look like in this boot.
 pub(super) fn tls_policy(settings: &Settings) -> TlsPolicy {
     let params = &settings.params;

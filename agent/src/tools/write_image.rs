@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::disk::fetch::Patience;
+use crate::disk::format_policy::FormatPolicy;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, write_image};
 use crate::failure::{Class, Failure, Result};
@@ -56,6 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         digest,
         authorization: None,
         patience: Patience::default(),
+        formats: FormatPolicy::default(),
     };
     let target = Target::open(&arguments.disk, &permission)?;
     write_image(&source, target, &client)?.commit().map(drop)

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use landfall_boot_params::coreos_args::first_boot_arguments;
 use serde_json::Value;
 
-use super::{bootloader, checksum, root_disk, software_raid};
+use super::{bootloader, checksum, image_server, root_disk, software_raid};
 use crate::commands::command::Node;
 use crate::commands::image_info::GivenChecksum;
 use crate::commands::machine::{Machine, blocking};
-use crate::disk::fetch::Patience;
+use crate::disk::format_policy::FormatPolicy;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, write_image};
 use crate::failure::{Class, Failure, Result};
@@ -42,13 +42,15 @@ pub(super) async fn execute(
     let (client, path) = (machine.client.clone(), disk.clone());
     let ignore_bootloader_failure = *machine.settings.params.ignore_bootloader_failure;
     let md5_enabled = *machine.settings.params.md5_enabled;
+    let patience = image_server::patience(&machine.settings.params);
     blocking(move || {
         let digest = checksum::resolve(&wanted.checksum, &wanted.image_url, &client, md5_enabled)?;
         let source = ImageSource {
             urls: vec![wanted.image_url],
             digest,
             authorization: None,
-            patience: Patience::default(),
+            patience,
+            formats: FormatPolicy::default(),
         };
         let target = Target::open(&path, &permission)?;
         // The config comes before the table: a disk that boots has both.

@@ -7,6 +7,7 @@ mod erasable;
 mod erase_devices;
 mod erase_metadata;
 mod firmware_traces;
+mod image_server;
 mod inject_files;
 mod inject_files_arguments;
 mod install_coreos;

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{checksum, config_drive, root_disk};
+use super::{checksum, config_drive, image_server, root_disk};
 use crate::commands::command::Node;
-use crate::commands::image_info::{ImageInfo, authorization};
+use crate::commands::image_info::ImageInfo;
 use crate::commands::machine::{Machine, blocking};
 use crate::disk::config_drive::write_config_drive;
-use crate::disk::fetch::Patience;
 use crate::disk::mbr;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, write_image};
@@ -31,14 +30,22 @@ pub(super) async fn execute(
     };
     let disk = root_disk::find(machine, node).await?;
 
-    let client = machine.client.clone();
+    let params = &machine.settings.params;
+    let client = image_server::client(machine, &info)?;
+    let mut source = ImageSource {
+        urls: info.urls.clone(),
+        digest: None,
+        authorization: image_server::authorization(params, &info)?,
+        patience: image_server::patience(params),
+        formats: image_server::formats(params, &info),
+    };
+    let md5_enabled = *params.md5_enabled;
     let (id, path) = (info.id.clone(), disk.clone());
-    let md5_enabled = *machine.settings.params.md5_enabled;
     blocking(move || {
         // Everything that can be known to be wrong is looked at before the
         // disk is touched: the config drive too.
         let drive = drive.map(|drive| drive.load(&client)).transpose()?;
-        let source = source(info, &client, md5_enabled)?;
+        source.digest = checksum::resolve(&info.checksum, &info.urls[0], &client, md5_enabled)?;
         let target = Target::open(&path, &permission)?;
         let mut proven = write_image(&source, target, &client)?;
         if let Some(drive) = drive {
@@ -54,18 +61,4 @@ pub(super) async fn execute(
         "write_image: image ({id}) written to device {} root_uuid={root_uuid}",
         disk.display()
     )))
-}
-
-/// The source for the disk pipeline; fetches the checksum if that is a URL.
-fn source(info: ImageInfo, client: &reqwest::Client, md5_enabled: bool) -> Result<ImageSource> {
-    Ok(ImageSource {
-        digest: checksum::resolve(&info.checksum, &info.urls[0], client, md5_enabled)?,
-        urls: info.urls,
-        authorization: info
-            .authorization
-            .as_deref()
-            .map(authorization)
-            .transpose()?,
-        patience: Patience::default(),
-    })
 }

@@ -3,14 +3,14 @@
 
 use bytes::Bytes;
 
-use super::{Placed, Plan, Work};
+use super::{Placed, Plan, Work, untouched};
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Packing;
 use crate::disk::fetch::{Download, Event, shown};
 use crate::disk::image_head::{self, HEAD_LEN, Promise};
 use crate::disk::pipeline::{Computed, Pipeline, Step, Stream, UNIT};
 use crate::disk::qcow2::assembly::{Assembly, Next, Sink};
-use crate::disk::qcow2::header::{Header, MAGIC};
+use crate::disk::qcow2::header::Header;
 use crate::disk::qcow2::window::{PIECE, Piece, fingerprint};
 use crate::disk::sparse_write::SparseWriter;
 use crate::failure::{Class, Failure, Result};
@@ -18,11 +18,6 @@ use crate::report::{Progress, mib};
 
 /// A gap up to this is read over: a new connection costs as much.
 const SHORT_GAP: u64 = 4 << 20;
-
-/// Whether a file that starts like this is a qcow2 image.
-pub(super) fn is_qcow2(start: &[u8]) -> bool {
-    start.starts_with(MAGIC)
-}
 
 impl Work<'_> {
     /// Puts the disk inside of a qcow2 file onto the disk, all but its first MiB.
@@ -152,24 +147,19 @@ struct Inner<'a> {
 impl<'a> Inner<'a> {
     /// Looks at the header. Touches nothing.
     fn open(work: &'a Work<'a>, stream: &'a Stream, start: &[u8]) -> Result<Self> {
-        let untouched = |reason: String| {
-            Failure::new(
-                Class::InvalidImage,
-                format!(
-                    "{}: the qcow2 image: {reason}; the disk was not touched",
-                    stream.url
-                ),
-            )
+        let invalid = |reason: String| {
+            let failure = Failure::new(Class::InvalidImage, format!("the qcow2 image: {reason}"));
+            untouched(&stream.url, failure)
         };
         let header = Header::parse(start).map_err(|reason| {
-            untouched(reason)
+            invalid(reason)
                 .hint("convert it to a plain one: qemu-img convert -O qcow2 IMAGE image.qcow2")
         })?;
         if header.size > work.disk.size {
             return Err(image_head::too_large(header.size, work.disk.size));
         }
         if header.allocation_unit() < u64::from(work.disk.sector) {
-            return Err(untouched(format!(
+            return Err(invalid(format!(
                 "it is made of units of {} bytes, the disk of sectors of {}",
                 header.allocation_unit(),
                 work.disk.sector

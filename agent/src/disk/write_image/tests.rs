@@ -39,6 +39,7 @@ fn impatient() -> Patience {
         give_up: Duration::from_secs(3),
         first_pause: Duration::from_millis(20),
         longest_pause: Duration::from_millis(100),
+        ..Patience::default()
     }
 }
 
@@ -48,6 +49,7 @@ fn source(server: &Server, digest: Option<ExpectedDigest>) -> ImageSource {
         digest,
         authorization: None,
         patience: impatient(),
+        formats: FormatPolicy::default(),
     }
 }
 
@@ -138,6 +140,36 @@ fn every_packing_arrives() {
         );
         assert_eq!(server.asked().len(), 1);
     }
+}
+
+#[test]
+fn a_format_that_is_not_permitted_touches_nothing() {
+    let image = gpt_image(8 * MIB, 512);
+    let server = correct(&image);
+    let disk = disk(DISK);
+    let mut source = source(&server, Some(sha256(&image)));
+    source.formats.declared = Some("qcow2".to_owned());
+    let failure = write_image(&source, open(disk.path(), 512), &http_client()).unwrap_err();
+    assert_eq!(failure.class, Class::InvalidImage, "{failure}");
+    assert!(failure.details.contains("found raw"), "{failure}");
+    assert_untouched(&disk);
+}
+
+#[test]
+fn too_long_a_download_has_its_own_class() {
+    let image = gpt_image(8 * MIB, 512);
+    let body = image.clone();
+    let server = Server::start(move |_| {
+        let mut reply = Reply::whole(&body, "\"1\"").cut(3_000_000);
+        reply.stall = true;
+        reply
+    });
+    let disk = disk(DISK);
+    let mut source = source(&server, Some(sha256(&image)));
+    source.patience.deadline = Some(Duration::from_millis(300));
+    let failure = write_image(&source, open(disk.path(), 512), &http_client()).unwrap_err();
+    assert_eq!(failure.class, Class::ImageDownloadTimeoutError, "{failure}");
+    assert_unbootable(&disk);
 }
 
 #[test]
@@ -655,3 +687,40 @@ proptest! {
 }
 
 mod qcow2;
+
+/// A proxy is asked for the whole URL, a host among the exceptions is not
+/// asked through it.
+#[test]
+fn an_image_comes_through_a_proxy() {
+    use crate::http_client::{HttpOptions, Proxies, image_client};
+
+    let image = gpt_image(8 * MIB, 512);
+    // It answers whatever it is asked for.
+    let proxy = correct(&image);
+    let through = |exceptions: &str| {
+        let _ = http_client();
+        image_client(&HttpOptions {
+            proxies: Proxies {
+                http: Some(proxy.url.clone()),
+                https: None,
+                none_for: vec![exceptions.to_owned()],
+            },
+            ..HttpOptions::default()
+        })
+        .unwrap()
+    };
+    let mut source = source(&proxy, Some(sha256(&image)));
+    source.urls = vec!["http://images.invalid/image.raw".to_owned()];
+    source.patience.give_up = Duration::ZERO;
+    let first = disk(DISK);
+    let write = |disk: &NamedTempFile, exceptions: &str| {
+        write_image(&source, open(disk.path(), 512), &through(exceptions))
+            .and_then(ProvenImage::commit)
+    };
+    write(&first, "192.0.2.0/24,.example").unwrap();
+    assert_holds(&first, &image);
+    let second = disk(DISK);
+    write(&second, "invalid").unwrap_err();
+    assert_untouched(&second);
+    assert_eq!(proxy.asked().len(), 1);
+}

@@ -1,0 +1,70 @@
+//! How the settings and a step want image servers to be asked.
+
+use std::time::Duration;
+
+use landfall_boot_params::BootParams;
+use landfall_boot_params::argument_value::ImageServerAuth;
+
+use crate::commands::image_info::ImageInfo;
+use crate::commands::machine::Machine;
+use crate::disk::fetch::Patience;
+use crate::disk::format_policy::FormatPolicy;
+use crate::failure::Result;
+use crate::http_client::{HttpOptions, Proxies, image_client};
+
+/// The client for an image, which may have proxies of its own.
+///
+/// # Errors
+/// If a proxy is no URL.
+pub(super) fn client(machine: &Machine, info: &ImageInfo) -> Result<reqwest::Client> {
+    if info.proxies == Proxies::default() {
+        return Ok(machine.client.clone());
+    }
+    image_client(&HttpOptions {
+        proxies: info.proxies.clone(),
+        ..machine.http.clone()
+    })
+}
+
+/// The value of the `Authorization` header.
+///
+/// # Errors
+/// If the step says what cannot be meant.
+pub(super) fn authorization(params: &BootParams, info: &ImageInfo) -> Result<Option<String>> {
+    let own = match (&*params.image_server_user, &*params.image_server_password) {
+        (Some(user), Some(password))
+            if *params.image_server_auth_strategy == ImageServerAuth::HttpBasic =>
+        {
+            Some((user.as_str(), password.0.as_str()))
+        }
+        _ => None,
+    };
+    info.access.header(own)
+}
+
+/// The original counts its tries; here a try that brought something does not
+/// count, and a broken download goes on where it was.
+pub(super) fn patience(params: &BootParams) -> Patience {
+    let interval = *params.image_download_connection_retry_interval;
+    let retries = *params.image_download_connection_retries;
+    let longest = *params.image_download_max_duration;
+    Patience {
+        stall: (*params.image_download_connection_timeout).max(Duration::from_secs(1)),
+        give_up: interval * retries,
+        retries,
+        first_pause: interval.min(Patience::default().first_pause),
+        longest_pause: interval,
+        deadline: (!longest.is_zero()).then_some(longest),
+    }
+}
+
+/// Which formats may be written.
+pub(super) fn formats(params: &BootParams, info: &ImageInfo) -> FormatPolicy {
+    if *params.disable_deep_image_inspection {
+        return FormatPolicy::default();
+    }
+    FormatPolicy {
+        declared: info.disk_format.clone(),
+        permitted: Some((*params.permitted_image_formats).clone()),
+    }
+}
