@@ -13,6 +13,7 @@ use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::fetch::{self, Patience, Request};
 use crate::disk::file_system::{self, PROBE_LEN};
 use crate::disk::gpt::{Partition, Table};
+use crate::disk::mbr;
 use crate::disk::target::Target;
 use crate::failure::{Class, Failure, Result};
 
@@ -99,13 +100,49 @@ pub(crate) fn unpack(image: Vec<u8>) -> Result<Vec<u8>> {
     Ok(image)
 }
 
+/// A table that tells of partitions and takes one more.
+pub trait PartitionTable {
+    /// The partitions in use.
+    fn partitions(&self) -> &[Partition];
+
+    /// Adds a partition of this name and length at the end of the disk.
+    ///
+    /// # Errors
+    /// If there is no room.
+    fn add_at_end(&mut self, name: &str, len: u64) -> std::result::Result<Partition, String>;
+}
+
+impl PartitionTable for Table {
+    fn partitions(&self) -> &[Partition] {
+        self.partitions()
+    }
+
+    fn add_at_end(&mut self, name: &str, len: u64) -> std::result::Result<Partition, String> {
+        self.add_at_end(name, len, Uuid::new_v4())
+    }
+}
+
+impl PartitionTable for mbr::Table {
+    fn partitions(&self) -> &[Partition] {
+        self.partitions()
+    }
+
+    fn add_at_end(&mut self, _: &str, len: u64) -> std::result::Result<Partition, String> {
+        self.add_at_end(len)
+    }
+}
+
 /// Writes the config drive into the `config-2` partition of a disk with this
 /// table, which is entered at the very end of the disk if there is none. The
 /// table is the caller's to write: it names only what is on the disk already.
 ///
 /// # Errors
 /// If there is no room, or several such partitions.
-pub fn write_config_drive(target: &Target, table: &mut Table, image: &[u8]) -> Result<Partition> {
+pub fn write_config_drive(
+    target: &Target,
+    table: &mut impl PartitionTable,
+    image: &[u8],
+) -> Result<Partition> {
     let found = file_system::identify(&image[..image.len().min(PROBE_LEN)]);
     match &found {
         Some(found) if found.label.eq_ignore_ascii_case(LABEL) => {}
@@ -125,7 +162,7 @@ pub fn write_config_drive(target: &Target, table: &mut Table, image: &[u8]) -> R
     let (partition, new) = match existing(target, table)? {
         Some(partition) => (partition, false),
         None => {
-            let added = table.add_at_end(LABEL, SIZE, Uuid::new_v4());
+            let added = table.add_at_end(LABEL, SIZE);
             (added.map_err(on_disk)?, true)
         }
     };
@@ -151,7 +188,7 @@ pub fn write_config_drive(target: &Target, table: &mut Table, image: &[u8]) -> R
 
 /// The one partition that is a config drive by its name or by its file
 /// system's label, in any case.
-fn existing(target: &Target, table: &Table) -> Result<Option<Partition>> {
+fn existing(target: &Target, table: &impl PartitionTable) -> Result<Option<Partition>> {
     let mut found: Option<Partition> = None;
     for partition in table.partitions() {
         let labelled = partition.name.eq_ignore_ascii_case(LABEL)
@@ -311,6 +348,27 @@ mod tests {
             content[MIB as usize..8 * MIB as usize - 64 * 512]
                 == gpt_image(8 * MIB, 512)[MIB as usize..8 * MIB as usize - 64 * 512]
         );
+    }
+
+    #[test]
+    fn a_disk_with_an_mbr() {
+        let file = NamedTempFile::new().unwrap();
+        let mut content = vec![0xaa; 100 * MIB as usize];
+        content[..MIB as usize].fill(0);
+        content[446 + 4] = 0x83;
+        content[446 + 8..446 + 12].copy_from_slice(&2048u32.to_le_bytes());
+        content[446 + 12..446 + 16].copy_from_slice(&8192u32.to_le_bytes());
+        content[510..512].copy_from_slice(&[0x55, 0xaa]);
+        std::fs::write(file.path(), &content).unwrap();
+        let head = &mut content[..MIB as usize];
+        let mut table = mbr::Table::parse(head, 512, 100 * MIB).unwrap();
+        let first = write_config_drive(&open(&file), &mut table, &iso()).unwrap();
+        assert_eq!((first.number, first.offset), (2, 36 * MIB));
+        let content = std::fs::read(file.path()).unwrap();
+        assert!(content[36 * MIB as usize..][..iso().len()] == iso());
+        let again = write_config_drive(&open(&file), &mut table, &iso()).unwrap();
+        assert_eq!(again, first, "found by its label");
+        assert_eq!(table.partitions().len(), 2);
     }
 
     #[test]

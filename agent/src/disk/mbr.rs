@@ -1,13 +1,150 @@
-//! The master boot record of a disk, as far as others want to know of it.
+//! The master boot record of a disk: its signature, its partitions, and a
+//! partition more. Works on bytes of the first MiB; reading and writing them is
+//! someone else's task.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use uuid::Uuid;
+
+use crate::disk::gpt::Partition;
 use crate::failure::{Class, Failure, Result};
 
 /// Where the disk's signature stands (UEFI 2.10, 5.2.1), little-endian.
 const SIGNATURE_OFFSET: u64 = 440;
+
+/// Where the table stands, its four entries and their length (UEFI 2.10, table
+/// 5.1).
+const ENTRIES: std::ops::Range<usize> = 446..510;
+const ENTRY_LEN: usize = 16;
+/// The whole disk, for programs that do not know its GPT.
+const PROTECTIVE: u8 = 0xee;
+/// FAT32 by sector numbers: what parted makes of the original's `fat32`.
+const FAT32: u8 = 0x0c;
+const MIB: u64 = 1 << 20;
+/// Sector numbers have 32 bits; with sectors of 512 bytes that ends here.
+const REACH: u64 = 2_097_152 * MIB;
+
+/// The table of an MBR.
+#[derive(Debug, Clone)]
+pub struct Table {
+    entries: [u8; 4 * ENTRY_LEN],
+    sector: u64,
+    disk_size: u64,
+    partitions: Vec<Partition>,
+}
+
+impl Table {
+    /// Reads the table from the first bytes of a disk of this size. Logical
+    /// partitions are a part of the extended one.
+    ///
+    /// # Errors
+    /// If there is none, it belongs to a GPT, or a partition ends behind the
+    /// disk.
+    pub fn parse(head: &[u8], sector: u32, disk_size: u64) -> std::result::Result<Self, String> {
+        let mut entries = [0; 4 * ENTRY_LEN];
+        match head.get(ENTRIES) {
+            Some(bytes) if head[510..512] == [0x55, 0xaa] => entries.copy_from_slice(bytes),
+            _ => return Err("expected an MBR, found none".to_owned()),
+        }
+        let sector = u64::from(sector);
+        let mut partitions = Vec::new();
+        for (number, entry) in (1..).zip(entries.chunks_exact(ENTRY_LEN)) {
+            let field = |at: usize| {
+                let mut value = [0; 4];
+                value.copy_from_slice(&entry[at..at + 4]);
+                u64::from(u32::from_le_bytes(value))
+            };
+            let (offset, len) = (field(8) * sector, field(12) * sector);
+            match entry[4] {
+                0 => continue,
+                PROTECTIVE => return Err("the MBR is that of a GPT, which is missing".to_owned()),
+                _ if len == 0 || offset + len > disk_size => {
+                    return Err(format!(
+                        "partition {number} goes from byte {offset} to {}, the disk has {disk_size}",
+                        offset + len
+                    ));
+                }
+                _ => partitions.push(Partition {
+                    number,
+                    kind: Uuid::nil(),
+                    guid: Uuid::nil(),
+                    offset,
+                    len,
+                    name: String::new(),
+                }),
+            }
+        }
+        Ok(Self {
+            entries,
+            sector,
+            disk_size,
+            partitions,
+        })
+    }
+
+    /// The partitions in use, by number; they have no names and no GUIDs.
+    pub fn partitions(&self) -> &[Partition] {
+        &self.partitions
+    }
+
+    /// Adds a partition of this length, a multiple of a MiB, at the end of what
+    /// the table can reach.
+    ///
+    /// # Errors
+    /// If there is no free entry or no free space.
+    pub fn add_at_end(&mut self, len: u64) -> std::result::Result<Partition, String> {
+        let mut entries = self.entries.chunks_exact(ENTRY_LEN);
+        let Some(index) = entries.position(|entry| entry[4] == 0) else {
+            return Err(
+                "its MBR has four partitions already, and no room for another one".to_owned(),
+            );
+        };
+        // The original's places, on a disk that is too large and on others.
+        let end = if self.disk_size > REACH {
+            REACH - MIB
+        } else {
+            self.disk_size
+        };
+        let offset = end.saturating_sub(len) / MIB * MIB;
+        let last = self.partitions.iter().map(|p| p.offset + p.len).max();
+        if offset < last.unwrap_or(0).max(MIB) {
+            return Err(format!(
+                "no free space for {len} bytes after the last partition: it ends at byte {}, the disk at {end}",
+                last.unwrap_or(0)
+            ));
+        }
+        let number = |bytes: u64| {
+            u32::try_from(bytes / self.sector).map_err(|_| format!("byte {bytes} is out of reach"))
+        };
+        let (first, count) = (number(offset)?, number(len)?);
+        let entry = &mut self.entries[index * ENTRY_LEN..][..ENTRY_LEN];
+        // Cylinders, heads and sectors that say: see the other fields.
+        entry.copy_from_slice(&[
+            0, 0xfe, 0xff, 0xff, FAT32, 0xfe, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0,
+        ]);
+        entry[8..12].copy_from_slice(&first.to_le_bytes());
+        entry[12..16].copy_from_slice(&count.to_le_bytes());
+        let added = Partition {
+            // At most 4.
+            number: index as u32 + 1,
+            kind: Uuid::nil(),
+            guid: Uuid::nil(),
+            offset,
+            len,
+            name: String::new(),
+        };
+        self.partitions.push(added.clone());
+        self.partitions.sort_by_key(|partition| partition.number);
+        Ok(added)
+    }
+
+    /// Puts the table into the first bytes of the disk.
+    pub fn write(&self, head: &mut [u8]) {
+        head[ENTRIES].copy_from_slice(&self.entries);
+    }
+}
 
 /// The signature that tells disks apart, as a number with `0x`.
 ///
@@ -29,6 +166,63 @@ pub fn signature(disk: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn head(entries: &[(u8, u32, u32)]) -> Vec<u8> {
+        let mut head = vec![0; 1 << 20];
+        for (entry, (kind, first, count)) in head[ENTRIES].chunks_exact_mut(16).zip(entries) {
+            entry[4] = *kind;
+            entry[8..12].copy_from_slice(&first.to_le_bytes());
+            entry[12..16].copy_from_slice(&count.to_le_bytes());
+        }
+        head[510..512].copy_from_slice(&[0x55, 0xaa]);
+        head
+    }
+
+    #[test]
+    fn a_partition_at_the_end_of_what_can_be_reached() {
+        for (size, sector, offset) in [
+            (GIB, 512, GIB - 64 * MIB),
+            (GIB + 5 * 512, 512, GIB - 64 * MIB),
+            (2048 * GIB, 512, 2048 * GIB - 64 * MIB),
+            (3000 * GIB, 512, (2_097_152 - 65) * MIB),
+            (GIB, 4096, GIB - 64 * MIB),
+        ] {
+            let mut head = head(&[(0x83, 2048, 2048), (0, 0, 0), (0x83, 8192, 100)]);
+            let mut table = Table::parse(&head, sector, size).unwrap();
+            let added = table.add_at_end(64 * MIB).unwrap();
+            assert_eq!((added.number, added.offset), (2, offset));
+            table.write(&mut head);
+            let again = Table::parse(&head, sector, size).unwrap();
+            assert_eq!(again.partitions(), table.partitions());
+            assert_eq!(again.partitions().len(), 3);
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_for_a_partition() {
+        let full = [
+            (0x83, 2048, 8),
+            (0x83, 4096, 8),
+            (5, 8192, 8),
+            (0x83, 9000, 8),
+        ];
+        for (entries, word) in [
+            (&full[..], "four partitions"),
+            (&[(0x83, 2048, (GIB / 512 - 2048) as u32)], "no free space"),
+            (&[(0xee, 1, 100)], "GPT"),
+            (&[(0x83, 2048, u32::MAX)], "goes from byte"),
+            (&[(0x83, 2048, 0)], "goes from byte"),
+        ] {
+            let outcome = Table::parse(&head(entries), 512, GIB)
+                .and_then(|mut table| table.add_at_end(64 * MIB));
+            let reason = outcome.unwrap_err();
+            assert!(reason.contains(word), "{reason}");
+        }
+        assert!(Table::parse(&[0; 512], 512, GIB).is_err());
+        assert!(Table::parse(&[], 512, GIB).is_err());
+    }
 
     #[test]
     fn the_signature_has_all_its_digits() {

@@ -9,8 +9,10 @@ use std::fs::{File, OpenOptions};
 use std::path::Path;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
+use crate::disk::config_drive::write_config_drive;
 use crate::disk::decode::Packing;
 use crate::disk::gpt::{BIOS_BOOT, Partition, Table};
+use crate::disk::mbr;
 use crate::disk::pipeline::Computed;
 use crate::disk::sparse_write::Written;
 use crate::disk::target::{Identity, Target};
@@ -89,19 +91,36 @@ impl ProvenImage {
         }
     }
 
-    /// The disk, and the table that it will get, for what goes beside the image.
+    /// Writes a config drive beside the image, and its partition into the table
+    /// that the disk will get.
     ///
     /// # Errors
-    /// If the image has no GPT.
-    pub fn disk_and_table(&mut self) -> Result<(&Target, &mut Table)> {
-        let path = self.target.path().display();
-        match &mut self.table {
-            Some(table) => Ok((&self.target, table)),
-            None => Err(Failure::new(
+    /// If there is no room for it. The disk does not boot then.
+    pub fn write_config_drive(&mut self, drive: &[u8]) -> Result<()> {
+        if let Some(table) = &mut self.table {
+            return write_config_drive(&self.target, table, drive).map(drop);
+        }
+        let (sector, size) = (self.target.sector_size(), self.target.size());
+        let mut table = mbr::Table::parse(&self.head, sector, size).map_err(|reason| {
+            let path = self.target.path().display();
+            Failure::new(
+                Class::DeploymentError,
+                format!("config drive: {path}: {reason}"),
+            )
+        })?;
+        write_config_drive(&self.target, &mut table, drive)?;
+        table.write(&mut self.head);
+        Ok(())
+    }
+
+    fn gpt(&self) -> Result<&Table> {
+        self.table.as_ref().ok_or_else(|| {
+            let path = self.target.path().display();
+            Failure::new(
                 Class::InvalidImage,
                 format!("{path}: expected an image with a GPT"),
-            )),
-        }
+            )
+        })
     }
 
     /// Lets `work` use the partitions by their device nodes. The kernel is told
@@ -116,7 +135,7 @@ impl ProvenImage {
         permission: &WritePermission,
         work: impl FnOnce(&Path, &Table) -> Result<()>,
     ) -> Result<Self> {
-        let table = self.disk_and_table()?.1.clone();
+        let table = self.gpt()?.clone();
         for partition in table.partitions() {
             // Boot code has its place there and is none of the work's business.
             if partition.kind != BIOS_BOOT {

@@ -8,7 +8,6 @@ use super::{checksum, config_drive, image_server, root_disk};
 use crate::commands::command::Node;
 use crate::commands::image_info::ImageInfo;
 use crate::commands::machine::{Machine, blocking};
-use crate::disk::config_drive::write_config_drive;
 use crate::disk::mbr;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, write_image};
@@ -49,8 +48,7 @@ pub(super) async fn execute(
         let target = Target::open(&path, &permission)?;
         let mut proven = write_image(&source, target, &client)?;
         if let Some(drive) = drive {
-            let (target, table) = proven.disk_and_table()?;
-            write_config_drive(target, table, &drive)?;
+            proven.write_config_drive(&drive)?;
         }
         proven.commit().map(drop)
     })
