@@ -27,7 +27,7 @@ use crate::disk::pipeline::UNIT;
 use crate::disk::qcow2::assembly::{Assembly, Sink};
 use crate::disk::qcow2::header::Header;
 use crate::disk::qcow2::window::Piece;
-use crate::disk::{checksum_file, config_drive, file_system, image_head, resume};
+use crate::disk::{checksum_file, config_drive, file_system, image_head, iso9660, resume, vfat};
 use crate::handover::{efi_load_option, efi_loader, ignition_file, kernel_args};
 use crate::http_client::{self, ZonedUrl};
 use crate::inventory::hint_expression::Expression;
@@ -186,6 +186,11 @@ pub fn config_drive(data: &[u8]) {
     let image = config_drive::decode_base64(data).unwrap_or_else(|_| data.to_vec());
     if let Ok(image) = config_drive::unpack(image) {
         let _ = file_system::identify(&image[..image.len().min(file_system::PROBE_LEN)]);
+        if let Ok(files) = iso9660::files(&image)
+            && let Ok(rebuilt) = vfat::build(&files, "CONFIG-2", 4096, 64 << 20)
+        {
+            assert!(rebuilt.len() <= 64 << 20, "larger than its partition");
+        }
     }
 }
 

@@ -13,8 +13,8 @@ use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::fetch::{self, Patience, Request};
 use crate::disk::file_system::{self, PROBE_LEN};
 use crate::disk::gpt::{Partition, Table};
-use crate::disk::mbr;
 use crate::disk::target::Target;
+use crate::disk::{iso9660, mbr, vfat};
 use crate::failure::{Class, Failure, Result};
 
 /// The label of the file system and the name of the partition.
@@ -135,6 +135,9 @@ impl PartitionTable for mbr::Table {
 /// Writes the config drive into the `config-2` partition of a disk with this
 /// table, which is entered at the very end of the disk if there is none. The
 /// table is the caller's to write: it names only what is on the disk already.
+/// An ISO 9660 image that the disk's sectors are too large for becomes a VFAT
+/// file system of the same files; with `rebuild` (`config_drive_rebuild`) any
+/// does.
 ///
 /// # Errors
 /// If there is no room, or several such partitions.
@@ -142,6 +145,7 @@ pub fn write_config_drive(
     target: &Target,
     table: &mut impl PartitionTable,
     image: &[u8],
+    rebuild: bool,
 ) -> Result<Partition> {
     let found = file_system::identify(&image[..image.len().min(PROBE_LEN)]);
     match &found {
@@ -149,14 +153,6 @@ pub fn write_config_drive(
         _ => {
             tracing::warn!("the config drive is no file system labelled {LABEL}, written as it is")
         }
-    }
-    if found.is_some_and(|found| found.kind == "iso9660") && target.sector_size() > 2048 {
-        return Err(error(format!(
-            "an ISO 9660 image cannot be read from {} with its sectors of {} bytes",
-            target.path().display(),
-            target.sector_size()
-        ))
-        .hint("use a disk with 512 byte sectors, or deploy without a config drive"));
     }
     let on_disk = |reason: String| error(format!("{}: {reason}", target.path().display()));
     let (partition, new) = match existing(target, table)? {
@@ -167,6 +163,12 @@ pub fn write_config_drive(
         }
     };
     partition.refuse_in_head().map_err(on_disk)?;
+    // A sector is more than a block of such an image: no kernel mounts it.
+    let is_iso = found.is_some_and(|found| found.kind == "iso9660");
+    let rebuilt = (is_iso && (rebuild || target.sector_size() > 2048))
+        .then(|| as_vfat(image, target, partition.len))
+        .transpose()?;
+    let image = rebuilt.as_deref().unwrap_or(image);
     if partition.len < image.len() as u64 {
         return Err(on_disk(format!(
             "partition {} has {} bytes, the config drive {}",
@@ -214,6 +216,15 @@ fn label(target: &Target, partition: &Partition) -> Result<String> {
     let len = partition.len.min(PROBE_LEN as u64) as usize;
     let start = target.read_at(partition.offset, len)?;
     Ok(file_system::identify(&start).map_or_else(String::new, |found| found.label))
+}
+
+/// The files of an ISO 9660 image as a VFAT file system for this partition.
+fn as_vfat(image: &[u8], target: &Target, len: u64) -> Result<Vec<u8>> {
+    let files = iso9660::files(image)
+        .map_err(|reason| error(format!("reading the ISO 9660 image: {reason}")))?;
+    let label = LABEL.to_ascii_uppercase();
+    vfat::build(&files, &label, target.sector_size() as usize, len)
+        .map_err(|reason| error(format!("making a VFAT file system: {reason}")))
 }
 
 /// Writes zeros over the whole partition, then the image.
@@ -282,7 +293,7 @@ mod tests {
         let mut content = std::fs::read(disk.path()).unwrap();
         let mut table = Table::parse(&content[..MIB as usize], 512).unwrap();
         table.move_backup_to_end(content.len() as u64).unwrap();
-        let partition = write_config_drive(&open(disk), &mut table, image)?;
+        let partition = write_config_drive(&open(disk), &mut table, image, false)?;
         content = std::fs::read(disk.path()).unwrap();
         table.write_primary(&mut content[..MIB as usize]);
         let (offset, backup) = table.backup();
@@ -362,13 +373,40 @@ mod tests {
         std::fs::write(file.path(), &content).unwrap();
         let head = &mut content[..MIB as usize];
         let mut table = mbr::Table::parse(head, 512, 100 * MIB).unwrap();
-        let first = write_config_drive(&open(&file), &mut table, &iso()).unwrap();
+        let first = write_config_drive(&open(&file), &mut table, &iso(), false).unwrap();
         assert_eq!((first.number, first.offset), (2, 36 * MIB));
         let content = std::fs::read(file.path()).unwrap();
         assert!(content[36 * MIB as usize..][..iso().len()] == iso());
-        let again = write_config_drive(&open(&file), &mut table, &iso()).unwrap();
+        let again = write_config_drive(&open(&file), &mut table, &iso(), false).unwrap();
         assert_eq!(again, first, "found by its label");
         assert_eq!(table.partitions().len(), 2);
+    }
+
+    #[test]
+    fn rebuilt_where_an_iso_cannot_be_mounted() {
+        let Some(image) = iso9660::tests::made(&iso9660::tests::DRIVE, &["-J", "-r"]) else {
+            return;
+        };
+        let permission = WritePermission::by_operator();
+        for (sector, rebuild, kind) in [
+            (4096, false, "vfat"),
+            (512, true, "vfat"),
+            (512, false, "iso9660"),
+        ] {
+            let file = NamedTempFile::new().unwrap();
+            let mut content = gpt_image(8 * MIB, sector);
+            content.resize(100 * MIB as usize, 0xaa);
+            std::fs::write(file.path(), &content).unwrap();
+            let mut table = Table::parse(&content[..MIB as usize], sector).unwrap();
+            table.move_backup_to_end(100 * MIB).unwrap();
+            let target = Target::open_file(file.path(), sector, &permission).unwrap();
+            let added = write_config_drive(&target, &mut table, &image, rebuild).unwrap();
+            let content = std::fs::read(file.path()).unwrap();
+            let written = &content[added.offset as usize..][..added.len as usize];
+            let found = file_system::identify(&written[..PROBE_LEN]).unwrap();
+            assert_eq!(found.kind, kind);
+            assert!(found.label.eq_ignore_ascii_case(LABEL));
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod flush;
 pub mod format_policy;
 pub mod gpt;
 pub mod image_head;
+pub mod iso9660;
 pub mod mbr;
 pub mod md_superblock;
 pub mod pipeline;
@@ -22,6 +23,7 @@ pub mod resume;
 pub mod software_raid;
 pub mod sparse_write;
 pub mod target;
+pub mod vfat;
 pub mod write_image;
 
 #[cfg(test)]

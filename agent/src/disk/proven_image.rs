@@ -46,12 +46,15 @@ impl WrittenImage {
     /// All of it, for the console.
     pub(super) fn line(&self, target: &Target) -> String {
         format!(
-            "{} is on {}: {} downloaded ({}{}), {} unpacked, {} written, {} {} {}, {:.1} s",
+            "{} is on {}: {} downloaded ({}), {} unpacked, {} written, {} {} {}, {:.1} s",
             self.url,
             target.path().display(),
             mib(self.digest.bytes),
-            self.packing,
-            if self.qcow2 { " qcow2" } else { "" },
+            match (self.qcow2, self.packing) {
+                (true, Packing::Raw) => "qcow2".to_owned(),
+                (true, packing) => format!("qcow2 in {packing}"),
+                (false, packing) => packing.to_string(),
+            },
             mib(self.image_bytes),
             mib(self.written.data),
             self.digest.algorithm,
@@ -92,13 +95,13 @@ impl ProvenImage {
     }
 
     /// Writes a config drive beside the image, and its partition into the table
-    /// that the disk will get.
+    /// that the disk will get. `rebuild`: see `config_drive`.
     ///
     /// # Errors
     /// If there is no room for it. The disk does not boot then.
-    pub fn write_config_drive(&mut self, drive: &[u8]) -> Result<()> {
+    pub fn write_config_drive(&mut self, drive: &[u8], rebuild: bool) -> Result<()> {
         if let Some(table) = &mut self.table {
-            return write_config_drive(&self.target, table, drive).map(drop);
+            return write_config_drive(&self.target, table, drive, rebuild).map(drop);
         }
         let (sector, size) = (self.target.sector_size(), self.target.size());
         let mut table = mbr::Table::parse(&self.head, sector, size).map_err(|reason| {
@@ -108,7 +111,7 @@ impl ProvenImage {
                 format!("config drive: {path}: {reason}"),
             )
         })?;
-        write_config_drive(&self.target, &mut table, drive)?;
+        write_config_drive(&self.target, &mut table, drive, rebuild)?;
         table.write(&mut self.head);
         Ok(())
     }

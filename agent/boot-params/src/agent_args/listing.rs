@@ -48,7 +48,6 @@ pub(super) const NOT_SUPPORTED_YET: &[&str] = &[
     "ipa-hardware-initialization-delay",
     "ipa-inject-files-priority",
     "ipa-guard-special-filesystems",
-    "config_drive_rebuild",
     "IPA_COREOS_IP_OPTIONS",
     "IPA_COREOS_COPY_NETWORK",
     "IPA_DEFAULT_HOSTNAME",

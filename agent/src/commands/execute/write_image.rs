@@ -38,7 +38,7 @@ pub(super) async fn execute(
         patience: image_server::patience(params),
         formats: image_server::formats(params, &info),
     };
-    let md5_enabled = *params.md5_enabled;
+    let (md5_enabled, rebuild) = (*params.md5_enabled, *params.config_drive_rebuild);
     let (id, path) = (info.id.clone(), disk.clone());
     blocking(move || {
         // Everything that can be known to be wrong is looked at before the
@@ -48,7 +48,7 @@ pub(super) async fn execute(
         let target = Target::open(&path, &permission)?;
         let mut proven = write_image(&source, target, &client)?;
         if let Some(drive) = drive {
-            proven.write_config_drive(&drive)?;
+            proven.write_config_drive(&drive, rebuild)?;
         }
         proven.commit().map(drop)
     })
