@@ -47,7 +47,7 @@ pub enum Class {
     ProtectedDeviceError,
     RequestedObjectNotFoundError,
     ServicingError,
-    SoftwareRAIDError,
+    SoftwareRaidError,
     SystemRebootError,
     TypeError,
     UnknownNodeError,
@@ -151,7 +151,7 @@ impl Class {
                 ("RequestedObjectNotFoundError", 404, "Not found")
             }
             Self::ServicingError => ("ServicingError", 500, "Service step failed"),
-            Self::SoftwareRAIDError => (
+            Self::SoftwareRaidError => (
                 "SoftwareRAIDError",
                 500,
                 "Software RAID caused unknown error",
@@ -207,6 +207,15 @@ impl Failure {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Class and details, as a refused request names them.
+    pub fn in_words(&self) -> String {
+        format!(
+            "{}: {}",
+            self.class.message(),
+            without_secrets(&self.to_string())
+        )
     }
 
     /// Ironic's error JSON.

@@ -22,11 +22,13 @@ mod http_client;
 mod interface_names;
 mod inventory;
 mod ironic;
+mod logs;
 mod media;
 mod memory_use;
 mod network;
 mod permission;
 mod report;
+mod rescue;
 mod settings;
 #[cfg(test)]
 mod skip;

@@ -7,6 +7,10 @@
 //! bounded queue, since a serial line with flow control held low would
 //! otherwise stop the installation.
 
+mod ring;
+
+pub use ring::{Said, lines_said};
+
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -279,13 +283,15 @@ impl<S: Subscriber> Layer<S> for Lines {
         }
         let mut text = Message(String::new());
         event.record(&mut text);
-        self.sinks.put(&Line {
+        let line = Line {
             time: seconds_since_boot(),
             stage: stage(module),
             level: *metadata.level(),
             // Here, and not where each line is made: the next one would forget it.
             text: printable(&without_secrets(&text.0)),
-        });
+        };
+        self.sinks.put(&line);
+        ring::keep(line.time, format!("{}: {}", line.stage, line.graded()));
     }
 }
 

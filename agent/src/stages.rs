@@ -5,7 +5,7 @@ mod meeting;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use landfall_boot_params::NetArgs;
@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::api::{self, Api, TlsIdentity};
 use crate::clock::Clock;
-use crate::commands::{Dispatcher, Ledger, Machine};
+use crate::commands::{Departure, Dispatcher, Ledger, Machine, Node};
 use crate::devices_settled::{DevicesSettled, devices_settled};
 use crate::discovery::Found;
 use crate::early::Ending;
@@ -26,6 +26,7 @@ use crate::ironic::{self, Callback, LookupAnswer, NoNode, Service};
 use crate::network::{self, NetworkState, Setup};
 use crate::permission::WritePermission;
 use crate::report::{self, Output};
+use crate::rescue;
 use crate::settings::Settings;
 use crate::state_file::{STATE_DIRECTORY, StateFile};
 pub use meeting::{http_options, ironic_by_mdns};
@@ -85,6 +86,9 @@ async fn boot(settings: Settings) -> Result<Ending> {
         .await;
     settings.report();
     let mut boot = Boot::start(settings, devices_settled)?;
+    if rescue::is_rescued() {
+        match rescue::leave_to_the_rescuer().await {}
+    }
     boot.set_clock().await?;
     let found = boot.find_service().await;
     let node_uuid = boot.inspect().await;
@@ -171,13 +175,15 @@ impl Boot {
 
         let (ledger, interrupted) = Ledger::restore(self.state);
         let command_ended = Arc::new(Notify::new());
-        let (ending_wanted, mut ending) = watch::channel(None);
+        let (departure_wanted, mut departure) = watch::channel(None);
         let machine = Machine {
             settings: Arc::clone(&self.settings),
             client: http_client::image_client(&image_options(&self.settings)?)?,
             http: image_options(&self.settings)?,
             devices_settled: self.devices_settled.clone(),
-            ending: ending_wanted,
+            departure: departure_wanted,
+            node: Mutex::new(Node(node.node.clone())),
+            prepared: Mutex::default(),
             written_disk: StateFile::new(self.state, "written-disk"),
         };
         let dispatcher = Dispatcher::new(ledger, machine.executor(), Arc::clone(&command_ended));
@@ -231,7 +237,7 @@ impl Boot {
         );
         let wanted = tokio::select! {
             // Fails only without a sender, and the dispatcher keeps one.
-            wanted = ending.wait_for(Option::is_some) => wanted.ok().and_then(|ending| *ending),
+            wanted = departure.wait_for(Option::is_some) => wanted.ok().and_then(|wanted| *wanted),
             fault = heartbeats => match fault {
                 Ok(never) => match never {},
                 Err(fault) => {
@@ -242,11 +248,13 @@ impl Boot {
         };
         server.stop().await;
         self.clock.save();
-        wanted.ok_or_else(|| {
-            Failure::new(
+        match wanted {
+            Some(Departure::Boot(ending)) => Ok(ending),
+            Some(Departure::Rescue) => match rescue::leave_to_the_rescuer().await {},
+            None => Err(Failure::new(
                 Class::CommandExecutionError,
                 "nobody is left who could end this boot",
-            )
-        })
+            )),
+        }
     }
 }

@@ -12,6 +12,7 @@ const BASE: &[&str] = &[
     "backoff",
     "failure",
     "http_client",
+    "logs",
     "memory_use",
     "permission",
     "report",
@@ -39,6 +40,7 @@ const ROWS: &[&[&str]] = &[
         "ironic",
         "commands",
         "api",
+        "rescue",
     ],
     &["disk", "handover"],
 ];

@@ -1,6 +1,11 @@
 //! Everything that Ironic can ask of the agent: the protocol table in one file.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
+
+use super::image_info::ImageInfo;
+use crate::failure::Failure;
 
 /// A command with its arguments, valid by construction.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +31,13 @@ pub enum Command {
         /// The hardware manager versions that Ironic planned with.
         version: Option<Value>,
     },
+    /// `standby.prepare_image`: the step `write_image` under its older name.
+    PrepareImage {
+        /// The image, checked.
+        info: ImageInfo,
+        /// The config drive as it came, null if there is none.
+        config_drive: Value,
+    },
     /// `standby.get_partition_uuids`
     GetPartitionUuids,
     /// `standby.sync`
@@ -41,11 +53,53 @@ pub enum Command {
         /// Whether a failure is to be swallowed.
         ignore_failure: bool,
     },
+    /// `log.collect_system_logs`
+    CollectSystemLogs,
+    /// `rescue.finalize_rescue`
+    FinalizeRescue(RescuePassword),
+    /// `system.lockdown`
+    Lockdown,
+    /// `poll.get_hardware_info`
+    GetHardwareInfo,
+    /// `poll.set_node_info`; the parser refuses it to all but standalone agents.
+    SetNodeInfo {
+        /// The node as a lookup would have told it.
+        node: Node,
+    },
+    /// `flow.start_flow`: commands one after the other.
+    StartFlow {
+        /// Each with its full name.
+        tasks: Vec<FlowTask>,
+    },
+}
+
+/// A command in a flow, or why it will fail: the flow begins all the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowTask {
+    /// `EXTENSION.NAME`
+    pub name: String,
+    /// What is to be done.
+    pub command: Result<Command, Failure>,
+}
+
+/// What the user of a rescued machine logs in with.
+#[derive(Clone, PartialEq, Eq)]
+pub enum RescuePassword {
+    /// A crypt(3) hash.
+    Hash(String),
+    /// The password itself, from older conductors.
+    Plain(String),
+}
+
+impl fmt::Debug for RescuePassword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RescuePassword(***)")
+    }
 }
 
 impl Command {
     /// `EXTENSION.NAME` of everything above, for the parser and for messages.
-    pub const NAMES: [&'static str; 11] = [
+    pub const NAMES: [&'static str; 18] = [
         "clean.get_clean_steps",
         "clean.execute_clean_step",
         "deploy.get_deploy_steps",
@@ -57,6 +111,13 @@ impl Command {
         "standby.run_image",
         "standby.power_off",
         "image.install_bootloader",
+        "standby.prepare_image",
+        "log.collect_system_logs",
+        "rescue.finalize_rescue",
+        "system.lockdown",
+        "poll.get_hardware_info",
+        "poll.set_node_info",
+        "flow.start_flow",
     ];
 
     /// The name as Ironic reads it back: without the extension.
@@ -77,6 +138,13 @@ impl Command {
             Self::RunImage => "run_image",
             Self::PowerOff => "power_off",
             Self::InstallBootloader { .. } => "install_bootloader",
+            Self::PrepareImage { .. } => "prepare_image",
+            Self::CollectSystemLogs => "collect_system_logs",
+            Self::FinalizeRescue(_) => "finalize_rescue",
+            Self::Lockdown => "lockdown",
+            Self::GetHardwareInfo => "get_hardware_info",
+            Self::SetNodeInfo { .. } => "set_node_info",
+            Self::StartFlow { .. } => "start_flow",
         }
     }
 
@@ -84,22 +152,37 @@ impl Command {
     pub fn is_asynchronous(&self) -> bool {
         match self {
             Self::ExecuteStep { .. }
+            | Self::PrepareImage { .. }
             | Self::RunImage
             | Self::PowerOff
+            | Self::StartFlow { .. }
             | Self::InstallBootloader { .. } => true,
-            Self::GetSteps { .. } | Self::GetPartitionUuids | Self::Sync => false,
+            Self::GetSteps { .. }
+            | Self::GetPartitionUuids
+            | Self::Sync
+            | Self::CollectSystemLogs
+            | Self::FinalizeRescue(_)
+            | Self::Lockdown
+            | Self::GetHardwareInfo
+            | Self::SetNodeInfo { .. } => false,
         }
     }
 
     /// Whether nothing can be done after it.
     pub fn ends_the_boot(&self) -> bool {
-        matches!(self, Self::RunImage | Self::PowerOff)
+        match self {
+            Self::RunImage | Self::PowerOff | Self::FinalizeRescue(_) | Self::Lockdown => true,
+            Self::StartFlow { tasks } => tasks
+                .iter()
+                .any(|task| task.command.as_ref().is_ok_and(Self::ends_the_boot)),
+            _ => false,
+        }
     }
 
     /// Whether a restarted agent may begin the command anew: every step does
     /// its work whatever a first, interrupted attempt has left.
     pub fn may_be_repeated(&self) -> bool {
-        matches!(self, Self::ExecuteStep { .. })
+        matches!(self, Self::ExecuteStep { .. } | Self::PrepareImage { .. })
     }
 }
 

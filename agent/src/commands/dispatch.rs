@@ -30,6 +30,8 @@ pub struct Dispatcher {
     /// Rung when an asynchronous command has ended: Ironic learns it only by a
     /// heartbeat.
     ended: Arc<Notify>,
+    /// Nobody looks this machine up: its node may be told by a command.
+    standalone: bool,
 }
 
 impl Dispatcher {
@@ -41,7 +43,15 @@ impl Dispatcher {
             order: Arc::default(),
             ended_by: Arc::default(),
             ended,
+            standalone: false,
         }
+    }
+
+    /// The same for an agent that no Ironic knows.
+    #[must_use]
+    pub fn standalone(mut self) -> Self {
+        self.standalone = true;
+        self
     }
 
     /// The list of commands.
@@ -83,6 +93,13 @@ impl Dispatcher {
         if let Some(name) = self.ended_by.get() {
             return Err(busy(Busy((*name).to_owned())));
         }
+        if request.is("poll", "set_node_info") && !self.standalone {
+            return Err(Refusal {
+                status: 400,
+                text: "Invalid command: the node can only be set where the agent is standalone"
+                    .to_owned(),
+            });
+        }
         let command = match request.command()? {
             Parsed::Command(command) => *command,
             Parsed::Failed(name, failure) => {
@@ -120,7 +137,10 @@ impl Dispatcher {
         tokio::spawn(async move {
             let asynchronous = command.is_asynchronous();
             let ends_the_boot = command.ends_the_boot();
-            let outcome = (this.executor)(command).await;
+            let outcome = (this.executor)(command).await.map(|result| match result {
+                Value::String(text) if asynchronous => format!("{name}: {text}").into(),
+                other => other,
+            });
             match &outcome {
                 Ok(_) if ends_the_boot => {
                     tracing::info!("{name} done");

@@ -8,7 +8,7 @@ use crate::failure::{Class, Failure, Result};
 use crate::http_client::Proxies;
 
 /// An image as the step `write_image` gets it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImageInfo {
     /// Names the image in results.
     pub(super) id: String,
@@ -22,10 +22,11 @@ pub(crate) struct ImageInfo {
     pub(super) access: Access,
     /// Through which proxies.
     pub(super) proxies: Proxies,
+    is_partition: bool,
 }
 
 /// How an image server knows that the image may be had.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Access {
     /// `image_request_authorization`, in base64.
     authorization: Option<String>,
@@ -47,41 +48,37 @@ impl std::fmt::Debug for Access {
 }
 
 impl ImageInfo {
-    /// Reads and checks `image_info`.
+    /// Reads and checks `image_info` by the rules and in the order of the
+    /// original's validator (`_validate_image_info` in its extensions/standby.py).
     ///
     /// # Errors
-    /// No id, no URL, no checksum; a partition image.
+    /// No id, no URL, no checksum, or a checksum in a form that is none.
     pub(crate) fn read(info: &Value) -> Result<Self> {
-        let text = |key: &str| info[key].as_str().map(str::to_owned);
-        let id = text("id").ok_or_else(|| invalid("image_info has no id"))?;
-        let urls: Vec<String> = info["urls"]
+        let field = |key: &str| {
+            let value = info.get(key);
+            value.ok_or_else(|| invalid(format!("Image is missing '{key}' field.")))
+        };
+        let (id, urls) = (field("id")?, field("urls")?);
+        let id = match id {
+            Value::String(id) => id.clone(),
+            other => other.to_string(),
+        };
+        let urls: Vec<String> = urls
             .as_array()
-            .map(|urls| {
-                urls.iter()
-                    .filter_map(Value::as_str)
-                    .map(str::to_owned)
-                    .collect()
-            })
-            .unwrap_or_default();
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect();
         if urls.is_empty() {
-            return Err(invalid(format!("image_info of {id} has no urls")));
+            return Err(invalid(
+                "Image 'urls' must be a list with at least one element.",
+            ));
         }
-        if info["image_type"] == "partition" {
-            return Err(invalid(format!(
-                "image {id} is a partition image, expected a whole disk image"
-            ))
-            .hint("set image_type: whole-disk in instance_info"));
-        }
-        let info_checksum = given_checksum(info);
-        if info_checksum.checksum.is_none() && info_checksum.os_hash_value.is_none() {
-            return Err(invalid(format!(
-                "image_info of {id} has neither checksum nor os_hash_value"
-            )));
-        }
+        let text = |key: &str| info[key].as_str().map(str::to_owned);
         Ok(Self {
-            id,
-            urls,
-            checksum: info_checksum,
+            checksum: given_checksum(info)?,
+            is_partition: info["image_type"] == "partition",
             disk_format: text("disk_format"),
             access: Access {
                 authorization: text("image_request_authorization"),
@@ -90,7 +87,22 @@ impl ImageInfo {
                 password: text("image_server_password"),
             },
             proxies: proxies(info)?,
+            id,
+            urls,
         })
+    }
+
+    /// # Errors
+    /// If it is no image of a whole disk.
+    pub(super) fn must_be_whole_disk(&self) -> Result<()> {
+        if self.is_partition {
+            return Err(invalid(format!(
+                "image {} is a partition image, expected a whole disk image",
+                self.id
+            ))
+            .hint("set image_type: whole-disk in instance_info"));
+        }
+        Ok(())
     }
 }
 
@@ -120,7 +132,7 @@ fn listed(text: &str) -> Vec<String> {
 
 /// The checksum of an image in any of the forms in which Ironic gives it, as
 /// it came.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct GivenChecksum {
     /// `os_hash_algo`
     pub(super) os_hash_algo: Option<String>,
@@ -132,17 +144,34 @@ pub(super) struct GivenChecksum {
 
 /// The checksum in `image_info`; `instance_info` has the same with `image_` in
 /// front of each key.
-fn given_checksum(info: &Value) -> GivenChecksum {
-    // An empty text is what a template leaves of a checksum that nobody gave.
-    let text = |key: &str| {
-        let given = info[key].as_str().filter(|text| !text.trim().is_empty());
-        given.map(str::to_owned)
+fn given_checksum(info: &Value) -> Result<GivenChecksum> {
+    let text = |key: &str| match &info[key] {
+        Value::String(text) if !text.is_empty() => Ok(text.clone()),
+        _ => Err(invalid(format!(
+            "Image '{key}' must be a non-empty string."
+        ))),
     };
-    GivenChecksum {
-        os_hash_algo: text("os_hash_algo"),
-        os_hash_value: text("os_hash_value"),
-        checksum: text("checksum"),
+    let is_given = |key: &str| !matches!(&info[key], Value::Null) && info[key] != "";
+    let checksum = match &info["checksum"] {
+        Value::Null => None,
+        _ => Some(text("checksum")?),
+    };
+    if is_given("os_hash_algo") || is_given("os_hash_value") {
+        return Ok(GivenChecksum {
+            os_hash_algo: Some(text("os_hash_algo")?),
+            os_hash_value: Some(text("os_hash_value")?),
+            checksum,
+        });
     }
+    if checksum.is_none() {
+        return Err(invalid(
+            "Image checksum is not available: expected 'checksum', or 'os_hash_algo' with 'os_hash_value'.",
+        ));
+    }
+    Ok(GivenChecksum {
+        checksum,
+        ..GivenChecksum::default()
+    })
 }
 
 impl Access {
@@ -202,26 +231,51 @@ mod tests {
         assert_eq!(info.urls, ["http://192.0.2.1/disk.raw"]);
     }
 
+    /// The original's texts, but for the one that names all forms of a checksum.
     #[test]
-    fn what_is_missing_is_named() {
-        for (info, missing) in [
-            (json!({}), "id"),
-            (json!({"id": "a"}), "urls"),
-            (json!({"id": "a", "urls": []}), "urls"),
-            (json!({"id": "a", "urls": ["http://x"]}), "checksum"),
+    fn what_is_missing_is_named_as_by_the_original() {
+        let urls = "Image 'urls' must be a list with at least one element.";
+        let checksum = "Image 'checksum' must be a non-empty string.";
+        for (info, details) in [
+            (json!(null), "Image is missing 'id' field."),
+            (json!({}), "Image is missing 'id' field."),
+            (json!({"id": "a"}), "Image is missing 'urls' field."),
+            (json!({"id": "a", "urls": "x"}), urls),
+            (json!({"id": "a", "urls": []}), urls),
             (
-                json!({"id": "a", "urls": ["http://x"], "checksum": "", "os_hash_value": " "}),
-                "checksum",
+                json!({"id": "a", "urls": ["http://x"]}),
+                "Image checksum is not available",
             ),
             (
-                json!({"id": "a", "urls": ["http://x"], "checksum": "c", "image_type": "partition"}),
-                "partition",
+                json!({"id": "a", "urls": ["http://x"], "checksum": ""}),
+                checksum,
+            ),
+            (
+                json!({"id": "a", "urls": ["http://x"], "checksum": 1}),
+                checksum,
+            ),
+            (
+                json!({"id": "a", "urls": ["http://x"], "checksum": "", "os_hash_algo": "sha256",
+                    "os_hash_value": "a"}),
+                checksum,
+            ),
+            (
+                json!({"id": "a", "urls": ["http://x"], "os_hash_algo": "sha256"}),
+                "Image 'os_hash_value' must be a non-empty string.",
+            ),
+            (
+                json!({"id": "a", "urls": ["http://x"], "os_hash_value": "a"}),
+                "Image 'os_hash_algo' must be a non-empty string.",
             ),
         ] {
             let failure = ImageInfo::read(&info).unwrap_err();
             assert_eq!(failure.class, Class::InvalidCommandParamsError);
-            assert!(failure.details.contains(missing), "{failure}");
+            assert!(failure.details.starts_with(details), "{info}: {failure}");
         }
+        let partition =
+            json!({"id": "a", "urls": ["http://x"], "checksum": "c", "image_type": "partition"});
+        let info = ImageInfo::read(&partition).unwrap();
+        assert!(info.must_be_whole_disk().is_err());
     }
 
     #[test]

@@ -3,12 +3,15 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value;
 use tokio::sync::watch;
 
+use super::command::Node;
+use super::departure::Departure;
+use super::image_info::ImageInfo;
 use crate::devices_settled::DevicesSettled;
-use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
 use crate::http_client::HttpOptions;
 use crate::settings::Settings;
@@ -24,14 +27,38 @@ pub struct Machine {
     pub http: HttpOptions,
     /// Since when the devices of the boot have their drivers.
     pub devices_settled: DevicesSettled,
-    /// Takes the ending that a command asks for.
-    pub ending: watch::Sender<Option<Ending>>,
+    /// Takes what a command asks to come after it.
+    pub departure: watch::Sender<Option<Departure>>,
+    /// The node that this machine is, as Ironic has told last.
+    pub node: Mutex<Node>,
+    /// What `standby.prepare_image` has written last.
+    pub prepared: Mutex<Option<PreparedImage>>,
     /// Holds the disk that this boot has written, for the commands that follow;
     /// a file, since they may come to a restarted agent.
     pub written_disk: StateFile,
 }
 
 impl Machine {
+    /// The node as it was told last, for commands that do not bring it.
+    pub(super) fn node(&self) -> Node {
+        lock(&self.node).clone()
+    }
+
+    /// Remembers the node that a command has brought.
+    pub(super) fn set_node(&self, node: &Node) {
+        *lock(&self.node) = node.clone();
+    }
+
+    /// What is on the disk, if nothing but `prepare_image` has written there.
+    pub(super) fn prepared(&self) -> Option<PreparedImage> {
+        lock(&self.prepared).clone()
+    }
+
+    /// Remembers what is on the disk; `None` once something else may be.
+    pub(super) fn set_prepared(&self, prepared: Option<PreparedImage>) {
+        *lock(&self.prepared) = prepared;
+    }
+
     /// The disk that was written in this boot.
     pub(super) fn written_disk(&self) -> Option<PathBuf> {
         let path = self.written_disk.load().ok()??;
@@ -42,6 +69,21 @@ impl Machine {
     pub(super) fn set_written_disk(&self, disk: &Path) {
         self.written_disk.store_or_warn(disk.as_os_str().as_bytes());
     }
+}
+
+/// An image on the disk.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PreparedImage {
+    /// Where it came from.
+    pub(super) info: ImageInfo,
+    /// What went beside it.
+    pub(super) config_drive: Value,
+    /// What was said of it.
+    pub(super) result: String,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs blocking work on a thread of its own, so that heartbeats go on.

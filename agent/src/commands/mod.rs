@@ -5,6 +5,7 @@
 //! Only `execute` knows how anything is done.
 
 pub(crate) mod command;
+mod departure;
 mod dispatch;
 mod execute;
 pub(crate) mod image_info;
@@ -13,10 +14,17 @@ mod machine;
 pub(crate) mod parse;
 mod steps;
 
+pub use command::Node;
+pub use departure::Departure;
 pub use dispatch::Dispatcher;
 #[cfg(test)]
 pub use dispatch::Executor;
+pub use execute::logs_for_inspection;
 pub use ledger::Ledger;
 pub use machine::Machine;
 pub use parse::Refusal;
 pub use steps::HARDWARE_MANAGERS;
+
+/// Says that this boot's machine was handed over to be rescued: from then on the
+/// agent neither serves nor sends heartbeats.
+pub const RESCUED_MARKER: &str = "/etc/.rescued";

@@ -4,7 +4,8 @@
 
 use serde_json::{Map, Value};
 
-use super::command::{Command, Node, StepKind};
+use super::command::{Command, FlowTask, Node, RescuePassword, StepKind};
+use super::image_info::ImageInfo;
 use crate::failure::{Class, Failure};
 
 /// Why a request gets no command: an HTTP status and a text.
@@ -24,6 +25,8 @@ impl Refusal {
         }
     }
 }
+
+const NO_DOT: &str = "Invalid command: Command name must be of the form <extension>.<name>";
 
 /// A request with its outer form checked; the busy rule stands between this
 /// and the look at the command itself.
@@ -64,15 +67,18 @@ impl Request {
             ));
         };
         let Some((extension, name)) = name.split_once('.') else {
-            return Err(Refusal::bad_request(
-                "Invalid command: Command name must be of the form <extension>.<name>",
-            ));
+            return Err(Refusal::bad_request(NO_DOT));
         };
         Ok(Self {
             extension: extension.to_owned(),
             name: name.to_owned(),
             parameters,
         })
+    }
+
+    /// Whether it asks for this command.
+    pub fn is(&self, extension: &str, name: &str) -> bool {
+        self.extension == extension && self.name == name
     }
 
     /// Finds the command and reads its arguments. Unknown arguments are
@@ -82,10 +88,7 @@ impl Request {
     /// Unknown extension: 404; unknown command: 400.
     pub fn command(self) -> Result<Parsed, Refusal> {
         let full = format!("{}.{}", self.extension, self.name);
-        if !Command::NAMES
-            .iter()
-            .any(|known| known.starts_with(&format!("{}.", self.extension)))
-        {
+        if !is_extension(&self.extension) {
             return Err(Refusal {
                 status: 404,
                 text: format!("Not found: Extension with id {} not found.", self.extension),
@@ -114,6 +117,28 @@ impl Request {
                 ignore_failure: arguments.optional("ignore_bootloader_failure")
                     == Some(Value::Bool(true)),
             }),
+            "standby.prepare_image" => {
+                let info = arguments.optional("image_info").unwrap_or_default();
+                return match ImageInfo::read(&info) {
+                    Ok(image) => Ok(Parsed::Command(Box::new(Command::PrepareImage {
+                        info: image,
+                        // Older conductors send it in the second place alone.
+                        config_drive: arguments
+                            .optional("configdrive")
+                            .unwrap_or_else(|| info["configdrive"].clone()),
+                    }))),
+                    Err(failure) => Err(Refusal::bad_request(failure.in_words())),
+                };
+            }
+            "log.collect_system_logs" => Ok(Command::CollectSystemLogs),
+            "rescue.finalize_rescue" => arguments.rescue_password().map(Command::FinalizeRescue),
+            "system.lockdown" => Ok(Command::Lockdown),
+            "poll.get_hardware_info" => Ok(Command::GetHardwareInfo),
+            "poll.set_node_info" => arguments.node_info(),
+            "flow.start_flow" => match flow(arguments.optional("flow"))? {
+                Ok(tasks) => Ok(Command::StartFlow { tasks }),
+                Err(failure) => Err(failure),
+            },
             _ => {
                 return Err(Refusal::bad_request(format!(
                     "Invalid command: Unknown command: {}",
@@ -125,6 +150,83 @@ impl Request {
             Ok(command) => Parsed::Command(Box::new(command)),
             Err(failure) => Parsed::Failed(self.name, failure),
         })
+    }
+}
+
+fn is_extension(name: &str) -> bool {
+    let mut extensions = Command::NAMES
+        .iter()
+        .filter_map(|known| known.split_once('.'));
+    extensions.any(|(extension, _)| extension == name)
+}
+
+/// The tasks of a flow: a list of objects whose keys are commands and whose
+/// values are parameters. Only the names are checked before it begins.
+///
+/// # Errors
+/// A refusal for a command that is not there; in it, a failure for an extension
+/// that is not there, and for what is no flow at all.
+fn flow(given: Option<Value>) -> Result<Result<Vec<FlowTask>, Failure>, Refusal> {
+    let no_flow = || {
+        Failure::new(
+            Class::TypeError,
+            "flow.start_flow: flow must be a list of objects",
+        )
+    };
+    let Some(Value::Array(steps)) = given else {
+        return Ok(Err(no_flow()));
+    };
+    let mut tasks = Vec::new();
+    for step in steps {
+        let Value::Object(commands) = step else {
+            return Ok(Err(no_flow()));
+        };
+        for (full, parameters) in commands {
+            let Some((extension, name)) = full.split_once('.') else {
+                return Err(Refusal::bad_request(NO_DOT));
+            };
+            if !is_extension(extension) {
+                return Ok(Err(Failure::new(
+                    Class::RequestedObjectNotFoundError,
+                    format!("Extension with id {extension} not found."),
+                )));
+            }
+            if !Command::NAMES.contains(&full.as_str()) {
+                return Err(Refusal::bad_request(format!(
+                    "Invalid command parameters: Extension {extension} doesn't provide {name} method"
+                )));
+            }
+            let command = task(extension, name, parameters);
+            tasks.push(FlowTask {
+                name: full,
+                command,
+            });
+        }
+    }
+    Ok(Ok(tasks))
+}
+
+fn task(extension: &str, name: &str, parameters: Value) -> Result<Command, Failure> {
+    let Value::Object(parameters) = parameters else {
+        let details = format!("{extension}.{name}: parameters must be an object");
+        return Err(Failure::new(Class::TypeError, details));
+    };
+    if extension == "flow" {
+        // It would find itself executing: the original says so, too.
+        return Err(Failure::new(
+            Class::AgentIsBusy,
+            "executing command start_flow",
+        ));
+    }
+    let request = Request {
+        extension: extension.to_owned(),
+        name: name.to_owned(),
+        parameters,
+    };
+    match request.command() {
+        Ok(Parsed::Command(command)) => Ok(*command),
+        Ok(Parsed::Failed(_, failure)) => Err(failure),
+        Err(refusal) => Err(Failure::new(Class::InvalidCommandError, refusal.text)),
     }
 }
 
@@ -144,7 +246,7 @@ impl Arguments<'_> {
         self.optional(key).ok_or_else(|| {
             Failure::new(
                 Class::TypeError,
-                format!("{}: missing required argument {key}", self.command),
+                format!("{} misses the required argument {key}", self.command),
             )
         })
     }
@@ -153,8 +255,14 @@ impl Arguments<'_> {
         self.object("node").map(Node)
     }
 
+    /// Nobody here reads them, but who leaves them out has not meant this command.
+    fn ports(&mut self) -> Result<(), Failure> {
+        self.required("ports").map(drop)
+    }
+
     fn get_steps(mut self, kind: StepKind) -> Result<Command, Failure> {
         let node = self.node()?;
+        self.ports()?;
         Ok(Command::GetSteps { kind, node })
     }
 
@@ -163,7 +271,7 @@ impl Arguments<'_> {
         let step = self.object("step")?;
         let node = self.node()?;
         let version = self.optional(&format!("{}_version", kind.word()));
-        self.values.remove("ports");
+        self.ports()?;
         let mut arguments = self.values;
         match step.get("args") {
             None | Some(Value::Null) => {}
@@ -187,6 +295,38 @@ impl Arguments<'_> {
             arguments,
             version,
         })
+    }
+
+    /// A conductor that is told `TypeError` sends the password itself, not hashed:
+    /// nothing here is one.
+    fn rescue_password(&mut self) -> Result<RescuePassword, Failure> {
+        let password = match self.optional("rescue_password") {
+            None => String::new(),
+            Some(Value::String(password)) => password,
+            Some(_) => {
+                return Err(Failure::new(
+                    Class::InvalidCommandParamsError,
+                    "rescue.finalize_rescue: rescue_password must be a text",
+                ));
+            }
+        };
+        Ok(match self.optional("hashed") {
+            Some(Value::Bool(true)) => RescuePassword::Hash(password),
+            _ => RescuePassword::Plain(password),
+        })
+    }
+
+    /// The answer of a lookup, from who has made one for us.
+    fn node_info(&mut self) -> Result<Command, Failure> {
+        let mut info = self.object("node_info")?;
+        let node = info["node"].take();
+        if node["uuid"].as_str().is_none() {
+            return Err(Failure::new(
+                Class::InvalidCommandParamsError,
+                "poll.set_node_info: expected the answer of a lookup, found no node with a uuid",
+            ));
+        }
+        Ok(Command::SetNodeInfo { node: Node(node) })
     }
 
     fn object(&mut self, key: &str) -> Result<Value, Failure> {
@@ -258,7 +398,9 @@ mod tests {
         for name in Command::NAMES {
             let body = serde_json::json!({
                 "name": name,
-                "params": {"node": {}, "ports": [], "step": {"step": "x"}, "unknown": 1},
+                "params": {"node": {}, "ports": [], "step": {"step": "x"}, "unknown": 1,
+                    "image_info": {"id": "x", "urls": ["http://x"], "checksum": "x"},
+                    "node_info": {"node": {"uuid": "x"}}, "flow": []},
             });
             let parsed = Request::parse(body.to_string().as_bytes())
                 .and_then(Request::command)

@@ -69,7 +69,7 @@ pub fn delete(disks: &[Candidate], keep: &[String], permission: &WritePermission
         .map(|member| member.path.display().to_string())
         .collect();
     Err(Failure::new(
-        Class::SoftwareRAIDError,
+        Class::SoftwareRaidError,
         format!("software RAID is left on {}", names.join(", ")),
     )
     .hint("see the console for why; what is mounted or used by LVM has to be released first"))
@@ -238,7 +238,7 @@ fn zero_superblock(member: &Member, permission: &WritePermission) -> Result<()> 
 
 fn raid_error(path: &Path, doing: &str, error: &io::Error) -> Failure {
     Failure::new(
-        Class::SoftwareRAIDError,
+        Class::SoftwareRaidError,
         format!("{}: {doing}: {error}", path.display()),
     )
 }

@@ -140,7 +140,7 @@ impl Boot {
             collectors: params.inspection_collectors.value.clone(),
             lldp_timeout: *params.lldp_timeout,
             lldp_in_interfaces: *params.collect_lldp,
-            logs: String::new,
+            logs: commands::logs_for_inspection,
             patience,
             addresses: self.network.borrow().addresses(),
             bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),

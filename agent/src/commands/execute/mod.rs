@@ -2,25 +2,34 @@
 
 mod bootloader;
 mod checksum;
+mod collect_logs;
 mod config_drive;
 mod erasable;
 mod erase_devices;
 mod erase_metadata;
 mod firmware_traces;
+mod flow;
+mod hardware_info;
 mod image_server;
 mod inject_files;
 mod inject_files_arguments;
 mod install_coreos;
+mod prepare_image;
+mod rescue;
 mod root_disk;
 mod software_raid;
 mod url_template;
 mod write_image;
 
+pub use collect_logs::logs_for_inspection;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::command::{Command, Node};
+use super::departure::Departure;
 use super::dispatch::Executor;
 use super::machine::{Machine, blocking};
 use super::steps::{self, StepSettings};
@@ -42,7 +51,10 @@ impl Machine {
 
     async fn execute(self: Arc<Self>, command: Command) -> Result<Value> {
         match command {
-            Command::GetSteps { kind, .. } => Ok(steps::list(kind, self.step_settings())),
+            Command::GetSteps { kind, node } => {
+                self.set_node(&node);
+                Ok(steps::list(kind, self.step_settings()))
+            }
             Command::ExecuteStep {
                 kind,
                 node,
@@ -50,6 +62,8 @@ impl Machine {
                 arguments,
                 version,
             } => {
+                self.set_node(&node);
+                self.set_prepared(None);
                 steps::check_version(version.as_ref())?;
                 let name = steps::name(kind, &step)?;
                 let result = self.step(name, &node, Value::Object(arguments)).await;
@@ -73,12 +87,34 @@ impl Machine {
                 let disk = self.written_disk().ok_or_else(nothing_written)?;
                 blocking(move || bootloader::install(&disk, &target_boot_mode, ignore)).await
             }
+            Command::PrepareImage { info, config_drive } => {
+                prepare_image::execute(&self, info, config_drive).await
+            }
             Command::Sync => {
                 blocking(flush::sync_disks).await?;
                 Ok(Value::Null)
             }
             Command::RunImage => self.end(Ending::Reboot).await,
             Command::PowerOff => self.end(Ending::PowerOff).await,
+            Command::CollectSystemLogs => {
+                let logs = blocking(|| Ok(collect_logs::collect())).await?;
+                Ok(json!({"system_logs": logs}))
+            }
+            Command::FinalizeRescue(password) => {
+                WritePermission::in_ramdisk()?;
+                blocking(move || rescue::finalize(Path::new("/"), &password)).await?;
+                self.depart(Departure::Rescue)
+            }
+            Command::Lockdown => {
+                WritePermission::in_ramdisk()?;
+                self.depart(Departure::Boot(Ending::LockDown))
+            }
+            Command::GetHardwareInfo => self.hardware_info().await,
+            Command::SetNodeInfo { node } => {
+                self.set_node(&node);
+                Ok(Value::Null)
+            }
+            Command::StartFlow { tasks } => flow::execute(&self, tasks).await,
         }
     }
 
@@ -109,9 +145,24 @@ impl Machine {
     /// Asks for the end of this boot. The command has succeeded with that: the
     /// answer goes out before the machine does.
     async fn end(&self, ending: Ending) -> Result<Value> {
+        // A developer's machine is not switched off.
+        WritePermission::in_ramdisk()?;
         blocking(flush::sync_disks).await?;
-        self.ending.send_replace(Some(ending));
+        self.depart(Departure::Boot(ending))
+    }
+
+    /// The answer to the command goes out all the same: the server ends when
+    /// those under way have.
+    fn depart(&self, departure: Departure) -> Result<Value> {
+        self.departure.send_replace(Some(departure));
         Ok(Value::Null)
+    }
+
+    /// A fresh inventory.
+    async fn hardware_info(&self) -> Result<Value> {
+        let bootif = &self.settings.params.boot_interface;
+        let bootif = bootif.as_ref().map(|nic| nic.text.clone());
+        blocking(move || hardware_info::collect(bootif.as_deref())).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{checksum, config_drive, image_server, root_disk};
 use crate::commands::command::Node;
@@ -23,10 +23,25 @@ pub(super) async fn execute(
 ) -> Result<Value> {
     let info = ImageInfo::read(&arguments["image_info"])?;
     // Ironic sends it in both places; older conductors in the second alone.
-    let drive = match config_drive::read(&arguments["configdrive"])? {
-        Some(drive) => Some(drive),
-        None => config_drive::read(&arguments["image_info"]["configdrive"])?,
+    let drive = match &arguments["configdrive"] {
+        Value::Null => &arguments["image_info"]["configdrive"],
+        drive => drive,
     };
+    let said = write(machine, node, info, drive, permission).await?;
+    // The original's step is its command of that name, and says so.
+    Ok(json!({"result": format!("prepare_image: {said}")}))
+}
+
+/// Writes the image and the config drive. Returns what Ironic is told of it.
+pub(super) async fn write(
+    machine: &Arc<Machine>,
+    node: &Node,
+    info: ImageInfo,
+    drive: &Value,
+    permission: WritePermission,
+) -> Result<String> {
+    info.must_be_whole_disk()?;
+    let drive = config_drive::read(drive)?;
     let disk = root_disk::find(machine, node).await?;
 
     let params = &machine.settings.params;
@@ -55,8 +70,8 @@ pub(super) async fn execute(
     .await?;
     machine.set_written_disk(&disk);
     let root_uuid = mbr::signature(&disk).unwrap_or_default();
-    Ok(Value::String(format!(
-        "write_image: image ({id}) written to device {} root_uuid={root_uuid}",
+    Ok(format!(
+        "image ({id}) written to device {} root_uuid={root_uuid}",
         disk.display()
-    )))
+    ))
 }

@@ -1,0 +1,116 @@
+//! `log.collect_system_logs`: the archive of `logs`, with what disks and firmware
+//! tell about themselves.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::handover::efi_variables::Variables;
+use crate::inventory::disks;
+use crate::inventory::report_types::Disk;
+use crate::logs::{self, Member};
+use crate::system_path::SystemPath;
+
+/// The journal's length in an inspection, as with the original.
+const LINES_OF_INSPECTION: usize = 10_000;
+
+/// The archive as Ironic stores it, in base64.
+pub(super) fn collect() -> String {
+    tracing::info!("collecting logs for Ironic");
+    archive(None)
+}
+
+/// The same for the collector `logs` of an inspection.
+pub fn logs_for_inspection() -> String {
+    archive(Some(LINES_OF_INSPECTION))
+}
+
+fn archive(most: Option<usize>) -> String {
+    let mut members = logs::members(most);
+    members.extend(boot_entries(Path::new("/sys/firmware/efi/efivars")));
+    members.extend(
+        disks::collect(&SystemPath::live())
+            .iter()
+            .map(udev_properties),
+    );
+    logs::pack(&members)
+}
+
+/// As efibootmgr(8) prints them.
+fn boot_entries(variables: &Path) -> Option<Member> {
+    // A machine that was not booted by UEFI has none.
+    let variables = Variables::new(variables);
+    let entries = variables.entries().ok()?;
+    let order: Vec<String> = variables
+        .order()
+        .unwrap_or_default()
+        .iter()
+        .map(|number| format!("{number:04X}"))
+        .collect();
+    let mut text = format!("BootOrder: {}\n", order.join(","));
+    for entry in entries {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "Boot{:04X}* {}", entry.number, entry.label);
+    }
+    Some(Member::new("efibootmgr", text))
+}
+
+/// What udev would know of a disk: the names by which hints find it.
+fn udev_properties(disk: &Disk) -> Member {
+    let kernel_name = disk.name.trim_start_matches("/dev/");
+    let by_path = disk.by_path.as_deref();
+    let properties = [
+        ("DEVNAME", Some(disk.name.as_str())),
+        ("DEVTYPE", Some("disk")),
+        ("SUBSYSTEM", Some("block")),
+        ("ID_MODEL", disk.model.as_deref()),
+        ("ID_VENDOR", disk.vendor.as_deref()),
+        ("ID_SERIAL_SHORT", disk.serial.as_deref()),
+        ("ID_WWN", disk.wwn.as_deref()),
+        ("ID_WWN_WITH_EXTENSION", disk.wwn_with_extension.as_deref()),
+        (
+            "ID_WWN_VENDOR_EXTENSION",
+            disk.wwn_vendor_extension.as_deref(),
+        ),
+        ("ID_BUS", disk.tran.as_deref()),
+        (
+            "ID_PATH",
+            by_path.map(|path| path.trim_start_matches("/dev/disk/by-path/")),
+        ),
+    ];
+    let known: serde_json::Map<String, Value> = properties
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), json!(value?))))
+        .collect();
+    Member::new(
+        format!("udev/{kernel_name}"),
+        format!("{:#}\n", Value::Object(known)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_archive_comes_out_of_its_base64() {
+        let members = logs::unpack(&logs_for_inspection());
+        assert!(members.contains_key("mount"), "{:?}", members.keys());
+    }
+
+    #[test]
+    fn boot_entries_are_listed_in_their_order() {
+        const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, content: &[u8]| {
+            let path = directory.path().join(format!("{name}-{GLOBAL}"));
+            std::fs::write(path, [&[7, 0, 0, 0], content].concat()).unwrap();
+        };
+        write("BootOrder", &[0x0a, 0, 1, 0]);
+        write("Boot000A", b"");
+        let member = boot_entries(directory.path()).unwrap();
+        assert_eq!(member.content, "BootOrder: 000A,0001\nBoot000A* \n");
+        assert_eq!(boot_entries(&directory.path().join("none")), None);
+    }
+}

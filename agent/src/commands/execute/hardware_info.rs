@@ -1,0 +1,36 @@
+//! `poll.get_hardware_info`: the inventory as it is now.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use crate::failure::{Class, Failure, Result};
+use crate::inventory::collect::{CollectOptions, collect as collect_inventory};
+use crate::sys::interface_addresses::interface_addresses;
+use crate::system_path::SystemPath;
+
+/// Collects it from the running kernel.
+///
+/// # Errors
+/// If JSON cannot hold what was found: a bug of ours.
+pub(super) fn collect(bootif: Option<&str>) -> Result<Value> {
+    // From the kernel: this command is for machines whose network somebody else
+    // may have set up.
+    let addresses: BTreeMap<String, Vec<IpAddr>> = interface_addresses()
+        .into_iter()
+        .map(|(name, own)| (name, own.into_iter().map(|(address, _)| address).collect()))
+        .collect();
+    let options = CollectOptions {
+        addresses: &addresses,
+        bootif,
+        hide_bmc_nics: true,
+        ask_drivers: true,
+    };
+    let (inventory, warnings) = collect_inventory(&SystemPath::live(), options);
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    serde_json::to_value(&inventory)
+        .map_err(|error| Failure::new(Class::CommandExecutionError, format!("inventory: {error}")))
+}

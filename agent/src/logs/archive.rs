@@ -1,0 +1,155 @@
+//! Members to one text: tar.gz in base64, as Ironic stores it.
+
+use std::io::Write as _;
+use std::time::SystemTime;
+
+use base64::Engine as _;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use landfall_boot_params::without_secrets;
+
+/// Of one member; its end is kept, where the trouble is.
+const MEMBER_LIMIT: usize = 4 << 20;
+/// Of all members. What comes after is left out.
+const LIMIT: usize = 24 << 20;
+
+/// A file of the archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its path in the archive.
+    pub name: String,
+    /// Its content: text.
+    pub content: String,
+}
+
+impl Member {
+    /// A member of this name.
+    pub fn new(name: impl Into<String>, content: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            content: content.into(),
+        }
+    }
+}
+
+/// Packs the members. No secret of the kernel's command line gets into it,
+/// wherever it was quoted.
+pub fn pack(members: &[Member]) -> String {
+    let packed = tar_gz(members).unwrap_or_else(|error| {
+        // Writing to memory; only a member that tar cannot name gets here.
+        tracing::warn!("packing the logs: {error}");
+        Vec::new()
+    });
+    base64::engine::general_purpose::STANDARD.encode(packed)
+}
+
+fn tar_gz(members: &[Member]) -> std::io::Result<Vec<u8>> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.map_or(0, |age| age.as_secs());
+    let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
+    let mut room = LIMIT;
+    for Member { name, content } in members {
+        let content = without_tokens(&without_secrets(content));
+        let content = last(&content, MEMBER_LIMIT.min(room));
+        room -= content.len();
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(now);
+        archive.append_data(&mut header, name, content.as_bytes())?;
+    }
+    let mut packed = archive.into_inner()?;
+    packed.flush()?;
+    packed.finish()
+}
+
+/// The token is on the kernel's command line, and that is in the kernel's log.
+fn without_tokens(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = ["agent-token=", "agent_token="]
+        .iter()
+        .filter_map(|key| Some(rest.find(key)? + key.len()))
+        .min()
+    {
+        let (before, after) = rest.split_at(at);
+        out.push_str(before);
+        out.push_str("***");
+        let end = after.find(|c: char| c.is_whitespace() || "\"'&,".contains(c));
+        rest = &after[end.unwrap_or(after.len())..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The last `limit` bytes of a text, from the beginning of a line.
+fn last(text: &str, limit: usize) -> &str {
+    if text.len() <= limit {
+        return text;
+    }
+    let end = &text.as_bytes()[text.len() - limit..];
+    let line = end.iter().position(|byte| *byte == b'\n');
+    // A new line is one byte, so what follows it begins a character.
+    line.map_or("", |line| &text[text.len() - limit + line + 1..])
+}
+
+/// The members of a packed text, for tests of those who pack.
+#[cfg(test)]
+pub(crate) fn unpack(packed: &str) -> std::collections::BTreeMap<String, String> {
+    use std::io::Read as _;
+    let packed = base64::engine::general_purpose::STANDARD
+        .decode(packed)
+        .unwrap();
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&packed[..]));
+    archive
+        .entries()
+        .unwrap()
+        .map(|entry| {
+            let mut entry = entry.unwrap();
+            let name = entry.path().unwrap().display().to_string();
+            let mut content = String::new();
+            entry.read_to_string(&mut content).unwrap();
+            (name, content)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_comes_out_without_secrets() {
+        let members = [
+            Member::new("journal", "one\ntwo\n"),
+            Member::new("udev/sda", "{}"),
+            Member::new(
+                "dmesg",
+                "Command line: ipa-agent-token=geheim BOOTIF=x\nproxy http://u:geheim@host\n",
+            ),
+        ];
+        let out = unpack(&pack(&members));
+        assert_eq!(out["journal"], "one\ntwo\n");
+        assert_eq!(out["udev/sda"], "{}");
+        assert!(!out["dmesg"].contains("geheim"), "{}", out["dmesg"]);
+        assert!(out["dmesg"].contains("ipa-agent-token=*** BOOTIF=x"));
+    }
+
+    #[test]
+    fn a_long_member_keeps_its_end() {
+        assert_eq!(last("one\ntwo\nthree\n", 100), "one\ntwo\nthree\n");
+        assert_eq!(last("one\ntwo\nthree\n", 8), "three\n");
+        assert_eq!(last("one\ntw\u{f6}\nthree\n", 8), "three\n");
+        assert_eq!(last("without end", 4), "");
+        let line = "0123456789abcdef\n".repeat(MEMBER_LIMIT / 8);
+        let members: Vec<Member> = (0..10)
+            .map(|number| Member::new(format!("m{number}"), line.clone()))
+            .collect();
+        let out = unpack(&pack(&members));
+        assert_eq!(out.len(), 10);
+        let sizes: Vec<usize> = out.values().map(String::len).collect();
+        assert!(sizes.iter().all(|size| *size <= MEMBER_LIMIT));
+        assert!(sizes.iter().sum::<usize>() <= LIMIT);
+        assert_eq!(sizes[9], 0, "there was no room left");
+    }
+}

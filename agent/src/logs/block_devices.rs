@@ -1,0 +1,198 @@
+//! `lsblk` and `lsblk-full`: block devices as the kernel has them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A disk or a partition of one.
+struct Device {
+    name: String,
+    path: PathBuf,
+    is_partition: bool,
+}
+
+/// Disks by their names, each with its partitions behind it.
+fn devices(sys_block: &Path) -> Vec<Device> {
+    let mut found = Vec::new();
+    for name in names(sys_block) {
+        let path = sys_block.join(&name);
+        let partitions: Vec<Device> = names(&path)
+            .into_iter()
+            .map(|name| (path.join(&name), name))
+            .filter(|(path, _)| path.join("partition").exists())
+            .map(|(path, name)| Device {
+                name,
+                path,
+                is_partition: true,
+            })
+            .collect();
+        found.push(Device {
+            name,
+            path,
+            is_partition: false,
+        });
+        found.extend(partitions);
+    }
+    found
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+impl Device {
+    fn attribute(&self, name: &str) -> String {
+        let text = fs::read_to_string(self.path.join(name)).unwrap_or_default();
+        text.trim().to_owned()
+    }
+
+    /// /sys counts in sectors of 512 bytes whatever the disk's are.
+    fn bytes(&self) -> u64 {
+        self.attribute("size").parse().unwrap_or(0) * 512
+    }
+
+    fn kind(&self) -> &'static str {
+        if self.is_partition {
+            "part"
+        } else if self.name.starts_with("sr") {
+            "rom"
+        } else if self.name.starts_with("loop") {
+            "loop"
+        } else if self.name.starts_with("md") {
+            "raid"
+        } else {
+            "disk"
+        }
+    }
+
+    /// What is built on it: RAID volumes, device-mapper devices.
+    fn holders(&self) -> String {
+        names(&self.path.join("holders")).join(",")
+    }
+}
+
+/// A table for people.
+pub(super) fn lsblk(sys_block: &Path) -> String {
+    let mut out = format!(
+        "{:<14} {:>7} {:>16} {:>2} {:<5} HOLDERS MODEL\n",
+        "KNAME", "MAJ:MIN", "SIZE", "RO", "TYPE"
+    );
+    for device in devices(sys_block) {
+        let branch = if device.is_partition { "`-" } else { "" };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "{:<14} {:>7} {:>16} {:>2} {:<5} {} {}",
+            format!("{branch}{}", device.name),
+            device.attribute("dev"),
+            device.bytes(),
+            device.attribute("ro"),
+            device.kind(),
+            device.holders(),
+            device.attribute("device/model"),
+        );
+    }
+    out
+}
+
+/// Pairs for programs, one device a line.
+pub(super) fn lsblk_full(sys_block: &Path) -> String {
+    let mut out = String::new();
+    for device in devices(sys_block) {
+        let uevent = device.attribute("uevent");
+        let of_uevent = |key: &str| {
+            let value = uevent
+                .lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+            value.unwrap_or_default().to_owned()
+        };
+        let pairs = [
+            ("KNAME", device.name.clone()),
+            ("MAJ:MIN", device.attribute("dev")),
+            ("SIZE", device.bytes().to_string()),
+            ("RO", device.attribute("ro")),
+            ("RM", device.attribute("removable")),
+            ("TYPE", device.kind().to_owned()),
+            ("ROTA", device.attribute("queue/rotational")),
+            ("LOG-SEC", device.attribute("queue/logical_block_size")),
+            ("PHY-SEC", device.attribute("queue/physical_block_size")),
+            ("VENDOR", device.attribute("device/vendor")),
+            ("MODEL", device.attribute("device/model")),
+            ("SERIAL", device.attribute("serial")),
+            ("WWN", device.attribute("wwid")),
+            ("STATE", device.attribute("device/state")),
+            ("PARTN", of_uevent("PARTN")),
+            ("PARTLABEL", of_uevent("PARTNAME")),
+            ("START", device.attribute("start")),
+            ("HOLDERS", device.holders()),
+        ];
+        let pairs: Vec<String> = pairs
+            .iter()
+            .map(|(key, value)| format!("{key}={value:?}"))
+            .collect();
+        let _ = writeln!(out, "{}", pairs.join(" "));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plant() -> tempfile::TempDir {
+        let sys = tempfile::tempdir().unwrap();
+        for (path, content) in [
+            ("sda/dev", "8:0\n"),
+            ("sda/size", "2048\n"),
+            ("sda/ro", "0\n"),
+            ("sda/device/model", "QEMU HARDDISK   \n"),
+            ("sda/holders/md127/x", ""),
+            ("sda/sda1/partition", "1\n"),
+            ("sda/sda1/dev", "8:1\n"),
+            ("sda/sda1/size", "1024\n"),
+            ("sda/sda1/uevent", "DEVNAME=sda1\nPARTN=1\nPARTNAME=root\n"),
+            ("sr0/dev", "11:0\n"),
+        ] {
+            let path = sys.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        sys
+    }
+
+    #[test]
+    fn disks_come_with_their_partitions() {
+        let sys = plant();
+        let out = lsblk(sys.path());
+        let rows: Vec<Vec<&str>> = out
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(
+            rows[0],
+            [
+                "sda", "8:0", "1048576", "0", "disk", "md127", "QEMU", "HARDDISK"
+            ]
+        );
+        assert_eq!(rows[1][..3], ["`-sda1", "8:1", "524288"]);
+        assert_eq!(rows[2][0], "sr0");
+        assert!(rows[2].contains(&"rom"));
+    }
+
+    #[test]
+    fn pairs_are_quoted() {
+        let sys = plant();
+        let out = lsblk_full(sys.path());
+        let partition = out.lines().nth(1).unwrap();
+        assert!(partition.contains(r#"PARTN="1" PARTLABEL="root""#), "{out}");
+        assert!(out.contains(r#"MODEL="QEMU HARDDISK""#), "{out}");
+    }
+}

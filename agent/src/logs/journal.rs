@@ -1,0 +1,81 @@
+//! One log of everything by its time: the kernel, init, every life of the agent.
+
+use std::fmt::Write as _;
+
+use crate::report::Said;
+
+/// How the agent and init mark their records in the kernel's log (`report`).
+const OURS: &str = "landfall ";
+const OF_INIT: &str = "landfall init:";
+
+/// Merges the kernel's records with what this agent has said. Of its own lines
+/// the kernel has a copy, perhaps cut; that of an earlier life has only it.
+pub(super) fn merge(kernel: &[Said], agent: &[Said], most: Option<usize>) -> String {
+    let first = agent.first().map_or(f64::INFINITY, |line| line.time);
+    let only_there = |record: &&Said| {
+        !record.text.starts_with(OURS) || record.text.starts_with(OF_INIT) || record.time < first
+    };
+    let kernel = kernel.iter().filter(only_there).map(|record| {
+        let text = match record.text.strip_prefix(OURS) {
+            Some(ours) => format!("landfall: {ours}"),
+            None => format!("kernel: {}", record.text),
+        };
+        (record.time, text)
+    });
+    let agent = agent
+        .iter()
+        .map(|line| (line.time, format!("landfall: {}", line.text)));
+    let mut all: Vec<(f64, String)> = kernel.chain(agent).collect();
+    all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let skipped = most.map_or(0, |most| all.len().saturating_sub(most));
+    lines(
+        all[skipped..]
+            .iter()
+            .map(|(time, text)| (*time, text.as_str())),
+    )
+}
+
+/// `[   12.345] text`
+pub(super) fn lines<'a>(lines: impl IntoIterator<Item = (f64, &'a str)>) -> String {
+    let mut out = String::new();
+    for (time, text) in lines {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "[{time:12.6}] {text}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(time: f64, text: &str) -> Said {
+        let text = text.to_owned();
+        Said { time, text }
+    }
+
+    #[test]
+    fn nothing_is_lost_and_nothing_twice() {
+        let kernel = [
+            said(0.0, "Linux version"),
+            said(1.0, "landfall init: loading"),
+            said(2.0, "landfall agent: of an earlier life"),
+            said(5.0, "landfall agent: copy"),
+            said(6.0, "eth0: link up"),
+        ];
+        let agent = [said(5.0, "agent: copy"), said(7.0, "disk: done")];
+        assert_eq!(
+            merge(&kernel, &agent, None),
+            "[    0.000000] kernel: Linux version\n\
+             [    1.000000] landfall: init: loading\n\
+             [    2.000000] landfall: agent: of an earlier life\n\
+             [    5.000000] landfall: agent: copy\n\
+             [    6.000000] kernel: eth0: link up\n\
+             [    7.000000] landfall: disk: done\n"
+        );
+        assert_eq!(
+            merge(&kernel, &agent, Some(1)),
+            "[    7.000000] landfall: disk: done\n"
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! `ps`: what runs. In our ramdisk that is init, the agent and kernel threads.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// A process, as /proc/PID/stat tells of it (proc(5)).
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    name: String,
+    state: String,
+    ticks: u64,
+    virtual_bytes: u64,
+    resident_pages: u64,
+}
+
+/// Processes listed; a machine where the tool is tried may have many.
+const MOST: usize = 4096;
+
+/// One line a process, ordered by its number.
+pub(super) fn ps(proc: &Path) -> String {
+    let mut out = format!(
+        "{:>5} {:>7} {:>10} {:>10} {:<4} {:>8} COMMAND\n",
+        "UID", "PID", "VSZ", "RSS", "STAT", "TIME"
+    );
+    let entries = fs::read_dir(proc).map(|entries| entries.flatten().collect::<Vec<_>>());
+    let mut numbers: Vec<u32> = entries
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    for number in numbers.into_iter().take(MOST) {
+        let directory = proc.join(number.to_string());
+        // It may have ended in the meantime.
+        let Some(stat) = fs::read_to_string(directory.join("stat"))
+            .ok()
+            .as_deref()
+            .and_then(parse)
+        else {
+            continue;
+        };
+        let uid = fs::metadata(&directory).map_or(0, |metadata| metadata.uid());
+        // USER_HZ is 100 wherever Linux shows it to programs.
+        let seconds = stat.ticks / 100;
+        let _ = writeln!(
+            out,
+            "{uid:>5} {number:>7} {:>10} {:>10} {:<4} {:>5}:{:02} {}",
+            stat.virtual_bytes >> 10,
+            stat.resident_pages * 4,
+            stat.state,
+            seconds / 60,
+            seconds % 60,
+            command(&directory).unwrap_or(format!("[{}]", stat.name)),
+        );
+    }
+    out
+}
+
+/// The words of the command; a kernel thread has none.
+fn command(directory: &Path) -> Option<String> {
+    let bytes = fs::read(directory.join("cmdline")).ok()?;
+    let words = String::from_utf8_lossy(&bytes).replace('\0', " ");
+    let words = words.trim_end();
+    (!words.is_empty()).then(|| words.to_owned())
+}
+
+/// `PID (name) S ...`; the name may hold anything, brackets too.
+fn parse(stat: &str) -> Option<Stat> {
+    let (head, tail) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+    // The state is field 3 of the manual's count.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Stat {
+        name: head.split_once('(')?.1.to_owned(),
+        state: (*fields.first()?).to_owned(),
+        ticks: number(14)? + number(15)?,
+        virtual_bytes: number(23)?,
+        resident_pages: number(24)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_is_read_whatever_the_name() {
+        let stat =
+            parse("12 (a) b) S 1 12 12 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 1 0 5 8192000 300 184");
+        assert_eq!(
+            stat,
+            Some(Stat {
+                name: "a) b".into(),
+                state: "S".into(),
+                ticks: 200,
+                virtual_bytes: 8_192_000,
+                resident_pages: 300,
+            })
+        );
+        assert_eq!(parse("12 (a"), None);
+        assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn this_process_is_listed() {
+        let out = ps(Path::new("/proc"));
+        let own = std::process::id().to_string();
+        assert!(
+            out.lines()
+                .any(|line| line.split_whitespace().nth(1) == Some(&own)),
+            "{out}"
+        );
+    }
+}
