@@ -19,12 +19,18 @@ const SIZE_LIMIT: u64 = 256 << 20;
 
 /// One file of state.
 #[derive(Debug, Clone)]
-pub struct StateFile(PathBuf);
+pub struct StateFile(Option<PathBuf>);
 
 impl StateFile {
     /// The file of this name in this directory.
     pub fn new(directory: &Path, name: &str) -> Self {
-        Self(directory.join(name))
+        Self(Some(directory.join(name)))
+    }
+
+    /// No file at all: for a tool, which has no second life and leaves nothing
+    /// on the machine.
+    pub fn nowhere() -> Self {
+        Self(None)
     }
 
     /// What was stored last; `None` if nothing was.
@@ -32,7 +38,10 @@ impl StateFile {
     /// # Errors
     /// If it is there and cannot be read.
     pub fn load(&self) -> io::Result<Option<Vec<u8>>> {
-        let file = match fs::File::open(&self.0) {
+        let Some(path) = &self.0 else {
+            return Ok(None);
+        };
+        let file = match fs::File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -48,15 +57,17 @@ impl StateFile {
     /// # Errors
     /// What the file system says.
     pub fn store(&self, bytes: &[u8]) -> io::Result<()> {
-        if let Some(directory) = self.0.parent() {
+        let Some(path) = &self.0 else {
+            return Ok(());
+        };
+        if let Some(directory) = path.parent() {
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o755)
                 .create(directory)?;
         }
-        let temporary = self.0.with_extension("new");
-        let stored =
-            write_private(&temporary, bytes).and_then(|()| fs::rename(&temporary, &self.0));
+        let temporary = path.with_extension("new");
+        let stored = write_private(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
         if stored.is_err() {
             // What is left of it would fill a /run that is full already.
             let _ = fs::remove_file(&temporary);
@@ -68,18 +79,22 @@ impl StateFile {
     /// after a crash: it is reported and the work goes on.
     pub fn store_or_warn(&self, bytes: &[u8]) {
         if let Err(error) = self.store(bytes) {
+            let path = self.0.as_deref().unwrap_or(Path::new(""));
             tracing::warn!(
                 "{}: {error}; a restarted agent would not remember this",
-                self.0.display()
+                path.display()
             );
         }
     }
 
     /// Forgets the content.
     pub fn remove(&self) {
-        match fs::remove_file(&self.0) {
+        let Some(path) = &self.0 else {
+            return;
+        };
+        match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!("{}: {error}", self.0.display());
+                tracing::warn!("{}: {error}", path.display());
             }
             _ => {}
         }
@@ -109,11 +124,22 @@ mod tests {
         file.store(b"one").unwrap();
         file.store(b"two").unwrap();
         assert_eq!(file.load().unwrap().as_deref(), Some(&b"two"[..]));
-        let mode = fs::metadata(&file.0).unwrap().permissions().mode();
+        let mode = fs::metadata(dir.path().join("landfall/token"))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         file.remove();
         file.remove();
         assert_eq!(file.load().unwrap(), None);
+    }
+
+    #[test]
+    fn nowhere_keeps_nothing() {
+        let file = StateFile::nowhere();
+        file.store(b"one").unwrap();
+        assert_eq!(file.load().unwrap(), None);
+        file.remove();
     }
 
     #[test]

@@ -17,6 +17,14 @@ use crate::state_file::StateFile;
 
 /// Entries kept; an agent that lives for weeks under fast track drops the oldest.
 const KEPT: usize = 500;
+/// Entries kept as they ended. Ironic looks at the last one alone, and repeats a
+/// request whose answer it has missed within a minute.
+const WHOLE: usize = 4;
+/// A text in the result of an older entry is kept up to this length, the result
+/// itself up to the other one (as JSON): logs and config drives have megabytes,
+/// and nobody asks for those of yesterday.
+const OLD_TEXT_LIMIT: usize = 1 << 10;
+const OLD_RESULT_LIMIT: usize = 16 << 10;
 /// How often a command is begun before a crash in it counts as its failure.
 const TRIES: u64 = 2;
 
@@ -63,8 +71,18 @@ impl Ledger {
     /// The list kept in this directory, or an empty one; with it the command
     /// that an earlier life of the agent left running, if it can be begun anew.
     pub fn restore(directory: &Path) -> (Self, Option<Interrupted>) {
-        let file = StateFile::new(directory, "commands.json");
-        let request = StateFile::new(directory, "running-command.json");
+        Self::of_files(
+            StateFile::new(directory, "commands.json"),
+            StateFile::new(directory, "running-command.json"),
+        )
+    }
+
+    /// An empty list that is kept nowhere.
+    pub fn in_memory() -> Self {
+        Self::of_files(StateFile::nowhere(), StateFile::nowhere()).0
+    }
+
+    fn of_files(file: StateFile, request: StateFile) -> (Self, Option<Interrupted>) {
         let mut entries = match file.load() {
             Ok(None) => Vec::new(),
             Ok(Some(bytes)) => read(&bytes),
@@ -126,6 +144,10 @@ impl Ledger {
         });
         let excess = entries.len().saturating_sub(KEPT);
         entries.drain(..excess);
+        // The one before the last whole ones has just become old.
+        if let Some(old) = entries.len().checked_sub(WHOLE + 1) {
+            entries[old].shorten();
+        }
         self.save(&entries);
         Ok(id)
     }
@@ -217,6 +239,14 @@ impl Entry {
         }
     }
 
+    /// Leaves out what takes much room. The result keeps its form.
+    fn shorten(&mut self) {
+        shorten_texts(&mut self.result);
+        if self.result.to_string().len() > OLD_RESULT_LIMIT {
+            self.result = Value::Null;
+        }
+    }
+
     /// Exactly the five keys that the original answers.
     fn to_json(&self) -> Value {
         json!({
@@ -226,6 +256,17 @@ impl Entry {
             "command_error": self.error,
             "command_result": self.result,
         })
+    }
+}
+
+fn shorten_texts(value: &mut Value) {
+    match value {
+        Value::String(text) if text.len() > OLD_TEXT_LIMIT => {
+            *text = format!("({} bytes, no longer kept)", text.len());
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten_texts),
+        Value::Object(members) => members.values_mut().for_each(shorten_texts),
+        _ => {}
     }
 }
 
@@ -326,6 +367,39 @@ mod tests {
         let entry = ledger.get(&id).unwrap();
         assert_eq!(entry["command_status"], "FAILED");
         assert_eq!(entry["command_error"]["type"], "CommandExecutionError");
+    }
+
+    #[test]
+    fn what_an_agent_of_many_days_keeps_is_bounded() {
+        let ledger = Ledger::in_memory();
+        let logs = "H4sI".repeat(1 << 16);
+        for number in 0..600 {
+            let id = ledger.begin("collect_system_logs", None).unwrap();
+            let many: Vec<u32> = (0..10_000).collect();
+            let result = if number % 2 == 0 {
+                json!({ "system_logs": logs })
+            } else {
+                json!({ "many": many })
+            };
+            ledger.end(&id, Ok(result));
+        }
+        let list = ledger.list();
+        let commands = list["commands"].as_array().unwrap();
+        assert_eq!(commands.len(), KEPT);
+        for command in &commands[KEPT - WHOLE..] {
+            assert!(command.to_string().len() > OLD_RESULT_LIMIT);
+        }
+        let old: usize = commands[..KEPT - WHOLE]
+            .iter()
+            .map(|command| command.to_string().len())
+            .max()
+            .unwrap();
+        assert!(old < 500, "{old}");
+        assert_eq!(
+            commands[0]["command_result"]["system_logs"],
+            "(262144 bytes, no longer kept)"
+        );
+        assert_eq!(commands[1]["command_result"], Value::Null);
     }
 
     #[tokio::test]

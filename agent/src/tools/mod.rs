@@ -5,6 +5,7 @@ pub mod command_line_source;
 pub mod discover;
 pub mod inventory;
 pub mod plan_network;
+pub mod serve;
 pub mod show_params;
 pub mod write_image;
 
@@ -25,6 +26,8 @@ pub enum Tool {
     Inventory(inventory::Arguments),
     /// Find the provisioning service, and our address towards it
     Discover(discover::Arguments),
+    /// Serve the agent's API; what would change this machine is refused
+    Serve(serve::Arguments),
     /// Write an image to a disk that does not boot before it is proven
     WriteImage(write_image::Arguments),
 }
@@ -42,6 +45,7 @@ pub fn run(tool: Tool, progress_json: bool, debug: bool) -> ExitCode {
         Tool::PlanNetwork(arguments) => plan_network::run(&arguments),
         Tool::Inventory(arguments) => inventory::run(&arguments),
         Tool::Discover(arguments) => discover::run(arguments),
+        Tool::Serve(arguments) => serve::run(&arguments),
         Tool::WriteImage(arguments) => write_image::run(&arguments),
     };
     match outcome {

@@ -1,0 +1,102 @@
+//! `serve`: the agent's API on any machine, for those who write a client of it.
+//!
+//! It is the agent's own: commands that read do so, those that would write to a
+//! disk or end the machine fail for want of a permission that this tool has not.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::{Instant, SystemTime};
+
+use clap::Args;
+use landfall_boot_params::CommandLine;
+use tokio::sync::{Notify, watch};
+
+use crate::api::{self, Api, TlsIdentity};
+use crate::commands::{Dispatcher, Ledger, Machine};
+use crate::failure::{Class, Failure, Result};
+use crate::http_client::{self, HttpOptions};
+use crate::settings::Settings;
+use crate::state_file::StateFile;
+
+/// `serve`
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Serve without an Ironic; there is no other way yet
+    #[arg(long, required = true)]
+    standalone: bool,
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9999")]
+    listen: SocketAddr,
+    /// Who has this token may command
+    #[arg(long, value_name = "TOKEN")]
+    agent_token: String,
+    /// Speak HTTP instead of HTTPS with a certificate made for the occasion
+    #[arg(long)]
+    plain_http: bool,
+}
+
+/// Serves until the process is ended. Prints the address first.
+///
+/// # Errors
+/// If it cannot listen.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.agent_token.is_empty() {
+        return Err(fault("--agent-token: expected a token, found nothing"));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| fault(error.to_string()))?;
+    runtime.block_on(serve(arguments))
+}
+
+async fn serve(arguments: &Arguments) -> Result<()> {
+    let settings = Arc::new(Settings::from_command_line(CommandLine::parse("")));
+    let (departure, mut departs) = watch::channel(None);
+    let (_settled, devices_settled) = watch::channel(Some(Instant::now()));
+    let machine = Machine {
+        client: http_client::image_client(&HttpOptions::default())?,
+        settings,
+        devices_settled,
+        departure,
+        node: Mutex::default(),
+        prepared: Mutex::default(),
+        written_disk: StateFile::nowhere(),
+    };
+    let ended = Arc::<Notify>::default();
+    let dispatcher = Dispatcher::new(Ledger::in_memory(), machine.executor(), ended).standalone();
+    let identity = (!arguments.plain_http)
+        .then(|| identity(arguments.listen.ip()))
+        .transpose()?;
+    let scheme = if identity.is_some() { "https" } else { "http" };
+    let server = api::listen(
+        Some(arguments.listen.ip()),
+        arguments.listen.port(),
+        identity
+            .as_ref()
+            .map(TlsIdentity::server_config)
+            .transpose()?,
+        api::router(Api {
+            dispatcher,
+            token: arguments.agent_token.as_str().into(),
+            scheme,
+            started: SystemTime::now(),
+            refused: Arc::default(),
+        }),
+    )
+    .map_err(|error| fault(format!("listening at {}: {error}", arguments.listen)))?;
+    // A program that reads this may connect from here on.
+    println!("serving at {scheme}://{}", server.address());
+    // In our own ramdisk a command may end it; the boot goes on there.
+    let _ = departs.wait_for(Option::is_some).await;
+    server.stop().await;
+    Ok(())
+}
+
+fn identity(address: IpAddr) -> Result<TlsIdentity> {
+    TlsIdentity::restore_or_make(&StateFile::nowhere(), address, "localhost")
+}
+
+fn fault(details: impl Into<String>) -> Failure {
+    Failure::new(Class::CommandExecutionError, details)
+}
