@@ -1,0 +1,61 @@
+//! `landfall-agent serve` as a child of a test.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// The tool at a free port of the loopback, until dropped.
+pub struct Server {
+    child: Child,
+    /// `http://127.0.0.1:PORT`
+    pub base: String,
+}
+
+impl Server {
+    /// Starts it with this token, and waits until it listens.
+    pub fn start(token: &str, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_landfall-agent"))
+            .args(["serve", "--standalone", "--listen", "127.0.0.1:0"])
+            .args(["--agent-token", token])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let output = child.stdout.take().unwrap();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        let base = line.trim_end().strip_prefix("serving at ").unwrap();
+        Self {
+            child,
+            base: base.to_owned(),
+        }
+    }
+
+    /// A figure of /proc/PID/status in KiB.
+    #[allow(dead_code, reason = "not every test that has this module asks")]
+    pub fn status_kib(&self, key: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        let figure = line.unwrap().trim_start_matches(':').trim();
+        figure.split(' ').next().unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself, which the test will have noticed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client that takes the server's own certificate.
+pub fn client() -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .tls_danger_accept_invalid_certs(true)
+        .tls_certs_only([])
+        .build()
+        .unwrap()
+}
