@@ -48,6 +48,8 @@ pub enum Command {
     PowerOff,
     /// `image.install_bootloader`
     InstallBootloader {
+        /// The root file system that a boot loader would have to find.
+        root_uuid: Option<String>,
         /// `uefi` or `bios`: how the installed system is to be booted.
         target_boot_mode: String,
         /// Whether a failure is to be swallowed.

@@ -217,6 +217,50 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_request_waits_for_a_synchronous_command_and_not_for_409() {
+        let (began, running) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (ring, gate) = (Arc::clone(&began), Arc::clone(&running));
+        let executor: Executor = Arc::new(move |_| {
+            let (ring, gate) = (Arc::clone(&ring), Arc::clone(&gate));
+            Box::pin(async move {
+                ring.notify_one();
+                gate.notified().await;
+                Ok(Value::from("text"))
+            })
+        });
+        let dispatcher = Dispatcher::new(Ledger::in_memory(), executor, Arc::default());
+        let submit = |name| dispatcher.submit(body(name), true);
+        let others = async {
+            began.notified().await;
+            // Reading the list needs no turn.
+            assert_eq!(dispatcher.ledger().busy().as_deref(), Some("sync"));
+            running.notify_one();
+            began.notified().await;
+            running.notify_one();
+        };
+        let (first, second, ()) =
+            tokio::join!(submit("standby.sync"), submit("standby.run_image"), others);
+        assert_eq!(first.unwrap()["command_result"]["result"], "text");
+        assert_eq!(
+            second.unwrap()["command_result"]["result"],
+            "run_image: text",
+            "asynchronous ones are told with their name"
+        );
+    }
+
+    #[tokio::test]
+    async fn only_a_standalone_agent_is_told_its_node() {
+        let ledger = Ledger::in_memory;
+        let executor: Executor = Arc::new(|_| Box::pin(async { Ok(Value::Null) }));
+        let looked_up = Dispatcher::new(ledger(), Arc::clone(&executor), Arc::default());
+        let refusal = looked_up.submit(body("poll.set_node_info"), true).await;
+        assert_eq!(refusal.unwrap_err().status, 400);
+        let standalone = Dispatcher::new(ledger(), executor, Arc::default()).standalone();
+        let entry = standalone.submit(body("poll.set_node_info"), true).await;
+        assert_eq!(entry.unwrap()["command_error"]["type"], "TypeError");
+    }
+
+    #[tokio::test]
     async fn synchronous_command_is_answered_when_it_has_ended() {
         let dir = tempfile::tempdir().unwrap();
         let entry = dispatcher(&dir, Arc::default())

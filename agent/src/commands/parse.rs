@@ -110,6 +110,9 @@ impl Request {
             "standby.run_image" => Ok(Command::RunImage),
             "standby.power_off" => Ok(Command::PowerOff),
             "image.install_bootloader" => Ok(Command::InstallBootloader {
+                root_uuid: arguments
+                    .optional("root_uuid")
+                    .and_then(|uuid| uuid.as_str().map(str::to_owned)),
                 target_boot_mode: arguments
                     .optional("target_boot_mode")
                     .and_then(|mode| mode.as_str().map(str::to_owned))
@@ -414,16 +417,70 @@ mod tests {
         }
     }
 
+    fn failed(body: &str) -> (String, Failure) {
+        match Request::parse(body.as_bytes()).and_then(Request::command) {
+            Ok(Parsed::Failed(name, failure)) => (name, failure),
+            other => panic!("{body}: {other:?}"),
+        }
+    }
+
     #[test]
     fn missing_arguments_fail_the_command_with_type_error() {
-        let body = br#"{"name":"deploy.execute_deploy_step","params":{"node":{}}}"#;
-        match Request::parse(body).and_then(Request::command).unwrap() {
-            Parsed::Failed(name, failure) => {
-                assert_eq!(name, "execute_deploy_step");
-                assert_eq!(failure.class, Class::TypeError);
-            }
-            Parsed::Command(_) => panic!("accepted without a step"),
+        for (name, parameters) in [
+            ("deploy.execute_deploy_step", r#"{"node":{},"ports":[]}"#),
+            ("deploy.execute_deploy_step", r#"{"step":{},"node":{}}"#),
+            ("clean.get_clean_steps", r#"{"ports":[]}"#),
+            ("clean.get_clean_steps", r#"{"node":{}}"#),
+            ("flow.start_flow", "{}"),
+            ("flow.start_flow", r#"{"flow":"standby.sync"}"#),
+        ] {
+            let (failed, failure) =
+                failed(&format!(r#"{{"name":"{name}","params":{parameters}}}"#));
+            assert!(name.ends_with(&format!(".{failed}")), "{name}: {failed}");
+            assert_eq!(failure.class, Class::TypeError, "{name} {parameters}");
         }
+    }
+
+    #[test]
+    fn a_flow_is_checked_before_it_begins() {
+        let flow =
+            |tasks: &str| format!(r#"{{"name":"flow.start_flow","params":{{"flow":{tasks}}}}}"#);
+        assert_eq!(
+            refusal(&flow(r#"[{"standby.nosuch":{}}]"#)),
+            (
+                400,
+                "Invalid command parameters: Extension standby doesn't provide nosuch method"
+                    .into()
+            )
+        );
+        assert_eq!(refusal(&flow(r#"[{"nodot":{}}]"#)).1, NO_DOT);
+        let (_, failure) = failed(&flow(r#"[{"nosuch.sync":{}}]"#));
+        assert_eq!(failure.class, Class::RequestedObjectNotFoundError);
+        let body = flow(
+            r#"[{"standby.sync":{}},{"flow.start_flow":{"flow":[]}},{"standby.run_image":null}]"#,
+        );
+        let parsed = Request::parse(body.as_bytes()).and_then(Request::command);
+        let Ok(Parsed::Command(command)) = parsed else {
+            panic!("{parsed:?}");
+        };
+        let Command::StartFlow { tasks } = *command else {
+            panic!("{command:?}");
+        };
+        let classes: Vec<Option<Class>> = tasks
+            .iter()
+            .map(|task| task.command.as_ref().err().map(|failure| failure.class))
+            .collect();
+        assert_eq!(
+            classes,
+            [None, Some(Class::AgentIsBusy), Some(Class::TypeError)]
+        );
+    }
+
+    #[test]
+    fn a_rescue_password_is_not_shown() {
+        let body = br#"{"name":"rescue.finalize_rescue","params":{"rescue_password":"geheim"}}"#;
+        let parsed = Request::parse(body).and_then(Request::command).unwrap();
+        assert!(!format!("{parsed:?}").contains("geheim"));
     }
 
     #[test]

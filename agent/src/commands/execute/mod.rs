@@ -80,12 +80,14 @@ impl Machine {
                 None => Ok(json!({})),
             },
             Command::InstallBootloader {
+                root_uuid,
                 target_boot_mode,
                 ignore_failure,
             } => {
                 let ignore = ignore_failure || *self.settings.params.ignore_bootloader_failure;
                 let disk = self.written_disk().ok_or_else(nothing_written)?;
-                blocking(move || bootloader::install(&disk, &target_boot_mode, ignore)).await
+                let root = root_uuid.unwrap_or_default();
+                blocking(move || bootloader::install(&disk, &root, &target_boot_mode, ignore)).await
             }
             Command::PrepareImage { info, config_drive } => {
                 prepare_image::execute(&self, info, config_drive).await
@@ -121,17 +123,20 @@ impl Machine {
     /// Executes one step. Returns its result as Ironic stores it. The operation
     /// does not matter, as with the original: what a step does is its name's.
     async fn step(self: &Arc<Self>, name: &str, node: &Node, arguments: Value) -> Result<Value> {
-        let permission = WritePermission::in_ramdisk()?;
+        // A step that nobody has is told as such on every machine.
+        let permission = WritePermission::in_ramdisk();
         match name {
-            "erase_devices_metadata" => erase_metadata::execute(self, node, permission).await,
-            "erase_devices" => erase_devices::execute(self, node, permission).await,
-            "erase_devices_express" => erase_devices::execute_express(self, node, permission).await,
-            "erase_pstore" => firmware_traces::erase_pstore(permission).await,
-            "clean_uefi_nvram" => firmware_traces::clean_uefi_nvram(&arguments, permission).await,
-            "delete_configuration" => software_raid::delete(node, permission).await,
+            "erase_devices_metadata" => erase_metadata::execute(self, node, permission?).await,
+            "erase_devices" => erase_devices::execute(self, node, permission?).await,
+            "erase_devices_express" => {
+                erase_devices::execute_express(self, node, permission?).await
+            }
+            "erase_pstore" => firmware_traces::erase_pstore(permission?).await,
+            "clean_uefi_nvram" => firmware_traces::clean_uefi_nvram(&arguments, permission?).await,
+            "delete_configuration" => software_raid::delete(node, permission?).await,
             "write_image" => write_image::execute(self, node, &arguments, permission).await,
-            "inject_files" => inject_files::execute(self, node, &arguments, permission).await,
-            "install_coreos" => install_coreos::execute(self, node, permission).await,
+            "inject_files" => inject_files::execute(self, node, &arguments, permission?).await,
+            "install_coreos" => install_coreos::execute(self, node, permission?).await,
             _ => Err(steps::unknown(name)),
         }
     }

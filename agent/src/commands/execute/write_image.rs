@@ -19,9 +19,11 @@ pub(super) async fn execute(
     machine: &Arc<Machine>,
     node: &Node,
     arguments: &Value,
-    permission: WritePermission,
+    permission: Result<WritePermission>,
 ) -> Result<Value> {
+    // What is wrong with the image is told on every machine.
     let info = ImageInfo::read(&arguments["image_info"])?;
+    let permission = permission?;
     // Ironic sends it in both places; older conductors in the second alone.
     let drive = match &arguments["configdrive"] {
         Value::Null => &arguments["image_info"]["configdrive"],
