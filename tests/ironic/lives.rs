@@ -28,6 +28,7 @@ fn virtual_media_bios_direct_raw() {
     let plan = Plan {
         firmware: Firmware::Bios,
         deploy: Deploy::WriteRaw,
+        rescue: true,
         ..Plan::default()
     };
     life("virtual_media_bios_direct_raw", &plan);
@@ -91,4 +92,20 @@ fn fast_track() {
         ..Plan::default()
     };
     life("fast_track", &plan);
+}
+
+/// Nobody says where Ironic is: it announces itself.
+#[test]
+#[ignore = "no gate: make test-ironic"]
+fn mdns() {
+    let plan = Plan {
+        boot: Boot::OwnIso,
+        firmware: Firmware::Bios,
+        configuration: Configuration {
+            mdns: true,
+            ..Configuration::default()
+        },
+        ..Plan::default()
+    };
+    life("mdns", &plan);
 }

@@ -44,3 +44,6 @@ impl Proof {
 
 /// How the last line of the installed system begins when all went well.
 pub const INSTALLED_SYSTEM_OK: &str = "TEST-IMAGE-OK first=1 platform=metal";
+
+/// How it begins at each later boot.
+pub const INSTALLED_SYSTEM_AGAIN: &str = "TEST-IMAGE-OK first=0";

@@ -140,12 +140,6 @@ pub const META_DATA_NAME: &str = "node-1.example.org";
 pub const TEST_ARGUMENTS: &str =
     "console=tty0 console=ttyS0,115200n8 no_timer_check earlyprintk=serial,ttyS0,115200 loglevel=6";
 
-/// The kernel arguments of a medium of our own, which nobody adds to.
-#[must_use]
-pub fn own_media_arguments() -> String {
-    Plan::default().kernel_arguments()
-}
-
 impl Plan {
     fn family(&self) -> Family {
         match self.network {

@@ -12,7 +12,7 @@ use super::node::Node;
 use super::plan::{Addresses, Deploy, Plan};
 use super::{Ironic, complaints, keep};
 use crate::config_drive;
-use crate::ignition::{INSTALLED_SYSTEM_OK, Proof};
+use crate::ignition::{INSTALLED_SYSTEM_AGAIN, INSTALLED_SYSTEM_OK, Proof};
 use crate::installation::{FIRST_BOOT, check_applied};
 use crate::journal::{Event, Mark, Source};
 use crate::lab::Lab;
@@ -88,7 +88,30 @@ impl Place {
         self.node.undeploy().await?;
         note(lab, "undeploying", clock);
         ensure_no_table(&self.guest)?;
-        self.deploy(lab, plan).await
+        self.deploy(lab, plan).await?;
+        if plan.rescue {
+            self.rescue(lab).await?;
+        }
+        Ok(())
+    }
+
+    /// The agent hands the node over to a user, who finds the disk as it was.
+    async fn rescue(&self, lab: &Lab) -> Result<()> {
+        let mark = lab.journal.mark();
+        let clock = Instant::now();
+        self.node.rescue("a password of the lab").await?;
+        note(lab, "rescue", clock);
+        config_drive::partitions(&self.guest.disk.display().to_string()).await?;
+        let clock = Instant::now();
+        self.node.unrescue().await?;
+        note(lab, "end of the rescue", clock);
+        // It booted before: Ignition has nothing more to do.
+        lab.journal
+            .wait_for("the installed system", mark, FIRST_BOOT, |event| {
+                event.source == Source::Console && event.text.contains(INSTALLED_SYSTEM_AGAIN)
+            })
+            .await
+            .map(drop)
     }
 
     async fn deploy(&self, lab: &Lab, plan: &Plan) -> Result<()> {

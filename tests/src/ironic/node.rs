@@ -158,6 +158,21 @@ impl Node {
             .map(drop)
     }
 
+    /// Has the ramdisk hand it over to a user with this password.
+    pub async fn rescue(&self, password: &str) -> Result<()> {
+        let password = json!({"rescue_password": password});
+        self.change("rescue", password, "rescue", WITH_AGENT)
+            .await
+            .map(drop)
+    }
+
+    /// Brings it back from there.
+    pub async fn unrescue(&self) -> Result<()> {
+        self.change("unrescue", json!({}), "active", WITH_AGENT)
+            .await
+            .map(drop)
+    }
+
     /// Undeploys it, which cleans it.
     pub async fn undeploy(&self) -> Result<()> {
         self.change("deleted", json!({}), "available", WITH_AGENT)

@@ -15,7 +15,7 @@ use crate::image_server::{self, ServedFile};
 use crate::lab::{Family, GUEST_V4, HOST_V4, Lab};
 use crate::media;
 use crate::program;
-use crate::site::{MAC, META_DATA_NAME, meta_data, own_media_arguments};
+use crate::site::{MAC, META_DATA_NAME, TEST_ARGUMENTS, meta_data};
 use crate::vm::Firmware;
 
 /// What the node is called in Ironic and in libvirt.
@@ -65,6 +65,8 @@ pub struct Plan {
     pub deploy: Deploy,
     /// Address.
     pub addresses: Addresses,
+    /// Rescue the node in the end, and bring it back.
+    pub rescue: bool,
     /// Ironic's.
     pub configuration: Configuration,
 }
@@ -76,6 +78,7 @@ impl Default for Plan {
             boot: Boot::VirtualMedia,
             deploy: Deploy::InstallCoreos,
             addresses: Addresses::Dhcp,
+            rescue: false,
             configuration: Configuration::default(),
         }
     }
@@ -123,10 +126,28 @@ impl Plan {
     pub(super) async fn files(&self, lab: &Lab) -> Result<Vec<ServedFile>> {
         let mut files = vec![self.image(lab).await?];
         if self.boot == Boot::OwnIso {
-            let iso = media::iso(lab, &own_media_arguments()).await?;
+            let iso = media::iso(lab, &self.own_iso_arguments()).await?;
             files.push(ServedFile::read(OWN_ISO, &iso)?);
         }
         Ok(files)
+    }
+
+    /// The kernel arguments of our own ISO, to which nobody adds any.
+    fn own_iso_arguments(&self) -> String {
+        let ip = match self.addresses {
+            Addresses::Dhcp | Addresses::NetworkData => "ip=dhcp".to_owned(),
+            Addresses::KernelArguments => {
+                format!("ip={GUEST_V4}::{HOST_V4}:255.255.255.0:::none")
+            }
+        };
+        let ironic = if self.configuration.mdns {
+            // With collectors the inventory goes to the API that was found.
+            "ipa-api-url=mdns ipa-inspection-collectors=default,logs".to_owned()
+        } else {
+            let api = self.configuration.api_url();
+            format!("ipa-api-url={api} ipa-inspection-callback-url={api}/v1/continue_inspection")
+        };
+        format!("{TEST_ARGUMENTS} {ip} {ironic}")
     }
 
     async fn image(&self, lab: &Lab) -> Result<ServedFile> {
@@ -173,9 +194,10 @@ impl Plan {
             system: system.to_owned(),
             media: match self.boot {
                 Boot::OwnIso => json!({"deploy_iso": url(OWN_ISO)}),
-                Boot::VirtualMedia | Boot::Ipxe => {
-                    json!({"deploy_kernel": url(KERNEL), "deploy_ramdisk": url(RAMDISK)})
-                }
+                Boot::VirtualMedia | Boot::Ipxe => json!({
+                    "deploy_kernel": url(KERNEL), "deploy_ramdisk": url(RAMDISK),
+                    "rescue_kernel": url(KERNEL), "rescue_ramdisk": url(RAMDISK),
+                }),
             },
             network_data: (self.addresses == Addresses::NetworkData).then(network_data),
         }
