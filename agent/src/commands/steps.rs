@@ -282,6 +282,57 @@ mod tests {
         assert_eq!(failure.class, Class::VersionMismatch);
     }
 
+    /// The original's steps and their priorities, without those that need what
+    /// this ramdisk does not carry.
+    #[test]
+    fn priorities_are_the_originals() {
+        for (kind, expected) in [
+            (
+                StepKind::Clean,
+                &[
+                    ("erase_devices", 10),
+                    ("erase_devices_metadata", 99),
+                    ("erase_devices_express", 0),
+                    ("erase_pstore", 0),
+                    ("clean_uefi_nvram", 0),
+                    ("delete_configuration", 0),
+                ][..],
+            ),
+            (
+                StepKind::Deploy,
+                &[
+                    ("erase_devices_metadata", 0),
+                    ("clean_uefi_nvram", 0),
+                    ("write_image", 0),
+                    ("inject_files", 7),
+                ],
+            ),
+            (
+                StepKind::Service,
+                &[
+                    ("delete_configuration", 0),
+                    ("write_image", 0),
+                    ("inject_files", 7),
+                ],
+            ),
+        ] {
+            let answer = list(kind, SETTINGS);
+            let managers = &answer[format!("{}_steps", kind.word())];
+            let found: Vec<(&str, u64)> = managers["GenericHardwareManager"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|step| {
+                    let priority = step["priority"].as_u64().unwrap();
+                    (step["step"].as_str().unwrap(), priority)
+                })
+                .collect();
+            assert_eq!(found, expected);
+            let coreos = managers.get("CoreOSInstallHardwareManager");
+            assert_eq!(coreos.is_some(), kind == StepKind::Deploy);
+        }
+    }
+
     #[test]
     fn every_step_has_what_ironic_demands() {
         for kind in [StepKind::Clean, StepKind::Deploy, StepKind::Service] {

@@ -113,3 +113,75 @@ pub(super) fn open_when_free(path: &Path, permission: &WritePermission) -> Resul
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::process::Command;
+
+    use super::*;
+    use crate::disk::fixtures::loop_device;
+    use crate::skip::skip;
+    use crate::sys::block_partition;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Taken from the kernel again, whatever becomes of the test.
+    struct Partitions(File);
+
+    impl Drop for Partitions {
+        fn drop(&mut self) {
+            for number in [1, 2] {
+                let _ = block_partition::delete(&self.0, number);
+            }
+        }
+    }
+
+    fn run(program: &str, arguments: &[&str], path: &Path) -> String {
+        let output = Command::new(program)
+            .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+            .args(arguments)
+            .arg(path)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{program}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn a_disk_with_its_partitions_unless_it_is_in_the_way() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(64 * MIB).unwrap();
+        let table = ["-n", "1:1M:+16M", "-n", "2:20M:+16M"];
+        run("sgdisk", &table, file.path());
+        let Some(device) = loop_device(file.path(), 512) else {
+            return;
+        };
+        let partitions = Partitions(File::open(device.path()).unwrap());
+        block_partition::add(&partitions.0, 1, MIB, 16 * MIB).unwrap();
+        block_partition::add(&partitions.0, 2, 20 * MIB, 16 * MIB).unwrap();
+        let part = |number| format!("{}p{number}", device.path().display());
+        if !Path::new(&part(2)).exists() {
+            return skip("nobody makes device nodes here");
+        }
+        run("mke2fs", &["-q", "-F"], Path::new(&part(1)));
+        run("mkswap", &["-q"], Path::new(&part(2)));
+        let mut erasable = Erasable::for_test(device.path().to_str().unwrap());
+        erasable.partitions = vec![part(2).into(), part(1).into()];
+        let permission = WritePermission::by_operator();
+
+        erasable.obstacle = Some(Obstacle::RaidMember);
+        assert_eq!(erase_disk(&erasable, &permission), []);
+        erasable.obstacle = Some(Obstacle::InUse("p1 is mounted on /".into()));
+        assert_eq!(erase_disk(&erasable, &permission).len(), 1);
+        let wipefs = |path: &Path| run("wipefs", &["--no-act", "--noheadings"], path);
+        assert!(wipefs(device.path()).contains("gpt"), "not touched");
+
+        erasable.obstacle = None;
+        assert_eq!(erase_disk(&erasable, &permission), []);
+        // A loop device keeps its partitions, having no partition scanning.
+        for path in [part(1).into(), part(2).into(), device.path().to_owned()] {
+            assert_eq!(wipefs(&path), "", "{}", path.display());
+        }
+    }
+}
