@@ -32,7 +32,7 @@ use crate::handover::{efi_load_option, efi_loader, ignition_file, kernel_args};
 use crate::http_client::{self, ZonedUrl};
 use crate::inventory::hint_expression::Expression;
 use crate::inventory::root_device_hints::{RootDeviceHints, SkipList};
-use crate::inventory::{memory, smbios, vpd};
+use crate::inventory::{ata_identify, disk_query, memory, smbios, vpd};
 use crate::ironic::{LookupAnswer, wire};
 use crate::network::dhcp::{datagram, lease::Lease, message::Answer};
 use crate::settings::Settings;
@@ -296,7 +296,21 @@ pub fn smbios(data: &[u8]) {
 pub fn vpd(data: &[u8]) {
     let _ = (vpd::unit_serial(data), vpd::pre_spc3_name(data));
     let _ = vpd::designators(data).count();
-    let _ = (vpd::ata_information(data), vpd::ata_designators(data));
+    let _ = vpd::lists(data, 0x83);
+    let _ = (
+        ata_identify::in_page_83(data),
+        ata_identify::in_page_89(data),
+    );
+}
+
+/// IDENTIFY data as the disk sends them, and as a captured tree has them.
+pub fn ata_identify(data: &[u8]) {
+    let _ = ata_identify::parse(data);
+    let text = String::from_utf8_lossy(data);
+    if let Some(words) = disk_query::words(&text) {
+        let _ = ata_identify::parse(&words);
+    }
+    let _ = disk_query::bytes(&text);
 }
 
 /// A root device hint (first line) and a disk's property (the rest).

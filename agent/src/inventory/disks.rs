@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use super::Warning;
+use super::by_path::PathId;
 use super::disk_identity::{DiskIdentity, identify};
 use super::disk_kind::{NoDisk, why_no_disk};
 use super::report_types::{Disk, DiskTraits};
-use super::system_path::SystemPath;
 use super::transport::transport;
-use super::{Warning, by_path, sysfs};
+use crate::sysfs;
+use crate::system_path::SystemPath;
 
 /// /sys/block/X/size counts these whatever the disk's sectors are.
 pub const SIZE_UNIT: u64 = 512;
@@ -82,7 +84,7 @@ fn disk(device: &Device) -> Disk {
     let identity = identify(block, name);
     let hctl = hctl(&directory);
     let tran = transport(block, name, hctl.as_deref());
-    let by_paths = by_path::names(block);
+    let by_paths = PathId::of(block).links(name);
     let vendor = sysfs::text(&directory.join("vendor"));
     let queue = |attribute: &str| sysfs::number(&block.join("queue").join(attribute));
     Disk {

@@ -1,7 +1,7 @@
 //! What this machine is made of. Read-only: every collector takes the root it
 //! reads below, so that a test can point it at a captured tree.
 
-#[allow(dead_code, reason = "the cleaning steps will use it")]
+pub(crate) mod ata_identify;
 pub mod block_devices;
 pub mod bmc;
 pub mod boot_mode;
@@ -11,6 +11,7 @@ pub mod collectors;
 pub mod cpu;
 pub mod disk_identity;
 pub mod disk_kind;
+pub(crate) mod disk_query;
 pub mod disks;
 pub mod firmware;
 pub mod hint_expression;
@@ -24,6 +25,7 @@ pub mod root_device;
 pub mod root_device_hints;
 pub(crate) mod smbios;
 mod transport;
+pub mod udev_properties;
 mod udev_text;
 pub(crate) mod vpd;
 pub mod wait_for_disk;

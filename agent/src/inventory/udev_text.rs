@@ -50,6 +50,21 @@ fn replace_except(text: &str, keep: impl Fn(char) -> bool) -> String {
     out
 }
 
+/// What becomes of a text in the properties `_ENC`: nothing is cut or replaced,
+/// but what is not allowed is written as `\\xNN`.
+pub fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_allowed(character) {
+            out.push(character);
+        } else {
+            // Only ASCII is not allowed.
+            out += &format!("\\x{:02x}", u32::from(character));
+        }
+    }
+    out
+}
+
 /// What lsblk shows of a text: trimmed, runs of white space made one blank.
 pub fn for_people(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
@@ -88,6 +103,12 @@ mod tests {
         assert_eq!(attribute("  lead & \"q\"/s  "), "  lead _ _q_/s");
         assert_eq!(replace_characters("  lead _ _q_/s"), "__lead____q__s");
         assert_eq!(attribute("QEMU NVMe Ctrl      \n"), "QEMU NVMe Ctrl");
+    }
+
+    #[test]
+    fn encoded_texts_keep_their_padding() {
+        assert_eq!(encode("A b/c  "), r"A\x20b\x2fc\x20\x20");
+        assert_eq!(encode("a\\x"), r"a\x5cx");
     }
 
     #[test]

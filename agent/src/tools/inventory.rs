@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use crate::failure::{Class, Failure, Result};
 use crate::interface_names::{self, InterfaceName, NamingPolicy};
 use crate::inventory::collect::{CollectOptions, collect};
+use crate::inventory::disks;
+use crate::inventory::udev_properties::UdevProperties;
 use crate::report;
 use crate::sysfs;
 use crate::system_path::SystemPath;
@@ -20,7 +22,7 @@ pub struct Arguments {
     /// Read the /sys, /proc and ioctl answers captured in this directory
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Print the JSON that goes to Ironic's inspection
+    /// Print the JSON that goes to Ironic, with more names
     #[arg(long)]
     json: bool,
 }
@@ -58,6 +60,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.json {
         let mut document = serde_json::to_value(&inventory).unwrap_or_default();
         add_other_names(&mut document, &names);
+        add_block_devices(&mut document, &root);
         println!("{document}");
         return Ok(());
     }
@@ -121,4 +124,34 @@ fn add_other_names(document: &mut Value, names: &BTreeMap<String, InterfaceName>
             nic["alternative_names"] = json!(found.alternatives);
         }
     }
+}
+
+/// What udev would say of each disk, and of each block device that is none.
+fn add_block_devices(document: &mut Value, root: &SystemPath) {
+    let mut others = Vec::new();
+    for device in disks::devices(root) {
+        let udev = json!(UdevProperties::of(&device.block, &device.name));
+        let node = format!("/dev/{}", device.name);
+        let reported = document["disks"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+            .find(|disk| disk["name"] == node);
+        if let Some(disk) = reported {
+            disk["kernel_name"] = json!(device.name);
+            disk["udev"] = udev;
+            continue;
+        }
+        let reason = match device.no_disk {
+            Some(reason) => reason.to_string(),
+            None => "nothing may be written to it".into(),
+        };
+        others.push(json!({
+            "kernel_name": device.name,
+            "size": device.size,
+            "not_reported": reason,
+            "udev": udev,
+        }));
+    }
+    document["other_block_devices"] = others.into();
 }

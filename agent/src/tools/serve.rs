@@ -9,14 +9,18 @@ use std::time::{Instant, SystemTime};
 
 use clap::Args;
 use landfall_boot_params::CommandLine;
+use landfall_boot_params::argument_value::CertificateCurve;
 use tokio::sync::{Notify, watch};
 
 use crate::api::{self, Api, TlsIdentity};
 use crate::commands::{Dispatcher, Ledger, Machine};
+use crate::discovery::Advertised;
 use crate::failure::{Class, Failure, Result};
 use crate::http_client::{self, HttpOptions};
-use crate::settings::Settings;
+use crate::media::Media;
+use crate::settings::{ConfigFiles, Settings};
 use crate::state_file::StateFile;
+use crate::tls::TlsPolicy;
 
 /// `serve`
 #[derive(Debug, Args)]
@@ -51,11 +55,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 async fn serve(arguments: &Arguments) -> Result<()> {
-    let settings = Arc::new(Settings::from_command_line(CommandLine::parse("")));
+    let settings = Arc::new(Settings::from_sources(
+        CommandLine::parse(""),
+        Media::default(),
+        ConfigFiles::default(),
+    ));
     let (departure, mut departs) = watch::channel(None);
     let (_settled, devices_settled) = watch::channel(Some(Instant::now()));
     let machine = Machine {
         client: http_client::image_client(&HttpOptions::default())?,
+        http: HttpOptions::default(),
         settings,
         devices_settled,
         departure,
@@ -74,7 +83,7 @@ async fn serve(arguments: &Arguments) -> Result<()> {
         arguments.listen.port(),
         identity
             .as_ref()
-            .map(TlsIdentity::server_config)
+            .map(|identity| identity.server_config(&TlsPolicy::default()))
             .transpose()?,
         api::router(Api {
             dispatcher,
@@ -94,7 +103,12 @@ async fn serve(arguments: &Arguments) -> Result<()> {
 }
 
 fn identity(address: IpAddr) -> Result<TlsIdentity> {
-    TlsIdentity::restore_or_make(&StateFile::nowhere(), address, "localhost")
+    TlsIdentity::restore_or_make(
+        &StateFile::nowhere(),
+        &Advertised::Address(address),
+        "localhost",
+        CertificateCurve::P384,
+    )
 }
 
 fn fault(details: impl Into<String>) -> Failure {

@@ -1,0 +1,169 @@
+//! What an ATA disk says of itself: the data of IDENTIFY DEVICE, and where SCSI
+//! pages have it (ACS-3, 7.12; SAT-3, 12.4).
+//!
+//! All of it comes from the disk, so nothing in it is taken for granted.
+
+use super::vpd::{Kind, designators};
+
+/// The length of IDENTIFY data.
+pub const LENGTH: usize = 512;
+/// Where page 0x89 has them.
+const PAGE_OFFSET: usize = 60;
+/// What SAT puts in front of model and serial number in page 0x83.
+const ATA_VENDOR: &[u8] = b"ATA     ";
+
+/// Who the disk is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AtaIdentity {
+    /// 20 characters with their padding.
+    pub serial: String,
+    /// 40 characters with their padding.
+    pub model: String,
+    /// 8 characters with their padding. `None` where only page 0x83 is known.
+    pub firmware: Option<String>,
+    /// The World Wide Name, if it has one.
+    pub wwn: Option<u64>,
+    /// Whether it is a packet device: a CD drive.
+    pub is_packet_device: bool,
+}
+
+/// Reads IDENTIFY data. `None` if it is too short or all zero, which is what
+/// some USB bridges answer.
+pub fn parse(identify: &[u8]) -> Option<AtaIdentity> {
+    let identify = identify.first_chunk::<LENGTH>()?;
+    if identify.iter().all(|byte| *byte == 0) {
+        return None;
+    }
+    let word = |index: usize| u16::from_le_bytes([identify[2 * index], identify[2 * index + 1]]);
+    // Words are little-endian, but text has its first character in the high
+    // byte.
+    let text = |first: usize, last: usize| {
+        let bytes: Vec<u8> = (first..=last)
+            .flat_map(|index| word(index).to_be_bytes())
+            .collect();
+        // As C programs print it.
+        let end = bytes.iter().position(|byte| *byte == 0);
+        String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
+    };
+    let wwn = (108..=111).fold(0, |wwn: u64, index| wwn << 16 | u64::from(word(index)));
+    Some(AtaIdentity {
+        serial: text(10, 19),
+        firmware: Some(text(23, 26)),
+        model: text(27, 46),
+        // NAA 5, IEEE registered: the only kind that ATA knows.
+        wwn: (wwn >> 60 == 5).then_some(wwn),
+        is_packet_device: word(0) & 0xc000 == 0x8000,
+    })
+}
+
+/// The same from page 0x89, which has IDENTIFY data whole.
+pub fn in_page_89(page: &[u8]) -> Option<AtaIdentity> {
+    let identify = page.get(PAGE_OFFSET..)?;
+    (page.get(1) == Some(&0x89)).then(|| parse(identify))?
+}
+
+/// The same from page 0x83, where SAT puts model and serial number into one T10
+/// designator.
+pub fn in_page_83(page: &[u8]) -> Option<AtaIdentity> {
+    let text = designators(page)
+        .find(|d| d.kind == Kind::T10Vendor && d.names_unit && d.bytes.starts_with(ATA_VENDOR))?;
+    let text = text.bytes.get(8..68)?;
+    Some(AtaIdentity {
+        serial: String::from_utf8_lossy(&text[40..]).into_owned(),
+        model: String::from_utf8_lossy(&text[..40]).into_owned(),
+        firmware: None,
+        wwn: designators(page)
+            .filter(|d| d.kind == Kind::Naa && d.names_unit && d.is_binary)
+            .filter_map(|d| Some(u64::from_be_bytes(*d.bytes.first_chunk()?)))
+            .find(|wwn| wwn >> 60 == 5),
+        // The peripheral device type in the first byte of every page.
+        is_packet_device: page.first().is_some_and(|byte| byte & 0x1f == 5),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A page with this code and body.
+    fn page(code: u8, body: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(body.len()).unwrap().to_be_bytes();
+        [&[0, code][..], &length, body].concat()
+    }
+
+    fn identify() -> Vec<u8> {
+        let mut identify = vec![0; LENGTH];
+        let mut put = |first: usize, text: &str| {
+            for (index, pair) in text.as_bytes().chunks_exact(2).enumerate() {
+                identify[2 * first + 2 * index] = pair[1];
+                identify[2 * first + 2 * index + 1] = pair[0];
+            }
+        };
+        put(10, &format!("{:<20}", "S3Z8NB0K123456"));
+        put(23, "RVT01B6Q");
+        put(27, &format!("{:<40}", "Samsung SSD 860 EVO 500GB"));
+        for (word, value) in (108..).zip([0x5002u16, 0x538e, 0x4012, 0x3456]) {
+            identify[2 * word..2 * word + 2].copy_from_slice(&value.to_le_bytes());
+        }
+        identify
+    }
+
+    #[test]
+    fn one_disk_by_three_ways() {
+        let asked = parse(&identify()).unwrap();
+        assert_eq!(asked.wwn, Some(0x5002_538e_4012_3456));
+        assert_eq!(asked.serial, "S3Z8NB0K123456      ");
+        assert_eq!(asked.firmware.as_deref(), Some("RVT01B6Q"));
+        let by_89 = in_page_89(&page(0x89, &[vec![0; 56], identify()].concat())).unwrap();
+        assert_eq!(by_89, asked);
+
+        let text = format!(
+            "ATA     {:<40}{:<20}",
+            "Samsung SSD 860 EVO 500GB", "S3Z8NB0K123456"
+        );
+        let body = [
+            &b"\x02\x01\x00\x44"[..],
+            text.as_bytes(),
+            b"\x01\x03\x00\x08\x50\x02\x53\x8e\x40\x12\x34\x56",
+        ]
+        .concat();
+        let by_83 = in_page_83(&page(0x83, &body)).unwrap();
+        let without_firmware = AtaIdentity {
+            firmware: None,
+            ..asked
+        };
+        assert_eq!(by_83, without_firmware);
+    }
+
+    #[test]
+    fn what_is_no_identity() {
+        assert_eq!(parse(&[0; LENGTH]), None);
+        assert_eq!(parse(&[1; LENGTH - 1]), None);
+        assert_eq!(in_page_89(&page(0x89, &[1; 500])), None);
+        assert_eq!(in_page_89(&page(0x83, &[1; 568])), None);
+        assert_eq!(in_page_83(&page(0x83, b"\x02\x01\x00\x08ATA     ")), None);
+        let nameless = parse(&[b' '; LENGTH]).unwrap();
+        assert_eq!(nameless.wwn, None);
+    }
+
+    #[test]
+    fn a_text_ends_with_nul() {
+        let mut identify = identify();
+        identify[2 * 10 + 4] = 0;
+        assert_eq!(parse(&identify).unwrap().serial, "S3Z8N");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(data in prop::collection::vec(any::<u8>(), 0..700), code in prop::sample::select(vec![0x83u8, 0x89])) {
+            let mut data = data;
+            let _ = parse(&data);
+            if data.len() > 1 {
+                data[1] = code;
+            }
+            let _ = (in_page_83(&data), in_page_89(&data));
+        }
+    }
+}

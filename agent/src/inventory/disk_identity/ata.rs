@@ -1,0 +1,52 @@
+//! ATA disks, as udev's ata_id names them.
+
+use super::{DiskIdentity, cleaned};
+use crate::inventory::ata_identify::{self, AtaIdentity};
+use crate::inventory::disk_query::DiskQuery;
+use crate::sysfs;
+use crate::system_path::SystemPath;
+
+/// The identity of a disk behind an ATA host, or behind SAS, or a CD drive.
+///
+/// Page 0x89 is IDENTIFY itself; where the kernel does not keep it the disk is
+/// asked; and page 0x83 has the same text as the SCSI translation made it.
+pub fn behind_scsi(device: &SystemPath, query: &DiskQuery) -> Option<DiskIdentity> {
+    let ata = sysfs::bytes(&device.join("vpd_pg89"))
+        .and_then(|page| ata_identify::in_page_89(&page))
+        .or_else(|| ata_identify::parse(&query.identify()?))
+        .or_else(|| {
+            let page = sysfs::bytes(&device.join("vpd_pg83")).or_else(|| query.page(0x83))?;
+            ata_identify::in_page_83(&page)
+        })?;
+    Some(describe(&ata, device))
+}
+
+/// The identity of a disk in a USB enclosure, if that passes IDENTIFY on.
+pub fn behind_usb(device: &SystemPath, query: &DiskQuery) -> Option<DiskIdentity> {
+    let ata = ata_identify::parse(&query.identify()?)?;
+    Some(describe(&ata, device))
+}
+
+fn describe(ata: &AtaIdentity, device: &SystemPath) -> DiskIdentity {
+    let (model, serial_short) = (cleaned(&ata.model), cleaned(&ata.serial));
+    let wwn = ata.wwn.map(|wwn| format!("0x{wwn:016x}"));
+    let firmware = ata.firmware.clone();
+    DiskIdentity {
+        serial: match (&model, &serial_short) {
+            (Some(model), Some(serial)) => Some(format!("{model}_{serial}")),
+            _ => model.clone(),
+        },
+        serial_short,
+        wwn: wwn.clone(),
+        wwn_with_extension: wwn,
+        model,
+        model_text: Some(ata.model.clone()),
+        // The kernel has four of its eight characters.
+        revision: firmware
+            .or_else(|| sysfs::text(&device.join("rev")))
+            .and_then(|text| cleaned(&text)),
+        bus: Some("ata"),
+        kind: Some(if ata.is_packet_device { "cd" } else { "disk" }),
+        ..DiskIdentity::default()
+    }
+}
