@@ -10,6 +10,7 @@ use mdns_sd::{IfKind, Receiver, ResolvedService, ScopedIp, ServiceDaemon, Servic
 
 use super::advertised_address::route_source;
 use super::mdns_advert::{Advert, AdvertAddress, Endpoint};
+use crate::http_client::ZonedUrl;
 
 const SERVICE_TYPE: &str = "_openstack._tcp.local.";
 /// How long one attempt waits, and the pause behind the first one, which
@@ -18,6 +19,10 @@ const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// How much longer is waited for a preferred instance when another has answered.
 const PREFERENCE_LIMIT: Duration = Duration::from_secs(1);
+/// How much longer is waited for the other addresses of an answer: each family
+/// and each NIC brings its own packet (measured: a link-local address alone, and
+/// the IPv4 one some milliseconds later).
+const SETTLING: Duration = Duration::from_millis(300);
 /// Most answers of one attempt that are looked at: whoever floods the link
 /// shall not keep us.
 const ANSWER_LIMIT: usize = 256;
@@ -112,10 +117,16 @@ async fn best_answer(
             continue;
         };
         match endpoint_of(&service) {
-            Ok(endpoint) if rank == 0 => return Ok((instances[0], endpoint)),
-            Ok(endpoint) if best.as_ref().is_none_or(|(known, _)| rank < *known) => {
+            // A later answer of the same instance knows more addresses.
+            Ok(endpoint) if best.as_ref().is_none_or(|(known, _)| rank <= *known) => {
+                let by_link_local = ZonedUrl::parse(&endpoint.url).interface.is_some();
+                deadline = match rank {
+                    // Any other address is worth the rest of the attempt.
+                    0 if by_link_local => deadline,
+                    0 => deadline.min(Instant::now() + SETTLING),
+                    _ => deadline.min(Instant::now() + PREFERENCE_LIMIT),
+                };
                 best = Some((rank, endpoint));
-                deadline = deadline.min(Instant::now() + PREFERENCE_LIMIT);
             }
             Ok(_) => {}
             Err(text) => fault = format!("{}: {text}", instances[rank]),

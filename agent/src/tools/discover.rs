@@ -19,8 +19,7 @@ use crate::stages::{http_options, ironic_by_mdns};
 /// `discover`
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Base URLs of Ironic, without /v1, tried in order; or the word mdns.
-    /// Without any, what the kernel arguments say, else mdns
+    /// Base URLs of Ironic, tried in order, or mdns [default: see --cmdline]
     #[arg(value_delimiter = ',')]
     urls: Vec<String>,
     #[command(flatten)]
