@@ -17,18 +17,21 @@ use uuid::Uuid;
 
 use crate::clock;
 use crate::commands::command::Command;
+use crate::commands::files_to_inject::{self, Content};
 use crate::commands::image_info::ImageInfo;
 use crate::commands::parse::{Parsed, Request};
+use crate::commands::url_template;
 use crate::discovery::mdns_advert::{Advert, AdvertAddress};
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Decoder;
 use crate::disk::gpt::Table;
+use crate::disk::md_superblock::{MdSuperblock, Version};
 use crate::disk::pipeline::UNIT;
 use crate::disk::qcow2::assembly::{Assembly, Sink};
 use crate::disk::qcow2::header::Header;
 use crate::disk::qcow2::window::Piece;
 use crate::disk::{checksum_file, config_drive, file_system, image_head, iso9660, resume, vfat};
-use crate::handover::{efi_load_option, efi_loader, ignition_file, kernel_args};
+use crate::handover::{efi_device_path, efi_load_option, efi_loader, ignition_file, kernel_args};
 use crate::http_client::{self, ZonedUrl};
 use crate::inventory::hint_expression::Expression;
 use crate::inventory::root_device_hints::{RootDeviceHints, SkipList};
@@ -197,6 +200,9 @@ pub fn config_drive(data: &[u8]) {
 /// The start of a partition: up to 2 KiB from its first byte, the rest where
 /// ISO 9660 begins.
 pub fn file_system(data: &[u8]) {
+    for version in Version::ALL {
+        let _ = MdSuperblock::parse(data, version, 1 << 20);
+    }
     let (start, iso) = data.split_at(data.len().min(2048));
     let mut head = start.to_vec();
     if !iso.is_empty() {
@@ -244,6 +250,13 @@ pub fn http_command(data: &[u8]) {
     };
     let arguments = Value::Object(arguments);
     let _ = ImageInfo::read(&arguments["image_info"]);
+    if let Ok(files) = files_to_inject::read(&Value::Null, &arguments["files"]) {
+        for file in files {
+            if let Content::Url(template) = file.content {
+                let _ = url_template::fill(&template, &node.0);
+            }
+        }
+    }
     let properties = node.0.get("properties").unwrap_or(&Value::Null);
     let _ = RootDeviceHints::parse(&properties["root_device"]);
     let _ = SkipList::parse(&properties["skip_block_devices"]);
@@ -329,6 +342,8 @@ pub fn root_device_hint(data: &[u8]) {
 /// A boot entry in the firmware and the CSV of a distribution's loader.
 pub fn efi(data: &[u8]) {
     let _ = efi_load_option::label(data);
+    let _ = efi_load_option::device_path_of(data);
+    let _ = efi_device_path::to_text(data);
     if let Some((file, label)) = efi_loader::parse_csv(data) {
         assert!(!file.contains(['/', '\\']) && !label.is_empty());
     }

@@ -8,11 +8,13 @@ pub(crate) mod command;
 mod departure;
 mod dispatch;
 mod execute;
+pub(crate) mod files_to_inject;
 pub(crate) mod image_info;
 mod ledger;
 mod machine;
 pub(crate) mod parse;
 mod steps;
+pub(crate) mod url_template;
 
 pub use command::Node;
 pub use departure::Departure;

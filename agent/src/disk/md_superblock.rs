@@ -29,7 +29,8 @@ pub enum Version {
 }
 
 impl Version {
-    const ALL: [Self; 4] = [Self::V0_90, Self::V1_0, Self::V1_1, Self::V1_2];
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::V0_90, Self::V1_0, Self::V1_1, Self::V1_2];
 
     /// The offset in bytes on a device of this size, `None` if it is too small.
     pub fn offset(self, size: u64) -> Option<u64> {

@@ -11,10 +11,11 @@ use base64::engine::general_purpose::STANDARD;
 use nix::mount::MsFlags;
 use serde_json::Value;
 
-use super::inject_files_arguments::{Content, FileRequest, Where, read};
-use super::{root_disk, url_template};
+use super::root_disk;
 use crate::commands::command::Node;
+use crate::commands::files_to_inject::{Content, FileRequest, Where, read};
 use crate::commands::machine::{Machine, blocking};
+use crate::commands::url_template;
 use crate::disk::fetch::{self, Patience, Request};
 use crate::disk::file_system::{self, PROBE_LEN};
 use crate::failure::{Class, Failure, Result};

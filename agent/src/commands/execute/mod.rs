@@ -12,13 +12,11 @@ mod flow;
 mod hardware_info;
 mod image_server;
 mod inject_files;
-mod inject_files_arguments;
 mod install_coreos;
 mod prepare_image;
 mod rescue;
 mod root_disk;
 mod software_raid;
-mod url_template;
 mod write_image;
 
 pub use collect_logs::logs_for_inspection;

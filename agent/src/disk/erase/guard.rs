@@ -184,6 +184,28 @@ mod tests {
     }
 
     #[test]
+    fn types_in_a_gpt() {
+        for (kind, expected) in [
+            (GPFS, Some("IBM GPFS partition")),
+            (VMFS, Some("VMware VMFS partition")),
+            ("0fc63daf-8483-4772-8e79-3d69d8477de4", None),
+        ] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let size = 16 << 20;
+            file.as_file().set_len(size).unwrap();
+            let made = std::process::Command::new("/sbin/sgdisk")
+                .args(["-n", "1:0:+1M", "-n", "2:0:+1M", "-t", &format!("2:{kind}")])
+                .arg(file.path())
+                .output();
+            let Ok(made) = made else {
+                return crate::skip::skip("sgdisk is not installed");
+            };
+            assert!(made.status.success(), "{made:?}");
+            assert_eq!(in_tables(file.as_file(), size, 512).unwrap(), expected);
+        }
+    }
+
+    #[test]
     fn gfs2_and_not_its_elder_brother() {
         let file = tempfile::tempfile().unwrap();
         let size = 1 << 20;

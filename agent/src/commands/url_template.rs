@@ -8,7 +8,7 @@ use serde_json::Value;
 ///
 /// # Errors
 /// Which field there is not, or what is not a field.
-pub(super) fn fill(template: &str, node: &Value) -> Result<String, String> {
+pub fn fill(template: &str, node: &Value) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = template;
     while let Some(place) = rest.find(['{', '}']) {

@@ -9,20 +9,26 @@ use crate::failure::{Class, Failure, Result};
 
 /// One file of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FileRequest {
+pub struct FileRequest {
     /// From the root of the file system that it is in.
     pub path: PathBuf,
+    /// In which file system.
     pub place: Where,
+    /// What it shall hold.
     pub content: Content,
+    /// Permission bits.
     pub mode: Option<u32>,
+    /// Permission bits of its directory, if that has to be made.
     pub directory_mode: Option<u32>,
+    /// User id.
     pub owner: Option<u32>,
+    /// Group id.
     pub group: Option<u32>,
 }
 
 /// In which file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Where {
+pub enum Where {
     /// On the root disk's partition of this number.
     Number(u32),
     /// On this device.
@@ -33,10 +39,12 @@ pub(super) enum Where {
 
 /// What is to become of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Content {
+pub enum Content {
+    /// It shall not be there.
     Deleted,
+    /// These bytes.
     Base64(String),
-    /// With fields of the node in braces.
+    /// What is there, a URL with fields of the node in braces.
     Url(String),
 }
 
@@ -55,7 +63,7 @@ const KEYS: [&str; 8] = [
 ///
 /// # Errors
 /// All that is wrong with them, at once.
-pub(super) fn read(of_properties: &Value, of_step: &Value) -> Result<Vec<FileRequest>> {
+pub fn read(of_properties: &Value, of_step: &Value) -> Result<Vec<FileRequest>> {
     let mut files = Vec::new();
     let mut faults = Vec::new();
     for (name, list) in [
