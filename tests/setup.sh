@@ -17,6 +17,9 @@ if [ "${1:-}" != --build-only ]; then
   # The lab, and the recipe of the test image.
   packages="$packages avahi-daemon openssl qemu-system-x86 ipxe-qemu ipxe ovmf dnsmasq-base lldpd iproute2 util-linux mount passwd
     busybox-static gdisk e2fsprogs xfsprogs dosfstools cpio zstd xz-utils kmod libc-bin"
+  # What makes what cleaning has to erase.
+  packages="$packages bcache-tools btrfs-progs cryptsetup-bin erofs-utils exfatprogs f2fs-tools gfs2-utils
+    lvm2 mdadm nilfs-tools ntfs-3g udftools util-linux-extra"
   # The lab with the real Ironic: its Python environment, the libvirt below the
   # emulated BMC, and what Ironic builds ISOs with.
   packages="$packages python3-venv python3-dev pkg-config libvirt-dev libvirt-daemon

@@ -57,8 +57,6 @@ fn nothing_that_the_real_programs_make_is_recognised_afterwards() {
         ("mkfs.ntfs", &["-Q", "-F", "-q"], 16 * MIB, "ntfs"),
         ("mkfs.f2fs", &["-q"], 64 * MIB, "f2fs"),
         ("mkfs.nilfs2", &["-q"], 256 * MIB, "nilfs2"),
-        ("mkfs.jfs", &["-q"], 32 * MIB, "jfs"),
-        ("mkfs.reiserfs", &["-q", "-ff"], 64 * MIB, "reiserfs"),
         (
             "mkfs.gfs2",
             &["-q", "-O", "-p", "lock_nolock"],
