@@ -14,7 +14,7 @@ FIRMWARE ?= uefi
 FUZZ_SECONDS ?= 60
 LIFE ?=
 
-.PHONY: help setup build image ironic demo lab test test-all test-unit test-e2e test-ironic-gates test-ironic fuzz lint clean
+.PHONY: help setup build image ironic demo lab test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,7 +48,7 @@ lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 
 test: test-unit test-e2e test-ironic-gates ## What gates a change
 
-test-all: test-unit test-e2e test-ironic ## Every test
+test-all: test-unit test-e2e-all test-ironic ## Every test
 
 test-unit: setup ## Unit and table tests of all crates
 	cargo test --workspace --exclude landfall-tests
@@ -56,6 +56,9 @@ test-unit: setup ## Unit and table tests of all crates
 
 test-e2e: build image ## Virtual hosts through firmware, kernel, agent and Ignition
 	cargo test -p landfall-tests --test e2e
+
+test-e2e-all: build image ## Those that take long as well: a day of fast track
+	cargo test -p landfall-tests --test e2e -- --include-ignored
 
 test-ironic-gates: build image ironic ## Two whole lives of a host under the real Ironic
 	cargo test -p landfall-tests --test ironic

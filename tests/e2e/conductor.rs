@@ -70,6 +70,8 @@ async fn refused(lab: &Lab) -> Result<()> {
         method: Method::WriteImage { config_drive: None },
         finish: Finish::PowerOff,
         hold: true,
+        heartbeat_timeout: conductor::HEARTBEAT_TIMEOUT,
+        poll_while_held: false,
     };
     let _conductor = Conductor::start(lab, script).await?;
     let lookup = format!("/v1/lookup?addresses={MAC}");

@@ -5,6 +5,7 @@
 
 mod boot_ways;
 mod conductor;
+mod fast_track;
 mod image_faults;
 mod images;
 mod machine_faults;

@@ -26,6 +26,9 @@ use crate::journal::{Journal, Source};
 use crate::lab::{HOST_V4, HOST_V6, Lab};
 use script::Script;
 
+/// `[api]ramdisk_heartbeat_timeout` of Ironic, in seconds.
+pub const HEARTBEAT_TIMEOUT: u64 = 300;
+
 /// Ironic's port.
 pub const PORT: u16 = 6385;
 
@@ -49,6 +52,7 @@ struct Memory {
     agent_version: Option<String>,
     inventory: Option<Value>,
     lookups: usize,
+    heartbeats: usize,
     held: bool,
     complaints: Vec<String>,
 }
@@ -101,6 +105,7 @@ impl Conductor {
                 agent_version: None,
                 inventory: None,
                 lookups: 0,
+                heartbeats: 0,
                 held: script.hold,
                 complaints: Vec::new(),
             }),
@@ -178,6 +183,12 @@ impl Conductor {
     #[must_use]
     pub fn inventory(&self) -> Option<Value> {
         self.shared.memory().inventory.clone()
+    }
+
+    /// How many heartbeats were accepted.
+    #[must_use]
+    pub fn heartbeats(&self) -> usize {
+        self.shared.memory().heartbeats
     }
 
     /// How many lookups found the node.

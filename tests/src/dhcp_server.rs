@@ -30,6 +30,8 @@ pub struct NetworkBoot {
     pub ipxe_script: Option<String>,
     /// To UEFI firmware: a file, by TFTP.
     pub efi_file: Option<TftpFile>,
+    /// T1 of every lease; the usual half of an hour otherwise.
+    pub renew_seconds: Option<u32>,
 }
 
 /// A file on the TFTP server.
@@ -72,6 +74,9 @@ impl DhcpServer {
                 .arg(format!("--dhcp-boot=tag:efi,tag:!ipxe,{file}"))
                 .arg("--enable-tftp")
                 .arg(format!("--tftp-root={}", root.display()));
+        }
+        if let Some(seconds) = boot.renew_seconds {
+            command.arg(format!("--dhcp-option=option:T1,{seconds}"));
         }
         let mut process = command
             .stdout(Stdio::null())

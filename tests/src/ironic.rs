@@ -63,7 +63,7 @@ impl Ironic {
             Some(mac) => {
                 let boot = NetworkBoot {
                     ipxe_script: Some(image_server::url(Family::V4, "boot.ipxe")),
-                    efi_file: None,
+                    ..NetworkBoot::default()
                 };
                 Some(DhcpServer::start(lab, mac, &boot).await?)
             }

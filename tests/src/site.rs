@@ -84,6 +84,8 @@ pub struct Plan {
     pub finish: Finish,
     /// Kernel arguments of the ramdisk beside the usual ones.
     pub more_arguments: &'static str,
+    /// With [`Network::Dhcp`]: when the lease is to be renewed.
+    pub renew_seconds: Option<u32>,
 }
 
 impl Default for Plan {
@@ -99,6 +101,7 @@ impl Default for Plan {
             disk_before: OldDisk::Blank,
             finish: Finish::PowerOff,
             more_arguments: "",
+            renew_seconds: None,
         }
     }
 }
@@ -218,13 +221,18 @@ impl Plan {
                 method: method(config_drive.as_ref(), &proof)?,
                 finish: self.finish,
                 hold: false,
+                heartbeat_timeout: conductor::HEARTBEAT_TIMEOUT,
+                poll_while_held: false,
             },
             files,
             proof,
             config_drive,
             dhcp: match medium.network_boot {
                 Some(boot) => Some(boot),
-                None => (self.network == Network::Dhcp).then(NetworkBoot::default),
+                None => (self.network == Network::Dhcp).then(|| NetworkBoot {
+                    renew_seconds: self.renew_seconds,
+                    ..NetworkBoot::default()
+                }),
             },
         })
     }
@@ -264,6 +272,7 @@ impl Plan {
                 let network_boot = NetworkBoot {
                     efi_file,
                     ipxe_script: script,
+                    ..NetworkBoot::default()
                 };
                 (Boot::FirmwarePxe, network_boot)
             }
@@ -274,14 +283,14 @@ impl Plan {
                 });
                 let network_boot = NetworkBoot {
                     efi_file,
-                    ipxe_script: None,
+                    ..NetworkBoot::default()
                 };
                 (Boot::FirmwarePxe, network_boot)
             }
             (_, Firmware::Bios) => {
                 let network_boot = NetworkBoot {
-                    efi_file: None,
                     ipxe_script: script,
+                    ..NetworkBoot::default()
                 };
                 (Boot::IpxeRom, network_boot)
             }

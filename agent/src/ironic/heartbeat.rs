@@ -12,6 +12,7 @@ use super::service::Service;
 use super::wire::{self, Heartbeat};
 use crate::backoff::between;
 use crate::http_client::Answer;
+use crate::memory_use;
 
 /// Sent as `agent_version`. Ironic compares it with 3.0 to know what an agent
 /// can do, so it is the version of the protocol that we speak, not ours.
@@ -19,6 +20,10 @@ pub const AGENT_VERSION: &str = "13.0.0";
 
 /// A heartbeat never follows another sooner than this, even a forced one.
 const CLOSEST: Duration = Duration::from_secs(5);
+
+/// Two hours with Ironic's usual timeout: an agent that waits for long says
+/// that it is well, and how much memory it takes.
+const TOLD_EVERY: u32 = 50;
 
 /// What a heartbeat says; it must not change while Ironic remembers the agent.
 #[derive(Clone)]
@@ -34,7 +39,7 @@ pub struct Callback {
 /// `heartbeat_timeout` within bounds: a service that says zero would be flooded,
 /// one that says a year would never hear of us again.
 fn within_bounds(timeout: Duration) -> Duration {
-    timeout.clamp(CLOSEST, Duration::from_secs(3600))
+    timeout.clamp(Duration::from_secs(1), Duration::from_secs(3600))
 }
 
 /// Sends heartbeats until the future is dropped: three in `timeout`, roughly,
@@ -55,15 +60,13 @@ pub async fn beat_forever(
     let timeout = within_bounds(timeout);
     // A forced heartbeat stays wanted until one has succeeded.
     let mut wanted = false;
-    let mut first = true;
+    let mut accepted: u32 = 0;
     loop {
         let sent = Instant::now();
         let pause = match service.post_heartbeat(uuid, body.clone()).await {
             Ok(answer) if answer.status == 202 => {
-                if first {
-                    tracing::info!("heartbeat accepted by {}", service.base());
-                    first = false;
-                }
+                accepted = accepted.saturating_add(1);
+                tell_accepted(accepted, service);
                 wanted = false;
                 timeout.mul_f64(between(0.3, 0.6))
             }
@@ -82,6 +85,19 @@ pub async fn beat_forever(
         } else {
             tokio::time::sleep(pause).await;
         }
+    }
+}
+
+fn tell_accepted(count: u32, service: &Service) {
+    if count == 1 {
+        tracing::info!("heartbeat accepted by {}", service.base());
+    }
+    if count.is_multiple_of(TOLD_EVERY)
+        && let Some((resident, peak)) = memory_use::resident_and_peak_kib()
+    {
+        tracing::info!(
+            "heartbeat {count} accepted; agent memory {resident} KiB resident, peak {peak} KiB"
+        );
     }
 }
 
@@ -121,7 +137,7 @@ mod tests {
 
     #[test]
     fn timeouts_out_of_reason_are_brought_in() {
-        for (said, taken) in [(0, 5), (30, 30), (300, 300), (1 << 40, 3600)] {
+        for (said, taken) in [(0, 1), (30, 30), (300, 300), (1 << 40, 3600)] {
             assert_eq!(within_bounds(Duration::from_secs(said)).as_secs(), taken);
         }
     }

@@ -27,7 +27,13 @@ struct Progress {
 pub(super) async fn drive(shared: Arc<Shared>, mut heartbeats: mpsc::Receiver<()>) {
     let mut progress = Progress::default();
     while heartbeats.recv().await.is_some() {
-        if shared.memory().held {
+        let held = shared.memory().held;
+        if held {
+            if shared.script.poll_while_held
+                && let Err(error) = poll(&shared).await
+            {
+                shared.complain(format!("list of commands: {error:#}"));
+            }
             continue;
         }
         let end = match at_heartbeat(&shared, &mut progress).await {
@@ -57,6 +63,12 @@ fn client(shared: &Shared) -> Result<AgentClient> {
         bail!("no heartbeat has been accepted");
     };
     AgentClient::new(url, ca, token)
+}
+
+async fn poll(shared: &Shared) -> Result<()> {
+    let list = client(shared)?.list().await?;
+    ensure!(list.is_empty(), "expected no command, found {list:?}");
+    Ok(())
 }
 
 /// Returns true when the node's new system has been started.

@@ -75,9 +75,10 @@ pub(super) fn full(script: &Script, deploy_step: &Value, unmasked: bool) -> Valu
 }
 
 /// The `config` of a lookup's answer.
-pub(super) fn lookup_config(token: &str) -> Value {
+pub(super) fn lookup_config(token: &str, heartbeat_timeout: u64) -> Value {
     let mut config = template(include_str!("lookup_config.json"));
     config["agent_token"] = token.into();
+    config["heartbeat_timeout"] = heartbeat_timeout.into();
     config
 }
 

@@ -20,6 +20,10 @@ pub struct Script {
     /// Record heartbeats but do nothing until [`super::Conductor::release`], as
     /// Ironic does for a node in maintenance.
     pub hold: bool,
+    /// What the agent is told of `[api]ramdisk_heartbeat_timeout`, in seconds.
+    pub heartbeat_timeout: u64,
+    /// Ask for the list of commands at each heartbeat of a held script.
+    pub poll_while_held: bool,
 }
 
 /// An image as the operator describes it to Ironic.

@@ -100,6 +100,7 @@ fn take(
     if memory.verify_ca.is_some() && memory.verify_ca != ca {
         return bad("Detected change in ramdisk provided \"agent_verify_ca\"");
     }
+    memory.heartbeats += 1;
     memory.callback_url = Some(url);
     memory.verify_ca = ca;
     memory.agent_version = text("agent_version").map(str::to_owned);

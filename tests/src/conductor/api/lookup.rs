@@ -76,7 +76,7 @@ fn answer(shared: &Shared, query: &LookupQuery, version: ApiVersion) -> Response
     };
     Json(json!({
         "node": node::looked_up(&shared.script),
-        "config": node::lookup_config(&token),
+        "config": node::lookup_config(&token, shared.script.heartbeat_timeout),
     }))
     .into_response()
 }

@@ -1,0 +1,85 @@
+//! Fast track: the agent lives for hours between inspection and deployment.
+//!
+//! A day is simulated by what happens in it, not by its seconds. With Ironic's
+//! timeout of 300 s an agent sends a heartbeat every 90 to 180 s, 640 in a day;
+//! with a lease of an hour it renews 48 times. Both come here in minutes, and a
+//! list of commands over TLS at each heartbeat besides, which is more than a
+//! conductor asks for.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use landfall_tests::installation::{BOOT, deploy_and_boot};
+use landfall_tests::journal::Source;
+use landfall_tests::lab::Lab;
+use landfall_tests::site::{Network, Plan};
+use landfall_tests::vm::Guest;
+
+use crate::host_test;
+
+const HEARTBEATS: usize = 640;
+const RENEWALS: usize = 48;
+/// The agent tells its memory at every so many heartbeats; by the first of
+/// them everything has happened once.
+const TOLD_EVERY: usize = 50;
+/// Resident, in KiB: what a day may add in percent, and the most there may be.
+const MAX_GROWTH: u64 = 5;
+const MAX_RESIDENT: u64 = 40 * 1024;
+
+#[test]
+#[ignore = "a simulated day takes minutes"]
+fn a_day_of_fast_track() {
+    host_test("a_day_of_fast_track", live_a_day);
+}
+
+async fn live_a_day(lab: &Lab) -> Result<()> {
+    let plan = Plan {
+        network: Network::Dhcp,
+        renew_seconds: Some(5),
+        ..Plan::default()
+    };
+    let mut site = plan.site(lab).await?;
+    site.script.hold = true;
+    site.script.poll_while_held = true;
+    // A heartbeat every 0.3 to 0.6 s.
+    site.script.heartbeat_timeout = 1;
+    let services = site.serve(lab).await?;
+    let guest = site.power_on(lab).await?;
+
+    let before = resident_kib(&guest, TOLD_EVERY, BOOT).await?;
+    let last = HEARTBEATS.next_multiple_of(TOLD_EVERY);
+    let after = resident_kib(&guest, last, Duration::from_secs(3600)).await?;
+    let acknowledged = |text: &str| text.contains("DHCPACK");
+    let events = lab.journal.events();
+    let dhcp = events.iter().filter(|event| event.source == Source::Dhcp);
+    let leases = dhcp.filter(|event| acknowledged(&event.text)).count();
+    println!(
+        "{} heartbeats, {leases} leases: {before} KiB resident at first, {after} KiB at last",
+        services.conductor.heartbeats()
+    );
+    ensure!(
+        leases > RENEWALS,
+        "expected the lease to be renewed {RENEWALS} times, found {leases} acknowledgements"
+    );
+    ensure!(services.conductor.lookups() == 1, "looked up again");
+    ensure!(
+        after * 100 <= before * (100 + MAX_GROWTH),
+        "resident memory has grown from {before} to {after} KiB"
+    );
+    ensure!(after < MAX_RESIDENT, "{after} KiB are resident");
+
+    // And after all that it does what it has waited for.
+    services.conductor.release();
+    deploy_and_boot(lab, &plan, &site, &services, guest).await
+}
+
+/// What the agent says of its memory at this heartbeat.
+async fn resident_kib(guest: &Guest, heartbeat: usize, within: Duration) -> Result<u64> {
+    let text = format!("heartbeat {heartbeat} accepted; agent memory ");
+    let event = guest.console(&text, within).await?;
+    let (_, rest) = event.text.split_once(&text).context("no memory told")?;
+    let number = rest.split(' ').next().unwrap_or_default();
+    number
+        .parse()
+        .with_context(|| format!("memory in '{rest}'"))
+}
