@@ -37,7 +37,7 @@ use crate::inventory::hint_expression::Expression;
 use crate::inventory::root_device_hints::{RootDeviceHints, SkipList};
 use crate::inventory::{ata_identify, disk_query, memory, smbios, vpd};
 use crate::ironic::{LookupAnswer, wire};
-use crate::network::dhcp::{datagram, lease::Lease, message::Answer};
+use crate::network::dhcp::{conflict, datagram, lease::Lease, message::Answer};
 use crate::settings::Settings;
 use crate::sys::uevent::Uevent;
 use crate::tls::{Identity, ServerTrust, TlsPolicy, pem_files};
@@ -273,9 +273,10 @@ pub fn uevent(data: &[u8]) {
     }
 }
 
-/// A packet on the wire, then a DHCP message, then a lease.
+/// A packet on the wire (IP, ARP), then a DHCP message, then a lease.
 pub fn dhcp(data: &[u8]) {
     let _ = datagram::payload(data);
+    let _ = conflict::claimant(data, [192, 0, 2, 1].into(), MacAddr([2, 0, 0, 0, 0, 1]));
     // Transaction and hardware address are what the fuzzer wrote: they only
     // tell whose answer it is.
     let transaction = data.get(4..8).and_then(|bytes| bytes.try_into().ok());

@@ -7,6 +7,7 @@
 //! believe of an answer are here.
 
 mod client;
+pub(crate) mod conflict;
 pub(crate) mod datagram;
 pub(crate) mod lease;
 pub(crate) mod message;
@@ -51,6 +52,9 @@ pub enum Event {
     Silent(Duration),
     /// A server took its offer back; the client goes on.
     Refused(Ipv4Addr),
+    /// Somebody else has the address that was leased; the server is told, and
+    /// asked again after a while.
+    Taken(Ipv4Addr, MacAddr),
     /// Sockets cannot be opened or used; the client goes on.
     Trouble(String),
     /// The lease has ended and the address must go.

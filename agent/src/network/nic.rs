@@ -32,6 +32,8 @@ pub(super) struct Nic {
     pub(super) told: Vec<IpAddr>,
     pub(super) client: Option<DhcpClient>,
     pub(super) lease: Option<Lease>,
+    /// The address of the last lease, be it over or not.
+    pub(super) leased_before: Option<IpPrefix>,
     pub(super) lease_routes: Vec<DeviceRoute>,
     pub(super) trouble: Option<String>,
 }
@@ -76,6 +78,7 @@ impl Nic {
             told: Vec::new(),
             client: None,
             lease: None,
+            leased_before: None,
             lease_routes: Vec::new(),
             trouble: None,
         }

@@ -432,6 +432,76 @@ fn a_lease_is_renewed_and_replaced_when_the_server_takes_it_back() {
         );
         let line = "WARN eth0 DHCP: the lease has ended; asking for another";
         assert!(lab.said().iter().any(|l| l == line), "{:#?}", lab.said());
+        let loud = |line: &String| {
+            line.starts_with(&format!(
+                "ERROR eth0 address {first}/24 has become 192.0.2.2"
+            ))
+        };
+        assert!(lab.said().iter().any(loud), "{:#?}", lab.said());
+    });
+}
+
+#[test]
+fn another_server_takes_over_a_lease() {
+    on_a_machine(async |lab| {
+        lab.plug_in(0);
+        lab.port("addr add 192.0.2.1/24 dev port0");
+        lab.port("link set port0 up");
+        let times = ["--dhcp-option=option:T1,2", "--dhcp-option=option:T2,4"];
+        let server = lab.dnsmasq("port0", &[POOL, times[0], times[1]]);
+        let mut network = lab.boot("ip=eth0:dhcp");
+        let is_from = |s: &NetworkState, server: u8| {
+            let from = [192, 0, 2, server].into();
+            origin(s, "eth0", AddressOrigin::Dhcp(from))
+        };
+        let state = lab
+            .until(&mut network, "a lease", |s| is_from(s, 1).is_some())
+            .await;
+        let first = is_from(&state, 1);
+
+        // The one that gave it is gone for good.
+        drop(server);
+        lab.port("addr flush dev port0");
+        lab.port("addr add 192.0.2.2/24 dev port0");
+        let _server = lab.dnsmasq("port0", &[POOL, times[0], times[1]]);
+        let state = lab
+            .until(&mut network, "the other server", |s| {
+                is_from(s, 2).is_some()
+            })
+            .await;
+        assert_eq!(is_from(&state, 2), first);
+        let ended = |line: &String| line.contains("the lease has ended");
+        assert!(!lab.said().iter().any(ended), "{:#?}", lab.said());
+    });
+}
+
+#[test]
+fn an_address_that_somebody_else_has_is_declined() {
+    on_a_machine(async |lab| {
+        lab.plug_in(0);
+        lab.port("addr add 192.0.2.1/24 dev port0");
+        // Linux answers ARP for all its addresses on every link.
+        lab.port("addr add 192.0.2.77/32 dev lo");
+        lab.port("link set port0 up");
+        let host = "--dhcp-host=52:54:00:00:00:00,192.0.2.77";
+        let server = lab.dnsmasq("port0", &[POOL, host]);
+        let mut network = lab.boot("ip=eth0:dhcp");
+        let state = lab
+            .until(&mut network, "trouble", |s| {
+                nic(s, "eth0").is_some_and(|nic| nic.trouble.is_some())
+            })
+            .await;
+        let found = nic(&state, "eth0").unwrap();
+        assert_eq!(found.addresses, [], "it was never used");
+        let trouble = found.trouble.as_deref().unwrap();
+        assert!(
+            trouble.starts_with("eth0 DHCP: 192.0.2.77 is in use by "),
+            "{trouble}"
+        );
+        let online = |s: &NetworkState| nic(s, "eth0").is_some_and(NicState::is_online);
+        let state = lab.until(&mut network, "another address", online).await;
+        assert!(!has(&state, "eth0", "192.0.2.77/24"));
+        assert!(server.log().contains("DHCPDECLINE"), "{}", server.log());
     });
 }
 

@@ -1,4 +1,4 @@
-//! IP packets on one interface, whether or not it has an address.
+//! IP and ARP packets on one interface, whether or not it has an address.
 //!
 //! A UDP socket cannot send from 0.0.0.0 once any other interface has an
 //! address (the kernel puts that one in), nor receive what is sent to an
@@ -13,15 +13,17 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// The Ethernet type of IPv4 as the socket interface wants it.
+/// The Ethernet types of IPv4 and ARP as the socket interface wants them.
 const ETH_P_IP: u16 = (libc::ETH_P_IP as u16).to_be();
+const ETH_P_ARP: u16 = (libc::ETH_P_ARP as u16).to_be();
 
-/// A packet socket of one interface, for UDP over IPv4 to one port. Packets
-/// begin with their IP header; the kernel adds the Ethernet one.
+/// A packet socket of one interface, for UDP over IPv4 to one port, or for
+/// ARP. Packets come without their Ethernet header; the kernel adds it.
 #[derive(Debug)]
 pub struct PacketSocket {
     fd: AsyncFd<OwnedFd>,
     interface: i32,
+    protocol: u16,
 }
 
 impl PacketSocket {
@@ -33,6 +35,21 @@ impl PacketSocket {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn open(interface: u32, port: u16) -> io::Result<Self> {
+        Self::open_for(interface, ETH_P_IP, &udp_port_filter(port))
+    }
+
+    /// A socket that hears all ARP on `interface`.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::open`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn open_arp(interface: u32) -> io::Result<Self> {
+        Self::open_for(interface, ETH_P_ARP, &[])
+    }
+
+    fn open_for(interface: u32, protocol: u16, filter: &[libc::sock_filter]) -> io::Result<Self> {
         let interface = i32::try_from(interface).map_err(io::Error::other)?;
         // Without a protocol it hears nothing until it is bound, so that no
         // packet slips past the filter.
@@ -42,8 +59,10 @@ impl PacketSocket {
             SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
             None,
         )?;
-        attach_filter(&fd, &udp_port_filter(port))?;
-        let address = link_address(interface, [0xff; 6]);
+        if !filter.is_empty() {
+            attach_filter(&fd, filter)?;
+        }
+        let address = link_address(interface, protocol, [0xff; 6]);
         // SAFETY: `address` is a valid sockaddr_ll that outlives the call, and
         // the length is its size.
         let result = unsafe {
@@ -57,7 +76,11 @@ impl PacketSocket {
         // SAFETY: an OwnedFd is open and stays the same descriptor until it is
         // dropped, and nothing but the AsyncFd can drop this one.
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
-        Ok(Self { fd, interface })
+        Ok(Self {
+            fd,
+            interface,
+            protocol,
+        })
     }
 
     /// Sends a packet to every station on the link, at once or not at all.
@@ -65,7 +88,7 @@ impl PacketSocket {
     /// # Errors
     /// What the kernel says: the link is down; `WouldBlock` when the queue is full.
     pub fn broadcast(&self, packet: &[u8]) -> io::Result<()> {
-        let address = link_address(self.interface, [0xff; 6]);
+        let address = link_address(self.interface, self.protocol, [0xff; 6]);
         // SAFETY: both pointers come from live values of the given lengths.
         let sent = unsafe {
             libc::sendto(
@@ -96,11 +119,11 @@ impl PacketSocket {
     }
 }
 
-fn link_address(interface: i32, station: [u8; 6]) -> libc::sockaddr_ll {
+fn link_address(interface: i32, protocol: u16, station: [u8; 6]) -> libc::sockaddr_ll {
     // SAFETY: sockaddr_ll is plain integers, for which zero is a value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = ETH_P_IP;
+    address.sll_protocol = protocol;
     address.sll_ifindex = interface;
     address.sll_halen = 6;
     address.sll_addr[..6].copy_from_slice(&station);

@@ -59,6 +59,11 @@ impl Configurator {
             dhcp::Event::Refused(server) => {
                 tracing::warn!("{name} DHCP: server {server} has taken its offer back");
             }
+            dhcp::Event::Taken(address, owner) => {
+                let trouble = format!("{name} DHCP: {address} is in use by {owner}");
+                tracing::warn!("{trouble}; declined, asking for another");
+                nic.trouble = Some(trouble);
+            }
             dhcp::Event::Trouble(error) => {
                 let trouble = format!("{name} DHCP: {error}");
                 tracing::warn!("{trouble}");
@@ -87,6 +92,16 @@ impl Configurator {
             tracing::debug!("{name} {} renewed", lease.address);
         }
         nic.trouble = None;
+        let before = nic.leased_before.replace(lease.address);
+        if let Some(before) = before.filter(|before| *before != lease.address) {
+            // Ironic refuses a heartbeat with another callback URL.
+            tracing::error!(
+                "{name} address {before} has become {}: Ironic goes on calling the old one \
+                 -- reserve the address for {} on the DHCP server",
+                lease.address,
+                nic.link.mac
+            );
+        }
         let routes = leased_routes(&lease, ip, metric(index, interface));
         let mut errors = Vec::new();
         if let Some(old) = nic

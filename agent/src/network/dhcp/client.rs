@@ -5,8 +5,10 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use dhcproto::v4::MessageType;
+use landfall_network_plan::MacAddr;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
+use super::conflict;
 use super::lease::Lease;
 use super::message::{Answer, Request};
 use super::sockets::{Broadcast, Unicast};
@@ -25,22 +27,57 @@ const TAKE_TRIES: u32 = 3;
 /// left, but not sooner than this.
 const SHORTEST_RENEWAL_WAIT: Duration = Duration::from_secs(60);
 
+/// RFC 2131, 3.1.5: after a refusal of ours at least so long.
+const DECLINE_PAUSE: Duration = Duration::from_secs(10);
+
 /// Gets an address and keeps it, for as long as somebody listens to the events.
 pub async fn run<T: Clone>(settings: Settings, reporter: Reporter<T>) {
     let mut settings = settings;
     while let Some(address) = one_lease(&settings, &reporter).await {
-        settings.previous = Some(address);
+        settings.previous = address;
     }
 }
 
-/// From the first question to the end of the lease. `None`: nobody listens.
-async fn one_lease<T: Clone>(settings: &Settings, reporter: &Reporter<T>) -> Option<Ipv4Addr> {
+/// From the first question to the end of the lease. Its address, to be asked
+/// for again, unless somebody else has it. Outer `None`: nobody listens.
+async fn one_lease<T: Clone>(
+    settings: &Settings,
+    reporter: &Reporter<T>,
+) -> Option<Option<Ipv4Addr>> {
     let (lease, since) = find(settings, reporter).await?;
     let address = ipv4(&lease);
+    if let Some(owner) = owner(settings, address).await {
+        decline(settings, &lease);
+        reporter.tell(Event::Taken(address, owner)).await?;
+        sleep(DECLINE_PAUSE.mul_f64(between(1.0, 1.5))).await;
+        return Some(None);
+    }
     reporter.tell(Event::Bound(lease.clone())).await?;
     keep(settings, lease, since, reporter).await?;
     reporter.tell(Event::Lost).await?;
-    Some(address)
+    Some(Some(address))
+}
+
+/// Who else has the address. A link that cannot be asked has nobody on it.
+async fn owner(settings: &Settings, address: Ipv4Addr) -> Option<MacAddr> {
+    let found = conflict::owner(settings, address).await;
+    found.unwrap_or_else(|error| {
+        let name = &settings.name;
+        tracing::debug!("{name} DHCP: asking who has {address}: {error}");
+        None
+    })
+}
+
+fn decline(settings: &Settings, lease: &Lease) {
+    let request = Request::Decline {
+        address: ipv4(lease),
+        server: lease.server,
+    };
+    let sent = encode(request, settings, random_transaction(), Instant::now())
+        .and_then(|message| Broadcast::open(settings)?.send(&message));
+    if let Err(error) = sent {
+        tracing::debug!("{} DHCP: declining: {error}", settings.name);
+    }
 }
 
 /// Asks until a server gives a lease. The time is when it was asked for, which

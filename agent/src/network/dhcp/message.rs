@@ -47,6 +47,8 @@ pub(super) enum Request {
     Take { address: Ipv4Addr, server: Ipv4Addr },
     /// I would like to keep what I have.
     Keep { address: Ipv4Addr },
+    /// Somebody else has what you gave me.
+    Decline { address: Ipv4Addr, server: Ipv4Addr },
 }
 
 impl Request {
@@ -59,7 +61,9 @@ impl Request {
     ) -> Result<Vec<u8>, String> {
         let current = match self {
             Request::Keep { address } => address,
-            Request::Discover | Request::Take { .. } => Ipv4Addr::UNSPECIFIED,
+            Request::Discover | Request::Take { .. } | Request::Decline { .. } => {
+                Ipv4Addr::UNSPECIFIED
+            }
         };
         let none = Ipv4Addr::UNSPECIFIED;
         let mac = settings.mac.0;
@@ -83,6 +87,7 @@ impl Request {
         let kind = match self {
             Request::Discover => MessageType::Discover,
             Request::Take { .. } | Request::Keep { .. } => MessageType::Request,
+            Request::Decline { .. } => MessageType::Decline,
         };
         options.insert(DhcpOption::MessageType(kind));
         match self {
@@ -91,7 +96,7 @@ impl Request {
                     options.insert(DhcpOption::RequestedIpAddress(address));
                 }
             }
-            Request::Take { address, server } => {
+            Request::Take { address, server } | Request::Decline { address, server } => {
                 options.insert(DhcpOption::RequestedIpAddress(address));
                 options.insert(DhcpOption::ServerIdentifier(server));
             }
@@ -105,6 +110,10 @@ impl Request {
             [&[ethernet], &settings.mac.0[..]].concat()
         });
         options.insert(DhcpOption::ClientIdentifier(id));
+        if matches!(self, Request::Decline { .. }) {
+            // RFC 2131, table 5: it asks for nothing.
+            return;
+        }
         options.insert(DhcpOption::MaxMessageSize(LONGEST as u16));
         options.insert(DhcpOption::ParameterRequestList(WANTED.to_vec()));
         if let Some(name) = &settings.host_name {

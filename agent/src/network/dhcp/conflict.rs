@@ -1,0 +1,115 @@
+//! Does somebody else have the address? (RFC 5227)
+//!
+//! A server that has lost its leases hands out what is in use. The RFC takes
+//! seven seconds to be sure; this is NetworkManager's shorter way, which finds
+//! everybody who answers as fast as a machine on the same link does.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use landfall_network_plan::MacAddr;
+use tokio::time::{Instant, timeout_at};
+
+use super::Settings;
+use crate::sys::packet_socket::PacketSocket;
+
+const PROBES: u32 = 2;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// An ARP packet for IPv4 over Ethernet (RFC 826).
+const LENGTH: usize = 28;
+const HEADER: [u8; 6] = [0, 1, 8, 0, 6, 4];
+const REQUEST: [u8; 2] = [0, 1];
+const REPLY: [u8; 2] = [0, 2];
+
+/// Asks the link. `None`: nobody has said that the address is his.
+///
+/// # Errors
+/// If the interface is down or gone.
+pub(super) async fn owner(settings: &Settings, address: Ipv4Addr) -> io::Result<Option<MacAddr>> {
+    let socket = PacketSocket::open_arp(settings.index)?;
+    let probe = probe(settings.mac, address);
+    for _ in 0..PROBES {
+        match socket.broadcast(&probe) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            _ => {}
+        }
+        let until = Instant::now() + PAUSE;
+        let mut buffer = [0; LENGTH];
+        while let Ok(received) = timeout_at(until, socket.receive(&mut buffer)).await {
+            let packet = &buffer[..received?.min(LENGTH)];
+            if let Some(owner) = claimant(packet, address, settings.mac) {
+                return Ok(Some(owner));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// A question that tells nobody's cache anything: the sender has no address.
+fn probe(mac: MacAddr, address: Ipv4Addr) -> Vec<u8> {
+    let nobody = [0; 4];
+    let mut packet = [&HEADER[..], &REQUEST, &mac.0, &nobody].concat();
+    packet.extend([0; 6]);
+    packet.extend(address.octets());
+    packet
+}
+
+/// Who uses the address, or asks for it at the same moment.
+pub(crate) fn claimant(packet: &[u8], address: Ipv4Addr, own: MacAddr) -> Option<MacAddr> {
+    let packet: &[u8; LENGTH] = packet.first_chunk()?;
+    let field = |at: usize, length: usize| &packet[at..at + length];
+    let kind = field(6, 2);
+    if *field(0, 6) != HEADER || (kind != REQUEST && kind != REPLY) {
+        return None;
+    }
+    let mac = MacAddr(*packet[8..].first_chunk()?);
+    let sender = *field(14, 4) == address.octets();
+    let asks = kind == REQUEST && *field(14, 4) == [0; 4] && *field(24, 4) == address.octets();
+    (mac != own && (sender || asks)).then_some(mac)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+    const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+    const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 77);
+
+    fn packet(kind: [u8; 2], mac: MacAddr, sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
+        let mut packet = [&HEADER[..], &kind, &mac.0, &sender, &[0; 6], &target].concat();
+        packet.extend([0; 18]);
+        packet
+    }
+
+    #[test]
+    fn who_answers_or_asks_at_the_same_time_is_in_the_way() {
+        let his = ADDRESS.octets();
+        let else_ = [192, 0, 2, 1];
+        for (packet, found) in [
+            (packet(REPLY, OTHER, his, else_), Some(OTHER)),
+            (packet(REQUEST, OTHER, his, else_), Some(OTHER)),
+            (probe(OTHER, ADDRESS), Some(OTHER)),
+            (probe(OWN, ADDRESS), None),
+            (packet(REPLY, OWN, his, else_), None),
+            // Somebody who looks for the owner is not the owner.
+            (packet(REQUEST, OTHER, else_, his), None),
+            (packet(REPLY, OTHER, else_, his), None),
+            (packet([0, 3], OTHER, his, else_), None),
+            (packet(REPLY, OTHER, his, else_)[..27].to_vec(), None),
+            (Vec::new(), None),
+        ] {
+            assert_eq!(claimant(&packet, ADDRESS, OWN), found, "{packet:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_packet_panics(packet in proptest::collection::vec(any::<u8>(), 0..64)) {
+            claimant(&packet, ADDRESS, OWN);
+        }
+    }
+}
