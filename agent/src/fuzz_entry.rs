@@ -37,8 +37,9 @@ use crate::inventory::hint_expression::Expression;
 use crate::inventory::root_device_hints::{RootDeviceHints, SkipList};
 use crate::inventory::{ata_identify, disk_query, memory, smbios, vpd};
 use crate::ironic::{LookupAnswer, wire};
+use crate::media::Media;
 use crate::network::dhcp::{conflict, datagram, lease::Lease, message::Answer};
-use crate::settings::Settings;
+use crate::settings::{ConfigFiles, Settings};
 use crate::sys::uevent::Uevent;
 use crate::tls::{Identity, ServerTrust, TlsPolicy, pem_files};
 
@@ -361,8 +362,9 @@ pub fn lookup_answer(data: &[u8]) {
     if let Ok(found) = LookupAnswer::read(&answer.body) {
         assert!(found.config.is_object() && !found.uuid.contains('/'));
         let _ = found.agent_token();
-        let _ =
-            Settings::from_command_line(CommandLine::parse("")).apply_lookup_config(&found.config);
+        let line = CommandLine::parse("");
+        let mut settings = Settings::from_sources(line, Media::default(), ConfigFiles::default());
+        let _ = settings.apply_lookup_config(&found.config);
     }
 }
 
