@@ -333,8 +333,7 @@ pub fn root_device_hint(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (hint, value) = text.split_once('\n').unwrap_or((&text, ""));
     if let Ok(expression) = Expression::for_text(hint) {
-        let _ = expression.matches_text(Some(value));
-        let _ = (expression.matches_text(None), expression.is_exclusion());
+        let _ = (expression.matches_text(value), expression.is_exclusion());
     }
     if let Ok(expression) = Expression::for_size(hint) {
         let _ = expression.matches_size(value.parse().unwrap_or(100.0));

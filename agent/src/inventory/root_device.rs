@@ -6,12 +6,17 @@
 
 use serde_json::Value;
 
+use super::hint_candidate::GIB;
 use super::report_types::Disk;
-use super::root_device_hints::{GIB, RootDeviceHints, SkipList};
+use super::root_device_hints::{RootDeviceHints, SkipList};
 use crate::failure::{Class, Failure, Result};
 
 /// Below this no disk is chosen without hints; the original's limit.
-const MIN_DEFAULT_SIZE: u64 = 4 << 30;
+pub const MIN_DEFAULT_SIZE: u64 = 4 << 30;
+
+/// Bytes of the reasons that a refusal holds, of one and of all.
+const LOSS_LIMIT: usize = 400;
+const LOSSES_LIMIT: usize = 8 << 10;
 
 /// Chooses the root disk of this node (`None` before it is known): by its
 /// hints, those of `instance_info` before those of `properties`, else the
@@ -80,7 +85,7 @@ fn loss(
         return Ok(Some("in skip_block_devices".into()));
     }
     match hints {
-        Some(hints) => hints.mismatch(disk),
+        Some(hints) => Ok(hints.mismatch(disk)?),
         None if disk.size < MIN_DEFAULT_SIZE => Ok(Some(format!(
             "{:.2} GiB is below the 4 GiB that a disk without hints must have",
             disk.size as f64 / GIB
@@ -89,8 +94,25 @@ fn loss(
     }
 }
 
+/// The reasons in one text. A machine with a shelf of disks has more than
+/// Ironic keeps of an error, or people read.
+fn list(losses: &[String]) -> String {
+    let mut text = String::new();
+    for (index, loss) in losses.iter().enumerate() {
+        let separator = if index == 0 { "" } else { "; " };
+        let (left, cut) = (losses.len() - index, loss.len() > LOSS_LIMIT);
+        if text.len() + LOSS_LIMIT > LOSSES_LIMIT {
+            return format!("{text}; and {left} more");
+        }
+        text += separator;
+        text.extend(loss.chars().take(LOSS_LIMIT));
+        text += if cut { "..." } else { "" };
+    }
+    text
+}
+
 fn none_left(hints: Option<&RootDeviceHints>, losses: &[String]) -> Failure {
-    let losses = losses.join("; ");
+    let losses = list(losses);
     match hints {
         Some(hints) => Failure::new(
             Class::DeviceNotFound,

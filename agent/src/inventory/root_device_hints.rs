@@ -1,13 +1,12 @@
 //! Root device hints of a node, and its list of disks to be left alone.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::hint_expression::{Expression, HintError};
+use super::hint_candidate::{Candidate, boolean};
+use super::hint_expression::{ErrorClass, Expression, HintError};
+use super::python_text::{python_text, python_type};
 use super::report_types::Disk;
 use crate::failure::{Class, Failure, Result};
-
-/// Hints state sizes in this unit.
-pub const GIB: f64 = (1u64 << 30) as f64;
 
 /// What an operator's hints ask of a disk. All of them must match.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,57 +27,70 @@ enum Test {
     Rotational(bool),
 }
 
-/// A disk's property as hints see it.
-enum Property<'a> {
-    /// One text, or none.
-    Single(Option<&'a str>),
-    /// Several numbers of one disk; each may be meant.
-    AnyOf(&'a [String]),
-    /// Several names of one thing.
-    Aliases(&'a [String]),
-}
+/// The hints that exist.
+const NAMES: [&str; 12] = [
+    "size",
+    "model",
+    "wwn",
+    "serial",
+    "vendor",
+    "wwn_with_extension",
+    "wwn_vendor_extension",
+    "name",
+    "rotational",
+    "hctl",
+    "by_path",
+    "tran",
+];
 
 impl RootDeviceHints {
     /// Reads `root_device` of a node. `None` if there are no hints.
     ///
     /// # Errors
-    /// If a hint is unknown, or its expression cannot be used.
-    pub fn parse(hints: &Value) -> Result<Option<Self>> {
+    /// If it is no object, a hint is unknown, or its expression cannot be used.
+    pub fn parse(hints: &Value) -> std::result::Result<Option<Self>, HintError> {
         match hints {
-            Value::Null => Ok(None),
-            Value::Object(hints) if hints.is_empty() => Ok(None),
-            Value::Object(hints) => Self::parse_object(hints).map(Some),
-            other => Err(invalid(format!("expected an object, found {other}"))),
+            Value::Object(hints) => Self::from_fields(hints),
+            other if is_false(other) => Ok(None),
+            other => Err(no_object(other)),
         }
     }
 
-    fn parse_object(hints: &Map<String, Value>) -> Result<Self> {
-        let unknown: Vec<&str> = hints
-            .keys()
-            .map(String::as_str)
+    /// Reads the fields of such an object, in their order.
+    ///
+    /// # Errors
+    /// If a hint is unknown, or its expression cannot be used.
+    pub fn from_fields<'a>(
+        fields: impl IntoIterator<Item = (&'a String, &'a Value)>,
+    ) -> std::result::Result<Option<Self>, HintError> {
+        let fields: Vec<(&String, &Value)> = fields.into_iter().collect();
+        if fields.is_empty() {
+            return Ok(None);
+        }
+        let unknown: Vec<&str> = fields
+            .iter()
+            .map(|(name, _)| name.as_str())
             .filter(|name| !NAMES.contains(name))
             .collect();
         if !unknown.is_empty() {
-            return Err(invalid(format!(
-                "unknown hint {}, expected some of {}",
-                unknown.join(", "),
-                NAMES.join(", ")
-            )));
+            return Err(unknown_hints(&unknown));
         }
-        hints
-            .iter()
-            .map(|(name, value)| parse_hint(name, value))
-            .collect::<Result<_>>()
-            .map(Self)
+        let hints = fields
+            .into_iter()
+            .map(|(name, value)| parse_hint(name, value));
+        Ok(Some(Self(hints.collect::<std::result::Result<_, _>>()?)))
     }
 
-    /// The first property of the disk that does not match, in words.
+    /// The first property of the device that does not match, in words.
     ///
     /// # Errors
-    /// If a comparison cannot be made with what this disk has.
-    pub fn mismatch(&self, disk: &Disk) -> Result<Option<String>> {
+    /// If a comparison cannot be made with what this device has.
+    pub fn mismatch(
+        &self,
+        device: &impl Candidate,
+    ) -> std::result::Result<Option<String>, HintError> {
         for hint in &self.0 {
-            if let Some(found) = hint.mismatch(disk)? {
+            if let Some(found) = hint.mismatch(device)? {
                 return Ok(Some(format!(
                     "{} is {found}, wanted {}",
                     hint.name, hint.written
@@ -99,155 +111,113 @@ impl std::fmt::Display for RootDeviceHints {
     }
 }
 
-/// The hints that exist.
-const NAMES: [&str; 12] = [
-    "size",
-    "model",
-    "wwn",
-    "serial",
-    "vendor",
-    "wwn_with_extension",
-    "wwn_vendor_extension",
-    "name",
-    "rotational",
-    "hctl",
-    "by_path",
-    "tran",
-];
+/// What Python takes for false.
+fn is_false(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    }
+}
 
-fn parse_hint(name: &str, value: &Value) -> Result<Hint> {
-    // A size is mostly given as a number.
-    let written = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    let test = match name {
-        "size" => Expression::for_size(&written)
-            .map(Test::Size)
-            .map_err(|error| unusable(name, error))?,
-        "rotational" => Test::Rotational(boolean(&written).ok_or_else(|| {
-            invalid(format!("rotational: expected true or false, found {value}"))
-        })?),
-        _ if !value.is_string() => {
-            return Err(invalid(format!("{name}: expected a text, found {value}")));
+/// The original takes the items of anything for names of hints.
+fn no_object(hints: &Value) -> HintError {
+    let class = match hints {
+        Value::String(_) => ErrorClass::ValueError,
+        Value::Array(items) => {
+            let names: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+            match names {
+                None => ErrorClass::TypeError,
+                Some(names) if names.iter().all(|name| NAMES.contains(name)) => {
+                    ErrorClass::AttributeError
+                }
+                Some(_) => ErrorClass::ValueError,
+            }
         }
-        _ => Expression::for_text(&written)
-            .map(Test::Text)
-            .map_err(|error| unusable(name, error))?,
+        _ => ErrorClass::TypeError,
+    };
+    let found = python_type(hints);
+    HintError::new(
+        class,
+        format!("expected an object of hints, found a {found}"),
+    )
+}
+
+fn unknown_hints(names: &[&str]) -> HintError {
+    HintError::new(
+        ErrorClass::ValueError,
+        format!(
+            "unknown hint {}, expected some of {}",
+            names.join(", "),
+            NAMES.join(", ")
+        ),
+    )
+}
+
+fn parse_hint(name: &str, value: &Value) -> std::result::Result<Hint, HintError> {
+    let invalid = |expected: &str| {
+        let message = format!("expected {expected}, found {value}");
+        HintError::new(ErrorClass::ValueError, message)
+    };
+    let test = match (name, value) {
+        // A size is mostly given as a number.
+        ("size", _) => Expression::for_size(&python_text(value)).map(Test::Size),
+        ("rotational", _) => boolean(&python_text(value))
+            .map(Test::Rotational)
+            .ok_or_else(|| invalid("true or false")),
+        (_, Value::String(text)) => Expression::for_text(text).map(Test::Text),
+        _ => Err(invalid("a text")),
     };
     Ok(Hint {
         name: name.to_owned(),
         written: value.to_string(),
-        test,
+        test: test.map_err(|error| of_hint(name, error))?,
     })
 }
 
-/// The words of oslo.utils' strict `bool_from_string`.
-fn boolean(text: &str) -> Option<bool> {
-    match text.trim().to_lowercase().as_str() {
-        "1" | "t" | "true" | "on" | "y" | "yes" => Some(true),
-        "0" | "f" | "false" | "off" | "n" | "no" => Some(false),
-        _ => None,
-    }
-}
-
-fn invalid(reason: String) -> Failure {
-    Failure::new(
-        Class::DeviceNotFound,
-        format!("root device hints are not valid: {reason}"),
-    )
-    .hint("correct root_device in the node's properties or instance_info")
-}
-
-fn unusable(name: &str, error: HintError) -> Failure {
-    match error {
-        HintError::Invalid(reason) => invalid(format!("{name}: {reason}")),
-        HintError::Broken(reason) => Failure::new(
-            Class::CommandExecutionError,
-            format!("root device hint {name} cannot be used: {reason}"),
-        )
-        .hint("correct root_device in the node's properties or instance_info"),
-    }
+fn of_hint(name: &str, error: HintError) -> HintError {
+    HintError::new(error.class, format!("{name}: {}", error.message))
 }
 
 impl Hint {
-    /// What the disk has instead, if it does not match.
-    fn mismatch(&self, disk: &Disk) -> Result<Option<String>> {
-        let (matches, found) = match &self.test {
+    /// What the device has instead, if it does not match.
+    fn mismatch(&self, device: &impl Candidate) -> std::result::Result<Option<String>, HintError> {
+        let compare = || match &self.test {
             Test::Rotational(wanted) => {
-                (Ok(disk.rotational == *wanted), disk.rotational.to_string())
+                let found = device.rotational();
+                let told = found.map_or("not known".into(), |found| found.to_string());
+                Ok((found == Some(*wanted), told))
             }
             Test::Size(expression) => {
-                let gib = disk.size as f64 / GIB;
-                (expression.matches_size(gib), format!("{gib:.2} GiB"))
+                let gib = device.size_gib()?;
+                Ok((expression.matches_size(gib)?, format!("{gib:.2} GiB")))
             }
             Test::Text(expression) => {
-                let property = property(disk, &self.name);
-                (property.matches(expression), property.to_string())
+                let texts = device.texts(&self.name);
+                Ok((texts.matches(expression)?, texts.to_string()))
             }
         };
-        match matches {
-            Ok(matches) => Ok((!matches).then_some(found)),
-            Err(error) => Err(unusable(&self.name, error)),
-        }
+        let (matches, found) = compare().map_err(|error| of_hint(&self.name, error))?;
+        Ok((!matches).then_some(found))
     }
 }
 
-fn property<'a>(disk: &'a Disk, name: &str) -> Property<'a> {
-    Property::Single(match name {
-        "serial" => return Property::AnyOf(&disk.traits.serials),
-        "wwn" => return Property::AnyOf(&disk.traits.wwns),
-        "by_path" if !disk.traits.by_paths.is_empty() => {
-            return Property::Aliases(&disk.traits.by_paths);
-        }
-        "by_path" => disk.by_path.as_deref(),
-        "name" => Some(&disk.name),
-        "model" => disk.model.as_deref(),
-        "vendor" => disk.vendor.as_deref(),
-        "wwn_with_extension" => disk.wwn_with_extension.as_deref(),
-        "wwn_vendor_extension" => disk.wwn_vendor_extension.as_deref(),
-        "hctl" => disk.hctl.as_deref(),
-        _ => disk.tran.as_deref(),
-    })
-}
-
-impl Property<'_> {
-    fn matches(&self, expression: &Expression) -> std::result::Result<bool, HintError> {
-        match self {
-            Self::Single(value) => expression.matches_text(*value),
-            // What is no number is passed over here, since one form may be.
-            Self::AnyOf(values) => {
-                for value in *values {
-                    match expression.matches_text(Some(value)) {
-                        Ok(true) => return Ok(true),
-                        Ok(false) | Err(HintError::Invalid(_)) => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                Ok(false)
-            }
-            Self::Aliases(names) => {
-                for name in *names {
-                    let matches = expression.matches_text(Some(name))?;
-                    if matches != expression.is_exclusion() {
-                        return Ok(matches);
-                    }
-                }
-                Ok(expression.is_exclusion())
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for Property<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Single(Some(value)) => write!(f, "\"{value}\""),
-            Self::AnyOf(values) | Self::Aliases(values) if !values.is_empty() => {
-                write!(f, "\"{}\"", values.join("\" or \""))
-            }
-            _ => f.write_str("not known"),
-        }
+impl From<HintError> for Failure {
+    /// What the original tells Ironic: hints that are not valid, or a step that
+    /// failed.
+    fn from(error: HintError) -> Self {
+        let (class, text) = match error.class {
+            ErrorClass::ValueError => (Class::DeviceNotFound, "are not valid"),
+            _ => (Class::CommandExecutionError, "cannot be used"),
+        };
+        Self::new(
+            class,
+            format!("root device hints {text}: {}", error.message),
+        )
+        .hint("correct root_device in the node's properties or instance_info")
     }
 }
 
@@ -276,7 +246,8 @@ impl SkipList {
             .iter()
             .filter(|entry| entry.get("volume_name").is_none())
             .map(|entry| {
-                RootDeviceHints::parse(entry)?
+                RootDeviceHints::parse(entry)
+                    .map_err(|error| unusable_skip_list(&error.message))?
                     .ok_or_else(|| unusable_skip_list("an entry has no hints"))
             })
             .collect::<Result<_>>()
@@ -289,7 +260,11 @@ impl SkipList {
     /// If a comparison cannot be made with what this disk has.
     pub fn contains(&self, disk: &Disk) -> Result<bool> {
         for hints in &self.0 {
-            if hints.mismatch(disk)?.is_none() {
+            if hints
+                .mismatch(disk)
+                .map_err(|error| unusable_skip_list(&error.message))?
+                .is_none()
+            {
                 return Ok(true);
             }
         }

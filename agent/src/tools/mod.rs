@@ -5,6 +5,7 @@ pub mod command_line_source;
 pub mod discover;
 pub mod inventory;
 pub mod plan_network;
+pub mod root_device;
 pub mod serve;
 pub mod show_params;
 pub mod write_image;
@@ -24,6 +25,8 @@ pub enum Tool {
     PlanNetwork(plan_network::Arguments),
     /// Print what this machine is made of, as Ironic would get it
     Inventory(inventory::Arguments),
+    /// Tell which of some disks root device hints choose
+    RootDevice(root_device::Arguments),
     /// Find the provisioning service, and our address towards it
     Discover(discover::Arguments),
     /// Serve the agent's API; what would change this machine is refused
@@ -44,6 +47,7 @@ pub fn run(tool: Tool, progress_json: bool, debug: bool) -> ExitCode {
         Tool::ShowParams(arguments) => show_params::run(&arguments),
         Tool::PlanNetwork(arguments) => plan_network::run(&arguments),
         Tool::Inventory(arguments) => inventory::run(&arguments),
+        Tool::RootDevice(arguments) => root_device::run(&arguments),
         Tool::Discover(arguments) => discover::run(arguments),
         Tool::Serve(arguments) => serve::run(&arguments),
         Tool::WriteImage(arguments) => write_image::run(&arguments),

@@ -142,3 +142,25 @@ fn before_the_node_is_known_the_default_rule_holds() {
     ];
     assert_eq!(choose_for_node(None, &disks).unwrap().name, "/dev/sdb");
 }
+
+#[test]
+fn a_refusal_is_no_longer_than_people_read() {
+    let long = "x".repeat(3000);
+    let disks: Vec<Disk> = (0..200)
+        .map(|number| {
+            disk(&serde_json::json!({"name": format!("/dev/disk{number}"), "model": long}))
+        })
+        .collect();
+    let node =
+        serde_json::json!({"properties": {"root_device": {"model": "y"}}, "instance_info": {}});
+    let found = outcome(&node, &disks);
+    assert!(found.len() < LOSSES_LIMIT + 1000, "{} bytes", found.len());
+    assert!(found.contains("/dev/disk0: model is"), "{found}");
+    assert!(found.contains("; and "), "{found}");
+
+    let few: Vec<Disk> = (0..30)
+        .map(|number| disk(&serde_json::json!({"name": format!("/dev/disk{number}")})))
+        .collect();
+    let found = outcome(&node, &few);
+    assert_eq!(found.matches("model is not known").count(), 30);
+}

@@ -1,0 +1,292 @@
+//! `root-device`: which of these disks would root device hints choose?
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::{Map, Value, json};
+
+use crate::failure::{Class, Failure, Result};
+use crate::inventory::hint_candidate::{Candidate as _, GIB};
+use crate::inventory::hint_expression::{ErrorClass, HintError};
+use crate::inventory::root_device::MIN_DEFAULT_SIZE;
+use crate::inventory::root_device_hints::RootDeviceHints;
+
+/// More than any machine's disks take.
+const FILE_LIMIT: u64 = 64 << 20;
+
+/// `root-device`
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// JSON list of disks, with the field names of the inventory
+    #[arg(long, value_name = "FILE")]
+    devices: PathBuf,
+    /// Root device hints as JSON: {"serial": "S3Z8NB0K123456"}
+    #[arg(long, value_name = "JSON")]
+    hints: String,
+    /// Name every disk that matches, not only the one that is chosen
+    #[arg(long)]
+    all: bool,
+    /// Print JSON, which is what this command always does
+    #[arg(long)]
+    json: bool,
+}
+
+type Device = Map<String, Value>;
+
+/// Prints the answer.
+///
+/// # Errors
+/// If the file or the hints are no JSON. Hints that cannot be used are an
+/// answer.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let devices = read_devices(arguments)?;
+    println!("{}", answer(&devices, &arguments.hints, arguments.all)?);
+    Ok(())
+}
+
+fn read_devices(arguments: &Arguments) -> Result<Vec<Value>> {
+    let path = &arguments.devices;
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(FILE_LIMIT).read_to_string(&mut text))
+        .map_err(|error| unreadable(&path.display().to_string(), &error))?;
+    serde_json::from_str(&text).map_err(|error| unreadable(&path.display().to_string(), &error))
+}
+
+fn unreadable(what: &str, error: &dyn fmt::Display) -> Failure {
+    Failure::new(
+        Class::CommandExecutionError,
+        format!("reading {what}: {error}"),
+    )
+}
+
+fn answer(devices: &[Value], hints: &str, all: bool) -> Result<Value> {
+    let hints = read_hints(hints)?;
+    let chosen = named(devices).and_then(|devices| match hints? {
+        Some(hints) => matching(&devices, &hints, all),
+        None => large_enough(&devices),
+    });
+    Ok(match chosen {
+        Ok(names) if all => json!({"devices": names}),
+        Ok(names) => json!({"device": names.first()}),
+        Err(error) => json!({
+            "error": {"type": error.class.name(), "message": error.message}
+        }),
+    })
+}
+
+/// `None`: there are no hints.
+fn read_hints(text: &str) -> Result<std::result::Result<Option<RootDeviceHints>, HintError>> {
+    let unreadable = |error| unreadable("the hints", &error);
+    let value: Value = serde_json::from_str(text).map_err(unreadable)?;
+    if !value.is_object() {
+        return Ok(RootDeviceHints::parse(&value));
+    }
+    let fields: Fields = serde_json::from_str(text).map_err(unreadable)?;
+    let fields = fields.0.iter().map(|(name, value)| (name, value));
+    Ok(RootDeviceHints::from_fields(fields))
+}
+
+/// The devices with their names, which all must have.
+fn named(devices: &[Value]) -> std::result::Result<Vec<(&str, &Device)>, HintError> {
+    let objects = devices.iter().map(|device| {
+        device.as_object().ok_or_else(|| {
+            HintError::new(
+                ErrorClass::AttributeError,
+                format!("expected a device with fields, found {device}"),
+            )
+        })
+    });
+    let objects = objects.collect::<std::result::Result<Vec<_>, _>>()?;
+    let names = objects.into_iter().map(|device| {
+        let name = device.get("name").and_then(Value::as_str).ok_or_else(|| {
+            let device = Value::Object(device.clone());
+            HintError::new(
+                ErrorClass::TypeError,
+                format!("expected a device with a name, found {device}"),
+            )
+        })?;
+        Ok((name, device))
+    });
+    names.collect()
+}
+
+/// The names of the disks that match, the chosen one first, and the others if
+/// all are wanted: a disk behind the chosen one is not looked at otherwise.
+fn matching(
+    devices: &[(&str, &Device)],
+    hints: &RootDeviceHints,
+    all: bool,
+) -> std::result::Result<Vec<String>, HintError> {
+    let mut names = Vec::new();
+    for (name, device) in devices {
+        if hints.mismatch(*device)?.is_none() {
+            names.push((*name).to_owned());
+            if !all {
+                break;
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// The choice without hints: all that are large enough, by size and name.
+fn large_enough(devices: &[(&str, &Device)]) -> std::result::Result<Vec<String>, HintError> {
+    let mut sized = Vec::new();
+    for (name, device) in devices {
+        sized.push((device.size_gib()?, (*name).to_owned()));
+    }
+    sized.retain(|(gib, _)| *gib >= MIN_DEFAULT_SIZE as f64 / GIB);
+    sized.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    Ok(sized.into_iter().map(|(_, name)| name).collect())
+}
+
+/// The fields of an object in the order they were written in: hints are tried
+/// in that order, and the first that cannot be used ends it.
+#[derive(Debug, Default)]
+struct Fields(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(Self::default())
+    }
+}
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> std::result::Result<Self, M::Error> {
+        while let Some((name, value)) = map.next_entry::<String, Value>()? {
+            // As Python does: the last value, in the first place.
+            match self.0.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known = value,
+                None => self.0.push((name, value)),
+            }
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(devices: Value, hints: &str, all: bool) -> Value {
+        let Value::Array(devices) = devices else {
+            panic!("a list");
+        };
+        answer(&devices, hints, all).unwrap()
+    }
+
+    fn disks() -> Value {
+        json!([
+            {"name": "/dev/sda", "size": 8_u64 << 30, "serial": ["A", null], "rotational": true},
+            {"name": "/dev/sdb", "size": 4_u64 << 30, "serial": "A", "rotational": "junk"},
+            {"name": "/dev/sdc", "size": 100, "serial": ["B", 7], "model": "x"},
+        ])
+    }
+
+    #[test]
+    fn answers() {
+        for (hints, one, all) in [
+            (
+                r#"{"serial": "a"}"#,
+                json!("/dev/sda"),
+                json!(["/dev/sda", "/dev/sdb"]),
+            ),
+            (r#"{"serial": "7"}"#, json!("/dev/sdc"), json!(["/dev/sdc"])),
+            (r#"{"serial": "C"}"#, json!(null), json!([])),
+            (
+                r#"{"rotational": "yes"}"#,
+                json!("/dev/sda"),
+                json!(["/dev/sda"]),
+            ),
+            ("{}", json!("/dev/sdb"), json!(["/dev/sdb", "/dev/sda"])),
+            ("null", json!("/dev/sdb"), json!(["/dev/sdb", "/dev/sda"])),
+        ] {
+            assert_eq!(
+                ask(disks(), hints, false),
+                json!({"device": one}),
+                "{hints}"
+            );
+            assert_eq!(
+                ask(disks(), hints, true),
+                json!({"devices": all}),
+                "{hints}"
+            );
+        }
+    }
+
+    /// Random hints and devices, and what the original made of them (version
+    /// 13.0.0 with oslo.utils 10.2.0 on Python 3.11).
+    #[test]
+    fn answers_are_the_originals() {
+        let cases = include_str!("../inventory/test_data/root_device/original_answers.jsonl");
+        for line in cases.lines() {
+            let case: Value = serde_json::from_str(line).unwrap();
+            let all = case["all"].as_bool().unwrap_or_default();
+            let hints = case["hints"].as_str().unwrap();
+            let mut found = ask(case["devices"].clone(), hints, all);
+            if let Some(class) = found["error"].get("type") {
+                found = json!({"error": class});
+            }
+            assert_eq!(found, case["answer"], "{line}");
+        }
+        assert!(cases.lines().count() > 200);
+    }
+
+    #[test]
+    fn errors_have_pythons_class() {
+        let nameless = json!([{"size": 5}]);
+        let sizeless = json!([{"name": "/dev/sda"}]);
+        for (devices, hints, class) in [
+            (disks(), r#"{"colour": "red"}"#, "ValueError"),
+            (disks(), r#"{"model": ">= 5"}"#, "ValueError"),
+            (disks(), r#"{"size": "<in> 4"}"#, "TypeError"),
+            (disks(), r#"{"model": "s=="}"#, "ParseException"),
+            (disks(), r#"["size"]"#, "AttributeError"),
+            (nameless, r#"{"model": "x"}"#, "TypeError"),
+            (sizeless, r#"{"size": 5}"#, "TypeError"),
+            (json!(["/dev/sda"]), r#"{"model": "x"}"#, "AttributeError"),
+        ] {
+            let answer = ask(devices, hints, false);
+            assert_eq!(answer["error"]["type"], class, "{hints}: {answer}");
+        }
+    }
+
+    #[test]
+    fn hints_are_tried_in_their_order() {
+        let size_first = r#"{"size": "<in> 4", "model": "y"}"#;
+        assert_eq!(
+            ask(disks(), size_first, false)["error"]["type"],
+            "TypeError"
+        );
+        let model_first = r#"{"model": "y", "size": "<in> 4"}"#;
+        assert_eq!(ask(disks(), model_first, false), json!({"device": null}));
+        // The last of two values, in the place of the first.
+        let twice = r#"{"model": "x", "size": "<in> 4", "model": "y"}"#;
+        assert_eq!(ask(disks(), twice, false), json!({"device": null}));
+    }
+
+    #[test]
+    fn disks_behind_the_chosen_one_are_not_looked_at() {
+        let devices = json!([
+            {"name": "/dev/sda", "model": "5"},
+            {"name": "/dev/sdb", "model": "x"},
+        ]);
+        let hints = r#"{"model": ">= 5"}"#;
+        assert_eq!(
+            ask(devices.clone(), hints, false),
+            json!({"device": "/dev/sda"})
+        );
+        assert_eq!(ask(devices, hints, true)["error"]["type"], "ValueError");
+    }
+}
