@@ -16,8 +16,7 @@ use crate::permission::WritePermission;
 /// `write-image`
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The image by http:// or https://: raw or qcow2, plain or packed with
-    /// gzip, xz, zstd
+    /// URL of the image: raw or qcow2, plain or in gzip, xz, zstd
     url: String,
     /// The disk, e.g. /dev/sda. Everything on it is lost
     disk: PathBuf,
