@@ -11,6 +11,7 @@ pub mod describe;
 mod extra_vlans;
 pub mod from_boot_args;
 pub mod from_network_data;
+mod keyfile;
 pub mod normal_form;
 pub mod plan;
 mod vlan_names;
@@ -18,6 +19,7 @@ mod vlan_names;
 pub use bond_option::{BondValue, bond_number, bond_value};
 pub use choose::{Choice, Source};
 pub use from_network_data::NetworkDataError;
+pub use keyfile::Keyfile;
 pub use landfall_boot_params::MacAddr;
 pub use plan::{
     Automatic, Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method, NetworkPlan,

@@ -1,0 +1,144 @@
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use landfall_boot_params::{CommandLine, NetArgs};
+
+use super::*;
+
+fn of_network_data(name: &str) -> Vec<Keyfile> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/network_data");
+    let text = fs::read_to_string(dir.join(name)).unwrap();
+    NetworkPlan::from_network_data(&text).unwrap().keyfiles()
+}
+
+fn of_arguments(line: &str) -> Vec<Keyfile> {
+    let args = NetArgs::from_command_line(&CommandLine::parse(line));
+    NetworkPlan::for_boot(&args).keyfiles()
+}
+
+fn text<'a>(files: &'a [Keyfile], name: &str) -> &'a str {
+    let found = files.iter().find(|file| file.name == name);
+    &found
+        .unwrap_or_else(|| panic!("no {name} in {files:#?}"))
+        .text
+}
+
+#[test]
+fn a_static_address() {
+    assert_eq!(
+        text(
+            &of_network_data("ironic_static.json"),
+            "52-54-00-00-00-11.nmconnection"
+        ),
+        "[connection]\nid=52-54-00-00-00-11\ntype=ethernet\n\n\
+         [ethernet]\nmac-address=52:54:00:00:00:11\nmtu=1500\n\n\
+         [ipv4]\nmethod=manual\naddress1=192.0.2.11/24\ngateway=192.0.2.1\ndns=192.0.2.53;\nmay-fail=false\n\n\
+         [ipv6]\nmethod=disabled\n"
+    );
+}
+
+#[test]
+fn a_vlan_on_a_bond() {
+    let files = of_network_data("bond_with_vlan.json");
+    assert_eq!(files.len(), 4);
+    assert_eq!(
+        text(&files, "52-54-00-00-00-02.nmconnection"),
+        "[connection]\nid=52-54-00-00-00-02\ntype=ethernet\nmaster=bond0\nslave-type=bond\n\n\
+         [ethernet]\nmac-address=52:54:00:00:00:02\n"
+    );
+    assert_eq!(
+        text(&files, "bond0.nmconnection"),
+        "[connection]\nid=bond0\ntype=bond\ninterface-name=bond0\n\n\
+         [ethernet]\ncloned-mac-address=52:54:00:00:00:01\nmtu=9000\n\n\
+         [bond]\nlacp_rate=fast\nmiimon=100\nmode=802.3ad\nxmit_hash_policy=layer3+4\n\n\
+         [ipv4]\nmethod=disabled\n\n[ipv6]\nmethod=disabled\n"
+    );
+    assert!(text(&files, "bond0.50.nmconnection").contains("[vlan]\nid=50\nparent=bond0\n"));
+}
+
+#[test]
+fn a_vlan_on_a_nic_that_is_known_by_mac_has_no_name_yet() {
+    let files = of_network_data("vlan_on_a_nic.json");
+    let vlan = text(&files, "port.100.nmconnection");
+    assert!(
+        !vlan.contains("interface-name") && !vlan.contains("parent="),
+        "{vlan}"
+    );
+    assert!(vlan.contains("mac-address=52:54:00:00:00:01\n"), "{vlan}");
+    assert!(vlan.contains("dhcp-client-id=mac\n"), "{vlan}");
+}
+
+#[test]
+fn a_nic_that_nobody_means_has_no_file() {
+    assert_eq!(of_arguments("quiet"), []);
+    assert_eq!(
+        of_arguments("ip=dhcp rd.route=10.0.0.0/8:192.0.2.1:eth1").len(),
+        1
+    );
+}
+
+/// What NetworkManager itself reads in a file, as `SECTION.KEY: VALUE` lines;
+/// `None` where there is no nmcli.
+fn as_network_manager_reads(file: &Keyfile) -> Option<Result<String, String>> {
+    let mut nmcli = Command::new("nmcli")
+        // It takes a file only with some change.
+        .args([
+            "--offline",
+            "connection",
+            "modify",
+            "connection.autoconnect",
+            "yes",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let mut stdin = nmcli.stdin.take()?;
+    stdin.write_all(file.text.as_bytes()).ok()?;
+    drop(stdin);
+    let output = nmcli.wait_with_output().ok()?;
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let is_right = output.status.success() && output.stderr.is_empty();
+    Some(if is_right {
+        Ok(text(&output.stdout))
+    } else {
+        Err(text(&output.stderr))
+    })
+}
+
+#[test]
+fn network_manager_reads_every_file() {
+    let mut files = Vec::new();
+    for name in [
+        "bond_with_vlan.json",
+        "dual_stack.json",
+        "every_automatic_type.json",
+        "ipv6_static.json",
+        "two_addresses_and_dhcp.json",
+        "vlan_on_a_nic.json",
+        "bond_mode_as_ironic_spells_it.json",
+    ] {
+        files.extend(of_network_data(name));
+    }
+    files.extend(of_arguments(
+        "bridge=br0:eth0,eth1 ip=br0:dhcp vlan=v9:br0 ip=192.0.2.9::192.0.2.1:24:node7:v9:none:1400 \
+         rd.route=10.0.0.0/8:192.0.2.2:v9 rd.route=198.51.100.0/24::v9 ip=eth5:link6 ip=eth6:dhcp \
+         rd.peerdns=0 rd.net.dhcp.vendor-class=landfall",
+    ));
+    assert!(files.len() > 20);
+    for file in &files {
+        let Some(read) = as_network_manager_reads(file) else {
+            println!("skipped: there is no nmcli here");
+            return;
+        };
+        let read = read.unwrap_or_else(|error| panic!("{}: {error}\n{}", file.name, file.text));
+        // Whatever it knows it writes again, in its own words.
+        for line in file.text.lines().filter(|line| line.starts_with("address")) {
+            let (_, address) = line.split_once('=').unwrap();
+            assert!(read.contains(address), "{line} is not in\n{read}");
+        }
+    }
+}
