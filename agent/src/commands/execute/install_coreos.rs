@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use landfall_boot_params::coreos_args::first_boot_arguments;
 use serde_json::Value;
 
+use super::first_boot_network::FirstBootNetwork;
 use super::{bootloader, checksum, image_server, root_disk, software_raid};
 use crate::commands::command::Node;
 use crate::commands::image_info::GivenChecksum;
@@ -106,10 +106,17 @@ impl Wanted {
         let append_kargs = kernel_arguments(&config_drive["meta_data"]["coreos_append_karg"])?;
         let user_data = ignition_config(&config_drive["user_data"]);
         let host_name = host_name(&config_drive["meta_data"]);
+        let given = machine.settings.network_data.as_ref();
+        let network = FirstBootNetwork::of_this_boot(
+            &machine.settings.command_line,
+            given.map(|found| found.text.as_str()),
+            &config_drive["meta_data"]["coreos_copy_network"],
+        );
         let changes = CoreosChanges {
             ignition: ignition_file::with_hostname(user_data.as_deref(), host_name.as_deref())?,
             append_kargs,
-            firstboot_args: first_boot_network(machine),
+            firstboot_args: network.arguments,
+            network_keyfiles: network.keyfiles,
             ..CoreosChanges::default()
         };
         // What cannot be written is known before the disk is touched.
@@ -167,13 +174,6 @@ fn kernel_arguments(given: &Value) -> Result<Vec<String>> {
             .collect(),
         _ => Err(invalid()),
     }
-}
-
-/// The network arguments of this boot, for the first boot of the installed
-/// system: where we needed a static address, so does its Ignition.
-fn first_boot_network(machine: &Machine) -> Option<String> {
-    let arguments = first_boot_arguments(&machine.settings.command_line);
-    (!arguments.is_empty()).then(|| format!("rd.neednet=1 {}", arguments.join(" ")))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod erasable;
 mod erase_devices;
 mod erase_metadata;
 mod firmware_traces;
+mod first_boot_network;
 mod flow;
 mod hardware_info;
 mod image_server;
