@@ -150,8 +150,14 @@ impl Boot {
 
     /// Nobody to obey: says so, and leaves the machine for the operator to see.
     async fn nothing_to_serve(&self) -> Result<Ending> {
-        // A URL that cannot be used has been told already.
-        if self.settings.params.api_url.is_none() {
+        let params = &self.settings.params;
+        if params.inspection_callback_url.is_some() {
+            // Ironic gives no other URL for an inspection that it manages.
+            tracing::info!(
+                "nothing else to do without ipa-api-url: waiting for Ironic to switch this machine off"
+            );
+        } else if params.api_url.is_none() {
+            // A URL that cannot be used has been told already.
             tracing::error!(
                 "no provisioning service is configured -- add the kernel argument ipa-api-url=http://IRONIC:6385"
             );

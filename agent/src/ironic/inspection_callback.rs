@@ -19,6 +19,17 @@ fn pause_after(number: u32) -> Duration {
     Duration::from_secs_f64(seconds.clamp(5.0, 30.0) * between(1.0, 1.2))
 }
 
+/// Why the inventory was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum NotTaken {
+    /// 404: Ironic knows no node like this that waits for its inspection.
+    #[error("{0}")]
+    NotAsked(String),
+    /// Anything else, in one line.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// Posts this JSON text to the first of these URLs that answers: text and not a
 /// value, so that the fields stay in Ironic's order. Returns the node's UUID if
 /// Ironic tells it.
@@ -27,12 +38,12 @@ fn pause_after(number: u32) -> Duration {
 /// holds the token, and a lookup after it shows asterisks (measured).
 ///
 /// # Errors
-/// Why nobody took it, in one line. The caller goes on without.
+/// Why nobody took it. The caller goes on without.
 pub async fn post_inventory(
     transport: &Transport,
     urls: &[String],
     body: &str,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, NotTaken> {
     let places = Places::new(urls);
     let request = Request {
         method: Method::POST,
@@ -53,15 +64,16 @@ pub async fn post_inventory(
             Ok(answer) => {
                 let fault = format!("{}: {}", places.first(), wire::fault(&answer));
                 // Locked, or the service's own trouble: worth another try.
-                if answer.status < 500 && answer.status != 409 {
-                    return Err(fault);
+                match answer.status {
+                    404 => return Err(NotTaken::NotAsked(fault)),
+                    409 | 500.. => fault,
+                    _ => return Err(NotTaken::Failed(fault)),
                 }
-                fault
             }
             Err(fault) => fault,
         };
         if number + 1 == TRIES {
-            return Err(fault);
+            return Err(NotTaken::Failed(fault));
         }
         let pause = pause_after(number);
         tracing::warn!("inspection: {fault}; again in {:.0} s", pause.as_secs_f64());

@@ -243,6 +243,8 @@ fn inspection_is_refused_for_good_by_what_a_retry_would_not_change() {
     ]);
     let urls = [format!("{}/v1/continue_inspection", ironic.url())];
     let fault = run(post_inventory(&transport(), &urls, "{}")).unwrap_err();
+    assert!(matches!(fault, NotTaken::NotAsked(_)), "{fault}");
+    let fault = fault.to_string();
     assert!(fault.contains("HTTP 404: no such node"), "{fault}");
     let asked = ironic.asked();
     assert_eq!(asked.len(), 2, "locked is worth a second try");

@@ -19,7 +19,7 @@ use crate::failure::{Class, Failure, Result};
 use crate::http_client::{HttpOptions, IdentityFiles, Proxies};
 use crate::inventory::inspection::{self, Circumstances};
 use crate::inventory::wait_for_disk;
-use crate::ironic::{self, AgentToken, LookupAnswer, NoNode, Query, Service, Transport};
+use crate::ironic::{self, AgentToken, LookupAnswer, NoNode, NotTaken, Query, Service, Transport};
 use crate::network::{self, NetworkState, WaitFor};
 use crate::settings::Settings;
 use crate::state_file::StateFile;
@@ -148,9 +148,14 @@ impl Boot {
         };
         let posted = match inspection::inspect(circumstances).await {
             Ok(body) => ironic::post_inventory(&self.transport(), &urls, &body).await,
-            Err(fault) => Err(fault),
+            Err(fault) => Err(NotTaken::Failed(fault)),
         };
         match posted {
+            // Media that are booted for every operation have this URL always.
+            Err(NotTaken::NotAsked(_)) if params.api_url.is_some() => {
+                tracing::info!("inspection: Ironic does not inspect this machine now");
+                None
+            }
             Ok(uuid) => {
                 tracing::info!("inspection: Ironic has taken the inventory");
                 uuid

@@ -2,11 +2,6 @@
 
 /// Types are 7 bits, lengths 9.
 const LENGTH_BITS: u32 = 9;
-/// Organizationally specific (IEEE 802.1AB 8.6).
-const ORGANIZATIONALLY_SPECIFIC: u8 = 127;
-/// The organization IEEE 802.1 with its subtype "VLAN name" (802.1Q annex D.2).
-const VLAN_NAME: [u8; 4] = [0x00, 0x80, 0xc2, 3];
-
 /// One element: its type, and its value in hexadecimal digits. Ironic stores
 /// it like this and decodes it itself.
 pub type Tlv = (u8, String);
@@ -26,19 +21,6 @@ pub fn parse(mut frame: &[u8]) -> Vec<Tlv> {
         frame = &rest[value.len()..];
     }
     elements
-}
-
-/// The VLANs that the neighbour names, in the order of the frame.
-pub fn vlans(elements: &[Tlv]) -> Vec<u16> {
-    let prefix: String = VLAN_NAME.iter().map(|byte| format!("{byte:02x}")).collect();
-    elements
-        .iter()
-        .filter(|(kind, _)| *kind == ORGANIZATIONALLY_SPECIFIC)
-        .filter_map(|(_, digits)| {
-            u16::from_str_radix(digits.strip_prefix(&prefix)?.get(..4)?, 16).ok()
-        })
-        .filter(|id| (1..=4094).contains(id))
-        .collect()
 }
 
 #[cfg(test)]
@@ -68,36 +50,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn vlans_are_those_of_the_8021_organization() {
-        let element = |kind, text: &str| (kind, text.to_owned());
-        for (elements, expected) in [
-            (vec![element(127, "0080c20300640476313030")], vec![100]),
-            (
-                vec![
-                    element(127, "0080c2030ffe00"),
-                    element(127, "0080c203000500"),
-                ],
-                vec![4094, 5],
-            ),
-            (vec![element(127, "0080c2010064")], vec![]),
-            (vec![element(127, "00120f030064")], vec![]),
-            (vec![element(5, "0080c2030064")], vec![]),
-            (vec![element(127, "0080c20300")], vec![]),
-            (vec![element(127, "0080c2030000")], vec![]),
-            (vec![element(127, "0080c2030fff")], vec![]),
-        ] {
-            assert_eq!(vlans(&elements), expected, "{elements:?}");
-        }
-    }
-
     proptest! {
         #[test]
         fn no_byte_is_read_twice(frame in prop::collection::vec(any::<u8>(), 0..1600)) {
             let elements = parse(&frame);
             let bytes: usize = elements.iter().map(|(_, digits)| 2 + digits.len() / 2).sum();
             prop_assert!(bytes <= frame.len() && bytes + 1 >= frame.len());
-            let _ = vlans(&elements);
         }
     }
 }

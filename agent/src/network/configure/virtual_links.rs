@@ -61,7 +61,7 @@ impl Configurator {
         for port in ports {
             self.join(port, index).await;
         }
-        self.make_vlans(&name, index).await;
+        self.make_vlans(index).await;
     }
 
     fn controller_name(&self, index: u32) -> Option<&str> {
@@ -83,6 +83,7 @@ impl Configurator {
             return;
         }
         let (name, title) = (nic.link.name.clone(), bond.link.name.clone());
+        let names: Vec<String> = nic.link.names().into_iter().map(str::to_owned).collect();
         let interface = bond.interface.map(|index| &self.plan().interfaces[index]);
         let mut errors = Vec::new();
         let result = self.changes.down(port).await;
@@ -95,7 +96,7 @@ impl Configurator {
         let result = self.changes.up(port).await;
         note(&mut errors, "switching on", result);
         if let Some(InterfaceKind::Bond { options }) = interface.map(|i| &i.kind) {
-            let for_port = options.iter().filter(|(_, value)| **value == name);
+            let for_port = options.iter().filter(|(_, value)| names.contains(value));
             for (option, _) in for_port {
                 if let Some(message) = virtual_link::bond_port_option(option, controller, port) {
                     let result = self.changes.change(message).await;
@@ -116,7 +117,10 @@ impl Configurator {
         }
     }
 
-    async fn make_vlans(&self, parent: &str, parent_index: u32) {
+    async fn make_vlans(&self, parent_index: u32) {
+        let Some(parent) = self.nics.get(&parent_index).map(|nic| &nic.link) else {
+            return;
+        };
         for interface in &self.plan().interfaces {
             let InterfaceKind::Vlan {
                 id,
@@ -126,11 +130,13 @@ impl Configurator {
             else {
                 continue;
             };
-            let (true, Some(name)) = (wanted == parent, &interface.matches.name) else {
+            let is_parent = parent.names().contains(&wanted.as_str());
+            let (true, Some(name)) = (is_parent, &interface.matches.name) else {
                 continue;
             };
             let message = virtual_link::vlan(name, parent_index, *id, interface.set_mac);
             if let Err(error) = self.changes.make(message).await {
+                let parent = &parent.name;
                 tracing::error!("making {name} on {parent}: {error} -- is 8021q in the ramdisk?");
             }
         }
