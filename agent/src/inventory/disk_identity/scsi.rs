@@ -17,7 +17,7 @@ pub fn identity(device: &SystemPath, query: &DiskQuery) -> DiskIdentity {
             0 => "vpd_pg0".to_owned(),
             code => format!("vpd_pg{code:02x}"),
         };
-        sysfs::bytes(&device.join(name))
+        sysfs::bytes(&device.join(name)).filter(|page| page.get(1) == Some(&code))
     };
     let page = |code: u8| {
         let mut page = kept(code).or_else(|| query.page(code))?;
