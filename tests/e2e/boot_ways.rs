@@ -5,9 +5,11 @@
 //! The other columns of the table (address, image, method, disk) are spread
 //! over these so that every value occurs.
 
+use anyhow::ensure;
 use landfall_tests::artifacts::Packing;
 use landfall_tests::conductor::script::Finish;
 use landfall_tests::installation::install;
+use landfall_tests::journal::Source;
 use landfall_tests::site::{Deploy, Network, Plan, Way};
 use landfall_tests::vm::{Bus, Firmware};
 
@@ -49,6 +51,30 @@ fn iso_bios() {
             ..Plan::default()
         },
     );
+}
+
+/// The first boot gets the arguments; what the installed system makes of them
+/// is its own NetworkManager's affair.
+#[test]
+fn over_a_bond() {
+    host_test("over_a_bond", async |lab| {
+        let plan = Plan {
+            network: Network::Bond,
+            ..Plan::default()
+        };
+        install(lab, plan).await?;
+        for line in [
+            "is a port of bond0",
+            "bond0.7 (",
+            "192.0.2.10/24 from kernel argument ip=",
+        ] {
+            let shown = lab.journal.find(lab.journal.start(), |event| {
+                event.source == Source::Console && event.text.contains(line)
+            });
+            ensure!(shown.is_some(), "the console does not show '{line}'");
+        }
+        Ok(())
+    });
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub enum Network {
     StaticV4,
     /// From `ip=`, IPv6 and no IPv4 at all.
     StaticV6,
+    /// From `ip=`, IPv4, on a bond with the NIC as its port and a VLAN on it.
+    Bond,
     /// DHCPv4.
     Dhcp,
 }
@@ -147,7 +149,7 @@ impl Plan {
     fn family(&self) -> Family {
         match self.network {
             Network::StaticV6 => Family::V6,
-            Network::StaticV4 | Network::Dhcp => Family::V4,
+            Network::StaticV4 | Network::Bond | Network::Dhcp => Family::V4,
         }
     }
 
@@ -157,6 +159,11 @@ impl Plan {
         let mut ip = match self.network {
             Network::StaticV4 => format!("ip={GUEST_V4}::{HOST_V4}:255.255.255.0:::none"),
             Network::StaticV6 => format!("ip=[{GUEST_V6}]::[{HOST_V6}]:64:::none"),
+            Network::Bond => format!(
+                "bond=bond0:{}:mode=active-backup vlan=bond0.7:bond0 ip=bond0.7:link6 \
+                 ip={GUEST_V4}::{HOST_V4}:255.255.255.0::bond0:none",
+                MAC.replace(':', "-")
+            ),
             Network::Dhcp => "ip=dhcp".to_owned(),
         };
         // The menus of the network boot tree say it themselves.
@@ -190,7 +197,7 @@ impl Plan {
         // A name that the network gave goes before the one in the meta data.
         let proof = Proof::new(match self.network {
             Network::Dhcp => dhcp_server::GIVEN_NAME,
-            Network::StaticV4 | Network::StaticV6 => META_DATA_NAME,
+            Network::StaticV4 | Network::StaticV6 | Network::Bond => META_DATA_NAME,
         });
         let config_drive = match self.deploy {
             Deploy::InstallCoreos => None,

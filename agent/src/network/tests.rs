@@ -394,7 +394,9 @@ fn a_lease_is_renewed_and_replaced_when_the_server_takes_it_back() {
         lab.plug_in(0);
         lab.port("addr add 192.0.2.1/24 dev port0");
         lab.port("link set port0 up");
-        let server = lab.dnsmasq("port0", &[POOL, "--dhcp-option=option:T1,4"]);
+        // A question that meets no server is asked again at T2.
+        let times = ["--dhcp-option=option:T1,4", "--dhcp-option=option:T2,8"];
+        let server = lab.dnsmasq("port0", &[POOL, times[0], times[1]]);
         let mut network = lab.boot("ip=eth0:dhcp");
         let online = |s: &NetworkState| nic(s, "eth0").is_some_and(NicState::is_online);
         let state = lab.until(&mut network, "a lease", online).await;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use landfall_network_plan::InterfaceKind;
+use landfall_network_plan::{InterfaceKind, MacAddr, NetworkPlan};
 
 use super::configurator::Configurator;
 use super::link_setup::note;
@@ -83,7 +83,6 @@ impl Configurator {
             return;
         }
         let (name, title) = (nic.link.name.clone(), bond.link.name.clone());
-        let names: Vec<String> = nic.link.names().into_iter().map(str::to_owned).collect();
         let interface = bond.interface.map(|index| &self.plan().interfaces[index]);
         let mut errors = Vec::new();
         let result = self.changes.down(port).await;
@@ -96,7 +95,10 @@ impl Configurator {
         let result = self.changes.up(port).await;
         note(&mut errors, "switching on", result);
         if let Some(InterfaceKind::Bond { options }) = interface.map(|i| &i.kind) {
-            let for_port = options.iter().filter(|(_, value)| names.contains(value));
+            let names = nic.link.names();
+            let for_port = options
+                .iter()
+                .filter(|(_, value)| names.contains(&value.as_str()));
             for (option, _) in for_port {
                 if let Some(message) = virtual_link::bond_port_option(option, controller, port) {
                     let result = self.changes.change(message).await;
@@ -117,28 +119,59 @@ impl Configurator {
         }
     }
 
-    async fn make_vlans(&self, parent_index: u32) {
-        let Some(parent) = self.nics.get(&parent_index).map(|nic| &nic.link) else {
+    async fn make_vlans(&self, parent: u32) {
+        let Some(nic) = self.nics.get(&parent) else {
             return;
         };
-        for interface in &self.plan().interfaces {
-            let InterfaceKind::Vlan {
-                id,
-                parent: Some(wanted),
-                parent_mac: None,
-            } = &interface.kind
-            else {
-                continue;
-            };
-            let is_parent = parent.names().contains(&wanted.as_str());
-            let (true, Some(name)) = (is_parent, &interface.matches.name) else {
-                continue;
-            };
-            let message = virtual_link::vlan(name, parent_index, *id, interface.set_mac);
+        for (name, id, mac) in vlans_on(self.plan(), &nic.link.names()) {
+            let message = virtual_link::vlan(name, parent, id, mac);
             if let Err(error) = self.changes.make(message).await {
-                let parent = &parent.name;
+                let parent = &nic.link.name;
                 tracing::error!("making {name} on {parent}: {error} -- is 8021q in the ramdisk?");
             }
         }
+    }
+}
+
+/// Name, tag and hardware address of each VLAN on a device of these names.
+fn vlans_on<'a>(
+    plan: &'a NetworkPlan,
+    names: &[&str],
+) -> impl Iterator<Item = (&'a str, u16, Option<MacAddr>)> {
+    plan.interfaces.iter().filter_map(|interface| {
+        let InterfaceKind::Vlan {
+            id,
+            parent: Some(parent),
+            parent_mac: None,
+        } = &interface.kind
+        else {
+            return None;
+        };
+        let name = interface.matches.name.as_deref()?;
+        names
+            .contains(&parent.as_str())
+            .then_some((name, *id, interface.set_mac))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use landfall_boot_params::{CommandLine, NetArgs};
+
+    #[test]
+    fn a_parent_may_be_called_by_any_of_its_names() {
+        let line = "vlan=eth0.5:eth0 vlan=storage7:enp2s0 vlan=x8:eth1 vlan=y9:52-54-00-00-00-01";
+        let args = NetArgs::from_command_line(&CommandLine::parse(line));
+        let mut plan = NetworkPlan::for_boot(&args);
+        let found = |plan: &NetworkPlan| -> Vec<_> {
+            let vlans = vlans_on(plan, &["enp2s0", "eth0"]);
+            vlans.map(|(name, id, _)| (name.to_owned(), id)).collect()
+        };
+        let mut expected = vec![("eth0.5".to_owned(), 5), ("storage7".to_owned(), 7)];
+        assert_eq!(found(&plan), expected);
+        plan.name_vlans("enp2s0", &[MacAddr([0x52, 0x54, 0, 0, 0, 1])]);
+        expected.push(("y9".to_owned(), 9));
+        assert_eq!(found(&plan), expected);
     }
 }
