@@ -10,6 +10,8 @@ mod backoff;
 mod cli;
 mod clock;
 mod commands;
+#[cfg(test)]
+mod compatibility;
 mod devices_settled;
 mod discovery;
 mod disk;

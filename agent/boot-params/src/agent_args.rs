@@ -21,7 +21,7 @@ mod names;
 mod overrides;
 
 pub use files::MAX_PARAMETERS;
-pub use listing::ListedSetting;
+pub use listing::{ListedSetting, NOT_SUPPORTED_YET};
 pub use names::{Names, nearest};
 
 use assign::{Said, assign};

@@ -13,7 +13,7 @@ pub(crate) mod image_info;
 mod ledger;
 mod machine;
 pub(crate) mod parse;
-mod steps;
+pub(crate) mod steps;
 pub(crate) mod url_template;
 
 pub use command::Node;

@@ -43,11 +43,9 @@ impl<'a> ListedSetting<'a> {
 
 /// Settings that are read and checked but that nothing obeys yet. Whoever sets
 /// one is told, above all where it is about security.
-pub(super) const NOT_SUPPORTED_YET: &[&str] = &[
+pub const NOT_SUPPORTED_YET: &[&str] = &[
     "ipa-inspection-benchmarks",
     "ipa-hardware-initialization-delay",
-    "ipa-inject-files-priority",
-    "ipa-guard-special-filesystems",
     "IPA_COREOS_IP_OPTIONS",
     "IPA_COREOS_COPY_NETWORK",
     "IPA_DEFAULT_HOSTNAME",

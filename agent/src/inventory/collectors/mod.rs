@@ -22,8 +22,8 @@ pub enum Collector {
     Lldp,
 }
 
-/// The names are those of the original's entry points (its setup.cfg).
-const NAMES: [(&str, Collector); 6] = [
+/// Every collector by its name, those of the original's entry points (its setup.cfg).
+pub const NAMES: [(&str, Collector); 6] = [
     ("default", Collector::Default),
     ("logs", Collector::Logs),
     ("pci-devices", Collector::PciDevices),
