@@ -71,7 +71,7 @@ test-ironic: build image ironic ## All of them; LANDFALL_LAB=keep leaves the lab
 # takes the place of .cargo/config.toml's: +crt-static, with which
 # AddressSanitizer cannot be linked, is out of the way by that.
 # A unit that takes 10 s, or memory over libFuzzer's 2 GB, is a fault too.
-fuzz: ## Every parser of foreign input under libFuzzer (not part of test)
+fuzz: ## Every parser of foreign input under libFuzzer
 	cargo fuzz --version > /dev/null 2>&1 || cargo install cargo-fuzz --locked
 	RUSTC_BOOTSTRAP=1 cargo fuzz build --fuzz-dir tests/fuzz
 	for target in $$(cargo fuzz list --fuzz-dir tests/fuzz); do \
