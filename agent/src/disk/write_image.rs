@@ -343,6 +343,7 @@ fn no_head(found: &str) -> Failure {
     )
 }
 
+mod piece_reader;
 mod qcow2;
 #[cfg(test)]
 mod tests;

@@ -1,23 +1,19 @@
 //! The way of a qcow2 image: a first pass over the whole file with its digest,
 //! and what that left out fetched again.
 
-use bytes::Bytes;
-
+use super::piece_reader::PieceReader;
 use super::{Placed, Plan, Work, untouched};
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Packing;
-use crate::disk::fetch::{Download, Event, shown};
+use crate::disk::fetch::{Download, shown};
 use crate::disk::image_head::{self, HEAD_LEN, Promise};
 use crate::disk::pipeline::{Computed, Pipeline, Step, Stream, UNIT};
 use crate::disk::qcow2::assembly::{Assembly, Next, Sink};
 use crate::disk::qcow2::header::Header;
-use crate::disk::qcow2::window::{PIECE, Piece, fingerprint};
+use crate::disk::qcow2::window::{Piece, fingerprint};
 use crate::disk::sparse_write::SparseWriter;
 use crate::failure::{Class, Failure, Result};
 use crate::report::{Progress, mib};
-
-/// A gap up to this is read over: a new connection costs as much.
-const SHORT_GAP: u64 = 4 << 20;
 
 impl Work<'_> {
     /// Puts the disk inside of a qcow2 file onto the disk, all but its first MiB.
@@ -103,7 +99,7 @@ impl Work<'_> {
 
     /// Fetches the pieces of one pass. `false` if some have no fingerprint.
     fn ranges(&self, stream: &Stream, inner: &mut Inner<'_>) -> Result<bool> {
-        let mut reader = Reader::new(self, stream);
+        let mut reader = PieceReader::new(self, stream);
         let mut spare = None;
         let complete = loop {
             let (offset, expected) = match inner.assembly.next(inner.begun.is_some()) {
@@ -247,83 +243,5 @@ impl Sink for InnerDisk<'_> {
             let padded = AlignedBuffer::padded(bytes, self.sector);
             self.writer.write(&padded, guest)
         }
-    }
-}
-
-/// Reads pieces of the file, ascending, over as few connections as it takes.
-struct Reader<'a> {
-    work: &'a Work<'a>,
-    stream: &'a Stream,
-    download: Option<Download>,
-    /// The server sends the part that is asked for, as far as is known.
-    by_range: bool,
-    rest: Bytes,
-    position: u64,
-    received: u64,
-}
-
-impl<'a> Reader<'a> {
-    fn new(work: &'a Work<'a>, stream: &'a Stream) -> Self {
-        Self {
-            work,
-            stream,
-            download: None,
-            by_range: true,
-            rest: Bytes::new(),
-            position: 0,
-            received: 0,
-        }
-    }
-
-    /// The piece at this place of the file.
-    fn piece(&mut self, offset: u64, mut buffer: AlignedBuffer) -> Result<Piece> {
-        let near = offset >= self.position && offset - self.position <= SHORT_GAP;
-        if self.download.is_none() || (!near && self.by_range) {
-            let download = Download::again(
-                self.work.request(),
-                self.work.client.clone(),
-                self.stream.place.clone(),
-                offset,
-            )?;
-            self.download = Some(download);
-            (self.rest, self.position) = (Bytes::new(), offset);
-        }
-        while self.position < offset {
-            if !self.more()? {
-                break;
-            }
-            let skipped = (offset - self.position).min(self.rest.len() as u64);
-            let _ = self.rest.split_to(skipped as usize);
-            self.position += skipped;
-        }
-        let mut filled = 0;
-        while filled < PIECE as usize && self.more()? {
-            let len = self.rest.len().min(PIECE as usize - filled);
-            buffer[filled..filled + len].copy_from_slice(&self.rest.split_to(len));
-            filled += len;
-            self.position += len as u64;
-        }
-        Ok(Piece::new(offset, buffer, filled))
-    }
-
-    /// Whether there is more of the file; waits for it.
-    fn more(&mut self) -> Result<bool> {
-        let Some(download) = &mut self.download else {
-            return Ok(false);
-        };
-        while self.rest.is_empty() {
-            match download.next()? {
-                Event::Begin(place) => self.by_range = place.by_range || self.position == 0,
-                Event::Chunk(chunk) => {
-                    self.received += chunk.len() as u64;
-                    self.rest = chunk;
-                }
-                Event::End => {
-                    self.download = None;
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
     }
 }
