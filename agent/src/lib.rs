@@ -20,6 +20,7 @@ mod failure;
 #[cfg(fuzzing)]
 pub mod fuzz_entry;
 mod handover;
+mod host_name;
 mod http_client;
 mod interface_names;
 mod inventory;

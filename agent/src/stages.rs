@@ -30,7 +30,7 @@ use crate::rescue;
 use crate::settings::Settings;
 use crate::state_file::{STATE_DIRECTORY, StateFile};
 pub use meeting::{http_options, ironic_by_mdns};
-use meeting::{image_options, tls_policy};
+use meeting::{image_options, name_host, tls_policy, wait_for_hardware};
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -85,11 +85,13 @@ async fn boot(settings: Settings) -> Result<Ending> {
         .with_virtual_media(move || settled.borrow().is_some())
         .await;
     settings.report();
+    name_host(&settings.params);
     let mut boot = Boot::start(settings, devices_settled)?;
     if rescue::is_rescued() {
         match rescue::leave_to_the_rescuer().await {}
     }
     boot.set_clock().await?;
+    wait_for_hardware(&boot.settings.params).await;
     let found = boot.find_service().await;
     let node_uuid = boot.inspect().await;
     let Some(found) = found else {

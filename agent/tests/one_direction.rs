@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 const BASE: &[&str] = &[
     "backoff",
     "failure",
+    "host_name",
     "http_client",
     "logs",
     "memory_use",

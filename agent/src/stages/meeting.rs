@@ -16,6 +16,7 @@ use crate::commands;
 use crate::devices_settled;
 use crate::discovery::{self, AdvertiseRules, Advertised, Found, Place, Question, Wanted};
 use crate::failure::{Class, Failure, Result};
+use crate::host_name;
 use crate::http_client::{HttpOptions, IdentityFiles, Proxies};
 use crate::inventory::inspection::{self, Circumstances};
 use crate::inventory::wait_for_disk;
@@ -358,6 +359,28 @@ fn failure(details: String) -> Failure {
     Failure::new(Class::CommandExecutionError, details)
 }
 
+/// Calls the host as OpenShift does unless it has a name; the network may
+/// know a better one.
+pub(super) fn name_host(params: &BootParams) {
+    if let Some(name) = &params.default_hostname.value
+        && let Err(error) = host_name::set_default(name)
+    {
+        tracing::warn!("IPA_DEFAULT_HOSTNAME: setting the host name {name}: {error}");
+    }
+}
+
+/// Gives slow controllers the time that an operator wants for them.
+pub(super) async fn wait_for_hardware(params: &BootParams) {
+    let delay = *params.hardware_initialization_delay;
+    if !delay.is_zero() {
+        let seconds = delay.as_secs();
+        tracing::info!(
+            "waiting {seconds} s for the hardware, as ipa-hardware-initialization-delay wants"
+        );
+        tokio::time::sleep(delay).await;
+    }
+}
+
 /// The addresses that inspection is to tell, as long as the settings allow.
 async fn wait_for_addresses(params: &BootParams, network: &mut watch::Receiver<NetworkState>) {
     let wanted = match params.boot_interface.as_ref() {
@@ -373,5 +396,22 @@ async fn wait_for_addresses(params: &BootParams, network: &mut watch::Receiver<N
         };
         let seconds = limit.as_secs();
         tracing::warn!("inspection: no address on {nics} after {seconds} s -- going on without");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_boot_params::CommandLine;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn hardware_gets_the_time_that_was_set_for_it() {
+        for (line, seconds) in [("", 0), ("ipa-hardware-initialization-delay=45", 45)] {
+            let params = BootParams::from_command_line(&CommandLine::parse(line));
+            let began = tokio::time::Instant::now();
+            wait_for_hardware(&params).await;
+            assert_eq!(began.elapsed(), Duration::from_secs(seconds), "{line}");
+        }
     }
 }

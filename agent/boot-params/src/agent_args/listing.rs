@@ -45,10 +45,6 @@ impl<'a> ListedSetting<'a> {
 /// one is told, above all where it is about security.
 pub const NOT_SUPPORTED_YET: &[&str] = &[
     "ipa-inspection-benchmarks",
-    "ipa-hardware-initialization-delay",
-    "IPA_COREOS_IP_OPTIONS",
-    "IPA_COREOS_COPY_NETWORK",
-    "IPA_DEFAULT_HOSTNAME",
     "disk_utils.efi_system_partition_size",
     "disk_utils.bios_boot_partition_size",
     // A matter of the tools that this agent does without: dd, partprobe,

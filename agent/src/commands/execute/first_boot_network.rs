@@ -4,7 +4,6 @@
 use landfall_boot_params::coreos_args::first_boot_arguments;
 use landfall_boot_params::{CommandLine, NetArgs};
 use landfall_network_plan::{Choice, Source};
-use serde_json::Value;
 
 /// In one of the two forms that CoreOS takes: files beat arguments there, as
 /// they did here.
@@ -17,15 +16,14 @@ pub(super) struct FirstBootNetwork {
 }
 
 impl FirstBootNetwork {
-    /// `copy` is `coreos_copy_network` of the config drive's metadata, by which
-    /// an operator forbids the files: then the arguments are handed on.
+    /// Without `may_copy` no files are handed on, but the arguments.
     pub(super) fn of_this_boot(
         line: &CommandLine,
         network_data: Option<&str>,
-        copy: &Value,
+        may_copy: bool,
     ) -> FirstBootNetwork {
         let choice = Choice::for_boot(network_data, &NetArgs::from_command_line(line));
-        if choice.source == Source::NetworkData && *copy != Value::Bool(false) {
+        if choice.source == Source::NetworkData && may_copy {
             let files = choice.plan.keyfiles().into_iter();
             return FirstBootNetwork {
                 arguments: None,
@@ -56,21 +54,20 @@ mod tests {
         let line = CommandLine::parse("quiet ip=eth0:dhcp nameserver=192.0.2.53");
         let arguments = Some("rd.neednet=1 ip=eth0:dhcp nameserver=192.0.2.53".to_owned());
         for (data, copy, files) in [
-            (None, Value::Null, 0),
-            (Some(DATA), Value::Null, 1),
-            (Some(DATA), Value::Bool(true), 1),
-            (Some(DATA), Value::Bool(false), 0),
-            (Some("{"), Value::Null, 0),
+            (None, true, 0),
+            (Some(DATA), true, 1),
+            (Some(DATA), false, 0),
+            (Some("{"), true, 0),
         ] {
-            let found = FirstBootNetwork::of_this_boot(&line, data, &copy);
+            let found = FirstBootNetwork::of_this_boot(&line, data, copy);
             assert_eq!(found.keyfiles.len(), files, "{data:?} {copy}");
             let expected = if files == 0 { &arguments } else { &None };
             assert_eq!(found.arguments, *expected, "{data:?} {copy}");
         }
-        let found = FirstBootNetwork::of_this_boot(&line, Some(DATA), &Value::Null);
+        let found = FirstBootNetwork::of_this_boot(&line, Some(DATA), true);
         assert_eq!(found.keyfiles[0].0, "52-54-00-00-00-01.nmconnection");
         let quiet = CommandLine::parse("quiet");
-        let nothing = FirstBootNetwork::of_this_boot(&quiet, None, &Value::Null);
+        let nothing = FirstBootNetwork::of_this_boot(&quiet, None, true);
         assert_eq!(nothing, FirstBootNetwork::default());
     }
 }

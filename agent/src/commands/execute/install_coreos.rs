@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use landfall_boot_params::Setting;
 use serde_json::Value;
 
 use super::first_boot_network::FirstBootNetwork;
@@ -16,6 +17,7 @@ use crate::disk::write_image::{ImageSource, write_image};
 use crate::failure::{Class, Failure, Result};
 use crate::handover::ignition_file;
 use crate::handover::install_coreos::{self, CoreosChanges};
+use crate::host_name;
 use crate::permission::WritePermission;
 
 /// What the node says, read and checked before anything is touched.
@@ -103,14 +105,18 @@ impl Wanted {
                 ));
             }
         };
-        let append_kargs = kernel_arguments(&config_drive["meta_data"]["coreos_append_karg"])?;
+        let params = &machine.settings.params;
+        let append_kargs = kernel_arguments(
+            &config_drive["meta_data"]["coreos_append_karg"],
+            params.coreos_ip_options.as_deref(),
+        )?;
         let user_data = ignition_config(&config_drive["user_data"]);
         let host_name = host_name(&config_drive["meta_data"]);
         let given = machine.settings.network_data.as_ref();
         let network = FirstBootNetwork::of_this_boot(
             &machine.settings.command_line,
             given.map(|found| found.text.as_str()),
-            &config_drive["meta_data"]["coreos_copy_network"],
+            may_copy_network(&config_drive["meta_data"], &params.coreos_copy_network),
         );
         let changes = CoreosChanges {
             ignition: ignition_file::with_hostname(user_data.as_deref(), host_name.as_deref())?,
@@ -138,48 +144,56 @@ fn ignition_config(user_data: &Value) -> Option<Vec<u8>> {
     }
 }
 
-/// The name for the installed host: what this boot is called (by `ip=` or
-/// DHCP), else what Ironic's metadata calls it, as ironic-agent-image renames a
-/// ramdisk that has no name of its own.
+/// The name for the installed host: what this boot is called (by `ip=`, DHCP or
+/// IPA_DEFAULT_HOSTNAME), else what Ironic's metadata calls it.
 fn host_name(meta_data: &Value) -> Option<String> {
-    let own = nix::unistd::gethostname().unwrap_or_default();
-    let own = own.to_string_lossy().into_owned();
-    if !NAMELESS.contains(&own.as_str()) {
-        return Some(own);
-    }
-    ["hostname", "local-hostname", "local_hostname", "name"]
-        .iter()
-        .find_map(|key| meta_data[key].as_str())
-        .map(str::to_owned)
+    host_name::given().or_else(|| {
+        ["hostname", "local-hostname", "local_hostname", "name"]
+            .iter()
+            .find_map(|key| meta_data[key].as_str())
+            .map(str::to_owned)
+    })
 }
 
-/// What a host without a name is called; `(none)` is the kernel's.
-const NAMELESS: [&str; 4] = ["", "(none)", "localhost", "localhost.localdomain"];
-
-/// Absent, one text or a list of texts; each is one argument. (The original
-/// joins the list with commas into a single argument, which no kernel splits.)
-fn kernel_arguments(given: &Value) -> Result<Vec<String>> {
+/// The permanent arguments of the installed system. Of the metadata: none, one
+/// text or a list of texts; each is one argument. (The original joins the list
+/// with commas into a single argument, which no kernel splits.) Then
+/// `ip_options`, as OpenShift's boot gives them for the installed system.
+fn kernel_arguments(given: &Value, ip_options: Option<&str>) -> Result<Vec<String>> {
     let invalid = || {
         Failure::new(
             Class::DeploymentError,
             format!("coreos_append_karg: expected a list of texts, found {given}"),
         )
     };
-    match given {
-        Value::Null => Ok(Vec::new()),
-        Value::String(one) => Ok(vec![one.clone()]),
+    let mut arguments = match given {
+        Value::Null => Vec::new(),
+        Value::String(one) => vec![one.clone()],
         Value::Array(list) => list
             .iter()
             .map(|item| item.as_str().map(str::to_owned).ok_or_else(invalid))
-            .collect(),
-        _ => Err(invalid()),
+            .collect::<Result<_>>()?,
+        _ => return Err(invalid()),
+    };
+    arguments.extend(ip_options.map(str::to_owned));
+    Ok(arguments)
+}
+
+/// Whether the files of this boot's network may be handed on: the metadata of
+/// the node decides, then IPA_COREOS_COPY_NETWORK, if that was given.
+fn may_copy_network(meta_data: &Value, setting: &Setting<bool>) -> bool {
+    match &meta_data["coreos_copy_network"] {
+        Value::Null => setting.value || setting.is_default(),
+        given => *given != Value::Bool(false),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use landfall_boot_params::{BootParams, CommandLine};
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_text_keeps_its_bytes() {
@@ -193,13 +207,36 @@ mod tests {
 
     #[test]
     fn kernel_arguments_stay_apart() {
+        let read = |given: Value, ip_options| kernel_arguments(&given, ip_options);
         assert_eq!(
-            kernel_arguments(&json!(["nosmt", "a=b"])).unwrap(),
-            ["nosmt", "a=b"]
+            read(json!(["nosmt", "a=b"]), Some("ip=dhcp6")).unwrap(),
+            ["nosmt", "a=b", "ip=dhcp6"]
         );
-        assert_eq!(kernel_arguments(&json!("nosmt")).unwrap(), ["nosmt"]);
-        assert!(kernel_arguments(&Value::Null).unwrap().is_empty());
-        assert!(kernel_arguments(&json!([1])).is_err());
-        assert!(kernel_arguments(&json!({"a": 1})).is_err());
+        assert_eq!(read(json!("nosmt"), None).unwrap(), ["nosmt"]);
+        assert_eq!(read(Value::Null, Some("ip=dhcp")).unwrap(), ["ip=dhcp"]);
+        assert!(read(Value::Null, None).unwrap().is_empty());
+        assert!(read(json!([1]), None).is_err());
+        assert!(read(json!({"a": 1}), None).is_err());
+    }
+
+    #[test]
+    fn the_node_decides_before_the_boot_does() {
+        for (line, unsaid) in [
+            ("", true),
+            ("IPA_COREOS_COPY_NETWORK=true", true),
+            ("IPA_COREOS_COPY_NETWORK=false", false),
+        ] {
+            let params = BootParams::from_command_line(&CommandLine::parse(line));
+            let decides =
+                |meta_data: Value| may_copy_network(&meta_data, &params.coreos_copy_network);
+            assert_eq!(decides(Value::Null), unsaid, "{line}");
+            assert_eq!(
+                decides(json!({"coreos_copy_network": null})),
+                unsaid,
+                "{line}"
+            );
+            assert!(decides(json!({"coreos_copy_network": true})), "{line}");
+            assert!(!decides(json!({"coreos_copy_network": false})), "{line}");
+        }
     }
 }

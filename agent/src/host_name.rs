@@ -1,0 +1,56 @@
+//! What this host is called.
+
+/// What a host without a name is called; `(none)` is the kernel's.
+const NAMELESS: [&str; 4] = ["", "(none)", "localhost", "localhost.localdomain"];
+
+/// The name that somebody has given to this host, if anybody has.
+pub fn given() -> Option<String> {
+    let name = nix::unistd::gethostname().unwrap_or_default();
+    let name = name.to_string_lossy().into_owned();
+    (!NAMELESS.contains(&name.as_str())).then_some(name)
+}
+
+/// Gives the host a name unless it has one. Whoever knows a better one, as DHCP
+/// may, replaces it later.
+///
+/// # Errors
+/// If the kernel does not take the name: it is longer than 64 bytes.
+pub fn set_default(name: &str) -> nix::Result<()> {
+    match given() {
+        Some(_) => Ok(()),
+        None => nix::unistd::sethostname(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sched::{CloneFlags, unshare};
+    use nix::unistd::sethostname;
+
+    use super::*;
+    use crate::skip::skip;
+
+    #[test]
+    fn only_the_nameless_get_the_default() {
+        // The thread's own names, not this machine's.
+        let test = || {
+            if let Err(error) = unshare(CloneFlags::CLONE_NEWUTS) {
+                return skip(format!("a namespace for host names: {error}"));
+            }
+            for (own, expected) in [
+                ("localhost", Some("bmh-1")),
+                ("localhost.localdomain", Some("bmh-1")),
+                ("(none)", Some("bmh-1")),
+                ("node7", Some("node7")),
+            ] {
+                sethostname(own).unwrap();
+                set_default("bmh-1").unwrap();
+                assert_eq!(given().as_deref(), expected, "{own}");
+            }
+            sethostname("localhost").unwrap();
+            assert!(set_default(&"x".repeat(65)).is_err());
+            assert_eq!(given(), None);
+        };
+        std::thread::spawn(test).join().unwrap();
+    }
+}
