@@ -159,6 +159,12 @@ pub(crate) struct RamdiskArguments {
     /// Put in the firmware that the modules name, from here
     #[arg(long, value_name = "DIR")]
     pub(crate) firmware_dir: Option<PathBuf>,
+    /// Trust these certificate authorities (a PEM file)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Add a configuration file, *.conf; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config_file: Vec<PathBuf>,
     /// zstd:1 to zstd:19, or none
     #[arg(long, value_name = "HOW", default_value = "zstd:19")]
     pub(crate) compress: Compression,

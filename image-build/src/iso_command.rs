@@ -14,7 +14,7 @@ use crate::cli::IsoArguments;
 use crate::iso_image::{self, Medium};
 use crate::kernel_args::KernelArgs;
 use crate::medium_identity::MediumIdentity;
-use crate::ramdisk_command::{build_ramdisk, find_kernel, ramdisk_lines};
+use crate::ramdisk_command::{build_ramdisk, find_ingredients, ramdisk_lines};
 use crate::report::{Report, megabytes};
 use crate::{boot_parts, epoch};
 
@@ -44,7 +44,8 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     boot_parts::require(&iso_image::required_parts(secure_boot), remedy)?;
     let output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
 
-    let kernel = find_kernel(&arguments.ramdisk, &report)?;
+    let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
+    let kernel = &ingredients.kernel;
     let work = tempfile::Builder::new()
         .prefix("landfall-iso-")
         .tempdir()
@@ -52,7 +53,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let ramdisk_path = work.path().join("initrd.img");
     let mut ramdisk = build_ramdisk(
         &arguments.ramdisk,
-        &kernel,
+        &ingredients,
         OutputFile::create(&ramdisk_path, false)?,
         &report,
     )?;

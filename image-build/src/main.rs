@@ -26,6 +26,7 @@ mod pxe_command;
 mod pxe_tree;
 mod ramdisk_command;
 mod report;
+mod site_configuration;
 
 use std::process::ExitCode;
 

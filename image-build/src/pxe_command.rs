@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::cli::PxeArguments;
 use crate::kernel_args::KernelArgs;
 use crate::pxe_tree;
-use crate::ramdisk_command::{build_ramdisk, find_kernel, ramdisk_lines};
+use crate::ramdisk_command::{build_ramdisk, find_ingredients, ramdisk_lines};
 use crate::report::{Report, megabytes};
 
 #[derive(Serialize)]
@@ -52,8 +52,9 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
         .map(|file| create(file.name))
         .collect::<Result<_>>()?;
 
-    let kernel = find_kernel(&arguments.ramdisk, &report)?;
-    let ramdisk = build_ramdisk(&arguments.ramdisk, &kernel, ramdisk_output, &report)?;
+    let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
+    let kernel = &ingredients.kernel;
+    let ramdisk = build_ramdisk(&arguments.ramdisk, &ingredients, ramdisk_output, &report)?;
     let image =
         fs::read(&kernel.image).with_context(|| format!("reading {}", kernel.image.display()))?;
     write(&mut kernel_output, &image)?;

@@ -8,18 +8,30 @@ use landfall_initramfs::output_file::OutputFile;
 use crate::cli::{InitramfsArguments, RamdiskArguments};
 use crate::epoch;
 use crate::report::{Report, megabytes};
+use crate::site_configuration::SiteConfiguration;
 
 pub(crate) fn run(arguments: &InitramfsArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
     let output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
-    let kernel = find_kernel(&arguments.ramdisk, &report)?;
-    let summary = build_ramdisk(&arguments.ramdisk, &kernel, output, &report)?;
+    let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
+    let summary = build_ramdisk(&arguments.ramdisk, &ingredients, output, &report)?;
     report.warnings(&summary.warnings);
     report.done(&summary, &text(&summary))
 }
 
-/// Finds the kernel of any command that needs one.
-pub(crate) fn find_kernel(arguments: &RamdiskArguments, report: &Report) -> Result<Kernel> {
+/// What a ramdisk is made of that can be wrong, found before any work is done.
+pub(crate) struct Ingredients {
+    pub(crate) kernel: Kernel,
+    site: SiteConfiguration,
+}
+
+/// Finds what any command needs that builds a ramdisk.
+pub(crate) fn find_ingredients(
+    arguments: &RamdiskArguments,
+    report: &Report,
+) -> Result<Ingredients> {
+    let site = SiteConfiguration::read(arguments.ca_file.as_deref(), &arguments.config_file)?;
+    report.warnings(&site.warnings);
     let source = arguments.kernel()?;
     report.stage(&match &source {
         KernelSource::InstalledPackage(name) => format!("looking for kernel package {name}"),
@@ -28,21 +40,23 @@ pub(crate) fn find_kernel(arguments: &RamdiskArguments, report: &Report) -> Resu
             format!("looking for a kernel in {}", path.display())
         }
     });
-    Ok(source.resolve()?)
+    let kernel = source.resolve()?;
+    Ok(Ingredients { kernel, site })
 }
 
 /// Builds the ramdisk of any command that needs one.
 pub(crate) fn build_ramdisk(
     arguments: &RamdiskArguments,
-    kernel: &Kernel,
+    ingredients: &Ingredients,
     output: OutputFile,
     report: &Report,
 ) -> Result<Summary> {
     let recipe = Recipe {
         agent: &arguments.agent,
-        kernel,
+        kernel: &ingredients.kernel,
         module_set: &arguments.module_set()?,
         firmware_directory: arguments.firmware_dir.as_deref(),
+        configuration: &ingredients.site.files,
         compression: arguments.compress,
         epoch: epoch::from_environment()?,
     };
@@ -63,8 +77,12 @@ fn text(summary: &Summary) -> String {
 
 /// What a person wants to know about a ramdisk, in any summary.
 pub(crate) fn ramdisk_lines(summary: &Summary) -> String {
+    let configuration = match summary.configuration.as_slice() {
+        [] => "none".to_owned(),
+        paths => paths.join(", "),
+    };
     format!(
-        "  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} files ({})\n  agent    {}",
+        "  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} files ({})\n  config   {configuration}\n  agent    {}",
         summary.kernel_release,
         summary.modules,
         megabytes(summary.module_bytes),

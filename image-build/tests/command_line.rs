@@ -132,6 +132,55 @@ fn a_ramdisk_is_built_and_looked_into() {
 }
 
 #[test]
+fn a_sites_configuration_is_in_every_product() {
+    let fixture = Fixture::new();
+    let authority = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/test_data/site_configuration/authority.pem"
+    );
+    fixture.put(
+        "site.conf",
+        b"[DEFAULT]\napi_url = https://192.0.2.1:6385\n",
+    );
+    let site = ["--ca-file", authority, "--config-file", "site.conf"];
+    let expected = [
+        "etc/landfall/00-ca.conf",
+        "etc/landfall/ca.pem",
+        "etc/landfall/site.conf",
+    ];
+    for (command, output, inspected) in [
+        ("initramfs", "initrd.img", "initrd.img"),
+        ("iso", "a.iso", "a.iso"),
+        ("pxe", "tree", "tree/initrd.img"),
+    ] {
+        fixture.build(command, output, &site);
+        let inspection = fixture.inspect(inspected);
+        let members = inspection["ramdisk"]["configuration"].as_array().unwrap();
+        let paths: Vec<&str> = members
+            .iter()
+            .map(|m| m["path"].as_str().unwrap())
+            .collect();
+        assert_eq!(paths, expected, "{command}");
+    }
+
+    fixture.put("wrong.conf", b"[DEFAULT]\napi_ulr = x\n");
+    let arguments = ["initramfs", "--agent", "agent", "--kernel-dir", "kernel"];
+    let more = ["--config-file", "wrong.conf", "-o", "w.img"];
+    let result = fixture.run(&[&arguments[..], &more].concat());
+    assert!(result.status.success());
+    let told = String::from_utf8(result.stderr).unwrap();
+    assert!(
+        told.contains("warning: wrong.conf: api_ulr: not known here, api_url is; ignored"),
+        "{told}"
+    );
+    let more = ["--ca-file", "site.conf", "-o", "x.img"];
+    assert_eq!(
+        fixture.fails(&[&arguments[..], &more].concat()),
+        "landfall-image: FAILED site.conf: expected certificates in PEM (BEGIN CERTIFICATE), found none"
+    );
+}
+
+#[test]
 fn the_same_input_gives_the_same_iso_on_another_day() {
     let fixture = Fixture::new();
     for more in [&[][..], &["--no-secure-boot"]] {

@@ -29,6 +29,18 @@ use crate::path_error::PathError;
 /// What the ramdisk was built from, for people and for `inspect`.
 pub const BUILD_FACTS: &str = "etc/landfall/build.json";
 
+/// Where the agent looks for the configuration that its ramdisk brings.
+pub const CONFIGURATION_DIRECTORY: &str = "etc/landfall";
+
+/// A file of the site that the ramdisk is built for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigurationFile {
+    /// Its name in [`CONFIGURATION_DIRECTORY`].
+    pub name: String,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+}
+
 /// Everything a ramdisk is made of.
 #[derive(Debug)]
 pub struct Recipe<'a> {
@@ -40,6 +52,8 @@ pub struct Recipe<'a> {
     pub module_set: &'a ModuleSet,
     /// Where firmware is looked for; none goes in without.
     pub firmware_directory: Option<&'a Path>,
+    /// What the agent of this ramdisk is told beside its kernel arguments.
+    pub configuration: &'a [ConfigurationFile],
     /// How the archive is packed.
     pub compression: Compression,
     /// The time of every file, seconds since 1970.
@@ -73,6 +87,8 @@ pub struct Summary {
     pub firmware_bytes: u64,
     /// `module: file` of firmware that is declared and was not found.
     pub firmware_missing: Vec<String>,
+    /// Paths of the site's configuration files in it.
+    pub configuration: Vec<String>,
     /// Size of `/init`.
     pub agent_bytes: u64,
     /// What may not work.
@@ -151,6 +167,7 @@ pub fn build(
             .iter()
             .map(|(module, file)| format!("{module}: {file}"))
             .collect(),
+        configuration: recipe.configuration.iter().map(path_of).collect(),
         agent_bytes: agent.len() as u64,
         warnings,
     };
@@ -288,6 +305,11 @@ fn assemble(
             Place::Sorted,
         )?;
     }
+    for file in recipe.configuration {
+        let content = Content::Bytes(file.bytes.clone());
+        // A password or a token may stand in it.
+        tree.file(&path_of(file), content, 0o600, Place::Sorted)?;
+    }
     let facts = build_facts(summary, agent_sha256);
     tree.file(
         BUILD_FACTS,
@@ -303,6 +325,10 @@ fn assemble(
         Place::Last,
     )?;
     Ok(tree)
+}
+
+fn path_of(file: &ConfigurationFile) -> String {
+    format!("{CONFIGURATION_DIRECTORY}/{}", file.name)
 }
 
 /// Nothing that changes from build to build of the same input: no time, no host, no path.

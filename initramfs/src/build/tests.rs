@@ -7,6 +7,7 @@ use landfall_module_index::Index;
 struct Fixture {
     dir: tempfile::TempDir,
     kernel: Kernel,
+    configuration: Vec<ConfigurationFile>,
 }
 
 /// A kernel of two modules, one of which names firmware, and an agent that would start.
@@ -43,7 +44,11 @@ fn fixture(config: Option<&str>) -> Fixture {
     }
     .resolve()
     .unwrap();
-    Fixture { dir, kernel }
+    Fixture {
+        dir,
+        kernel,
+        configuration: Vec::new(),
+    }
 }
 
 impl Fixture {
@@ -60,6 +65,7 @@ impl Fixture {
             kernel: &self.kernel,
             module_set: &ModuleSet::parse("my.set", set).unwrap(),
             firmware_directory: firmware.then_some(&firmware_directory),
+            configuration: &self.configuration,
             compression: Compression::Zstd { level: 3 },
             epoch,
         };
@@ -134,6 +140,36 @@ fn what_is_in_the_ramdisk_and_in_which_order() {
     let index = Index::parse(std::str::from_utf8(index.data).unwrap()).unwrap();
     assert_eq!(index.kernel_release(), "6.1-t");
     assert_eq!(index.load_order(index.modules_for("fs-xfs")).len(), 2);
+}
+
+#[test]
+fn the_sites_configuration_is_for_root_only() {
+    let file = |name: &str| ConfigurationFile {
+        name: name.into(),
+        bytes: b"[DEFAULT]".to_vec(),
+    };
+    let mut fixture = fixture(None);
+    fixture.configuration = vec![file("site.conf"), file("ca.pem")];
+    let summary = fixture.build("out", "xfs", false, 0).unwrap();
+    assert_eq!(
+        summary.configuration,
+        ["etc/landfall/site.conf", "etc/landfall/ca.pem"]
+    );
+    let segments = unpack_segments(&fixture.read("out"), 1 << 20).unwrap();
+    let entries: Vec<_> = newc::Reader::new(&segments[0].archive)
+        .collect::<Result<_, _>>()
+        .unwrap();
+    for name in &summary.configuration {
+        let entry = entries.iter().find(|entry| entry.name == name).unwrap();
+        assert_eq!((entry.mode, entry.data), (0o100_600, &b"[DEFAULT]"[..]));
+    }
+
+    for name in ["site.conf", "build.json", "complete"] {
+        fixture.configuration = vec![file("site.conf"), file(name)];
+        let error = fixture.build("no", "xfs", false, 0).unwrap_err();
+        let expected = format!("ramdisk path `etc/landfall/{name}` is added twice");
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 #[test]
