@@ -18,6 +18,9 @@ pub struct BlockDevice {
     /// Kernel names of the devices that are built on the whole disk: `md127`,
     /// `dm-0`.
     pub holders: Vec<String>,
+    /// The device nodes of what it is made of: the members of an array, the
+    /// paths of a multipath disk.
+    pub made_of: Vec<String>,
 }
 
 /// A partition that the kernel knows.
@@ -62,6 +65,10 @@ pub fn collect(root: &SystemPath) -> Vec<BlockDevice> {
             BlockDevice {
                 partitions: partitions(&block),
                 holders: sysfs::names(&block.join("holders")),
+                made_of: sysfs::names(&block.join("slaves"))
+                    .into_iter()
+                    .map(|name| format!("/dev/{name}"))
+                    .collect(),
                 disk,
             }
         })

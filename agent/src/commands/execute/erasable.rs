@@ -1,5 +1,6 @@
 //! The disks that a clean step may work on.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -84,22 +85,56 @@ impl Erasable {
 pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
     let kernel = KernelView::default();
     let skip_list = SkipList::parse(node.property("skip_block_devices").unwrap_or(&Value::Null))?;
-    let mut found = Vec::new();
+    let (mut left, mut spared) = (Vec::new(), BTreeSet::new());
     for device in block_devices::collect(&SystemPath::live()) {
         let disk = &device.disk;
         if skip_list.contains(disk)? {
             tracing::warn!("{}: left alone, it is in skip_block_devices", disk.name);
-            continue;
-        }
-        let failed = |e| look_failed(&disk.name, e);
-        if is_medium(disk).map_err(failed)? {
+            spared.extend(names(&device));
+        } else if is_medium(disk).map_err(|e| look_failed(&disk.name, e))? {
             tracing::info!("{}: left alone, it is a virtual or boot medium", disk.name);
-            continue;
+            spared.extend(names(&device));
+        } else {
+            left.push(device);
         }
-        found.push(look(&kernel, &device).map_err(failed)?);
     }
+    let left = without_those_made_of(left, spared);
+    let mut found = left
+        .iter()
+        .map(|device| look(&kernel, device).map_err(|e| look_failed(&device.disk.name, e)))
+        .collect::<Result<Vec<_>>>()?;
     found.sort_by(|a, b| b.disk.cmp(&a.disk));
     Ok(found)
+}
+
+/// A disk and its partitions, as Ironic knows them.
+fn names(device: &BlockDevice) -> impl Iterator<Item = String> {
+    let partitions = device.partitions.iter().map(|part| part.name.clone());
+    partitions.chain([device.disk.name.clone()])
+}
+
+/// Takes out what is made of something spared: what is written to an array or
+/// a multipath disk lands on the disks below it.
+fn without_those_made_of(
+    mut left: Vec<BlockDevice>,
+    mut spared: BTreeSet<String>,
+) -> Vec<BlockDevice> {
+    loop {
+        let (above, rest): (Vec<_>, Vec<_>) = left
+            .into_iter()
+            .partition(|device| device.made_of.iter().any(|part| spared.contains(part)));
+        left = rest;
+        if above.is_empty() {
+            return left;
+        }
+        for device in &above {
+            tracing::warn!(
+                "{}: left alone, a part of it is on a disk that is to be left alone",
+                device.disk.name
+            );
+            spared.extend(names(device));
+        }
+    }
 }
 
 /// Refuses if a disk holds a file system that other machines use, unless that
@@ -184,4 +219,44 @@ pub(super) fn joined(failures: &[(String, Failure)]) -> Option<Failure> {
         .map(|(name, failure)| format!("\"{name}\": {failure}"))
         .collect();
     Some(Failure::new(Class::BlockDeviceEraseError, texts.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys_tree::plant;
+
+    #[test]
+    fn an_array_on_a_spared_disk_is_spared() {
+        let root = plant(
+            r"sys/block/dm-0/dev = 252:0\n
+sys/block/dm-0/size = 4096\n
+sys/block/dm-0/dm/uuid = mpath-1\n
+sys/block/dm-0/slaves/md0p1/
+sys/block/md0/dev = 9:0\n
+sys/block/md0/size = 4096\n
+sys/block/md0/md/level = raid1\n
+sys/block/md0/md0p1/partition = 1\n
+sys/block/md0/md0p1/size = 64\n
+sys/block/md0/slaves/sda1/
+sys/block/md0/slaves/sdb1/
+sys/block/md1/dev = 9:1\n
+sys/block/md1/size = 4096\n
+sys/block/md1/md/level = raid1\n
+sys/block/md1/slaves/sdb2/
+sys/block/sda/dev = 8:0\n
+sys/block/sda/size = 8192\n
+sys/block/sda/sda1/partition = 1\n
+sys/block/sda/sda1/size = 64\n
+sys/block/sdb/dev = 8:16\n
+sys/block/sdb/size = 8192\n",
+        );
+        let (skipped, left) = block_devices::collect(root.path())
+            .into_iter()
+            .partition::<Vec<_>, _>(|device| device.disk.name == "/dev/sda");
+        assert_eq!((skipped.len(), left.len()), (1, 4));
+        let left = without_those_made_of(left, skipped.iter().flat_map(names).collect());
+        let left: Vec<&str> = left.iter().map(|device| &*device.disk.name).collect();
+        assert_eq!(left, ["/dev/sdb", "/dev/md1"]);
+    }
 }
