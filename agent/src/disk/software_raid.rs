@@ -47,20 +47,21 @@ struct Member {
 
 /// Deletes every array that has members on these disks: the array is stopped,
 /// the superblocks are zeroed, and the disks they were on lose their partition
-/// tables. Kept are the volumes of these names, with everything that shares a
-/// disk with one.
+/// tables. Kept are the volumes of these names, and arrays that the kernel runs
+/// on other disks, too, with everything that shares a disk with one.
 ///
 /// # Errors
 /// `SoftwareRAIDError` if something stays that should not.
 pub fn delete(disks: &[Candidate], keep: &[String], permission: &WritePermission) -> Result<()> {
+    let entangled = entangled(disks, assembled_arrays()?);
     for _ in 0..PASSES {
-        let members = doomed(find_members(disks)?, keep);
+        let members = doomed(find_members(disks)?, keep, &entangled);
         if members.is_empty() {
             return Ok(());
         }
         delete_members(&members, permission);
     }
-    let members = doomed(find_members(disks)?, keep);
+    let members = doomed(find_members(disks)?, keep, &entangled);
     if members.is_empty() {
         return Ok(());
     }
@@ -106,12 +107,13 @@ fn superblocks(path: &Path) -> io::Result<Vec<MdSuperblock>> {
 
 /// The members that are to go. An array on the disk of a kept volume stays too,
 /// and so does what shares another disk with that one.
-fn doomed(members: Vec<Member>, keep: &[String]) -> Vec<Member> {
+fn doomed(members: Vec<Member>, keep: &[String], entangled: &BTreeSet<PathBuf>) -> Vec<Member> {
     let mut kept: BTreeSet<Uuid> = members
         .iter()
         .filter(|member| {
             let name = member.superblock.volume_name();
             name.is_some_and(|name| keep.iter().any(|kept| kept == name))
+                || entangled.contains(&member.path)
         })
         .map(|member| member.superblock.array)
         .collect();
@@ -137,7 +139,7 @@ fn doomed(members: Vec<Member>, keep: &[String]) -> Vec<Member> {
         .partition(|member| kept.contains(&member.superblock.array));
     for member in kept {
         tracing::warn!(
-            "{}: left alone, it belongs to {} or shares a disk with a volume of skip_block_devices",
+            "{}: left alone, it belongs to {}, and that or what shares its disks is not to be touched",
             member.path.display(),
             member
                 .superblock
@@ -183,24 +185,53 @@ fn delete_members(members: &[Member], permission: &WritePermission) {
     }
 }
 
+/// An array that the kernel has assembled.
+struct Array {
+    path: PathBuf,
+    directory: PathBuf,
+    members: Vec<PathBuf>,
+}
+
+fn assembled_arrays() -> Result<Vec<Array>> {
+    let arrays = || {
+        let mut arrays = Vec::new();
+        for device in KernelView::default().disks()? {
+            if !device.directory.join("md").is_dir() {
+                continue;
+            }
+            let members = fs::read_dir(device.directory.join("slaves"))?
+                .map(|part| Ok(Path::new("/dev").join(part?.file_name())))
+                .collect::<io::Result<_>>()?;
+            arrays.push(Array {
+                path: Path::new("/dev").join(&device.name),
+                directory: device.directory,
+                members,
+            });
+        }
+        Ok(arrays)
+    };
+    arrays().map_err(|e| raid_error(Path::new("/sys/block"), "looking for arrays", &e))
+}
+
+/// The members of arrays that have another member on a disk that may not be
+/// changed: what is written to such an array is written there, too.
+fn entangled(disks: &[Candidate], arrays: Vec<Array>) -> BTreeSet<PathBuf> {
+    let ours: BTreeSet<&PathBuf> = disks
+        .iter()
+        .flat_map(|candidate| candidate.partitions.iter().chain([&candidate.disk]))
+        .collect();
+    arrays
+        .into_iter()
+        .filter(|array| array.members.iter().any(|member| !ours.contains(member)))
+        .flat_map(|array| array.members)
+        .collect()
+}
+
 /// Stops what the kernel has assembled of these members.
 fn stop_arrays(members: &BTreeSet<&Path>, permission: &WritePermission) -> Result<()> {
-    let kernel = KernelView::default();
-    let failed = |e: io::Error| raid_error(Path::new("/sys/block"), "looking for arrays", &e);
-    for device in kernel.disks().map_err(failed)? {
-        if !device.directory.join("md").is_dir() {
-            continue;
-        }
-        let parts = fs::read_dir(device.directory.join("slaves")).map_err(failed)?;
-        let ours = parts
-            .filter_map(io::Result::ok)
-            .any(|part| members.contains(&*Path::new("/dev").join(part.file_name())));
-        if ours {
-            stop_array(
-                &Path::new("/dev").join(&device.name),
-                &device.directory,
-                permission,
-            );
+    for array in assembled_arrays()? {
+        if array.members.iter().any(|part| members.contains(&**part)) {
+            stop_array(&array.path, &array.directory, permission);
         }
     }
     Ok(())
@@ -280,7 +311,7 @@ mod tests {
         };
         let left = |keep: &[&str]| -> Vec<String> {
             let keep: Vec<String> = keep.iter().map(|name| (*name).to_owned()).collect();
-            doomed(members(), &keep)
+            doomed(members(), &keep, &BTreeSet::new())
                 .iter()
                 .map(|member| member.path.display().to_string())
                 .collect()
@@ -289,6 +320,35 @@ mod tests {
         assert_eq!(left(&["root"]), ["d3"]);
         assert_eq!(left(&["old"]), ["a1", "b1", "b2", "c2"]);
         assert_eq!(left(&["nosuch", "host:old"]).len(), 5);
+    }
+
+    #[test]
+    fn an_array_on_another_disk_too_is_kept() {
+        let candidates = ["/dev/sdb", "/dev/sdc"].map(|disk| Candidate {
+            disk: disk.into(),
+            partitions: vec![format!("{disk}1").into()],
+        });
+        let array = |members: &[&str]| Array {
+            path: "/dev/md0".into(),
+            directory: "/sys/block/md0".into(),
+            members: members.iter().map(PathBuf::from).collect(),
+        };
+        let arrays = vec![
+            // sda is in skip_block_devices.
+            array(&["/dev/sda1", "/dev/sdb1"]),
+            array(&["/dev/sdc", "/dev/sdc1"]),
+        ];
+        let entangled = entangled(&candidates, arrays);
+        let paths = ["/dev/sda1", "/dev/sdb1"].map(PathBuf::from);
+        assert_eq!(entangled, BTreeSet::from(paths));
+        let members = vec![
+            member("/dev/sdb", 1, "mirror"),
+            member("/dev/sdb", 2, "beside it"),
+            member("/dev/sdc", 3, "old"),
+        ];
+        let left = doomed(members, &[], &entangled);
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].disk, Path::new("/dev/sdc"));
     }
 
     /// Two disks, one with members of two arrays (superblocks of this version),
