@@ -31,6 +31,8 @@ pub(super) struct Erasable {
     pub is_ata: bool,
     /// Why a step leaves it alone or fails on it, if there is a reason.
     pub obstacle: Option<Obstacle>,
+    /// Of an NVMe disk: how many namespaces of its controller may be erased.
+    pub erasable_namespaces: usize,
 }
 
 /// Why a disk is not erased.
@@ -72,6 +74,7 @@ impl Erasable {
             partitions: Vec::new(),
             is_ata: false,
             obstacle: None,
+            erasable_namespaces: 1,
         }
     }
 }
@@ -104,7 +107,28 @@ pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
         .map(|device| look(&kernel, device).map_err(|e| look_failed(&device.disk.name, e)))
         .collect::<Result<Vec<_>>>()?;
     found.sort_by(|a, b| b.disk.cmp(&a.disk));
+    count_namespaces(&mut found);
     Ok(found)
+}
+
+/// Some controllers know no erase of one namespace alone.
+fn count_namespaces(disks: &mut [Erasable]) {
+    let free: Vec<String> = disks
+        .iter()
+        .filter(|disk| disk.obstacle.is_none())
+        .filter_map(|disk| controller(&disk.name()).map(str::to_owned))
+        .collect();
+    for disk in disks {
+        let name = disk.name();
+        let own = controller(&name);
+        disk.erasable_namespaces = free.iter().filter(|free| own == Some(free)).count();
+    }
+}
+
+/// `/dev/nvme0` of `/dev/nvme0n1`.
+fn controller(disk: &str) -> Option<&str> {
+    let (controller, _) = disk.rsplit_once('n')?;
+    controller.starts_with("/dev/nvme").then_some(controller)
 }
 
 /// A disk and its partitions, as Ironic knows them.
@@ -186,6 +210,7 @@ fn look(kernel: &KernelView, device: &BlockDevice) -> std::io::Result<Erasable> 
         partitions,
         is_ata: matches!(disk.tran.as_deref(), Some("sata" | "ata")),
         obstacle,
+        erasable_namespaces: 0,
     })
 }
 
@@ -225,6 +250,22 @@ pub(super) fn joined(failures: &[(String, Failure)]) -> Option<Failure> {
 mod tests {
     use super::*;
     use crate::sys_tree::plant;
+
+    #[test]
+    fn namespaces_that_may_not_be_erased_are_not_counted() {
+        let mut disks = [
+            "/dev/nvme0n1",
+            "/dev/nvme0n2",
+            "/dev/nvme0n3",
+            "/dev/nvme10n1",
+            "/dev/sdn",
+        ]
+        .map(Erasable::for_test);
+        disks[1].obstacle = Some(Obstacle::InUse("it is mounted on /".into()));
+        count_namespaces(&mut disks);
+        let counts = disks.map(|disk| disk.erasable_namespaces);
+        assert_eq!(counts, [2, 2, 2, 1, 0]);
+    }
 
     #[test]
     fn an_array_on_a_spared_disk_is_spared() {

@@ -207,7 +207,7 @@ fn erase_by_its_own_means(
 
 fn erase_nvme(disk: &Erasable, permission: &WritePermission) -> Result<()> {
     let target: Target = erase_metadata::open_when_free(&disk.disk, permission)?;
-    let method = nvme::erase(target.device())
+    let method = nvme::erase(target.device(), disk.erasable_namespaces)
         .map_err(|e| own_means_failed("NVMe format", &e))?
         .ok_or_else(|| {
             Failure::new(

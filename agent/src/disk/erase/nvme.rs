@@ -10,6 +10,7 @@ use crate::sys::nvme_ioctl::{self, AdminCommand};
 const IDENTIFY: u8 = 0x06;
 const IDENTIFY_NAMESPACE: u32 = 0;
 const IDENTIFY_CONTROLLER: u32 = 1;
+const IDENTIFY_ACTIVE_NAMESPACES: u32 = 2;
 const IDENTIFY_LEN: usize = 4096;
 const FORMAT_NVM: u8 = 0x80;
 const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -38,6 +39,24 @@ pub fn method(controller: &[u8]) -> Option<SecureErase> {
     })
 }
 
+/// Whether the erase of one namespace is that of all: FNA, byte 524, bit 0 says
+/// so of each format, bit 1 of each secure erase. What cannot be read says yes.
+pub fn erases_all_namespaces(controller: &[u8]) -> bool {
+    controller.get(524).is_none_or(|fna| fna & 0b11 != 0)
+}
+
+/// The number of namespaces in a list of them, which ends with the first 0.
+pub fn count_namespaces(list: &[u8]) -> usize {
+    let numbers = list.chunks_exact(4);
+    numbers.take_while(|number| *number != [0; 4]).count()
+}
+
+/// NN, bytes 516 to 519: the highest number of a namespace.
+fn most_namespaces(controller: &[u8]) -> usize {
+    let number = controller.get(516..520).and_then(|nn| nn.try_into().ok());
+    number.map_or(usize::MAX, |nn| u32::from_le_bytes(nn) as usize)
+}
+
 /// Dword 10 of a Format NVM that changes nothing but the data: the format in
 /// use, from the Identify data of the namespace, is asked for again.
 pub fn format_dword(namespace: &[u8], method: SecureErase) -> Option<u32> {
@@ -56,16 +75,29 @@ pub fn format_dword(namespace: &[u8], method: SecureErase) -> Option<u32> {
 }
 
 /// Erases the namespace that this device is; `Ok(None)` if its controller
-/// cannot.
+/// cannot. So many namespaces of the controller may be erased: a controller
+/// that knows no erase of one alone is refused if it has more.
 ///
 /// # Errors
-/// What the controller says.
-pub fn erase(device: &File) -> io::Result<Option<SecureErase>> {
+/// What the controller says, or that more would be erased than may be.
+pub fn erase(device: &File, erasable: usize) -> io::Result<Option<SecureErase>> {
     let number = nvme_ioctl::namespace(device)?;
     let controller = identify(device, 0, IDENTIFY_CONTROLLER)?;
     let Some(method) = method(&controller) else {
         return Ok(None);
     };
+    if erases_all_namespaces(&controller) {
+        let count = match identify(device, 0, IDENTIFY_ACTIVE_NAMESPACES) {
+            Ok(list) => count_namespaces(&list),
+            // NVMe 1.0 has no such list, and no namespaces that are not there.
+            Err(_) => most_namespaces(&controller),
+        };
+        if count > erasable {
+            return Err(io::Error::other(format!(
+                "the controller can only erase its {count} namespaces together, and no more than {erasable} of them may be erased"
+            )));
+        }
+    }
     let namespace = identify(device, number, IDENTIFY_NAMESPACE)?;
     let dword_10 = format_dword(&namespace, method).ok_or(io::ErrorKind::InvalidData)?;
     let command = AdminCommand {
@@ -111,6 +143,25 @@ mod tests {
             assert_eq!(method(&controller), expected, "OACS {oacs:x} FNA {fna:x}");
         }
         assert_eq!(method(&[0xff; 300]), None, "cut short");
+    }
+
+    #[test]
+    fn the_controller_says_how_far_an_erase_goes() {
+        for (fna, expected) in [(0, false), (4, false), (1, true), (2, true), (7, true)] {
+            let mut controller = vec![0; IDENTIFY_LEN];
+            controller[524] = fna;
+            assert_eq!(erases_all_namespaces(&controller), expected, "FNA {fna:x}");
+        }
+        assert!(erases_all_namespaces(&[0; 300]), "cut short");
+        let mut list = vec![0; IDENTIFY_LEN];
+        assert_eq!(count_namespaces(&list), 0);
+        (list[0], list[5]) = (1, 2);
+        assert_eq!(count_namespaces(&list), 2);
+        assert_eq!(count_namespaces(&[0xff; IDENTIFY_LEN]), 1024);
+        let mut controller = vec![0; IDENTIFY_LEN];
+        controller[517] = 1;
+        assert_eq!(most_namespaces(&controller), 256);
+        assert_eq!(most_namespaces(&[0; 300]), usize::MAX, "cut short");
     }
 
     #[test]
