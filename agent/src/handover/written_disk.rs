@@ -20,6 +20,9 @@ pub const BOOT_MOUNT_POINT: &str = "/run/landfall/boot";
 /// Where the EFI system partition is mounted while it is looked at.
 pub const ESP_MOUNT_POINT: &str = "/run/landfall/esp";
 
+/// Where a partition is mounted that takes a file of the operator's.
+pub const INJECTED_MOUNT_POINT: &str = "/run/landfall/injected";
+
 const HEAD_LEN: u64 = 1 << 20;
 
 /// The partition table of a disk (or image file), fresh from the medium.
@@ -103,7 +106,7 @@ pub fn mount<'a>(
 /// Unmounts what an agent that was killed while handing over left mounted: the
 /// disk would be busy for the next deployment. For the agent's start.
 pub fn release_left_mounts() {
-    for mount_point in [BOOT_MOUNT_POINT, ESP_MOUNT_POINT] {
+    for mount_point in [BOOT_MOUNT_POINT, ESP_MOUNT_POINT, INJECTED_MOUNT_POINT] {
         // EINVAL: not mounted; a mount can be stacked on another.
         while umount2(mount_point, MntFlags::MNT_DETACH).is_ok() {
             tracing::warn!("{mount_point} was left mounted by an earlier run, unmounted");
@@ -113,4 +116,39 @@ pub fn release_left_mounts() {
 
 fn failure(details: String) -> Failure {
     Failure::new(Class::DeploymentError, details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is left mounted keeps the disk busy for the next attempt.
+    #[test]
+    fn no_mount_of_an_earlier_life_stays() {
+        use nix::mount::mount;
+        use nix::sched::{CloneFlags, unshare};
+
+        let places = [BOOT_MOUNT_POINT, ESP_MOUNT_POINT, INJECTED_MOUNT_POINT];
+        let alone = std::thread::spawn(move || {
+            if unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).is_err() {
+                return crate::skip::skip("no right to a mount namespace");
+            }
+            let none = None::<&str>;
+            let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+            mount(none, "/", none, private, none).unwrap();
+            let tmpfs = |place: &str| {
+                mount(none, place, Some("tmpfs"), MsFlags::empty(), none).unwrap();
+            };
+            tmpfs("/run");
+            for place in places {
+                fs::create_dir_all(place).unwrap();
+                tmpfs(place);
+                tmpfs(place);
+            }
+            release_left_mounts();
+            let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap();
+            assert!(!mounts.contains("/run/landfall"), "{mounts}");
+        });
+        alone.join().unwrap();
+    }
 }

@@ -27,7 +27,6 @@ use crate::system_path::SystemPath;
 
 /// A file is held in memory on its way.
 const SIZE_LIMIT: usize = 64 << 20;
-const MOUNT_POINT: &str = "/run/landfall/injected";
 
 /// Executes the step.
 pub(super) async fn execute(
@@ -155,7 +154,7 @@ fn mounted<T>(partition: &Path, flags: MsFlags, work: impl FnOnce(&Path) -> T) -
             ),
         )
     })?;
-    let mount_point = Path::new(MOUNT_POINT);
+    let mount_point = Path::new(written_disk::INJECTED_MOUNT_POINT);
     let mounted = written_disk::mount(partition, mount_point, found.kind, flags)?;
     let result = work(mount_point);
     mounted
