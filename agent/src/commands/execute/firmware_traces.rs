@@ -15,8 +15,14 @@ use crate::permission::WritePermission;
 
 /// Which boot entries go when the step does not say: those that lead to a disk.
 const DEFAULT_PATTERNS: [&str; 3] = [r"^HD\(", r"shim.*\.efi", r"grub.*\.efi"];
-/// A pattern is compiled into some 50 times its length.
+/// Most patterns of a list.
+const PATTERNS: usize = 64;
+/// The longest pattern.
 const PATTERN_LIMIT: usize = 1000;
+/// What a pattern may take once it is compiled: a few bytes like `\w{99}{99}`
+/// ask for anything. Matching takes time by this and by a path's length, never
+/// more.
+const COMPILED_LIMIT: usize = 1 << 18;
 
 /// Removes boot entries whose device path matches one of the patterns.
 pub(super) async fn clean_uefi_nvram(
@@ -40,6 +46,15 @@ fn patterns(given: &Value) -> Result<Vec<Regex>> {
         )
     };
     let list = given.as_array().ok_or_else(|| invalid("no list"))?;
+    if list.len() > PATTERNS {
+        return Err(Failure::new(
+            Class::InvalidCommandParamsError,
+            format!(
+                "match_patterns: expected at most {PATTERNS}, found {}",
+                list.len()
+            ),
+        ));
+    }
     list.iter()
         .map(|pattern| {
             let pattern = pattern.as_str().ok_or_else(|| invalid("not a text"))?;
@@ -48,6 +63,7 @@ fn patterns(given: &Value) -> Result<Vec<Regex>> {
             }
             RegexBuilder::new(pattern)
                 .case_insensitive(true)
+                .size_limit(COMPILED_LIMIT)
                 .build()
                 .map_err(|error| invalid(&error.to_string()))
         })
@@ -107,12 +123,15 @@ mod tests {
         assert_eq!(patterns(&Value::Null).unwrap().len(), 3);
         let given = patterns(&json!(["^usb"])).unwrap();
         assert!(given[0].is_match("USB(1,0)"), "in any case");
+        assert!(patterns(&json!(["x".repeat(1000)])).is_ok());
         for bad in [
             json!("^HD"),
             json!([1]),
             json!(["("]),
             json!({}),
             json!(["x".repeat(2000)]),
+            json!([r"\w{100}{100}"]),
+            json!(vec!["x"; 65]),
         ] {
             let failure = patterns(&bad).unwrap_err();
             assert_eq!(failure.class, Class::InvalidCommandParamsError, "{bad}");
