@@ -26,6 +26,11 @@ impl Refusal {
     }
 }
 
+/// Most values in a body; a node with all that Ironic records of it has some
+/// thousands. What is large in a body is text, and each value, be it a digit, takes
+/// some hundred bytes once it is parsed.
+const VALUES: usize = 1 << 18;
+
 const NO_DOT: &str = "Invalid command: Command name must be of the form <extension>.<name>";
 
 /// A request with its outer form checked; the busy rule stands between this
@@ -53,6 +58,14 @@ impl Request {
     /// # Errors
     /// Not JSON, no name, no parameters, no dot in the name: 400 each.
     pub fn parse(body: &[u8]) -> Result<Self, Refusal> {
+        // Each value but the first stands behind one of these; texts of commas are
+        // not what a conductor sends.
+        let begins_value = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
+        if body.iter().filter(begins_value).count() > VALUES {
+            return Err(Refusal::bad_request(format!(
+                "400 Bad Request: more than {VALUES} values"
+            )));
+        }
         let mut body: Value = serde_json::from_slice(body).map_err(|error| {
             Refusal::bad_request(format!(
                 "400 Bad Request: Failed to decode JSON object: {error}"

@@ -160,3 +160,14 @@ proptest::proptest! {
         let _ = Request::parse(&body).and_then(Request::command);
     }
 }
+
+#[test]
+fn a_body_of_many_values_gets_no_memory() {
+    let body = |count: usize| {
+        let zeros = vec!["0"; count].join(",");
+        format!(r#"{{"name": "standby.sync", "params": {{"x": [{zeros}]}}}}"#)
+    };
+    assert!(Request::parse(body(1000).as_bytes()).is_ok());
+    let refusal = Request::parse(body(300_000).as_bytes()).unwrap_err();
+    assert_eq!(refusal.status, 400);
+}
