@@ -72,6 +72,21 @@ const DIFFERENCES: [(&str, &str); 14] = [
     ),
 ];
 
+/// Users read of them in the document, not here.
+#[test]
+fn differences_are_told() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/compatibility.md");
+    let document = std::fs::read_to_string(path).expect("the document");
+    let mut told: Vec<&str> = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `/")?.split('`').next())
+        .collect();
+    let mut known = DIFFERENCES.map(|(path, _)| path.trim_start_matches('/'));
+    told.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(told, known);
+}
+
 /// `test: recorded machine, GiB of each of its blank disks`
 macro_rules! machines {
     ($($test:ident: $machine:literal, $disks:expr;)*) => {
