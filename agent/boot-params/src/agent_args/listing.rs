@@ -45,6 +45,7 @@ impl<'a> ListedSetting<'a> {
 /// one is told, above all where it is about security.
 pub const NOT_SUPPORTED_YET: &[&str] = &[
     "ipa-inspection-benchmarks",
+    "agent_skip_bmc_detect",
     "disk_utils.efi_system_partition_size",
     "disk_utils.bios_boot_partition_size",
     // A matter of the tools that this agent does without: dd, partprobe,
