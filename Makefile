@@ -12,6 +12,8 @@ builder := $(target_dir)/debug/landfall-image
 BOOT ?= iso
 FIRMWARE ?= uefi
 FUZZ_SECONDS ?= 60
+# --dev builds in a third of the time; what it makes is slow.
+FUZZ_PROFILE ?=
 LIFE ?=
 
 .PHONY: help setup build image ironic demo lab test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz lint clean
@@ -73,10 +75,10 @@ test-ironic: build image ironic ## All of them; LANDFALL_LAB=keep leaves the lab
 # A unit that takes 10 s, or memory over libFuzzer's 2 GB, is a fault too.
 fuzz: ## Every parser of foreign input under libFuzzer
 	cargo fuzz --version > /dev/null 2>&1 || cargo install cargo-fuzz --locked
-	RUSTC_BOOTSTRAP=1 cargo fuzz build --fuzz-dir tests/fuzz
+	RUSTC_BOOTSTRAP=1 cargo fuzz build $(FUZZ_PROFILE) --fuzz-dir tests/fuzz
 	for target in $$(cargo fuzz list --fuzz-dir tests/fuzz); do \
 	  mkdir -p tests/fuzz/corpus/$$target; \
-	  RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir tests/fuzz $$target \
+	  RUSTC_BOOTSTRAP=1 cargo fuzz run $(FUZZ_PROFILE) --fuzz-dir tests/fuzz $$target \
 	    tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1; \
 	done
