@@ -34,7 +34,7 @@ pub enum Command {
     /// `standby.prepare_image`: the step `write_image` under its older name.
     PrepareImage {
         /// The image, checked.
-        info: ImageInfo,
+        info: Box<ImageInfo>,
         /// The config drive as it came, null if there is none.
         config_drive: Value,
     },

@@ -137,7 +137,7 @@ impl Request {
                 let info = arguments.optional("image_info").unwrap_or_default();
                 return match ImageInfo::read(&info) {
                     Ok(image) => Ok(Parsed::Command(Box::new(Command::PrepareImage {
-                        info: image,
+                        info: Box::new(image),
                         // Older conductors send it in the second place alone.
                         config_drive: arguments
                             .optional("configdrive")

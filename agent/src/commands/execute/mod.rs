@@ -89,7 +89,7 @@ impl Machine {
                 blocking(move || bootloader::install(&disk, &root, &target_boot_mode, ignore)).await
             }
             Command::PrepareImage { info, config_drive } => {
-                prepare_image::execute(&self, info, config_drive).await
+                prepare_image::execute(&self, *info, config_drive).await
             }
             Command::Sync => {
                 blocking(flush::sync_disks).await?;
