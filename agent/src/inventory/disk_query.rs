@@ -12,7 +12,7 @@ use std::time::Duration;
 use nix::libc;
 
 use super::ata_identify;
-use crate::sys::scsi_generic;
+use crate::sys::scsi_generic::{self, Data};
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
@@ -82,7 +82,8 @@ impl DiskQuery {
         let evpd = u8::from(page.is_some());
         let command = [0x12, evpd, page.unwrap_or(0), 0, INQUIRY_LENGTH, 0];
         let mut data = vec![0; INQUIRY_LENGTH.into()];
-        let reply = scsi_generic::read(&self.open()?, &command, &mut data, TIMEOUT).ok()?;
+        let reply =
+            scsi_generic::send(&self.open()?, &command, Data::From(&mut data), TIMEOUT).ok()?;
         data.truncate(reply.length);
         reply.is_good().then_some(data)
     }
@@ -113,7 +114,8 @@ impl DiskQuery {
             0,
         ];
         let mut data = vec![0; ata_identify::LENGTH];
-        let reply = scsi_generic::read(&self.open()?, &command, &mut data, TIMEOUT).ok()?;
+        let reply =
+            scsi_generic::send(&self.open()?, &command, Data::From(&mut data), TIMEOUT).ok()?;
         is_ata_answer(&reply.sense).then_some(data)
     }
 }

@@ -18,7 +18,6 @@ pub mod mount;
 pub mod nvme_ioctl;
 pub mod packet_socket;
 pub mod scsi_generic;
-pub mod sg_ioctl;
 pub mod uevent;
 pub mod wall_clock;
 pub mod xattr;

@@ -7,7 +7,9 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// `SG_DXFER_FROM_DEV`.
+/// `SG_DXFER_NONE`, `_TO_DEV`, `_FROM_DEV`.
+const NO_DATA: i32 = -1;
+const TO_DEVICE: i32 = -2;
 const FROM_DEVICE: i32 = -3;
 /// As much sense data as udev's tools ask for.
 const SENSE_LENGTH: usize = 32;
@@ -66,27 +68,39 @@ impl Reply {
     }
 }
 
-/// Sends a command that reads into `data`.
+/// Data of a command.
+#[derive(Debug)]
+pub enum Data<'a> {
+    /// None.
+    None,
+    /// To the device.
+    To(&'a [u8]),
+    /// From the device.
+    From(&'a mut [u8]),
+}
+
+/// Sends a command.
 ///
 /// # Errors
 /// What the kernel says: `ENOTTY` or `EINVAL` from devices that take no SCSI
 /// commands, `EPERM` without privileges.
-pub fn read(
-    device: &File,
-    command: &[u8],
-    data: &mut [u8],
-    timeout: Duration,
-) -> io::Result<Reply> {
+pub fn send(device: &File, command: &[u8], data: Data<'_>, timeout: Duration) -> io::Result<Reply> {
+    // The kernel's interface has no const; data for the device it only reads.
+    let (direction, start, length) = match data {
+        Data::None => (NO_DATA, std::ptr::null_mut(), 0),
+        Data::To(bytes) => (TO_DEVICE, bytes.as_ptr().cast_mut(), bytes.len()),
+        Data::From(bytes) => (FROM_DEVICE, bytes.as_mut_ptr(), bytes.len()),
+    };
     let mut sense = [0; SENSE_LENGTH];
     let too_long = |_| io::Error::from(io::ErrorKind::InvalidInput);
     let mut header = Header {
         interface: i32::from(b'S'),
-        direction: FROM_DEVICE,
+        direction,
         command_length: u8::try_from(command.len()).map_err(too_long)?,
         sense_limit: SENSE_LENGTH as u8,
         segments: 0,
-        data_length: u32::try_from(data.len()).map_err(too_long)?,
-        data: data.as_mut_ptr().cast(),
+        data_length: u32::try_from(length).map_err(too_long)?,
+        data: start.cast(),
         command: command.as_ptr(),
         sense: sense.as_mut_ptr(),
         timeout_ms: u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX),
@@ -104,8 +118,9 @@ pub fn read(
         info: 0,
     };
     // SAFETY: the descriptor is open for the whole call; command, data and
-    // sense outlive it and are as long as the header says; the kernel only
-    // reads the command and writes no further than the two limits.
+    // sense are borrowed until after it and are as long as the header says; the
+    // kernel only reads the command and, as `direction` says, what is sent to
+    // the device, and writes no further than the two limits.
     unsafe { raw::sg_io(device.as_raw_fd(), &raw mut header) }?;
     let residual = usize::try_from(header.residual).unwrap_or(0);
     let sense_length = usize::from(header.sense_length).min(SENSE_LENGTH);
@@ -114,7 +129,7 @@ pub fn read(
         host_status: header.host_status,
         driver_status: header.driver_status,
         sense: sense[..sense_length].to_vec(),
-        length: data.len().saturating_sub(residual),
+        length: length.saturating_sub(residual),
     })
 }
 
@@ -126,6 +141,7 @@ mod tests {
     fn the_header_is_as_long_as_the_kernels() {
         // On 64-bit machines, from <scsi/sg.h>.
         assert_eq!(size_of::<Header>(), 88);
+        assert_eq!(std::mem::offset_of!(Header, data), 16);
         assert_eq!(std::mem::offset_of!(Header, status), 64);
         assert_eq!(std::mem::offset_of!(Header, info), 80);
     }
@@ -134,6 +150,9 @@ mod tests {
     fn a_file_takes_no_commands() {
         let file = tempfile::tempfile().unwrap();
         let second = Duration::from_secs(1);
-        assert!(read(&file, &[0x12, 0, 0, 0, 36, 0], &mut [0; 36], second).is_err());
+        let mut answer = [0; 36];
+        for data in [Data::None, Data::To(&[0; 36]), Data::From(&mut answer)] {
+            assert!(send(&file, &[0x12, 0, 0, 0, 36, 0], data, second).is_err());
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use crate::sys::sg_ioctl::{AtaData, BLOCK, ata};
+use super::ata_pass_through::{AtaData, BLOCK, ata};
 
 const IDENTIFY_DEVICE: u8 = 0xec;
 const SECURITY_SET_PASSWORD: u8 = 0xf1;

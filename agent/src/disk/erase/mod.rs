@@ -1,6 +1,7 @@
 //! Making a disk forget: its metadata, or everything.
 
 pub mod ata;
+mod ata_pass_through;
 pub mod boot_medium;
 pub mod guard;
 pub mod metadata;
