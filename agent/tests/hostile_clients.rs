@@ -26,6 +26,14 @@ fn address(server: &Server) -> SocketAddr {
     server.base.split_once("://").unwrap().1.parse().unwrap()
 }
 
+/// A figure of the server's /proc/PID/status in KiB.
+fn status_kib(server: &Server, key: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    let figure = line.unwrap().trim_start_matches(':').trim();
+    figure.split(' ').next().unwrap().parse().unwrap()
+}
+
 /// Sends bytes and returns what comes back until the server closes or is silent.
 fn exchange(server: &Server, bytes: &[u8]) -> String {
     let mut stream = StdStream::connect(address(server)).unwrap();
@@ -95,7 +103,7 @@ async fn garbage_is_survived() {
 async fn a_body_has_a_limit_and_none_is_read_without_the_token() {
     let server = Server::start(TOKEN, &["--plain-http"]);
     let client = serve::client();
-    let before = server.status_kib("VmHWM");
+    let before = status_kib(&server, "VmHWM");
     let head = |token: &str| {
         format!(
             "POST /v1/commands/?agent_token={token} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
@@ -110,7 +118,7 @@ async fn a_body_has_a_limit_and_none_is_read_without_the_token() {
         answer.is_empty() || answer.starts_with("HTTP/1.1 401"),
         "{answer}"
     );
-    let after = server.status_kib("VmHWM");
+    let after = status_kib(&server, "VmHWM");
     assert!(after - before < 4096, "{before} KiB, then {after} KiB");
 
     let url = format!("{}/v1/commands/?agent_token={TOKEN}", server.base);
@@ -236,7 +244,7 @@ async fn ten_thousand_connections_do_not_keep_the_conductor_out() {
         answers += 1;
     }
     let held = flood.await.unwrap();
-    let peak = server.status_kib("VmHWM");
+    let peak = status_kib(&server, "VmHWM");
     println!(
         "{} connections held, {answers} answers in between, the slowest after {longest:?}, \
          peak memory {peak} KiB",

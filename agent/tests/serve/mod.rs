@@ -5,7 +5,8 @@ use std::process::{Child, Command, Stdio};
 
 /// The tool at a free port of the loopback, until dropped.
 pub struct Server {
-    child: Child,
+    /// The process.
+    pub child: Child,
     /// `http://127.0.0.1:PORT`
     pub base: String,
 }
@@ -29,15 +30,6 @@ impl Server {
             child,
             base: base.to_owned(),
         }
-    }
-
-    /// A figure of /proc/PID/status in KiB.
-    #[allow(dead_code, reason = "not every test that has this module asks")]
-    pub fn status_kib(&self, key: &str) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix(key));
-        let figure = line.unwrap().trim_start_matches(':').trim();
-        figure.split(' ').next().unwrap().parse().unwrap()
     }
 }
 
