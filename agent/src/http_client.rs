@@ -17,7 +17,7 @@ use reqwest::{NoProxy, Proxy};
 
 pub use answer::{Answer, NoAnswer, exchange};
 pub use service_client::ServiceClient;
-pub use why::why;
+pub use why::{is_untrusted, why};
 pub use zoned_url::ZonedUrl;
 
 use crate::failure::{Class, Failure, Result, one_line};

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use crate::backoff::Backoff;
 use crate::disk::resume::{Answer, Resource, Verdict, judge};
 use crate::failure::{Class, Failure, Result};
-use crate::http_client::why;
+use crate::http_client::{is_untrusted, why};
 use crate::report::mib;
 
 /// Chunks between the network and the decoder. A chunk is at most hyper's read
@@ -478,13 +478,7 @@ impl<'a> Transfer<'a> {
         }
         match tokio::time::timeout(self.patience.stall, request.send()).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(e)) if is_untrusted(&e) => {
-                let failure = download_error(format!("{}: {}", self.shown, why(&e)));
-                Err(failure
-                    .hint("no authority can be given yet; ipa-insecure=1 accepts any certificate")
-                    .into())
-            }
-            Ok(Err(e)) if e.is_builder() || e.is_redirect() => {
+            Ok(Err(e)) if is_untrusted(&e) || e.is_builder() || e.is_redirect() => {
                 Err(download_error(format!("{}: {}", self.shown, why(&e))).into())
             }
             Ok(Err(e)) => Err(later(why(&e))),
@@ -553,26 +547,6 @@ fn answer_of(response: &reqwest::Response) -> Answer {
         last_modified: text(LAST_MODIFIED),
         retry_after: text(RETRY_AFTER),
     }
-}
-
-/// A certificate that is not trusted now will not be in a minute.
-fn is_untrusted(error: &reqwest::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-            return matches!(tls, rustls::Error::InvalidCertificate(_));
-        }
-        // io::Error hides what it wraps from `source`, and here one wraps
-        // another.
-        cause = match error.downcast_ref::<std::io::Error>() {
-            Some(wrapper) => match wrapper.get_ref() {
-                Some(inner) => Some(inner),
-                None => None,
-            },
-            None => error.source(),
-        };
-    }
-    false
 }
 
 #[cfg(test)]

@@ -34,6 +34,12 @@ pub fn is_about_time(error: &reqwest::Error) -> bool {
     tls_cause(error).is_some_and(dates_are_wrong)
 }
 
+/// True when the server's certificate was refused, for whatever reason: it will
+/// not be taken in a minute either.
+pub fn is_untrusted(error: &reqwest::Error) -> bool {
+    matches!(tls_cause(error), Some(TlsError::InvalidCertificate(_)))
+}
+
 fn dates_are_wrong(error: &TlsError) -> bool {
     matches!(
         error,
