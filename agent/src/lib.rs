@@ -30,6 +30,7 @@ mod media;
 mod memory_use;
 mod network;
 mod permission;
+mod private_file;
 mod report;
 mod rescue;
 mod settings;

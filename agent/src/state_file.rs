@@ -5,10 +5,11 @@
 //! command list for a fresh boot; an agent that forgot any of the three could
 //! not go on after a restart.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+
+use crate::private_file;
 
 /// The directory of the ramdisk's state, a tmpfs.
 pub const STATE_DIRECTORY: &str = "/run/landfall";
@@ -60,14 +61,9 @@ impl StateFile {
         let Some(path) = &self.0 else {
             return Ok(());
         };
-        if let Some(directory) = path.parent() {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o755)
-                .create(directory)?;
-        }
         let temporary = path.with_extension("new");
-        let stored = write_private(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+        let stored =
+            private_file::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
         if stored.is_err() {
             // What is left of it would fill a /run that is full already.
             let _ = fs::remove_file(&temporary);
@@ -99,16 +95,6 @@ impl StateFile {
             _ => {}
         }
     }
-}
-
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?
-        .write_all(bytes)
 }
 
 #[cfg(test)]

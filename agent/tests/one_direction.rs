@@ -16,6 +16,7 @@ const BASE: &[&str] = &[
     "logs",
     "memory_use",
     "permission",
+    "private_file",
     "report",
     "skip",
     "state_file",

@@ -1,13 +1,11 @@
 //! What is taken from a medium, and how much of it at most.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path};
 
 use landfall_boot_params::agent_args::MAX_PARAMETERS;
 
 use super::volumes::Volume;
+use crate::private_file;
 
 /// Directories whose files are taken over.
 const CONFIGURATION: [&str; 2] = ["etc/ironic-python-agent", "etc/ironic-python-agent.d"];
@@ -85,20 +83,6 @@ fn copy(volume: &mut Volume, directory: &str, name: &str, to: &Path) -> Result<(
     let Some(bytes) = volume.read(&path, FILE_LIMIT)? else {
         return Err(volume.fault(&format!("{path} is not on it")));
     };
-    write(&to.join(directory), name, &bytes).map_err(|error| format!("/{path}: {error}"))
-}
-
-fn write(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(directory)?;
     // A client's key may be among them.
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(directory.join(name))?
-        .write_all(bytes)
+    private_file::write(&to.join(&path), &bytes).map_err(|error| format!("/{path}: {error}"))
 }

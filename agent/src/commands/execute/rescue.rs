@@ -1,8 +1,6 @@
 //! `rescue.finalize_rescue`: hands the machine over to the user who rescues it.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs;
 use std::path::Path;
 
 use sha_crypt::{PasswordHasher as _, ShaCrypt};
@@ -11,6 +9,7 @@ use uuid::Uuid;
 use crate::commands::RESCUED_MARKER;
 use crate::commands::command::RescuePassword;
 use crate::failure::{Class, Failure, Result};
+use crate::private_file;
 
 /// Where the rescue user's password is expected by what lets the user in
 /// (ironic-python-agent-builder's rescue element reads the same file).
@@ -26,7 +25,7 @@ pub(super) fn finalize(root: &Path, password: &RescuePassword) -> Result<()> {
         RescuePassword::Plain(password) => hashed(password)?,
     };
     let file = root.join(PASSWORD_FILE);
-    write_private(&file, hash.as_bytes())
+    private_file::write(&file, hash.as_bytes())
         .map_err(|error| fault(&format!("{}: {error}", file.display())))?;
     let marker = root.join(RESCUED_MARKER.trim_start_matches('/'));
     fs::write(&marker, b"").map_err(|error| fault(&format!("{}: {error}", marker.display())))?;
@@ -41,22 +40,6 @@ fn hashed(password: &str) -> Result<String> {
         .hash_password_with_salt(password.as_bytes(), &salt.as_bytes()[..12])
         .map_err(|error| fault(&format!("hashing the password: {error}")))?;
     Ok(hash.to_string())
-}
-
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if let Some(directory) = path.parent() {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(directory)?;
-    }
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?
-        .write_all(bytes)
 }
 
 fn fault(details: &str) -> Failure {
