@@ -161,18 +161,19 @@ fn without_those_made_of(
     }
 }
 
-/// Refuses if a disk holds a file system that other machines use, unless that
-/// is allowed.
+/// As [`list`], for a step that erases what it finds: refuses if a disk holds a
+/// file system that other machines use, unless that is allowed.
 ///
 /// # Errors
-/// If one does; nothing was changed.
-pub(super) fn refuse_shared(disks: &[Erasable], node: &Node, guarded: bool) -> Result<()> {
-    if !guarded || !node.driver_switch("wipe_special_filesystems", true) {
-        return Ok(());
+/// As [`list`], or if one does; nothing was changed.
+pub(super) fn list_unshared(node: &Node, guarded: bool) -> Result<Vec<Erasable>> {
+    let disks = list(node)?;
+    if guarded && node.driver_switch("wipe_special_filesystems", true) {
+        for disk in &disks {
+            guard::refuse_shared(&disk.disk, &disk.partitions)?;
+        }
     }
-    disks
-        .iter()
-        .try_for_each(|disk| guard::refuse_shared(&disk.disk, &disk.partitions))
+    Ok(disks)
 }
 
 fn is_medium(disk: &Disk) -> std::io::Result<bool> {

@@ -70,8 +70,7 @@ pub(super) async fn execute(
     let node = node.clone();
     blocking(move || {
         let options = Options::read(&node);
-        let disks = erasable::list(&node)?;
-        erasable::refuse_shared(&disks, &node, guarded)?;
+        let disks = erasable::list_unshared(&node, guarded)?;
         let names: Map<String, Value> = disks
             .iter()
             .map(|disk| (disk.name(), Value::Null))
@@ -94,8 +93,7 @@ pub(super) async fn execute_express(
     let node = node.clone();
     blocking(move || {
         let options = Options::read(&node);
-        let disks = erasable::list(&node)?;
-        erasable::refuse_shared(&disks, &node, guarded)?;
+        let disks = erasable::list_unshared(&node, guarded)?;
         let mut failures = Vec::new();
         for disk in &disks {
             let own_means = disk.obstacle.is_none() && disk.is_nvme() && options.nvme_secure_erase;

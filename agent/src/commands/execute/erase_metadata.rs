@@ -30,8 +30,7 @@ pub(super) async fn execute(
     let guarded = *machine.settings.params.guard_special_filesystems;
     let node = node.clone();
     blocking(move || {
-        let disks = erasable::list(&node)?;
-        erasable::refuse_shared(&disks, &node, guarded)?;
+        let disks = erasable::list_unshared(&node, guarded)?;
         let failures: Vec<(String, Failure)> = disks
             .iter()
             .flat_map(|disk| erase_disk(disk, &permission))
