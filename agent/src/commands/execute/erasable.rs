@@ -10,6 +10,7 @@ use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
 use crate::commands::command::Node;
+use crate::commands::machine::{Machine, blocking};
 use crate::disk::busy::{self, KernelView, Use, UseKind};
 use crate::disk::erase::{boot_medium, guard};
 use crate::disk::md_superblock;
@@ -162,18 +163,23 @@ fn without_those_made_of(
 }
 
 /// As [`list`], for a step that erases what it finds: refuses if a disk holds a
-/// file system that other machines use, unless that is allowed.
+/// file system that other machines use, unless settings or node allow that.
 ///
 /// # Errors
 /// As [`list`], or if one does; nothing was changed.
-pub(super) fn list_unshared(node: &Node, guarded: bool) -> Result<Vec<Erasable>> {
-    let disks = list(node)?;
-    if guarded && node.driver_switch("wipe_special_filesystems", true) {
-        for disk in &disks {
-            guard::refuse_shared(&disk.disk, &disk.partitions)?;
+pub(super) async fn list_unshared(machine: &Machine, node: &Node) -> Result<Vec<Erasable>> {
+    let guarded = *machine.settings.params.guard_special_filesystems;
+    let node = node.clone();
+    blocking(move || {
+        let disks = list(&node)?;
+        if guarded && node.driver_switch("wipe_special_filesystems", true) {
+            for disk in &disks {
+                guard::refuse_shared(&disk.disk, &disk.partitions)?;
+            }
         }
-    }
-    Ok(disks)
+        Ok(disks)
+    })
+    .await
 }
 
 fn is_medium(disk: &Disk) -> std::io::Result<bool> {

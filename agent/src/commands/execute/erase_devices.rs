@@ -2,7 +2,7 @@
 //! `erase_devices_express`, which does so where it takes seconds.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use serde_json::{Map, Value};
@@ -62,15 +62,13 @@ impl Options {
 
 /// Erases all disks, several at a time. The result names each.
 pub(super) async fn execute(
-    machine: &Arc<Machine>,
+    machine: &Machine,
     node: &Node,
     permission: WritePermission,
 ) -> Result<Value> {
-    let guarded = *machine.settings.params.guard_special_filesystems;
-    let node = node.clone();
+    let options = Options::read(node);
+    let disks = erasable::list_unshared(machine, node).await?;
     blocking(move || {
-        let options = Options::read(&node);
-        let disks = erasable::list_unshared(&node, guarded)?;
         let names: Map<String, Value> = disks
             .iter()
             .map(|disk| (disk.name(), Value::Null))
@@ -85,15 +83,13 @@ pub(super) async fn execute(
 
 /// Has NVMe disks erase themselves, and erases the metadata of all others.
 pub(super) async fn execute_express(
-    machine: &Arc<Machine>,
+    machine: &Machine,
     node: &Node,
     permission: WritePermission,
 ) -> Result<Value> {
-    let guarded = *machine.settings.params.guard_special_filesystems;
-    let node = node.clone();
+    let options = Options::read(node);
+    let disks = erasable::list_unshared(machine, node).await?;
     blocking(move || {
-        let options = Options::read(&node);
-        let disks = erasable::list_unshared(&node, guarded)?;
         let mut failures = Vec::new();
         for disk in &disks {
             let own_means = disk.obstacle.is_none() && disk.is_nvme() && options.nvme_secure_erase;

@@ -2,7 +2,6 @@
 //! anything.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -23,14 +22,12 @@ const OPEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// Executes the step.
 pub(super) async fn execute(
-    machine: &Arc<Machine>,
+    machine: &Machine,
     node: &Node,
     permission: WritePermission,
 ) -> Result<Value> {
-    let guarded = *machine.settings.params.guard_special_filesystems;
-    let node = node.clone();
+    let disks = erasable::list_unshared(machine, node).await?;
     blocking(move || {
-        let disks = erasable::list_unshared(&node, guarded)?;
         let failures: Vec<(String, Failure)> = disks
             .iter()
             .flat_map(|disk| erase_disk(disk, &permission))
