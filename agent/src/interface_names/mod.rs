@@ -80,38 +80,63 @@ pub fn names(root: &SystemPath, policy: NamingPolicy) -> Vec<InterfaceName> {
     let mut taken: Vec<String> = interfaces.iter().map(|(_, name)| name.clone()).collect();
     let mut named = Vec::new();
     for (_, kernel_name) in interfaces {
-        let interface = directory.join(&kernel_name);
-        let candidates = candidates(root, &interface, &policy.scheme);
-        let mut found: Vec<String> = [candidates.onboard, candidates.slot, candidates.path]
-            .into_iter()
-            .flatten()
-            .collect();
-        if found.is_empty() {
-            continue;
+        let is_taken = |name: &String| taken.contains(name);
+        if let Some(found) = name_where(root, &kernel_name, policy, is_taken) {
+            taken.push(found.name.clone());
+            named.push(found);
         }
-        let assigned = sysfs::number(&interface.join("name_assign_type"));
-        let stays =
-            policy.keep_kernel_names || assigned.is_some_and(|kind: u32| SETTLED.contains(&kind));
-        let wanted = found.iter().find(|name| is_interface_name(name)).cloned();
-        let name = wanted
-            .filter(|name| !stays && !taken.contains(name))
-            .unwrap_or_else(|| kernel_name.clone());
-        taken.push(name.clone());
-        // MAC names are found, too, from v257 on; harmless before.
-        found.extend(candidates.mac);
-        let mut alternatives: Vec<String> = Vec::new();
-        for candidate in found {
-            if candidate != name && !alternatives.contains(&candidate) {
-                alternatives.push(candidate);
-            }
-        }
-        named.push(InterfaceName {
-            kernel_name,
-            name,
-            alternatives,
-        });
     }
     named
+}
+
+/// The name of one interface, where those before it have theirs already. `None`
+/// if it has no candidate.
+pub fn name_of(
+    root: &SystemPath,
+    kernel_name: &str,
+    policy: NamingPolicy,
+) -> Option<InterfaceName> {
+    let directory = root.join("sys/class/net");
+    name_where(root, kernel_name, policy, |name| {
+        directory.join(name).exists()
+    })
+}
+
+fn name_where(
+    root: &SystemPath,
+    kernel_name: &str,
+    policy: NamingPolicy,
+    is_taken: impl Fn(&String) -> bool,
+) -> Option<InterfaceName> {
+    let interface = root.join("sys/class/net").join(kernel_name);
+    let candidates = candidates(root, &interface, &policy.scheme);
+    let mut found: Vec<String> = [candidates.onboard, candidates.slot, candidates.path]
+        .into_iter()
+        .flatten()
+        .collect();
+    let wanted = found.iter().find(|name| is_interface_name(name)).cloned();
+    if found.is_empty() {
+        return None;
+    }
+    let assigned = sysfs::number(&interface.join("name_assign_type"));
+    let stays =
+        policy.keep_kernel_names || assigned.is_some_and(|kind: u32| SETTLED.contains(&kind));
+    let name = wanted
+        .filter(|name| !stays && !is_taken(name))
+        .unwrap_or_else(|| kernel_name.to_owned());
+    // MAC names are found, too, from v257 on; harmless before.
+    found.extend(candidates.mac);
+    let mut alternatives: Vec<String> = Vec::new();
+    for candidate in found {
+        if candidate != name && !alternatives.contains(&candidate) {
+            alternatives.push(candidate);
+        }
+    }
+    Some(InterfaceName {
+        kernel_name: kernel_name.to_owned(),
+        name,
+        alternatives,
+    })
 }
 
 /// What the kernel and udev take for a name (udev's `ifname_valid_full`).

@@ -84,6 +84,19 @@ fn candidates_are_those_of_net_id() {
 }
 
 #[test]
+fn a_nic_alone_gets_the_name_that_it_has_among_others() {
+    for (machine, _) in expected() {
+        on_machine(&machine, |root| {
+            let policy = NamingPolicy::default();
+            for found in names(root, policy) {
+                let alone = name_of(root, &found.kernel_name, policy);
+                assert_eq!(alone.as_ref(), Some(&found), "{machine}");
+            }
+        });
+    }
+}
+
+#[test]
 fn the_kernels_arguments_decide() {
     for (machine, expected) in expected() {
         let line = CommandLine::parse(expected["cmdline"].as_str().unwrap());

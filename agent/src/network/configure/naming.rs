@@ -16,11 +16,7 @@ pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: Namin
     if address != Some(link.mac.to_string()) {
         return;
     }
-    let names = interface_names::names(&root, policy);
-    let Some(wanted) = names
-        .into_iter()
-        .find(|found| found.kernel_name == link.name)
-    else {
+    let Some(wanted) = interface_names::name_of(&root, &link.name, policy) else {
         return;
     };
     let mut others = wanted.alternatives;
