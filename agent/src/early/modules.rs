@@ -247,8 +247,7 @@ impl Loader {
     fn start(self: &Arc<Self>) {
         // Before the first look into /sys, so that no device falls in between.
         let socket = UeventSocket::open();
-        self.load_virtio();
-        if !self.look_into_sys() {
+        if !self.queue(self.with_virtio_loaded()) {
             // Not one device that says what it is: nothing to wait for.
             self.settle();
         }
@@ -268,25 +267,30 @@ impl Loader {
         }
     }
 
-    /// Loads the drivers of virtio devices before all others. SCSI hosts are
-    /// numbered as they come, and operators of virtual machines write hints such
-    /// as hctl 0:0:0:0 for the first virtio disk: so it is under udev, while the
-    /// six ports of a q35's AHCI would be first here.
-    fn load_virtio(&self) {
+    /// Loads the drivers of virtio devices before all others, and gives every
+    /// modalias that /sys has then. SCSI hosts are numbered as they come, and
+    /// operators of virtual machines write hints such as hctl 0:0:0:0 for the
+    /// first virtio disk: so it is under udev, while the six ports of a q35's
+    /// AHCI would be first here.
+    fn with_virtio_loaded(&self) -> Vec<String> {
+        let mut found = modaliases();
         for bus in ["pci:v00001AF4", "virtio:"] {
-            let mut found = Vec::new();
-            collect_modaliases(Path::new("/sys/devices"), SYS_DEPTH_LIMIT, &mut found);
+            let mut any = false;
             for modalias in found.iter().filter(|modalias| modalias.starts_with(bus)) {
                 self.modules.load_for(modalias);
+                any = true;
+            }
+            if any {
+                // A driver has created its devices when its loading ends.
+                found = modaliases();
             }
         }
+        found
     }
 
     /// Queues every modalias in /sys that was not seen before. True if any.
     fn look_into_sys(&self) -> bool {
-        let mut found = Vec::new();
-        collect_modaliases(Path::new("/sys/devices"), SYS_DEPTH_LIMIT, &mut found);
-        self.queue(found)
+        self.queue(modaliases())
     }
 
     fn queue(&self, modaliases: Vec<String>) -> bool {
@@ -413,6 +417,13 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
 fn leads_to_a_device_we_need(modalias: &str) -> bool {
     const BUSES: [&str; 6] = ["pci:", "virtio:", "scsi:", "vmbus:", "xen:", "usb:"];
     BUSES.iter().any(|bus| modalias.starts_with(bus))
+}
+
+/// Every modalias in /sys.
+fn modaliases() -> Vec<String> {
+    let mut found = Vec::new();
+    collect_modaliases(Path::new("/sys/devices"), SYS_DEPTH_LIMIT, &mut found);
+    found
 }
 
 /// The text of every file `modalias` below a directory of /sys. Symbolic links
