@@ -5,9 +5,10 @@ use std::mem;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use nix::libc;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+use super::packet_socket::{deaf_socket, listen};
 
 /// The Ethernet type of LLDP (IEEE 802.1AB 8.3), as the socket interface wants
 /// it.
@@ -30,13 +31,7 @@ impl LldpSocket {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn open(interfaces: &[u32]) -> io::Result<Self> {
-        // Protocol 0 hears nothing until it is bound.
-        let fd = socket(
-            AddressFamily::Packet,
-            SockType::Datagram,
-            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
-            None,
-        )?;
+        let fd = deaf_socket()?;
         for &interface in interfaces {
             let Ok(interface) = i32::try_from(interface) else {
                 continue;
@@ -61,21 +56,7 @@ impl LldpSocket {
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = ETH_P_LLDP;
-        // SAFETY: `address` is a valid sockaddr_ll that outlives the call, and
-        // the length is its size.
-        let result = unsafe {
-            libc::bind(
-                fd.as_raw_fd(),
-                (&raw const address).cast(),
-                size_of_val(&address) as libc::socklen_t,
-            )
-        };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: an OwnedFd is open and stays the same descriptor until it is
-        // dropped, and nothing but the AsyncFd can drop this one.
-        let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
+        let fd = listen(fd, &address)?;
         Ok(Self { fd })
     }
 

@@ -51,31 +51,11 @@ impl PacketSocket {
 
     fn open_for(interface: u32, protocol: u16, filter: &[libc::sock_filter]) -> io::Result<Self> {
         let interface = i32::try_from(interface).map_err(io::Error::other)?;
-        // Without a protocol it hears nothing until it is bound, so that no
-        // packet slips past the filter.
-        let fd = socket(
-            AddressFamily::Packet,
-            SockType::Datagram,
-            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
-            None,
-        )?;
+        let fd = deaf_socket()?;
         if !filter.is_empty() {
             attach_filter(&fd, filter)?;
         }
-        let address = link_address(interface, protocol, [0xff; 6]);
-        // SAFETY: `address` is a valid sockaddr_ll that outlives the call, and
-        // the length is its size.
-        let result = unsafe {
-            libc::bind(
-                fd.as_raw_fd(),
-                (&raw const address).cast(),
-                size_of_val(&address) as libc::socklen_t,
-            )
-        };
-        check(result)?;
-        // SAFETY: an OwnedFd is open and stays the same descriptor until it is
-        // dropped, and nothing but the AsyncFd can drop this one.
-        let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
+        let fd = listen(fd, &link_address(interface, protocol, [0xff; 6]))?;
         Ok(Self {
             fd,
             interface,
@@ -117,6 +97,38 @@ impl PacketSocket {
             })
             .await
     }
+}
+
+/// A packet socket without a protocol: it hears nothing until it is bound, so
+/// that no packet slips past a filter.
+pub(super) fn deaf_socket() -> io::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    Ok(socket(
+        AddressFamily::Packet,
+        SockType::Datagram,
+        flags,
+        None,
+    )?)
+}
+
+/// Binds a packet socket to what it is to hear.
+///
+/// # Panics
+/// Outside of a tokio runtime.
+pub(super) fn listen(fd: OwnedFd, address: &libc::sockaddr_ll) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: `address` is a valid sockaddr_ll that outlives the call, and the
+    // length is its size.
+    let result = unsafe {
+        libc::bind(
+            fd.as_raw_fd(),
+            std::ptr::from_ref(address).cast(),
+            size_of_val(address) as libc::socklen_t,
+        )
+    };
+    check(result)?;
+    // SAFETY: an OwnedFd is open and stays the same descriptor until it is
+    // dropped, and nothing but the AsyncFd can drop this one.
+    Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
 }
 
 fn link_address(interface: i32, protocol: u16, station: [u8; 6]) -> libc::sockaddr_ll {
