@@ -9,6 +9,7 @@ pub mod conductor;
 pub mod config_drive;
 pub mod dhcp_server;
 mod guest_slots;
+pub mod host_arguments;
 pub mod ignition;
 pub mod image_server;
 pub mod installation;

@@ -13,7 +13,7 @@ pub use guest::Guest;
 use std::path::{Path, PathBuf};
 
 /// The firmware of a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Firmware {
     /// SeaBIOS.
     Bios,

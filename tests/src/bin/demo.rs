@@ -5,50 +5,32 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use landfall_tests::artifacts::{self, Packing};
 use landfall_tests::conductor::script::Finish;
+use landfall_tests::host_arguments::{BootMedium, HostArguments};
 use landfall_tests::ignition::INSTALLED_SYSTEM_OK;
 use landfall_tests::installation::deploy_and_boot;
 use landfall_tests::journal::{Event, Journal};
 use landfall_tests::lab::{self, Lab};
 use landfall_tests::site::{Deploy, MEMORY_MIB, Network, Plan, Way};
 use landfall_tests::timeline;
-use landfall_tests::vm::{Bus, Firmware};
+use landfall_tests::vm::Bus;
 
 /// Installs a virtual host from scratch: boot medium, agent, image, Ignition.
 #[derive(Parser)]
 struct Arguments {
-    /// How the ramdisk gets into the host.
-    #[arg(long, value_enum, default_value = "iso")]
-    boot: BootWay,
-    /// The host's firmware.
-    #[arg(long, value_enum, default_value = "uefi")]
-    firmware: FirmwareKind,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum BootWay {
-    Iso,
-    Pxe,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum FirmwareKind {
-    Bios,
-    Uefi,
+    #[command(flatten)]
+    host: HostArguments,
 }
 
 impl Arguments {
     fn plan(&self) -> Plan {
         Plan {
-            firmware: match self.firmware {
-                FirmwareKind::Bios => Firmware::Bios,
-                FirmwareKind::Uefi => Firmware::Uefi,
-            },
-            way: match self.boot {
-                BootWay::Iso => Way::Iso,
-                BootWay::Pxe => Way::Pxe,
+            firmware: self.host.firmware,
+            way: match self.host.boot {
+                BootMedium::Iso => Way::Iso,
+                BootMedium::Pxe => Way::Pxe,
             },
             network: Network::StaticV4,
             packing: Packing::Gz,

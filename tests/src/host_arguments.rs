@@ -1,0 +1,25 @@
+//! Which host `make demo` and `make lab` are about, as their command lines say.
+
+use clap::{Args, ValueEnum};
+
+use crate::vm::Firmware;
+
+/// A host.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct HostArguments {
+    /// How the ramdisk gets into the host: virtual media or network.
+    #[arg(long, value_enum, default_value = "iso")]
+    pub boot: BootMedium,
+    /// The host's firmware.
+    #[arg(long, value_enum, default_value = "uefi")]
+    pub firmware: Firmware,
+}
+
+/// How the ramdisk gets into a host.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum BootMedium {
+    /// As a CD.
+    Iso,
+    /// Over the network.
+    Pxe,
+}
