@@ -9,6 +9,7 @@ mod device;
 mod host_name;
 mod ip_argument;
 mod method;
+mod name_argument;
 mod route_argument;
 mod virtual_argument;
 mod words;
@@ -19,6 +20,7 @@ pub use device::{DeviceSpec, is_interface_name};
 pub use host_name::is_host_name;
 pub use ip_argument::IpArgument;
 pub use method::IpMethod;
+pub use name_argument::NameArgument;
 pub use route_argument::{RouteArgument, RouteFields};
 pub use virtual_argument::{ControllerArgument, ControllerKind, VlanArgument};
 
@@ -39,7 +41,6 @@ const MAX_TIME: u32 = i32::MAX as u32;
 /// project. Each use is one warning, so that nobody wonders why nothing happens.
 const NOT_YET: &[&str] = &[
     "ib.pkey",
-    "ifname",
     "rd.ethtool",
     "rd.iscsi.ibft",
     "rd.net.dhcp.client-id",
@@ -53,6 +54,8 @@ const NOT_YET: &[&str] = &[
 pub struct NetArgs {
     /// Each usable `ip=`, `vlan=`, `bond=`, `bridge=` and `team=`.
     pub interfaces: Vec<InterfaceArgument>,
+    /// Each `ifname=`: at most one for an address and one for a name.
+    pub names: Vec<NameArgument>,
     /// Each `nameserver=`.
     pub nameservers: Vec<IpAddr>,
     /// Each `rd.route=`.
@@ -114,6 +117,7 @@ impl Default for NetArgs {
     fn default() -> NetArgs {
         NetArgs {
             interfaces: Vec::new(),
+            names: Vec::new(),
             nameservers: Vec::new(),
             routes: Vec::new(),
             boot_interface: None,
@@ -140,6 +144,11 @@ impl NetArgs {
                 "ip" | "vlan" | "bond" | "bridge" | "team" => args
                     .interfaces
                     .extend(InterfaceArgument::parse(token, &mut args.warnings)),
+                "ifname" => {
+                    if let Some(name) = NameArgument::parse(token, &mut args.warnings) {
+                        name.add_to(&mut args.names, &mut args.warnings);
+                    }
+                }
                 "nameserver" => args.read_nameserver(token),
                 "rd.route" => args
                     .routes

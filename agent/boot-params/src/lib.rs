@@ -26,6 +26,6 @@ pub use agent_args::BootParams;
 pub use argument_line::{ArgumentError, ArgumentLine};
 pub use cmdline::{CommandLine, Token};
 pub use dracut_net::NetArgs;
-pub use mac::{BootInterface, MacAddr};
+pub use mac::{BootInterface, InfinibandAddr, MacAddr};
 pub use setting::{Origin, Setting};
 pub use shown::without_secrets;

@@ -19,6 +19,11 @@ impl fmt::Display for InvalidMac {
 
 impl std::error::Error for InvalidMac {}
 
+/// The hardware address of an InfiniBand port: flags, queue pair and GID. Its
+/// text is lower case with colons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InfinibandAddr(pub [u8; 20]);
+
 impl fmt::Display for MacAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;
@@ -32,20 +37,40 @@ impl FromStr for MacAddr {
     /// Takes one or two digits a byte and either separator, but not both in
     /// one address.
     fn from_str(text: &str) -> Result<MacAddr, InvalidMac> {
-        let separator = if text.contains('-') { '-' } else { ':' };
-        let mut bytes = [0; 6];
-        let mut words = text.split(separator);
-        for byte in &mut bytes {
-            let word = words.next().ok_or(InvalidMac)?;
-            if word.is_empty() || word.len() > 2 || !word.bytes().all(|c| c.is_ascii_hexdigit()) {
-                return Err(InvalidMac);
-            }
-            *byte = u8::from_str_radix(word, 16).map_err(|_| InvalidMac)?;
+        address_bytes(text).map(MacAddr)
+    }
+}
+
+impl fmt::Display for InfinibandAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<_> = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        f.write_str(&words.join(":"))
+    }
+}
+
+impl FromStr for InfinibandAddr {
+    type Err = InvalidMac;
+
+    /// Takes what [`MacAddr`] takes, but twenty bytes of it.
+    fn from_str(text: &str) -> Result<InfinibandAddr, InvalidMac> {
+        address_bytes(text).map(InfinibandAddr)
+    }
+}
+
+fn address_bytes<const N: usize>(text: &str) -> Result<[u8; N], InvalidMac> {
+    let separator = if text.contains('-') { '-' } else { ':' };
+    let mut bytes = [0; N];
+    let mut words = text.split(separator);
+    for byte in &mut bytes {
+        let word = words.next().ok_or(InvalidMac)?;
+        if word.is_empty() || word.len() > 2 || !word.bytes().all(|c| c.is_ascii_hexdigit()) {
+            return Err(InvalidMac);
         }
-        match words.next() {
-            None => Ok(MacAddr(bytes)),
-            Some(_) => Err(InvalidMac),
-        }
+        *byte = u8::from_str_radix(word, 16).map_err(|_| InvalidMac)?;
+    }
+    match words.next() {
+        None => Ok(bytes),
+        Some(_) => Err(InvalidMac),
     }
 }
 
@@ -112,6 +137,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn infiniband_text_and_back(bytes: [u8; 20]) {
+            let address = InfinibandAddr(bytes);
+            prop_assert_eq!(address.to_string().parse(), Ok(address));
+            prop_assert!(address.to_string().parse::<MacAddr>().is_err());
+        }
+
         #[test]
         fn text_and_back(bytes: [u8; 6]) {
             let mac = MacAddr(bytes);

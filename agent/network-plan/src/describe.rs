@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::plan::{Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
+use crate::plan::{Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
 
 /// One line an interface and family, short enough for a serial console.
 pub fn describe(plan: &NetworkPlan) -> Vec<String> {
@@ -10,6 +10,10 @@ pub fn describe(plan: &NetworkPlan) -> Vec<String> {
         return vec!["no interface is to be configured".to_owned()];
     }
     let mut lines = Vec::new();
+    if !plan.global_dns.is_empty() {
+        let servers: Vec<_> = plan.global_dns.iter().map(IpAddr::to_string).collect();
+        lines.push(format!("DNS for every interface: {}", servers.join(" ")));
+    }
     let alone = plan.interfaces.len() == 1;
     for interface in &plan.interfaces {
         describe_interface(interface, alone, &mut lines);
@@ -31,7 +35,16 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
             link.push(format!("bond, mode {mode}"));
         }
         InterfaceKind::Bridge { .. } => link.push("bridge".to_owned()),
-        InterfaceKind::Team => link.push("team".to_owned()),
+        InterfaceKind::Team { bond_mode } => {
+            link.push(format!("team, made as a bond of mode {bond_mode}"));
+        }
+        InterfaceKind::Infiniband { mac, parent, p_key } => {
+            link.push("InfiniBand".to_owned());
+            link.extend(mac.map(|mac| format!("MAC {mac}")));
+            if let (Some(parent), Some(key)) = (parent, p_key) {
+                link.push(format!("partition {key:04x} of {parent}"));
+            }
+        }
     }
     link.extend(
         interface
@@ -40,6 +53,7 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
             .map(|c| format!("port of {c}")),
     );
     link.extend(interface.mtu.map(|mtu| format!("MTU {mtu}")));
+    link.extend(interface.ethtool.as_ref().map(describe_ethtool));
     link.extend(interface.set_mac.map(|mac| format!("MAC set to {mac}")));
     if !link.is_empty() {
         lines.push(format!("{name}: {}", link.join(", ")));
@@ -59,6 +73,15 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
                 }
             }
         }
+    }
+}
+
+fn describe_ethtool(ethtool: &Ethtool) -> String {
+    match (ethtool.autoneg, ethtool.speed) {
+        (true, None) => "autonegotiation".to_owned(),
+        (true, Some(speed)) => format!("autonegotiation of {speed} Mbit/s, full duplex"),
+        (false, Some(speed)) => format!("{speed} Mbit/s, full duplex"),
+        (false, None) => "speed as the driver has it".to_owned(),
     }
 }
 

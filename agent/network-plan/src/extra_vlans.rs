@@ -113,6 +113,7 @@ impl NetworkPlan {
             controller: None,
             mtu: None,
             set_mac: None,
+            ethtool: None,
             needed: false,
             ipv4,
             ipv6,

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use landfall_boot_params::MacAddr;
 
-use crate::plan::{Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
+use crate::plan::{Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
 
 /// One file. It holds no secret, but NetworkManager takes none that others
 /// than root can read.
@@ -86,7 +86,8 @@ fn type_name(kind: &InterfaceKind) -> &'static str {
         InterfaceKind::Vlan { .. } => "vlan",
         InterfaceKind::Bond { .. } => "bond",
         InterfaceKind::Bridge { .. } => "bridge",
-        InterfaceKind::Team => "team",
+        InterfaceKind::Team { .. } => "team",
+        InterfaceKind::Infiniband { .. } => "infiniband",
     }
 }
 
@@ -116,7 +117,8 @@ impl Sections<'_> {
     fn ethernet(&mut self, interface: &Interface) {
         // For a VLAN: the address of the NIC that carries it.
         let mac = interface.matches.mac.or(parent_mac(interface));
-        if mac.is_none() && interface.set_mac.is_none() && interface.mtu.is_none() {
+        let is_plain = mac.is_none() && interface.set_mac.is_none() && interface.mtu.is_none();
+        if is_plain && interface.ethtool.is_none() {
             return;
         }
         self.begin("ethernet");
@@ -128,6 +130,13 @@ impl Sections<'_> {
         }
         if let Some(mtu) = interface.mtu {
             self.add("mtu", mtu);
+        }
+        if let Some(Ethtool { autoneg, speed }) = interface.ethtool {
+            self.add("auto-negotiate", autoneg);
+            if let Some(speed) = speed {
+                self.add("speed", speed);
+                self.add("duplex", "full");
+            }
         }
     }
 
@@ -155,7 +164,18 @@ impl Sections<'_> {
                 self.begin("bridge");
                 self.add("stp", stp);
             }
-            InterfaceKind::Team => self.begin("team"),
+            InterfaceKind::Team { .. } => self.begin("team"),
+            InterfaceKind::Infiniband { mac, parent, p_key } => {
+                self.begin("infiniband");
+                if let Some(mac) = mac {
+                    self.add("mac-address", mac);
+                }
+                if let (Some(parent), Some(key)) = (parent, p_key) {
+                    self.add("p-key", key);
+                    self.add("parent", parent);
+                }
+                self.add("transport-mode", "datagram");
+            }
         }
     }
 

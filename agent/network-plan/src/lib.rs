@@ -22,6 +22,6 @@ pub use from_network_data::NetworkDataError;
 pub use keyfile::Keyfile;
 pub use landfall_boot_params::MacAddr;
 pub use plan::{
-    Automatic, Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method, NetworkPlan,
-    Route,
+    Automatic, Ethtool, Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method,
+    NetworkPlan, Route,
 };

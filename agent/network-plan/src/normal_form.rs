@@ -33,6 +33,10 @@ struct InterfaceForm<'a> {
     bridge: Option<BridgeForm>,
     #[serde(skip_serializing_if = "Option::is_none")]
     team: Option<TeamForm>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    infiniband: Option<InfinibandForm<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ethtool: Option<EthtoolForm>,
     ipv4: Option<IpForm<'a>>,
     ipv6: Option<IpForm<'a>>,
 }
@@ -56,6 +60,20 @@ struct BridgeForm {
 
 #[derive(Serialize)]
 struct TeamForm {}
+
+#[derive(Serialize)]
+struct InfinibandForm<'a> {
+    // The kernel has "connected" too, but nothing asks for it here.
+    transport_mode: &'static str,
+    parent: Option<&'a str>,
+    p_key: Option<u16>,
+}
+
+#[derive(Serialize)]
+struct EthtoolForm {
+    autoneg: bool,
+    speed: Option<u32>,
+}
 
 #[derive(Serialize)]
 struct IpForm<'a> {
@@ -118,6 +136,11 @@ fn interface_form(interface: &Interface) -> InterfaceForm<'_> {
         bond: None,
         bridge: None,
         team: None,
+        infiniband: None,
+        ethtool: interface.ethtool.map(|ethtool| EthtoolForm {
+            autoneg: ethtool.autoneg,
+            speed: ethtool.speed,
+        }),
         ipv4: interface.ipv4.as_ref().map(ip_form),
         ipv6: interface.ipv6.as_ref().map(ip_form),
     };
@@ -138,9 +161,20 @@ fn interface_form(interface: &Interface) -> InterfaceForm<'_> {
             form.r#type = "bridge";
             form.bridge = Some(BridgeForm { stp: *stp });
         }
-        InterfaceKind::Team => {
+        InterfaceKind::Team { .. } => {
             form.r#type = "team";
             form.team = Some(TeamForm {});
+        }
+        InterfaceKind::Infiniband { mac, parent, p_key } => {
+            form.r#type = "infiniband";
+            if let Some(mac) = mac {
+                form.r#match.mac = Some(mac.to_string());
+            }
+            form.infiniband = Some(InfinibandForm {
+                transport_mode: "datagram",
+                parent: parent.as_deref(),
+                p_key: *p_key,
+            });
         }
     }
     form

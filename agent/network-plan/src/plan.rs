@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use landfall_boot_params::MacAddr;
+use landfall_boot_params::{InfinibandAddr, MacAddr};
 
 /// What a machine's network shall be.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,6 +13,9 @@ pub struct NetworkPlan {
     pub host_name: Option<String>,
     /// Seconds to wait for a carrier, where given.
     pub carrier_timeout: Option<u32>,
+    /// DNS servers for the whole machine (`rd.net.dns=`). Where there are any,
+    /// those of the interfaces are not asked.
+    pub global_dns: Vec<IpAddr>,
     /// In a fixed order: by name, address and `multi`.
     pub interfaces: Vec<Interface>,
     /// What of the input was ignored or repaired, one line each.
@@ -34,6 +37,8 @@ pub struct Interface {
     pub mtu: Option<u32>,
     /// Hardware address to give to the device.
     pub set_mac: Option<MacAddr>,
+    /// What to tell the driver about the cable.
+    pub ethtool: Option<Ethtool>,
     /// True when the device is worth waiting for.
     pub needed: bool,
     /// `None` for a port.
@@ -78,7 +83,30 @@ pub enum InterfaceKind {
         stp: bool,
     },
     /// A team.
-    Team,
+    Team {
+        /// The mode of the bond that the agent makes in its place: the kernel's
+        /// driver does nothing without a daemon.
+        bond_mode: &'static str,
+    },
+    /// An InfiniBand device, or a partition of one.
+    Infiniband {
+        /// The hardware address that it is found by.
+        mac: Option<InfinibandAddr>,
+        /// The device of which this is a partition.
+        parent: Option<String>,
+        /// The partition's key.
+        p_key: Option<u16>,
+    },
+}
+
+/// How the ends of a cable agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ethtool {
+    /// Negotiate. Without it, `speed` is forced; without both the driver
+    /// decides.
+    pub autoneg: bool,
+    /// Mbit/s, full duplex.
+    pub speed: Option<u32>,
 }
 
 /// What one address family of an interface shall have.
@@ -130,6 +158,8 @@ pub struct Automatic {
     pub client_id: Option<Vec<u8>>,
     /// Vendor class to send (IPv4).
     pub vendor_class: Option<String>,
+    /// Differentiated services code point of what the client sends (IPv4).
+    pub dscp: Option<u8>,
     /// What network_data says of IPv6: `dhcp`, `slaac`, `stateless` or
     /// `stateful`. The routers have the last word.
     pub mode: Option<&'static str>,
@@ -274,6 +304,7 @@ mod tests {
             controller: None,
             mtu: None,
             set_mac: None,
+            ethtool: None,
             needed: false,
             ipv4: None,
             ipv6: None,

@@ -245,6 +245,44 @@ fn reads_the_arguments_around_ip() {
 }
 
 #[test]
+fn reads_names_for_nics() {
+    let shown = |text: &str| {
+        let args = read(text);
+        let names = args.names.iter().map(|n| format!("{} {}", n.name, n.mac));
+        names
+            .chain(args.warnings.iter().cloned())
+            .collect::<Vec<_>>()
+    };
+    for (text, expected) in [
+        (
+            "ifname=lan0:52:54:00:00:00:0A ifname=lan1:52-54-00-00-00-02",
+            vec!["lan0 52:54:00:00:00:0a", "lan1 52:54:00:00:00:02"],
+        ),
+        (
+            "ifname=lan0:52:54:00:00:00:01 ifname=lan1:52:54:00:00:00:01",
+            vec!["lan1 52:54:00:00:00:01"],
+        ),
+        (
+            "ifname=lan0:52:54:00:00:00:01 ifname=lan0:52:54:00:00:00:02",
+            vec![
+                "lan0 52:54:00:00:00:01",
+                "ifname=lan0:52:54:00:00:00:02: the name is that of 52:54:00:00:00:01; no NIC is renamed by it",
+            ],
+        ),
+        (
+            "ifname=a/b:52:54:00:00:00:01",
+            vec!["ifname=a/b:52:54:00:00:00:01: expected NAME:MAC; no NIC is renamed by it"],
+        ),
+        (
+            "ifname=lan0",
+            vec!["ifname=lan0: expected NAME:MAC; no NIC is renamed by it"],
+        ),
+    ] {
+        assert_eq!(shown(text), expected, "{text}");
+    }
+}
+
+#[test]
 fn rd_bootif_takes_bootif_back_wherever_it_stands() {
     for text in [
         "rd.bootif=0 BOOTIF=0:1:2:3:4:5",

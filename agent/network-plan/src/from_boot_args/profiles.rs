@@ -193,6 +193,7 @@ impl Profiles {
             controller: None,
             mtu: None,
             set_mac: None,
+            ethtool: None,
             needed: false,
             ipv4: Some(self.ipv4.clone()),
             ipv6: Some(self.ipv6.clone()),

@@ -23,7 +23,9 @@ pub(super) fn add_controller(
         },
         // A port that blocks for 30 s would be one too many waits.
         ControllerKind::Bridge => InterfaceKind::Bridge { stp: false },
-        ControllerKind::Team => InterfaceKind::Team,
+        ControllerKind::Team => InterfaceKind::Team {
+            bond_mode: "active-backup",
+        },
     };
     if argument.mtu.is_some() {
         interface.mtu = argument.mtu;

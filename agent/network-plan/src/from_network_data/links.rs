@@ -97,6 +97,7 @@ fn interface(matches: InterfaceMatch, kind: InterfaceKind, mtu: Option<u32>) -> 
         controller: None,
         mtu,
         set_mac: None,
+        ethtool: None,
         needed: false,
         ipv4: Some(off()),
         ipv6: Some(off()),

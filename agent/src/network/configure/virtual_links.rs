@@ -23,15 +23,15 @@ impl Configurator {
                     ("bonding", virtual_link::bond(name, options, mac))
                 }
                 InterfaceKind::Bridge { stp } => ("bridge", virtual_link::bridge(name, *stp, mac)),
-                // The kernel's team driver does nothing without teamd, whose
-                // usual runner is this.
-                InterfaceKind::Team => {
+                InterfaceKind::Team { bond_mode } => {
                     tracing::info!("{name}: made as a bond in place of a team");
-                    let mode = ("mode".to_owned(), "active-backup".to_owned());
+                    let mode = ("mode".to_owned(), (*bond_mode).to_owned());
                     let options = BTreeMap::from([mode]);
                     ("bonding", virtual_link::bond(name, &options, mac))
                 }
-                InterfaceKind::Ethernet | InterfaceKind::Vlan { .. } => continue,
+                InterfaceKind::Ethernet
+                | InterfaceKind::Vlan { .. }
+                | InterfaceKind::Infiniband { .. } => continue,
             };
             if let Err(error) = self.changes.make(message).await {
                 tracing::error!("making {name}: {error} -- is {module} in the ramdisk?");

@@ -1,0 +1,56 @@
+//! `ifname=`.
+
+use super::device::is_interface_name;
+use crate::cmdline::Token;
+use crate::mac::MacAddr;
+
+/// One `ifname=NAME:MAC`: the NIC with this address is to be called so. It is
+/// dracut's (`parse-ifname-opts`), which writes a rule for udev;
+/// NetworkManager does not read it, and neither does the network plan: whoever
+/// names the NICs obeys it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameArgument {
+    /// The argument as it stood on the command line.
+    pub text: String,
+    /// The name to give.
+    pub name: String,
+    /// The NIC's permanent address.
+    pub mac: MacAddr,
+}
+
+impl NameArgument {
+    pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<NameArgument> {
+        let value = token.value_or_empty();
+        let found = value.split_once(':').and_then(|(name, mac)| {
+            let mac = mac.strip_prefix('[').unwrap_or(mac);
+            let mac = mac.strip_suffix(']').unwrap_or(mac).parse().ok()?;
+            is_interface_name(name).then(|| NameArgument {
+                text: token.text.clone(),
+                name: name.to_owned(),
+                mac,
+            })
+        });
+        if found.is_none() {
+            let text = &token.text;
+            warnings.push(format!(
+                "{text}: expected NAME:MAC; no NIC is renamed by it"
+            ));
+        }
+        found
+    }
+
+    /// Adds the argument to those before it. Of two for one address the later
+    /// counts, as with udev's rules; a name is for one NIC only.
+    pub(super) fn add_to(self, list: &mut Vec<NameArgument>, warnings: &mut Vec<String>) {
+        let taken = |known: &&NameArgument| known.name == self.name && known.mac != self.mac;
+        if let Some(known) = list.iter().find(taken) {
+            warnings.push(format!(
+                "{}: the name is that of {}; no NIC is renamed by it",
+                self.text, known.mac
+            ));
+            return;
+        }
+        list.retain(|known| known.mac != self.mac);
+        list.push(self);
+    }
+}
