@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_PROFILE ?=
 LIFE ?=
 
-.PHONY: help setup build image ironic demo lab test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz lint clean
+.PHONY: help setup build image peer ironic demo lab test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ image: setup ## The CoreOS-shaped image that the tests install
 	tests/coreos-image/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --ignition-deb out/packages/ignition_*.deb -o out/coreos-image
 
+peer: setup ## The ramdisk of the switch that tests of VLANs and bonds need
+	tests/peer/build.sh --kernel-deb out/packages/linux-image-*.deb -o out/peer
+
 ironic: setup ## The real Ironic and a Redfish emulator, from PyPI
 	tests/ironic/environment.sh -o out/ironic
 
@@ -56,10 +59,10 @@ test-unit: setup ## Unit and table tests of all crates
 	cargo test --workspace --exclude landfall-tests
 	cargo test -p landfall-tests --lib --bins
 
-test-e2e: build image ## Virtual hosts through firmware, kernel, agent and Ignition
+test-e2e: build image peer ## Virtual hosts through firmware, kernel, agent and Ignition
 	cargo test -p landfall-tests --test e2e
 
-test-e2e-all: build image ## Those that take long as well: a day of fast track
+test-e2e-all: build image peer ## Those that take long as well: a day of fast track
 	cargo test -p landfall-tests --test e2e -- --include-ignored
 
 test-ironic-gates: build image ironic ## Two whole lives of a host under the real Ironic

@@ -10,6 +10,7 @@ mod image_faults;
 mod images;
 mod machine_faults;
 mod original_inventory;
+mod two_guests;
 
 use std::io::Write;
 use std::time::Instant;

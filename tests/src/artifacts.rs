@@ -64,6 +64,11 @@ pub fn ramdisk() -> Result<PathBuf> {
     existing(out_dir().join("pxe/initrd.img"))
 }
 
+/// The ramdisk of the peer, for [`kernel`].
+pub fn peer_ramdisk() -> Result<PathBuf> {
+    existing(out_dir().join("peer/initrd.img"))
+}
+
 /// The distribution's generic kernel, which has drivers of real hardware.
 pub fn generic_kernel() -> Result<PathBuf> {
     existing(out_dir().join("pxe-generic/vmlinuz"))

@@ -27,6 +27,8 @@ pub enum Source {
     Ironic,
     /// The virtual machine itself: started, reset, powered off.
     Machine,
+    /// The guest at the far end of its cables, in all respects.
+    Peer,
 }
 
 impl fmt::Display for Source {
@@ -38,6 +40,7 @@ impl fmt::Display for Source {
             Self::Dhcp => "dhcp",
             Self::Ironic => "ironic",
             Self::Machine => "machine",
+            Self::Peer => "peer",
         })
     }
 }
@@ -155,6 +158,12 @@ impl Journal {
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
         self.lock().clone()
+    }
+
+    /// A copy of all events after `mark`.
+    #[must_use]
+    pub fn events_after(&self, mark: Mark) -> Vec<Event> {
+        self.lock().iter().skip(mark.0).cloned().collect()
     }
 
     /// The first event after `mark` that matches, if it has happened.

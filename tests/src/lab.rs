@@ -27,8 +27,11 @@ pub const HOST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 /// The guest's.
 pub const GUEST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10);
 
-/// The taps on the bridge, one for each NIC a guest can have.
-pub const TAPS: [&str; 2] = ["tap0", "tap1"];
+/// The taps on the bridge: one for each NIC a host can have, and that of its
+/// [`crate::peer::Peer`].
+pub const TAPS: [&str; 3] = ["tap0", "tap1", "peer0"];
+/// Which of them is the peer's.
+pub const PEER_TAP: usize = 2;
 
 /// Which address family a test uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

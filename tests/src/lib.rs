@@ -18,6 +18,7 @@ pub mod journal;
 pub mod lab;
 mod media;
 pub mod old_disk;
+pub mod peer;
 pub mod program;
 pub mod site;
 pub mod timeline;

@@ -52,6 +52,8 @@ pub enum Network {
     Bond,
     /// DHCPv4.
     Dhcp,
+    /// IPv4 from these arguments, which leave nothing out.
+    Given(&'static str),
 }
 
 /// The deploy method.
@@ -149,7 +151,7 @@ impl Plan {
     fn family(&self) -> Family {
         match self.network {
             Network::StaticV6 => Family::V6,
-            Network::StaticV4 | Network::Bond | Network::Dhcp => Family::V4,
+            Network::StaticV4 | Network::Bond | Network::Dhcp | Network::Given(_) => Family::V4,
         }
     }
 
@@ -165,9 +167,12 @@ impl Plan {
                 MAC.replace(':', "-")
             ),
             Network::Dhcp => "ip=dhcp".to_owned(),
+            Network::Given(arguments) => arguments.to_owned(),
         };
         // The menus of the network boot tree say it themselves.
-        if !matches!(self.way, Way::Pxe | Way::IpxeChained) {
+        let has_boot_nic = matches!(self.network, Network::Given(_))
+            || matches!(self.way, Way::Pxe | Way::IpxeChained);
+        if !has_boot_nic {
             ip += &format!(" BOOTIF=01-{}", MAC.replace(':', "-"));
         }
         let api = self.family().url(conductor::PORT);
@@ -197,7 +202,7 @@ impl Plan {
         // A name that the network gave goes before the one in the meta data.
         let proof = Proof::new(match self.network {
             Network::Dhcp => dhcp_server::GIVEN_NAME,
-            Network::StaticV4 | Network::StaticV6 | Network::Bond => META_DATA_NAME,
+            _ => META_DATA_NAME,
         });
         let config_drive = match self.deploy {
             Deploy::InstallCoreos => None,
@@ -213,6 +218,8 @@ impl Plan {
                     unplugged: false,
                 }],
                 nics: vec![MAC.to_owned()],
+                first_tap: 0,
+                cords: Vec::new(),
                 boot: medium.boot,
                 variables: lab.path("uefi-variables"),
             },
@@ -368,6 +375,7 @@ impl Site {
         let machine = Machine {
             boot: Boot::Disk,
             nics: Vec::new(),
+            cords: Vec::new(),
             ..self.machine.clone()
         };
         Guest::start(lab, &machine).await

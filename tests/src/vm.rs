@@ -9,6 +9,7 @@ mod qmp;
 pub use arguments::{OVMF_CODE, OVMF_VARIABLES};
 pub use console::record as record_console;
 pub use guest::Guest;
+pub(crate) use guest::Voice;
 
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,27 @@ pub struct Disk {
     /// Not there at power on, until [`Guest::plug`]. Only for a SCSI disk: its
     /// controller is there, and takes it at any time.
     pub unplugged: bool,
+}
+
+/// A NIC at one end of a cable between two machines. Nothing is in between that
+/// would keep frames for itself, as a bridge does with those of LACP.
+#[derive(Debug, Clone)]
+pub struct Cord {
+    /// The NIC's hardware address.
+    pub mac: String,
+    /// Which cable.
+    pub number: u16,
+    /// Which of its ends.
+    pub end: CordEnd,
+}
+
+/// An end of a cable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CordEnd {
+    /// The end of the host that a test is about.
+    Host,
+    /// The end of its [`crate::peer::Peer`].
+    Peer,
 }
 
 /// How the machine gets to a kernel.
@@ -91,8 +113,12 @@ pub struct Machine {
     pub memory_mib: u32,
     /// Its disks, in the order of their PCI slots.
     pub disks: Vec<Disk>,
-    /// The MAC address of each of its NICs; the first is on the first tap.
+    /// The MAC address of each of its NICs on taps of the lab.
     pub nics: Vec<String>,
+    /// Which tap the first of them is on; the others follow.
+    pub first_tap: usize,
+    /// More NICs, behind those.
+    pub cords: Vec<Cord>,
     /// What it boots.
     pub boot: Boot,
     /// Where UEFI variables live from one start to the next.

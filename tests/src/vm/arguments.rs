@@ -1,6 +1,6 @@
 //! A machine as QEMU's command line. Pure.
 
-use super::{Boot, Bus, Firmware, Machine};
+use super::{Boot, Bus, Cord, CordEnd, Firmware, Machine};
 use crate::lab::TAPS;
 
 /// OVMF's code, where Debian's ovmf has it.
@@ -38,6 +38,7 @@ pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> 
     disks(machine, &mut list);
     boot(machine, &mut list);
     nics(machine, &mut list);
+    cords(machine, &mut list);
     list.0
 }
 
@@ -154,7 +155,8 @@ fn read_only(path: &std::path::Path) -> String {
 }
 
 fn nics(machine: &Machine, list: &mut Arguments) {
-    for (index, (mac, tap)) in machine.nics.iter().zip(TAPS).enumerate() {
+    let taps = TAPS.into_iter().skip(machine.first_tap);
+    for (index, (mac, tap)) in machine.nics.iter().zip(taps).enumerate() {
         list.option(
             "-netdev",
             format!("tap,id=net{index},ifname={tap},script=no,downscript=no"),
@@ -169,6 +171,40 @@ fn nics(machine: &Machine, list: &mut Arguments) {
         list.option(
             "-device",
             format!("virtio-net-pci,netdev=net{index},mac={mac}{rom}"),
+        );
+    }
+}
+
+/// The name of a cable's network device in QEMU.
+pub(super) fn cord_name(number: u16) -> String {
+    format!("cord{number}")
+}
+
+/// A cable is a pair of UDP ports on the loopback of the lab's namespace.
+fn cords(machine: &Machine, list: &mut Arguments) {
+    const FIRST_PORT: u16 = 41000;
+    for Cord { mac, number, end } in &machine.cords {
+        let host = FIRST_PORT + 2 * number;
+        let (local, remote) = match end {
+            CordEnd::Host => (host, host + 1),
+            CordEnd::Peer => (host + 1, host),
+        };
+        let name = cord_name(*number);
+        let address = |side: &str, port: u16| {
+            format!("{side}.type=inet,{side}.host=127.0.0.1,{side}.port={port}")
+        };
+        list.option(
+            "-netdev",
+            format!(
+                "dgram,id={name},{},{}",
+                address("local", local),
+                address("remote", remote)
+            ),
+        );
+        // The kernel's LACP leaves out a port whose speed is unknown.
+        list.option(
+            "-device",
+            format!("virtio-net-pci,netdev={name},mac={mac},speed=1000,duplex=full,romfile="),
         );
     }
 }
@@ -188,6 +224,8 @@ mod tests {
                 unplugged: false,
             }],
             nics: vec!["52:54:00:00:00:01".into()],
+            first_tap: 0,
+            cords: Vec::new(),
             boot,
             variables: "/v".into(),
         }
@@ -207,5 +245,25 @@ mod tests {
         let line = arguments(&machine(Firmware::Uefi, Boot::FirmwarePxe), false, "q").join(" ");
         assert!(!line.contains("bootindex"));
         assert!(line.contains("unit=1,file=/v"));
+    }
+    #[test]
+    fn a_cable_has_two_ends() {
+        let mut machine = machine(Firmware::Bios, Boot::Disk);
+        let mut ends = [CordEnd::Host, CordEnd::Peer].map(|end| {
+            machine.cords = vec![Cord {
+                mac: "52:54:00:00:00:02".into(),
+                number: 1,
+                end,
+            }];
+            let line = arguments(&machine, false, "q").join(" ");
+            let port = |side: &str| -> String {
+                let text = line.split(&format!("{side}.port=")).nth(1).unwrap();
+                text.chars().take_while(char::is_ascii_digit).collect()
+            };
+            [port("local"), port("remote")]
+        });
+        ends[1].reverse();
+        assert_eq!(ends[0], ends[1]);
+        assert_ne!(ends[0][0], ends[0][1]);
     }
 }

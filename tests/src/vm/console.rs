@@ -17,7 +17,16 @@ const MAX_LINE: usize = 8 * 1024;
 const IDLE: Duration = Duration::from_millis(400);
 
 /// Reads until the guest's end and records every line in the journal.
-pub async fn record(mut serial: impl AsyncRead + Unpin, journal: Journal) {
+pub async fn record(serial: impl AsyncRead + Unpin, journal: Journal) {
+    record_as(Source::Console, serial, journal).await;
+}
+
+/// [`record`] for a machine that is not the host.
+pub(super) async fn record_as(
+    source: Source,
+    mut serial: impl AsyncRead + Unpin,
+    journal: Journal,
+) {
     let mut lines = LineSplitter::default();
     let mut began = journal.now();
     let mut buffer = [0u8; 4096];
@@ -27,7 +36,7 @@ pub async fn record(mut serial: impl AsyncRead + Unpin, journal: Journal) {
             Ok(Err(_)) => 0,
             Err(_) => {
                 if let Some(text) = lines.unfinished() {
-                    journal.record_at(began, Source::Console, text);
+                    journal.record_at(began, source, text);
                 }
                 continue;
             }
@@ -35,7 +44,7 @@ pub async fn record(mut serial: impl AsyncRead + Unpin, journal: Journal) {
         let now = journal.now();
         if count == 0 {
             if let Some(text) = lines.unfinished() {
-                journal.record_at(began, Source::Console, text);
+                journal.record_at(began, source, text);
             }
             return;
         }
@@ -44,7 +53,7 @@ pub async fn record(mut serial: impl AsyncRead + Unpin, journal: Journal) {
                 began = now;
             }
             if let Some(text) = lines.push(byte) {
-                journal.record_at(began, Source::Console, text);
+                journal.record_at(began, source, text);
             }
         }
     }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 use tokio::task::JoinHandle;
 
-use super::arguments::{OVMF_VARIABLES, SERIAL, arguments};
+use super::arguments::{OVMF_VARIABLES, SERIAL, arguments, cord_name};
 use super::qmp::{self, Qmp};
 use super::{Firmware, Machine, accelerator, console};
 use crate::journal::{Event, Journal, MACHINE_ENDED, Mark, Source};
@@ -21,9 +21,25 @@ use crate::program;
 /// QEMU connects to us as soon as it has read its command line.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
+/// As whom a machine speaks in the journal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Voice {
+    /// A line on its console.
+    pub(crate) console: Source,
+    /// What becomes of the machine.
+    pub(crate) machine: Source,
+}
+
+/// The host that a test is about.
+const HOST: Voice = Voice {
+    console: Source::Console,
+    machine: Source::Machine,
+};
+
 /// A running virtual machine; dropped, it is gone.
 pub struct Guest {
     journal: Journal,
+    voice: Voice,
     began: Mark,
     pid: Pid,
     serial: ChildStdin,
@@ -35,6 +51,11 @@ pub struct Guest {
 impl Guest {
     /// Starts a machine in the lab.
     pub async fn start(lab: &Lab, machine: &Machine) -> Result<Self> {
+        Self::start_as(lab, machine, HOST).await
+    }
+
+    /// [`Guest::start`] for one that is not the host.
+    pub(crate) async fn start_as(lab: &Lab, machine: &Machine, voice: Voice) -> Result<Self> {
         let journal = lab.journal.clone();
         let began = journal.mark();
         if machine.firmware == Firmware::Uefi && !machine.variables.exists() {
@@ -52,7 +73,7 @@ impl Guest {
             .spawn()
             .context("starting qemu-system-x86_64")?;
         journal.record(
-            Source::Machine,
+            voice.machine,
             format!(
                 "power on: {:?}, {}",
                 machine.firmware,
@@ -65,9 +86,9 @@ impl Guest {
         // setpriv(1) becomes QEMU by exec, so this is QEMU's own id.
         let pid = child.id().context("QEMU has ended already")?;
         let pid = Pid::from_raw(i32::try_from(pid)?);
-        let reader = tokio::spawn(console::record(output, journal.clone()));
-        let ended = tokio::spawn(watch(child, reader, journal.clone()));
-        let connect = Qmp::accept(listener, journal.clone());
+        let reader = tokio::spawn(console::record_as(voice.console, output, journal.clone()));
+        let ended = tokio::spawn(watch(child, reader, voice, journal.clone()));
+        let connect = Qmp::accept(listener, voice.machine, journal.clone());
         let ended_early =
             journal.wait_for("QEMU's control connection", began, START_LIMIT, |_| false);
         let qmp = tokio::select! {
@@ -81,6 +102,7 @@ impl Guest {
         };
         Ok(Self {
             journal,
+            voice,
             began,
             pid,
             serial,
@@ -99,9 +121,26 @@ impl Guest {
         let what = format!("'{text}' on the console");
         self.journal
             .wait_for(&what, mark, within, |event| {
-                event.source == Source::Console && event.text.contains(text)
+                event.source == self.voice.console && event.text.contains(text)
             })
             .await
+    }
+
+    /// Types a line on its console.
+    pub(crate) async fn type_line(&mut self, line: &str) -> Result<()> {
+        self.serial
+            .write_all(format!("{line}\n").as_bytes())
+            .await?;
+        Ok(self.serial.flush().await?)
+    }
+
+    /// Pulls out a cable on this side, or puts it back: the NIC's carrier.
+    pub async fn set_cord(&mut self, number: u16, connected: bool) -> Result<()> {
+        let how = if connected { "in" } else { "out" };
+        let text = format!("cable {number} plugged {how}");
+        self.journal.record(self.voice.machine, text);
+        let arguments = json!({"name": cord_name(number), "up": connected});
+        self.qmp.execute("set_link", arguments).await.map(drop)
     }
 
     /// Waits until the machine is reset: by its own reboot.
@@ -163,7 +202,7 @@ impl Guest {
 }
 
 /// Records the end of the process once its console has been read to the end.
-async fn watch(mut child: Child, console: JoinHandle<()>, journal: Journal) {
+async fn watch(mut child: Child, console: JoinHandle<()>, voice: Voice, journal: Journal) {
     let mut complaints = String::new();
     if let Some(stderr) = child.stderr.take() {
         // Errors of QEMU itself are a few lines.
@@ -172,11 +211,11 @@ async fn watch(mut child: Child, console: JoinHandle<()>, journal: Journal) {
     let status = child.wait().await;
     let _ = console.await;
     for line in complaints.lines() {
-        journal.record(Source::Machine, format!("qemu: {line}"));
+        journal.record(voice.machine, format!("qemu: {line}"));
     }
     let how = match status {
         Ok(status) => status.to_string(),
         Err(error) => error.to_string(),
     };
-    journal.record(Source::Machine, format!("{MACHINE_ENDED}: {how}"));
+    journal.record(voice.machine, format!("{MACHINE_ENDED}: {how}"));
 }

@@ -41,7 +41,11 @@ pub(super) struct Qmp {
 
 impl Qmp {
     /// Takes QEMU's connection and leaves the negotiation mode.
-    pub(super) async fn accept(listener: UnixListener, journal: Journal) -> Result<Self> {
+    pub(super) async fn accept(
+        listener: UnixListener,
+        machine: Source,
+        journal: Journal,
+    ) -> Result<Self> {
         let (stream, _) = listener.accept().await?;
         let (read, write) = stream.into_split();
         let (send, answers) = mpsc::unbounded_channel();
@@ -56,7 +60,7 @@ impl Qmp {
                     let text = format!("{event} {}", message["data"]);
                     // A reset by way of the keyboard controller comes thrice.
                     if EVENTS.contains(&event) && text != last {
-                        journal.record(Source::Machine, text.as_str());
+                        journal.record(machine, text.as_str());
                         last = text;
                     }
                 } else if message.get("QMP").is_none() && send.send(message).is_err() {
