@@ -23,6 +23,7 @@ use crate::handover::written_disk::release_left_mounts;
 use crate::http_client::{self, ServiceClient};
 use crate::interface_names::NamingPolicy;
 use crate::ironic::{self, Callback, LookupAnswer, NoNode, Service};
+use crate::network::reach::Reach;
 use crate::network::{self, NetworkState, Setup};
 use crate::permission::WritePermission;
 use crate::report::{self, Output};
@@ -119,6 +120,7 @@ struct Boot {
     client: ServiceClient,
     clock: Clock,
     network: watch::Receiver<NetworkState>,
+    reach: watch::Sender<Reach>,
     devices_settled: DevicesSettled,
     state: &'static Path,
 }
@@ -135,13 +137,20 @@ impl Boot {
         let mut choice = Choice::for_boot(given.map(|found| found.text.as_str()), &args);
         let vlans = &settings.params.enable_vlan_interfaces;
         choice.plan.add_vlans(vlans);
+        let setup = Setup {
+            // Inspection wants addresses on every one of them.
+            boot_nic_first: !*settings.params.inspection_dhcp_all_interfaces,
+            ..Setup::in_ramdisk(choice, naming)
+        };
+        let network = network::start(setup).map_err(|error| {
+            Failure::new(
+                Class::CommandExecutionError,
+                format!("the kernel's network interface: {error}"),
+            )
+        })?;
         Ok(Self {
-            network: network::start(Setup::in_ramdisk(choice, naming)).map_err(|error| {
-                Failure::new(
-                    Class::CommandExecutionError,
-                    format!("the kernel's network interface: {error}"),
-                )
-            })?,
+            network: network.state,
+            reach: network.reach,
             client: ServiceClient::new(&http_options(&settings)?)?,
             clock: Clock::of_this_machine(),
             settings: Arc::new(settings),

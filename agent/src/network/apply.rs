@@ -19,7 +19,7 @@ use super::nic::DeviceRoute;
 /// The connection to the kernel over which changes are made.
 #[derive(Clone)]
 pub struct Changes {
-    handle: Handle,
+    pub(super) handle: Handle,
 }
 
 impl Changes {
@@ -89,12 +89,14 @@ impl Changes {
 
     /// Adds an address, or gives it another lifetime. With a lifetime the
     /// kernel takes the address away by itself: nobody keeps using it should
-    /// the agent be gone when the lease ends.
+    /// the agent be gone when the lease ends. The metric is that of the route to
+    /// the network of the address, which goes before every other without one.
     pub async fn add_address(
         &self,
         index: u32,
         address: IpPrefix,
         lifetime: Option<Duration>,
+        metric: u32,
     ) -> io::Result<()> {
         let ip = address.address;
         let mut request = self
@@ -102,12 +104,13 @@ impl Changes {
             .address()
             .add(index, ip, address.length)
             .replace();
+        let attributes = &mut request.message_mut().attributes;
+        attributes.push(AddressAttribute::RoutePriority(metric));
         if let Some(lifetime) = lifetime {
             let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
             let mut times = CacheInfo::default();
             times.ifa_preferred = seconds;
             times.ifa_valid = seconds;
-            let attributes = &mut request.message_mut().attributes;
             attributes.push(AddressAttribute::CacheInfo(times));
         }
         request.execute().await.map_err(cause)
@@ -175,14 +178,14 @@ fn finished<T>(builder: RouteMessageBuilder<T>, index: u32, route: &DeviceRoute)
 }
 
 /// The kernel's reason alone, without the library's frame around it.
-fn cause(error: rtnetlink::Error) -> io::Error {
+pub(super) fn cause(error: rtnetlink::Error) -> io::Error {
     match error {
         rtnetlink::Error::NetlinkError(message) => message.to_io(),
         other => io::Error::other(other),
     }
 }
 
-fn unless(result: io::Result<()>, harmless: Errno) -> io::Result<()> {
+pub(super) fn unless(result: io::Result<()>, harmless: Errno) -> io::Result<()> {
     match result {
         Err(error) if error.raw_os_error() == Some(harmless as i32) => Ok(()),
         result => result,

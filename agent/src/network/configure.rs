@@ -5,10 +5,13 @@
 //! duplicate address detection) is done by others who report.
 
 mod configurator;
+mod devices;
 mod leases;
 mod link_setup;
 mod naming;
+mod others_wait;
 mod outcome;
+mod preference;
 mod reminders;
 mod state_json;
 mod timers;
@@ -20,6 +23,7 @@ use std::path::{Path, PathBuf};
 use landfall_network_plan::Choice;
 use tokio::sync::watch;
 
+use super::reach::Reach;
 use super::state::NetworkState;
 use crate::interface_names::NamingPolicy;
 use crate::state_file::{STATE_DIRECTORY, StateFile};
@@ -40,6 +44,18 @@ pub struct Setup {
     pub naming: NamingPolicy,
     /// Whether the machine's name may be set.
     pub set_host_name: bool,
+    /// Whether NICs that nothing names wait for the one that the host was booted
+    /// over to fail.
+    pub boot_nic_first: bool,
+}
+
+/// The network at work, as long as the process lives.
+#[derive(Debug)]
+pub struct Network {
+    /// What it has become.
+    pub state: watch::Receiver<NetworkState>,
+    /// Where discovery tells what it finds out about the way to the service.
+    pub reach: watch::Sender<Reach>,
 }
 
 impl Setup {
@@ -52,6 +68,7 @@ impl Setup {
             state_file: StateFile::new(Path::new(STATE_DIRECTORY), "network.json"),
             naming,
             set_host_name: true,
+            boot_nic_first: true,
         }
     }
 }
@@ -60,9 +77,10 @@ impl Setup {
 ///
 /// # Errors
 /// If the kernel does not talk about its network at all.
-pub fn start(setup: Setup) -> io::Result<watch::Receiver<NetworkState>> {
-    let (sender, receiver) = watch::channel(NetworkState::default());
-    let configurator = Configurator::new(setup, sender)?;
+pub fn start(setup: Setup) -> io::Result<Network> {
+    let (sender, state) = watch::channel(NetworkState::default());
+    let (reach, found_out) = watch::channel(Reach::default());
+    let configurator = Configurator::new(setup, sender, found_out)?;
     tokio::spawn(configurator.run());
-    Ok(receiver)
+    Ok(Network { state, reach })
 }

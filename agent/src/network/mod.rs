@@ -11,14 +11,18 @@ mod configure;
 pub(crate) mod dhcp;
 mod inspection_wait;
 mod ipv6_sysctl;
+mod linkdown;
 mod links;
 mod nic;
+pub(crate) mod reach;
 mod resolv_conf;
+mod routes;
 mod state;
 mod virtual_link;
 
-pub use configure::{Setup, start};
+pub use configure::{Network, Setup, start};
 pub use inspection_wait::{WaitFor, inspection_addresses};
+pub use routes::{Way, routes_of, way_to};
 pub use state::{AddressOrigin, NetworkState, first_address};
 
 #[cfg(test)]

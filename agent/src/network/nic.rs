@@ -1,6 +1,6 @@
 //! One network interface card: what it is to have, and what it has.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use landfall_network_plan::{
     Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, Source,
@@ -217,7 +217,8 @@ pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
 }
 
 /// The routes that a lease gives. A default route of the plan stays the only
-/// one of its device.
+/// one of its device. A name server is asked over the NIC whose network has
+/// named it, though the default route of another goes first.
 pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
     let mut addresses = ip.addresses.clone();
     addresses.push(lease.address);
@@ -225,13 +226,38 @@ pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<Devi
         .routes
         .iter()
         .filter(|(destination, _)| destination.length != 0 || ip.gateway.is_none())
+        .copied()
+        .chain(ways_to_name_servers(lease, ip))
         .map(|(destination, via)| DeviceRoute {
-            destination: *destination,
+            destination,
             via: via.map(IpAddr::V4),
             metric,
             onlink: needs_onlink(via.map(IpAddr::V4), &addresses),
         })
         .collect()
+}
+
+fn ways_to_name_servers(
+    lease: &Lease,
+    ip: &IpPlan,
+) -> impl Iterator<Item = (IpPrefix, Option<Ipv4Addr>)> {
+    let gateway = lease.gateway().filter(|_| !ip.automatic.ignore_dns);
+    let own = lease.address;
+    let is_far = move |server: &&IpAddr| {
+        let there = IpPrefix {
+            address: **server,
+            length: own.length,
+        };
+        server.is_ipv4() && there.network() != own.network()
+    };
+    let host = |server: &IpAddr| IpPrefix {
+        address: *server,
+        length: 32,
+    };
+    let servers = lease.dns.iter().filter(is_far).map(host);
+    gateway
+        .into_iter()
+        .flat_map(move |gateway| servers.clone().map(move |host| (host, Some(gateway))))
 }
 
 fn default_route(gateway: IpAddr, metric: u32) -> DeviceRoute {

@@ -12,6 +12,9 @@ use tokio::sync::watch;
 pub struct NetworkState {
     /// Every network interface card, in the kernel's order.
     pub nics: Vec<NicState>,
+    /// The NIC whose routes go before those of all others, by the kernel's
+    /// index: the service has answered there.
+    pub preferred: Option<u32>,
     /// DNS servers in the order in which they are asked.
     pub dns: Vec<IpAddr>,
     /// Domains to search.

@@ -1,6 +1,7 @@
 //! The whole network task against real kernels and real servers.
 
 pub(crate) mod lab;
+mod preference;
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;

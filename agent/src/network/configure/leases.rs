@@ -102,7 +102,8 @@ impl Configurator {
                 nic.link.mac
             );
         }
-        let routes = leased_routes(&lease, ip, metric(index, interface));
+        let metric = metric(index, interface);
+        let routes = leased_routes(&lease, ip, metric);
         let mut errors = Vec::new();
         if let Some(old) = nic
             .lease
@@ -129,7 +130,7 @@ impl Configurator {
         }
         let result = self
             .changes
-            .add_address(index, lease.address, lease.lifetime)
+            .add_address(index, lease.address, lease.lifetime, metric)
             .await;
         note(&mut errors, &format!("adding {}", lease.address), result);
         for route in &routes {

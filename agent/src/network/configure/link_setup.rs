@@ -60,7 +60,7 @@ pub(super) async fn add_planned(
 ) -> Vec<String> {
     let mut errors = Vec::new();
     for address in &ip.addresses {
-        let result = changes.add_address(index, *address, None).await;
+        let result = changes.add_address(index, *address, None, metric).await;
         note(&mut errors, &format!("adding {address}"), result);
     }
     for route in planned_routes(ip, metric) {

@@ -35,15 +35,20 @@ impl Configurator {
                 .values()
                 .map(|nic| nic.state(interface(nic), self.setup.choice.source))
                 .collect(),
+            preferred: self.preference.over,
             ..NetworkState::default()
         };
         let mut configured: Vec<_> = self
             .nics
             .iter()
             .filter(|(_, nic)| nic.configured)
-            .filter_map(|(index, nic)| Some((metric(*index, interface(nic)?), nic)))
+            .filter_map(|(index, nic)| {
+                let preferred = self.preference.over == Some(*index);
+                let metric = metric(*index, interface(nic)?);
+                Some(((!preferred, metric), nic))
+            })
             .collect();
-        configured.sort_by_key(|(metric, _)| *metric);
+        configured.sort_by_key(|(place, _)| *place);
 
         // What was given goes before what was found.
         for (_, nic) in &configured {

@@ -8,11 +8,19 @@ use crate::network::nic::Nic;
 use crate::network::state::NicState;
 
 impl Configurator {
-    pub(super) fn on_timer(&mut self, timer: Timer) {
+    pub(super) async fn on_timer(&mut self, timer: Timer) {
         match timer {
+            Timer::Others => {
+                self.let_others_begin("the service is not reached over the boot NIC")
+                    .await;
+            }
             Timer::Devices => self.tell_missing_devices(),
             Timer::Online => self.tell_offline(),
-            Timer::Carrier(index) => self.tell_missing_carrier(index),
+            Timer::Carrier(index) => {
+                if self.tell_missing_carrier(index) {
+                    self.let_others_begin("the boot NIC has no carrier").await;
+                }
+            }
             Timer::Advertisement(index) => self.tell_missing_router(index),
         }
     }
@@ -45,9 +53,11 @@ impl Configurator {
     }
 
     /// A port without a cable is worth a warning only where the plan means it.
-    fn tell_missing_carrier(&mut self, index: u32) {
+    ///
+    /// Returns true if it does.
+    fn tell_missing_carrier(&mut self, index: u32) -> bool {
         let Some(nic) = self.nics.get_mut(&index).filter(|nic| !nic.link.carrier) else {
-            return;
+            return false;
         };
         nic.missed_carrier = true;
         let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
@@ -55,9 +65,10 @@ impl Configurator {
             let trouble = format!("{} no carrier", nic.title());
             tracing::warn!("{trouble}; waiting -- check cable and switch port");
             nic.trouble = Some(trouble);
-        } else {
-            tracing::info!("{} no carrier", nic.title());
+            return true;
         }
+        tracing::info!("{} no carrier", nic.title());
+        false
     }
 
     fn tell_missing_router(&mut self, index: u32) {

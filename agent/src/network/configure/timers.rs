@@ -2,12 +2,14 @@
 
 use tokio::time::{Instant, sleep_until};
 
-/// Something to look at when its time has come. None of them is waited for by
-/// anything else: they only lead to a line on the console.
+/// Something to look at when its time has come. All but [`Timer::Others`] only
+/// lead to a line on the console: nothing waits for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Has every interface of the plan found its device?
     Devices,
+    /// Has the boot NIC reached the service?
+    Others,
     /// Has any interface an address?
     Online,
     /// Has this NIC a carrier?
@@ -27,6 +29,11 @@ impl Timers {
     pub(super) fn start(&mut self, timer: Timer, at: Instant) {
         self.list.retain(|(_, known)| *known != timer);
         self.list.push((at, timer));
+    }
+
+    /// Takes a timer back.
+    pub(super) fn cancel(&mut self, timer: Timer) {
+        self.list.retain(|(_, known)| *known != timer);
     }
 
     /// Waits for the next timer, for ever if there is none.

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
 use crate::interface_names::NamingPolicy;
-use crate::network::{NetworkState, Setup, start};
+use crate::network::{Network, NetworkState, Setup, start};
 use crate::skip::skip;
 use crate::state_file::StateFile;
 use landfall_boot_params::{CommandLine, NetArgs};
@@ -165,12 +165,21 @@ impl Lab {
         self.boot_from(None, arguments)
     }
 
+    /// The same, with a way to tell which NIC reaches the service.
+    pub(super) fn boot_with_reach(&self, arguments: &str) -> Network {
+        self.start(None, arguments)
+    }
+
     /// The same from a medium with network_data.
     pub(super) fn boot_from(
         &self,
         network_data: Option<&str>,
         arguments: &str,
     ) -> watch::Receiver<NetworkState> {
+        self.start(network_data, arguments).state
+    }
+
+    fn start(&self, network_data: Option<&str>, arguments: &str) -> Network {
         let args = NetArgs::from_command_line(&CommandLine::parse(arguments));
         let setup = Setup {
             resolv_conf: self.dir.path().join("resolv.conf"),

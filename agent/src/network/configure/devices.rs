@@ -1,0 +1,180 @@
+//! Events of one device → what the plan has for it.
+
+use std::time::Duration;
+
+use landfall_network_plan::{IpPlan, Method};
+use tokio::time::Instant;
+
+use super::configurator::Configurator;
+use super::link_setup::{add_planned, prepare_link};
+use super::naming::give_names;
+use super::timers::Timer;
+use crate::network::links::{Link, LinkAddress, LinkKind};
+use crate::network::nic::{Nic, choose, metric};
+use crate::network::state::AddressOrigin;
+
+/// NetworkManager's and dracut's time for a carrier.
+const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
+/// Three router solicitations (RFC 4861, 6.3.7) and some time to answer.
+const ADVERTISEMENT_EXPECTED: Duration = Duration::from_secs(30);
+
+impl Configurator {
+    pub(super) async fn on_link(&mut self, mut link: Link) {
+        let index = link.index;
+        match link.kind {
+            LinkKind::Loopback if !link.up => {
+                if let Err(error) = self.changes.up(index).await {
+                    tracing::warn!("{}: switching on: {error}", link.name);
+                }
+                return;
+            }
+            LinkKind::Loopback | LinkKind::Other => return,
+            LinkKind::Virtual if choose(self.plan(), &link, |_| false).is_none() => return,
+            LinkKind::Nic | LinkKind::Virtual => {}
+        }
+        if !self.nics.contains_key(&index) {
+            give_names(&self.changes, &mut link, self.setup.naming).await;
+        }
+        let carrier = link.carrier;
+        let known = self.nics.get_mut(&index);
+        let before = known.map(|nic| std::mem::replace(&mut nic.link, link.clone()));
+        let had_carrier = before.as_ref().is_some_and(|old| old.carrier);
+        match before {
+            None => {
+                tracing::debug!("{} ({}) found", link.name, link.mac);
+                self.nics.insert(index, Nic::new(link));
+                self.prepare(index).await;
+                self.start_carrier_timer(index);
+            }
+            Some(old) if old.name != link.name => self.prepare(index).await,
+            Some(_) => {}
+        }
+        if carrier && !had_carrier {
+            self.on_carrier(index).await;
+        } else if !carrier && had_carrier {
+            self.on_carrier_lost(index).await;
+        }
+    }
+
+    /// Gives a NIC its place in the plan and switches it on. One without a
+    /// place is switched on as well: the inventory tells which have a carrier
+    /// and who their neighbours are.
+    pub(super) async fn prepare(&mut self, index: u32) {
+        let Some(nic) = self.nics.get(&index) else {
+            return;
+        };
+        if nic.interface.is_none() {
+            let taken = |wanted| self.nics.values().any(|nic| nic.interface == Some(wanted));
+            let choice = choose(&self.setup.choice.plan, &nic.link, taken)
+                .filter(|&index| !self.has_to_wait(index));
+            self.nics
+                .entry(index)
+                .and_modify(|nic| nic.interface = choice);
+        }
+        let Some(nic) = self.nics.get_mut(&index) else {
+            return;
+        };
+        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        for error in prepare_link(&self.changes, &nic.link, interface).await {
+            let trouble = format!("{}: {error}", nic.title());
+            tracing::warn!("{trouble}");
+            nic.trouble = Some(trouble);
+        }
+        self.connect(index).await;
+    }
+
+    fn start_carrier_timer(&mut self, index: u32) {
+        let given = self.setup.choice.plan.carrier_timeout;
+        let wait = given.map_or(CARRIER_EXPECTED, |s| Duration::from_secs(s.into()));
+        self.timers
+            .start(Timer::Carrier(index), Instant::now() + wait);
+    }
+
+    async fn on_carrier(&mut self, index: u32) {
+        let Some(nic) = self.nics.get_mut(&index) else {
+            return;
+        };
+        tracing::info!("{} carrier up", nic.title());
+        nic.trouble = None;
+        self.configure(index).await;
+    }
+
+    /// Gives a NIC with a carrier what the plan has for it.
+    pub(super) async fn configure(&mut self, index: u32) {
+        let Some(nic) = self.nics.get(&index) else {
+            return;
+        };
+        if nic.interface.is_none() {
+            // The first carrier may decide who is meant.
+            self.prepare(index).await;
+        }
+        let Some(nic) = self.nics.get_mut(&index) else {
+            return;
+        };
+        let Some(interface) = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]) else {
+            return;
+        };
+        let metric = metric(index, interface);
+        for ip in [&interface.ipv4, &interface.ipv6].into_iter().flatten() {
+            if ip.method == Method::Disabled {
+                continue;
+            }
+            for error in add_planned(&self.changes, index, ip, metric).await {
+                let trouble = format!("{} {error}", nic.link.name);
+                tracing::warn!("{trouble}");
+                nic.trouble = Some(trouble);
+            }
+        }
+        nic.configured = true;
+        let is_automatic = |ip: &&IpPlan| ip.method.is_automatic();
+        let waits_for_router = interface
+            .ipv6
+            .as_ref()
+            .is_some_and(|ip| is_automatic(&ip) && ip.required);
+        if waits_for_router {
+            let at = Instant::now() + ADVERTISEMENT_EXPECTED;
+            self.timers.start(Timer::Advertisement(index), at);
+        }
+        if interface.ipv4.as_ref().is_some_and(|ip| is_automatic(&ip)) {
+            self.start_client(index);
+        }
+    }
+
+    /// Addresses stay: the cable may have been moved to another port of the
+    /// same switch. A new client asks for the same lease when it is back.
+    async fn on_carrier_lost(&mut self, index: u32) {
+        if let Some(nic) = self.nics.get_mut(&index) {
+            let trouble = format!("{} carrier lost", nic.title());
+            tracing::warn!("{trouble}");
+            nic.trouble = Some(trouble);
+            nic.client = None;
+            if nic.interface.is_some() {
+                self.let_others_begin("the boot NIC has lost its carrier")
+                    .await;
+            }
+        }
+    }
+
+    pub(super) fn on_address(&mut self, address: LinkAddress) {
+        let Some(nic) = self.nics.get_mut(&address.index) else {
+            return;
+        };
+        nic.note_address(address.clone());
+        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let origin = nic.origin(&address, interface, self.setup.choice.source);
+        let (name, prefix) = (&nic.link.name, address.prefix);
+        if address.duplicate {
+            let trouble = format!("{name} {prefix}: another machine on this link has the address");
+            tracing::warn!("{trouble}; it is not used");
+            nic.trouble = Some(trouble);
+        } else if !address.tentative && !nic.told.contains(&prefix.address) {
+            match origin {
+                // The lease has been told.
+                AddressOrigin::Dhcp(_) => {}
+                AddressOrigin::LinkLocal => tracing::debug!("{name} {prefix} {origin}"),
+                _ => tracing::info!("{name} {prefix} from {origin}"),
+            }
+            nic.told.push(prefix.address);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The kernel's own account of its routes: what leads where, and copies of it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use futures_util::TryStreamExt as _;
+use landfall_network_plan::IpPrefix;
+use nix::errno::Errno;
+use rtnetlink::RouteMessageBuilder;
+use rtnetlink::packet_route::AddressFamily;
+use rtnetlink::packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteProtocol, RouteType,
+};
+
+use super::apply::{Changes, cause, unless};
+
+/// A route of the main table, with everything that the kernel says of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route(RouteMessage);
+
+/// Where a packet goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// To this next hop.
+    Via(IpAddr),
+    /// The destination is on the link itself.
+    OnLink,
+}
+
+impl Route {
+    /// Smaller goes first. `None` is what the kernel makes of IPv4 addresses
+    /// that somebody else has configured: before everything.
+    pub fn metric(&self) -> Option<u32> {
+        self.0.attributes.iter().find_map(|known| match known {
+            RouteAttribute::Priority(metric) => Some(*metric),
+            _ => None,
+        })
+    }
+
+    /// Where to.
+    pub fn destination(&self) -> IpPrefix {
+        let given = self.0.attributes.iter().find_map(|known| match known {
+            RouteAttribute::Destination(address) => ip(address),
+            _ => None,
+        });
+        let any = match self.0.header.address_family {
+            AddressFamily::Inet6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        };
+        IpPrefix {
+            address: given.unwrap_or(any),
+            length: self.0.header.destination_prefix_length,
+        }
+    }
+
+    /// The same route with another metric, and for good: a route from a router
+    /// advertisement is made anew with each of them.
+    pub fn with_metric(&self, metric: u32) -> Route {
+        let mut message = self.0.clone();
+        message.header.protocol = RouteProtocol::Static;
+        message.header.flags &= RouteFlags::Onlink;
+        message.attributes.retain(|known| {
+            !matches!(
+                known,
+                RouteAttribute::Priority(_)
+                    | RouteAttribute::CacheInfo(_)
+                    | RouteAttribute::Expires(_)
+            )
+        });
+        message.attributes.push(RouteAttribute::Priority(metric));
+        Route(message)
+    }
+
+    fn is_of(&self, index: u32) -> bool {
+        let header = &self.0.header;
+        let link_local = match self.destination().address {
+            IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_multicast(),
+            IpAddr::V4(v4) => v4.is_multicast(),
+        };
+        header.table == RouteHeader::RT_TABLE_MAIN
+            && header.kind == RouteType::Unicast
+            && !link_local
+            && self.0.attributes.contains(&RouteAttribute::Oif(index))
+    }
+
+    fn way(&self) -> Way {
+        let via = self.0.attributes.iter().find_map(|known| match known {
+            RouteAttribute::Gateway(address) => ip(address),
+            _ => None,
+        });
+        via.map_or(Way::OnLink, Way::Via)
+    }
+
+    fn leads_to(&self, address: IpAddr) -> bool {
+        let destination = self.destination();
+        let network = IpPrefix {
+            address,
+            length: destination.length,
+        };
+        destination.address.is_ipv4() == address.is_ipv4()
+            && network.network() == destination.network()
+    }
+}
+
+fn ip(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(v4) => Some(IpAddr::V4(*v4)),
+        RouteAddress::Inet6(v6) => Some(IpAddr::V6(*v6)),
+        _ => None,
+    }
+}
+
+/// The first hop to an address over this device; `None` if no route of it leads
+/// there. Asking the kernel for the route would not tell: bound to a device it
+/// takes every IPv4 destination to be on the link.
+pub fn way_to(address: IpAddr, routes: &[Route]) -> Option<Way> {
+    if let IpAddr::V6(v6) = address
+        && v6.is_unicast_link_local()
+    {
+        return Some(Way::OnLink);
+    }
+    let fitting = routes.iter().filter(|route| route.leads_to(address));
+    let best = fitting.min_by_key(|route| {
+        let length = route.destination().length;
+        (std::cmp::Reverse(length), route.metric())
+    });
+    best.map(Route::way)
+}
+
+/// The routes of a device in the main table, without those that lead no
+/// further than any link does.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub async fn routes_of(index: u32) -> io::Result<Vec<Route>> {
+    Changes::open()?.routes_of(index).await
+}
+
+impl Changes {
+    /// As [`routes_of`].
+    pub async fn routes_of(&self, index: u32) -> io::Result<Vec<Route>> {
+        let mut found = Vec::new();
+        for question in [
+            RouteMessageBuilder::<Ipv4Addr>::new().build(),
+            RouteMessageBuilder::<Ipv6Addr>::new().build(),
+        ] {
+            let mut answers = Box::pin(self.handle.route().get(question).execute());
+            while let Some(message) = answers.try_next().await.map_err(cause)? {
+                let route = Route(message);
+                if route.is_of(index) {
+                    found.push(route);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds a route, in place of one with the same destination and metric.
+    pub async fn put_route(&self, route: &Route) -> io::Result<()> {
+        let request = self.handle.route().add(route.0.clone()).replace();
+        request.execute().await.map_err(cause)
+    }
+
+    /// Takes a route away.
+    pub async fn take_route(&self, route: &Route) -> io::Result<()> {
+        let request = self.handle.route().del(route.0.clone());
+        unless(request.execute().await.map_err(cause), Errno::ESRCH)
+    }
+}

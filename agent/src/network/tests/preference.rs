@@ -1,0 +1,166 @@
+//! Which of several NICs is used.
+
+use std::net::IpAddr;
+
+use super::lab::{Lab, ip_output, on_a_machine};
+use super::{POOL, has, nic};
+use crate::network::reach::Reach;
+use crate::network::state::NicState;
+
+const TWO_WAYS_OUT: &str = "ip=192.0.2.10::192.0.2.1:24::eth0:none \
+     ip=198.51.100.10::198.51.100.1:24::eth1:none rd.route=10.0.0.0/8:192.0.2.9:eth0";
+
+fn plug_in_two(lab: &Lab) {
+    for number in [0, 1] {
+        lab.plug_in(number);
+        lab.port(&format!("link set port{number} up"));
+    }
+}
+
+fn way(to: &str) -> String {
+    ip_output(&format!("route get {to}"))
+}
+
+async fn until_by(lab: &Lab, to: &str, device: &str) {
+    let device = format!(" dev {device} ");
+    lab.until_so(&format!("{to} by{device}"), || way(to).contains(&device))
+        .await;
+}
+
+/// The kernel takes the smaller metric, though it leads nowhere; once the other
+/// NIC has reached the service, that one goes first, for as long as it has a
+/// carrier.
+#[test]
+fn the_nic_that_has_reached_the_service_goes_before_the_others() {
+    on_a_machine(async |lab| {
+        plug_in_two(lab);
+        let mut network = lab.boot_with_reach(TWO_WAYS_OUT);
+        lab.until(&mut network.state, "both addresses", |s| {
+            has(s, "eth0", "192.0.2.10/24") && has(s, "eth1", "198.51.100.10/24")
+        })
+        .await;
+        until_by(lab, "203.0.113.1", "eth0").await;
+        let state = network.state.borrow().clone();
+        let over = nic(&state, "eth1").map(|nic| nic.index);
+        network.reach.send_modify(|reach| reach.over = over);
+        lab.until(&mut network.state, "the preference", |s| {
+            s.preferred == over
+        })
+        .await;
+        // Whoever waits for the preference finds the routes made.
+        assert!(way("203.0.113.1").contains(" dev eth1 "));
+        // What only the other one has stays there.
+        assert!(way("10.1.2.3").contains(" dev eth0 "));
+        let line = "INFO eth1 (52:54:00:00:00:01) goes before the other NICs, \
+                    as the service answers there";
+        lab.until_said(line).await;
+
+        lab.port("link set port1 down");
+        until_by(lab, "203.0.113.1", "eth0").await;
+        lab.port("link set port1 up");
+        until_by(lab, "203.0.113.1", "eth1").await;
+
+        network.reach.send_modify(|reach| *reach = Reach::default());
+        until_by(lab, "203.0.113.1", "eth0").await;
+    });
+}
+
+#[test]
+fn of_two_nics_in_one_network_the_working_one_is_used() {
+    on_a_machine(async |lab| {
+        plug_in_two(lab);
+        // Both say 192.0.2.0/24; behind port0 there is nobody.
+        lab.port("addr add 192.0.2.1/24 dev port1");
+        let mut network =
+            lab.boot_with_reach("ip=192.0.2.10:::24::eth0:none ip=192.0.2.11:::24::eth1:none");
+        lab.until(&mut network.state, "both addresses", |s| {
+            has(s, "eth0", "192.0.2.10/24") && has(s, "eth1", "192.0.2.11/24")
+        })
+        .await;
+        until_by(lab, "192.0.2.1", "eth0").await;
+        let over = nic(&network.state.borrow(), "eth1").map(|nic| nic.index);
+        network.reach.send_modify(|reach| reach.over = over);
+        until_by(lab, "192.0.2.1", "eth1").await;
+        assert!(way("192.0.2.1").contains("src 192.0.2.11"));
+        assert!(super::answers("192.0.2.1"));
+    });
+}
+
+#[test]
+fn advertised_routes_are_preferred_like_others() {
+    on_a_machine(async |lab| {
+        plug_in_two(lab);
+        let mut servers = Vec::new();
+        for number in [0, 1] {
+            lab.port(&format!(
+                "addr add 2001:db8:{number}::1/64 dev port{number} nodad"
+            ));
+            servers.push(lab.dnsmasq(
+                &format!("port{number}"),
+                &[
+                    "--enable-ra",
+                    &format!("--dhcp-range=2001:db8:{number}::,ra-only"),
+                ],
+            ));
+        }
+        let mut network = lab.boot_with_reach("");
+        let state = lab
+            .until(&mut network.state, "both addresses", |s| {
+                s.nics.len() == 2 && s.nics.iter().all(NicState::is_online)
+            })
+            .await;
+        for name in ["eth0", "eth1", "eth0"] {
+            let over = nic(&state, name).map(|nic| nic.index);
+            network.reach.send_modify(|reach| reach.over = over);
+            until_by(lab, "2001:db8:ffff::1", name).await;
+        }
+    });
+}
+
+/// The name server behind the second NIC's gateway is asked over that one.
+#[test]
+fn a_name_server_is_asked_over_the_nic_whose_network_has_named_it() {
+    on_a_machine(async |lab| {
+        plug_in_two(lab);
+        lab.port("addr add 192.0.2.1/24 dev port1");
+        let _server = lab.dnsmasq(
+            "port1",
+            &[
+                POOL,
+                "--dhcp-option=option:dns-server,203.0.113.53,192.0.2.1",
+            ],
+        );
+        let mut network = lab.boot("ip=198.51.100.10::198.51.100.1:24::eth0:none ip=eth1:dhcp");
+        let servers: [IpAddr; 2] = [[203, 0, 113, 53].into(), [192, 0, 2, 1].into()];
+        lab.until(&mut network, "the lease", |s| s.dns == servers)
+            .await;
+        assert!(way("203.0.113.53").contains("via 192.0.2.1 dev eth1 "));
+        assert!(way("203.0.113.54").contains(" dev eth0 "));
+    });
+}
+
+/// The boot NIC is asked first; the others when it has failed.
+#[test]
+fn other_nics_are_left_alone_until_the_boot_nic_has_failed() {
+    on_a_machine(async |lab| {
+        plug_in_two(lab);
+        lab.port("addr add 192.0.2.1/24 dev port0");
+        let server = lab.dnsmasq("port0", &[POOL]);
+        let boot = "BOOTIF=01-52-54-00-00-00-01 rd.net.timeout.carrier=1";
+        let mut network = lab.boot_with_reach(boot);
+        lab.until(&mut network.state, "the carriers", |s| {
+            s.nics.len() == 2 && s.nics.iter().all(|nic| nic.carrier)
+        })
+        .await;
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        assert!(!server.log().contains("DHCPDISCOVER"), "{}", server.log());
+        // A cable that is pulled is a failure, and so are 20 s of nothing.
+        lab.port("link set port1 down");
+        lab.until(&mut network.state, "the other's lease", |s| {
+            nic(s, "eth0").is_some_and(NicState::is_online)
+        })
+        .await;
+        let line = "WARN the boot NIC has lost its carrier: the other NICs are tried as well";
+        lab.until_said(line).await;
+    });
+}
