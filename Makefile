@@ -35,9 +35,12 @@ build: setup ## The agent (release, static), the builder, a ramdisk with its ker
 	$(builder) pxe --agent $(agent) --kernel-deb out/packages/linux-image-*.deb -o out/pxe --force
 	$(builder) pxe --agent $(agent) --kernel-deb out/packages/generic/linux-image-*.deb -o out/pxe-generic --force
 
-image: setup ## The CoreOS-shaped image that the tests install
+image: setup ## The CoreOS-shaped image that the tests install, without and with NetworkManager
 	tests/coreos-image/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --ignition-deb out/packages/ignition_*.deb -o out/coreos-image
+	tests/coreos-image/build.sh --kernel-deb out/packages/linux-image-*.deb \
+	  --ignition-deb out/packages/ignition_*.deb \
+	  --network-manager-debs out/packages/network-manager -o out/coreos-image-network-manager
 
 peer: setup ## The ramdisk of the switch that tests of VLANs and bonds need
 	tests/peer/build.sh --kernel-deb out/packages/linux-image-*.deb -o out/peer

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Gets a Debian 12 or 13 machine ready to build and test: installs the packages
-# that are missing, downloads the two that are taken apart (a kernel, Ignition)
-# into out/packages.  Does nothing, quickly, when all is there.
+# that are missing, downloads those that are taken apart (kernels, Ignition,
+# NetworkManager) into out/packages.  Does nothing, quickly, when all is there.
 #
 #   tests/setup.sh [--build-only]     without what only the tests need
 set -euo pipefail
@@ -16,7 +16,7 @@ packages='gcc libc6-dev make xorriso genisoimage mtools grub-common grub-pc-bin 
 if [ "${1:-}" != --build-only ]; then
   # The lab, and the recipe of the test image.
   packages="$packages avahi-daemon openssl qemu-system-x86 ipxe-qemu ipxe ovmf dnsmasq-base lldpd iproute2 util-linux mount passwd
-    busybox-static gdisk e2fsprogs xfsprogs dosfstools cpio zstd xz-utils kmod libc-bin"
+    busybox-static udev gdisk e2fsprogs xfsprogs dosfstools cpio zstd xz-utils kmod libc-bin"
   # What makes what cleaning has to erase.
   packages="$packages bcache-tools btrfs-progs cryptsetup-bin erofs-utils exfatprogs f2fs-tools gfs2-utils
     lvm2 mdadm nilfs-tools ntfs-3g udftools util-linux-extra"
@@ -90,6 +90,20 @@ download_packages() {
     [ -n "$(candidate ignition)" ] || update
     download ignition out/packages
   fi
+  network_manager out/packages/network-manager
+}
+
+# network_manager FOLDER: with the libraries that this machine lacks.  It is not
+# installed: it would begin to manage the network of this machine.
+network_manager() {
+  ! ls "$1"/network-manager_*.deb > /dev/null 2>&1 || return 0
+  [ -n "$(candidate network-manager)" ] || update
+  mkdir -p "$1"
+  say 'downloading network-manager'
+  local get="apt-get -qq install -y --download-only --reinstall --no-install-recommends -o Dir::Cache::archives=$PWD/$1 network-manager"
+  # The folder is apt's cache: it makes a lock and a folder in it.
+  $get > /dev/null || { update; $get > /dev/null; }
+  rm -rf "$1/lock" "$1/partial"
 }
 
 install_missing

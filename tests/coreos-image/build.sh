@@ -1,7 +1,10 @@
 #!/bin/bash
 # Builds the CoreOS-shaped disk image that the end-to-end tests install.
 #
-#   build.sh --kernel-deb FILE --ignition-deb FILE -o DIR
+#   build.sh --kernel-deb FILE --ignition-deb FILE [--network-manager-debs DIR] -o DIR
+#
+# With NetworkManager's packages the first boot's network is made by it and by
+# udev (network-manager), else by a small script (network-small).
 #
 # The result is DIR/coreos.raw and its .gz, .xz and .zst forms, with SHA256SUMS.
 # Everything comes out of Debian packages; the disk boots under BIOS and UEFI
@@ -14,11 +17,12 @@ set -euo pipefail
 export LC_ALL=C TZ=UTC PATH="$PATH:/usr/sbin:/sbin"
 
 here=$(cd "$(dirname "$0")" && pwd)
-kernel_deb='' ignition_deb='' out=''
+kernel_deb='' ignition_deb='' network_manager_debs='' out=''
 while [ $# -gt 0 ]; do
   case $1 in
     --kernel-deb) kernel_deb=$2; shift 2 ;;
     --ignition-deb) ignition_deb=$2; shift 2 ;;
+    --network-manager-debs) network_manager_debs=$2; shift 2 ;;
     -o) out=$2; shift 2 ;;
     *) sed -n '4,6p' "$0" >&2; exit 2 ;;
   esac
@@ -26,14 +30,21 @@ done
 for file in "$kernel_deb" "$ignition_deb"; do
   [ -f "$file" ] || { echo "build.sh: no package file '$file' (tests/setup.sh downloads them)" >&2; exit 1; }
 done
+if [ -n "$network_manager_debs" ]; then
+  ls "$network_manager_debs"/network-manager_*.deb > /dev/null || exit 1
+fi
 [ -n "$out" ] || { echo 'build.sh: -o DIR is missing' >&2; exit 2; }
 
-# What decides the bytes: this folder, the two packages, and the packages whose
+# What decides the bytes: this folder, the packages given, and the packages whose
 # files are copied into the image or whose tools lay it out.
 image_key() {
   (cd "$here" && find . -type f | sort | xargs sha256sum)
   sha256sum < "$kernel_deb"
   sha256sum < "$ignition_deb"
+  if [ -n "$network_manager_debs" ]; then
+    cat "$network_manager_debs"/*.deb | sha256sum
+    dpkg-query -W -f '${Package} ${Version}\n' udev libglib2.0-0* libgnutls30* libcurl3*-gnutls
+  fi
   dpkg-query -W -f '${Package} ${Version}\n' busybox-static grub-pc-bin grub-efi-amd64-bin \
     grub-common e2fsprogs dosfstools mtools gdisk passwd util-linux mount libc6 cpio zstd xz-utils gzip
 }
@@ -61,6 +72,7 @@ say "kernel $kernel_release, $(basename "$ignition_deb")"
 deployment=rhcos-0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9
 
 . "$here/initramfs.sh"
+. "$here/network-manager.sh"
 . "$here/boot-tree.sh"
 . "$here/root-tree.sh"
 . "$here/disk.sh"
@@ -72,11 +84,14 @@ build_disk "$work/coreos.raw"
 
 say 'compressing'
 gzip -n -6 -c "$work/coreos.raw" > "$work/coreos.raw.gz"
-# One thread: xz splits its input by the number of threads, the bytes must not
-# depend on the machine.
-xz -T1 -1 -c "$work/coreos.raw" > "$work/coreos.raw.xz"
-zstd -q -9 --single-thread "$work/coreos.raw" -o "$work/coreos.raw.zst"
-(cd "$work" && sha256sum coreos.raw coreos.raw.gz coreos.raw.xz coreos.raw.zst > SHA256SUMS)
+# The tests of NetworkManager are not about compression.
+if [ -z "$network_manager_debs" ]; then
+  # One thread: xz splits its input by the number of threads, the bytes must not
+  # depend on the machine.
+  xz -T1 -1 -c "$work/coreos.raw" > "$work/coreos.raw.xz"
+  zstd -q -9 --single-thread "$work/coreos.raw" -o "$work/coreos.raw.zst"
+fi
+(cd "$work" && sha256sum coreos.raw* > SHA256SUMS)
 mv "$work"/coreos.raw* "$work/SHA256SUMS" "$out/"
 echo "$key" > "$out/key"
-say "$(stat -c '%s bytes' "$out/coreos.raw"), gz $(stat -c %s "$out/coreos.raw.gz"), xz $(stat -c %s "$out/coreos.raw.xz"), zst $(stat -c %s "$out/coreos.raw.zst")"
+say "$(cd "$out" && stat -c '%n %s bytes' coreos.raw* | tr '\n' ',')"

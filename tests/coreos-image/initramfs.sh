@@ -70,13 +70,18 @@ build_initramfs() {
   echo 'root:x:0:' > "$root/etc/group"
   echo 'NAME="CoreOS-shaped test image"' > "$root/etc/initrd-release"
   install -m 755 "$here/initramfs-init" "$root/init"
-  install -m 755 "$here/udhcpc.script" "$root/etc/udhcpc.script"
-  # Ignition relabels what it writes and settles udev; there is neither a policy
-  # nor a udev here, and both calls must succeed.
+  # Ignition relabels what it writes and settles udev; there is no policy here,
+  # and udev only beside NetworkManager, and both calls must succeed.
   for stub in setfiles udevadm; do
     printf '#!/bin/sh\nexit 0\n' > "$root/usr/sbin/$stub"
     chmod 755 "$root/usr/sbin/$stub"
   done
+  if [ -n "$network_manager_debs" ]; then
+    add_network_manager "$root"
+  else
+    install -m 644 "$here/network-small" "$root/usr/lib/network"
+    install -m 755 "$here/udhcpc.script" "$root/etc/udhcpc.script"
+  fi
   find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
   (cd "$root" && find . -print0 | sort -z | cpio -0o -H newc -R 0:0 --reproducible --quiet) \
     | zstd -q -9 --single-thread > "$1"
