@@ -1,5 +1,6 @@
 //! The names that udev's net_id would give an interface.
 
+use super::other_buses::Child;
 use super::pci_location::PciLocation;
 use super::scheme::{BridgeSlot, Scheme};
 use crate::sysfs;
@@ -45,19 +46,20 @@ pub fn candidates(root: &SystemPath, interface: &SystemPath, scheme: &Scheme) ->
         return found;
     };
     let port = Port::of(interface, kind, scheme);
-    if let Some(path) = platform(&device) {
-        found.path = Some(format!("{prefix}{path}"));
-    }
-    if scheme.xen {
-        found.slot = xen(&device).map(|text| format!("{prefix}{text}"));
-    }
+    let child = Child {
+        root,
+        prefix,
+        interface,
+        device: &device,
+    };
+    child.add_names(&mut found, scheme);
     if let Some(place) = Place::behind_virtio(&device, scheme) {
-        found.onboard = place.index(scheme).map(|index| {
-            format!(
+        if let Some(index) = place.index(scheme) {
+            found.onboard = Some(format!(
                 "{prefix}o{index}{}{}",
                 port.of_index, place.virtual_function
-            )
-        });
+            ));
+        }
         found.path = Some(format!(
             "{prefix}{}{}{}",
             place.path_text(scheme),
@@ -249,14 +251,11 @@ impl Place {
     }
 
     fn slot_text(&self, root: &SystemPath, scheme: &Scheme) -> Option<String> {
-        let slot = self
-            .acpi_slot(scheme)
-            .or_else(|| self.hotplug_slot(root, scheme))?;
-        Some(format!(
-            "{}s{slot}{}",
-            self.domain_text(),
-            self.function_text(scheme)
-        ))
+        let (slot, domain) = match self.acpi_slot(scheme) {
+            Some(slot) => (slot, self.domain_text()),
+            None => self.hotplug_slot(root, scheme)?,
+        };
+        Some(format!("{domain}s{slot}{}", self.function_text(scheme)))
     }
 
     fn acpi_slot(&self, scheme: &Scheme) -> Option<u32> {
@@ -274,10 +273,15 @@ impl Place {
         })
     }
 
-    /// The slot that this device is plugged into, or a bridge above it.
-    fn hotplug_slot(&self, root: &SystemPath, scheme: &Scheme) -> Option<u32> {
+    /// The slot that this device is plugged into, or a bridge above it, and
+    /// the text of its domain.
+    fn hotplug_slot(&self, root: &SystemPath, scheme: &Scheme) -> Option<(u32, String)> {
         let slots = slots(root);
         for device in self.device.and_above() {
+            if let Some(function) = function_id(root, &device).filter(|_| scheme.function_id) {
+                // Unique by itself, whatever the domain.
+                return Some((function, String::new()));
+            }
             let Some(name) = device.directory.name() else {
                 continue;
             };
@@ -290,7 +294,7 @@ impl Place {
                     BridgeSlot::Refused => false,
                     BridgeSlot::ForMultiFunction => self.device.is_multi_function(),
                 };
-            return allowed.then_some(*slot);
+            return allowed.then(|| (*slot, self.domain_text()));
         }
         None
     }
@@ -302,6 +306,14 @@ fn number_of_function(physical: &SystemPath, here: &SystemPath) -> Option<u32> {
         let number = name.strip_prefix("virtfn")?.parse().ok()?;
         (physical.join(name).resolved()? == *here).then_some(number)
     })
+}
+
+/// The function's number on a mainframe, where a slot is called after it.
+fn function_id(root: &SystemPath, device: &PciLocation) -> Option<u32> {
+    let id = sysfs::text(&device.directory.join("function_id"))?;
+    let id = u32::from_str_radix(id.trim_start_matches("0x"), 16).ok()?;
+    let slot = root.join(format!("sys/bus/pci/slots/{id:08x}"));
+    (id > 0 && slot.is_dir()).then_some(id)
 }
 
 /// Slots with a number, and the address that they begin with. `0-1` and `1-2`
@@ -363,30 +375,4 @@ fn bcma(device: &SystemPath) -> Option<String> {
     } else {
         String::new()
     })
-}
-
-/// `/sys/devices/platform/HISI00B2:01` -> `ahisib2i1`
-fn platform(device: &SystemPath) -> Option<String> {
-    if sysfs::link_name(&device.join("subsystem")).as_deref() != Some("platform") {
-        return None;
-    }
-    let (id, instance) = device.name()?.split_once(':')?;
-    // PNP ids have three letters and four digits, ACPI ids four and four.
-    let (vendor, model) = id.split_at_checked(id.len().checked_sub(4)?)?;
-    let known = match vendor.len() {
-        3 => vendor.bytes().all(|byte| byte.is_ascii_uppercase()),
-        4 => vendor
-            .bytes()
-            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()),
-        _ => false,
-    };
-    let model = u32::from_str_radix(model, 16).ok()?;
-    let instance = u32::from_str_radix(instance, 16).ok()?;
-    known.then(|| format!("a{}{model:x}i{instance}", vendor.to_ascii_lowercase()))
-}
-
-/// `/sys/devices/vif-2` -> `X2`
-fn xen(device: &SystemPath) -> Option<String> {
-    let number: u32 = device.name()?.strip_prefix("vif-")?.parse().ok()?;
-    Some(format!("X{number}"))
 }

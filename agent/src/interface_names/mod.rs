@@ -5,6 +5,7 @@
 //! followed here, from /sys alone.
 
 mod candidates;
+mod other_buses;
 mod pci_location;
 mod scheme;
 
@@ -59,7 +60,7 @@ impl NamingPolicy {
             match Scheme::by_name(name) {
                 Some(scheme) => policy.scheme = scheme,
                 None => warnings.push(format!(
-                    "net.naming_scheme={name}: expected v238 to v257 or rhel-8.0 to rhel-10.1, using {}",
+                    "net.naming_scheme={name}: expected v238 to v257, latest, or rhel-8.0 to rhel-10.1; using {}",
                     scheme::DEFAULT
                 )),
             }

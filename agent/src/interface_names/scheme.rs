@@ -33,8 +33,16 @@ pub struct Scheme {
     pub wide_index: bool,
     /// See [`BridgeSlot`].
     pub bridge_slot: BridgeSlot,
+    /// Slots of mainframes are found by the function's number.
+    pub function_id: bool,
+    /// The kernel's simulated interfaces have names.
+    pub netdevsim: bool,
     /// Xen's virtual interfaces have names.
     pub xen: bool,
+    /// Device trees number their interfaces.
+    pub device_tree: bool,
+    /// They number the ports of one device, too.
+    pub device_tree_ports: bool,
     /// USB NICs have names where there is no PCI.
     pub usb_without_pci: bool,
     /// Representors of virtual functions have `rN`.
@@ -50,7 +58,11 @@ const V238: Scheme = Scheme {
     index_zero: false,
     wide_index: false,
     bridge_slot: BridgeSlot::Used,
+    function_id: false,
+    netdevsim: false,
     xen: false,
+    device_tree: false,
+    device_tree_ports: false,
     usb_without_pci: false,
     representors: false,
     acpi_slot: false,
@@ -65,11 +77,16 @@ const V240: Scheme = Scheme {
     index_zero: true,
     ..V239
 };
-const V247: Scheme = Scheme {
-    bridge_slot: BridgeSlot::Refused,
+const V243: Scheme = Scheme {
+    netdevsim: true,
     ..V240
 };
+const V247: Scheme = Scheme {
+    bridge_slot: BridgeSlot::Refused,
+    ..V243
+};
 const V249: Scheme = Scheme {
+    function_id: true,
     wide_index: true,
     ..V247
 };
@@ -78,9 +95,13 @@ const V251: Scheme = Scheme {
     bridge_slot: BridgeSlot::ForMultiFunction,
     ..V250
 };
+const V252: Scheme = Scheme {
+    device_tree: true,
+    ..V251
+};
 const V253: Scheme = Scheme {
     usb_without_pci: true,
-    ..V251
+    ..V252
 };
 const V254: Scheme = Scheme {
     representors: true,
@@ -92,6 +113,7 @@ const V255: Scheme = Scheme {
 };
 const V257: Scheme = Scheme {
     acpi_slot: true,
+    device_tree_ports: true,
     ..V255
 };
 const RHEL_8_4: Scheme = Scheme {
@@ -99,6 +121,7 @@ const RHEL_8_4: Scheme = Scheme {
     ..V239
 };
 const RHEL_8_7: Scheme = Scheme {
+    function_id: true,
     wide_index: true,
     ..RHEL_8_4
 };
@@ -111,19 +134,21 @@ const RHEL_9_5: Scheme = Scheme {
     ..RHEL_9_3
 };
 
-/// Rules for s390, device trees and containers are left out, so that some
-/// releases share a scheme here that differ elsewhere.
-const SCHEMES: [(&[&str], Scheme); 15] = [
+/// Releases which differ in more than names of network interfaces on hardware
+/// (containers, addresses of virtual devices) share a scheme here.
+const SCHEMES: [(&[&str], Scheme); 17] = [
     (&["v238"], V238),
     (
         &["v239", "rhel-8.0", "rhel-8.1", "rhel-8.2", "rhel-8.3"],
         V239,
     ),
-    (&["v240", "v241", "v243", "v245"], V240),
+    (&["v240", "v241"], V240),
+    (&["v243", "v245"], V243),
     (&["v247"], V247),
     (&["v249"], V249),
     (&["v250"], V250),
-    (&["v251", "v252", "rhel-9.0", "rhel-9.1", "rhel-9.2"], V251),
+    (&["v251", "rhel-9.0", "rhel-9.1", "rhel-9.2"], V251),
+    (&["v252"], V252),
     (&["v253"], V253),
     (&["v254"], V254),
     (&["v255", "rhel-10.0-beta"], V255),
@@ -160,9 +185,9 @@ mod tests {
         assert_eq!(Scheme::by_name(DEFAULT), Some(Scheme::default()));
         for (one, other) in [
             ("rhel-8.3", "v239"),
-            ("rhel-9.2", "v252"),
+            ("rhel-9.2", "v251"),
             ("rhel-10.1", "v257"),
-            ("v245", "v240"),
+            ("v245", "v243"),
         ] {
             assert_eq!(Scheme::by_name(one), Scheme::by_name(other));
         }

@@ -9,6 +9,8 @@ use serde_json::Value;
 use super::*;
 use crate::sys_tree::plant;
 
+mod made_by_hand;
+
 fn test_data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("src/interface_names/test_data")
@@ -128,107 +130,4 @@ fn arguments_are_read_as_udev_reads_them() {
         assert_eq!(Some(policy.scheme), Scheme::by_name(scheme), "{line}");
         assert_eq!(warnings.len(), warned, "{line}");
     }
-}
-
-/// A NIC on PCI with these further files in its own directory (`net/`) or its
-/// device's.
-fn nic(files: &[(&str, &str)]) -> String {
-    let device = "sys/devices/pci0000:00/0000:3b:00.1";
-    let mut lines = vec![
-        "sys/class/net/eth0 -> ../../devices/pci0000:00/0000:3b:00.1/net/eth0".to_owned(),
-        format!("{device}/subsystem -> ../../../bus/pci"),
-        format!("{device}/net/eth0/device -> ../.."),
-    ];
-    let given = |name: &str| files.iter().any(|(file, _)| *file == name);
-    for (name, content) in [
-        ("net/eth0/type", "1"),
-        ("net/eth0/ifindex", "2"),
-        ("net/eth0/iflink", "2"),
-        ("net/eth0/name_assign_type", "1"),
-    ] {
-        if !given(name) {
-            lines.push(format!("{device}/{name} = {content}\\n"));
-        }
-    }
-    for (name, content) in files {
-        lines.push(format!("{device}/{name} = {content}\\n"));
-    }
-    lines.join("\n")
-}
-
-#[test]
-fn rules_that_no_captured_machine_shows() {
-    for (files, scheme, expected) in [
-        (&[][..], "v252", Some("enp59s0f1")),
-        (
-            &[("net/eth0/phys_port_name", "p0")],
-            "v252",
-            Some("enp59s0f1np0"),
-        ),
-        (&[("net/eth0/dev_port", "1")], "v252", Some("enp59s0f1d1")),
-        (
-            &[("net/eth0/phys_port_name", "pf0vf3")],
-            "v253",
-            // Sixteen characters would be `enp59s0f1npf0vf3`.
-            Some("eth0"),
-        ),
-        (
-            &[("net/eth0/phys_port_name", "pf0vf3")],
-            "v254",
-            Some("enp59s0f1r3"),
-        ),
-        (&[("net/eth0/type", "32")], "v239", None),
-        (&[("net/eth0/type", "32")], "v240", Some("ibp59s0f1")),
-        (&[("net/eth0/type", "772")], "v257", None),
-        (&[("net/eth0/iflink", "3")], "v257", None),
-        (
-            &[("net/eth0/uevent", "DEVTYPE=wlan")],
-            "v257",
-            Some("wlp59s0f1"),
-        ),
-        (&[("net/eth0/name_assign_type", "4")], "v257", Some("eth0")),
-        (&[("acpi_index", "0")], "v239", Some("enp59s0f1")),
-        (&[("acpi_index", "0")], "v240", Some("eno0")),
-        (&[("acpi_index", "16384")], "v240", Some("enp59s0f1")),
-        (&[("acpi_index", "16384")], "v249", Some("eno16384")),
-        (
-            &[("acpi_index", "16777215"), ("index", "1")],
-            "v257",
-            Some("enp59s0f1"),
-        ),
-        (&[("index", "1")], "v257", Some("eno1")),
-        (&[("ari_enabled", "1")], "v239", Some("enp59s0f1")),
-        // Too long for the kernel: the kernel's name stays, found by the other.
-        (
-            &[("net/eth0/phys_port_name", "averylongname")],
-            "v257",
-            Some("eth0"),
-        ),
-    ] {
-        let root = plant(&nic(files));
-        let policy = NamingPolicy {
-            keep_kernel_names: false,
-            scheme: Scheme::by_name(scheme).unwrap(),
-        };
-        let found = by_kernel_name(root.path(), policy);
-        let found = found.get("eth0").map(|found| found.name.as_str());
-        assert_eq!(found, expected, "{files:?} {scheme}");
-    }
-}
-
-#[test]
-fn of_two_that_want_one_name_the_first_gets_it() {
-    let second = nic(&[
-        ("net/eth0/ifindex", "3"),
-        ("net/eth0/iflink", "3"),
-        ("index", "1"),
-    ])
-    .replace("eth0", "eth1")
-    .replace("3b:00.1", "3c:00.1");
-    let root = plant(&format!("{}\n{second}", nic(&[("index", "1")])));
-    let found = by_kernel_name(root.path(), NamingPolicy::default());
-    assert_eq!(found["eth0"].name, "eno1");
-    assert_eq!(found["eth0"].alternatives, ["enp59s0f1"]);
-    assert_eq!(found["eth1"].name, "eth1");
-    assert_eq!(found["eth1"].alternatives, ["eno1", "enp60s0f1"]);
 }

@@ -8,7 +8,7 @@ use landfall_boot_params::CommandLine;
 use serde_json::{Value, json};
 
 use crate::failure::{Class, Failure, Result};
-use crate::interface_names::{self, InterfaceName, NamingPolicy};
+use crate::interface_names::{self, InterfaceName, NamingPolicy, Scheme};
 use crate::inventory::collect::{CollectOptions, collect};
 use crate::inventory::disks;
 use crate::inventory::udev_properties::UdevProperties;
@@ -22,6 +22,9 @@ pub struct Arguments {
     /// Read the /sys, /proc and ioctl answers captured in this directory
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// Name NICs by this scheme, whatever /proc/cmdline says: v257, rhel-9.4
+    #[arg(long, value_name = "SCHEME", value_parser = scheme)]
+    naming_scheme: Option<Scheme>,
     /// Print the JSON that goes to Ironic, with more names
     #[arg(long)]
     json: bool,
@@ -51,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    let names = installed_names(&root);
+    let names = installed_names(&root, arguments.naming_scheme);
     for nic in &mut inventory.interfaces {
         if let Some(found) = names.get(&nic.name) {
             nic.name.clone_from(&found.name);
@@ -101,11 +104,25 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+fn scheme(name: &str) -> std::result::Result<Scheme, String> {
+    Scheme::by_name(name)
+        .ok_or_else(|| "expected v238 to v257, latest, or rhel-8.0 to rhel-10.1".to_owned())
+}
+
 /// The names that the installed system will give the NICs, by the kernel's. In
 /// the ramdisk they have them already.
-fn installed_names(root: &SystemPath) -> BTreeMap<String, InterfaceName> {
+fn installed_names(root: &SystemPath, scheme: Option<Scheme>) -> BTreeMap<String, InterfaceName> {
     let line = sysfs::text(&root.join("proc/cmdline")).unwrap_or_default();
-    let (policy, warnings) = NamingPolicy::from_command_line(&CommandLine::parse(&line));
+    let (policy, warnings) = match scheme {
+        Some(scheme) => {
+            let policy = NamingPolicy {
+                scheme,
+                ..NamingPolicy::default()
+            };
+            (policy, Vec::new())
+        }
+        None => NamingPolicy::from_command_line(&CommandLine::parse(&line)),
+    };
     for warning in warnings {
         tracing::warn!("{warning}");
     }
@@ -115,14 +132,14 @@ fn installed_names(root: &SystemPath) -> BTreeMap<String, InterfaceName> {
         .collect()
 }
 
-/// By what else each NIC can be called, for people: Ironic does not ask.
+/// By what else each NIC can be called, for people: Ironic does not ask. One
+/// without a predictable name has the kernel's.
 fn add_other_names(document: &mut Value, names: &BTreeMap<String, InterfaceName>) {
     let interfaces = document["interfaces"].as_array_mut();
     for nic in interfaces.into_iter().flatten() {
-        if let Some(found) = names.values().find(|found| nic["name"] == found.name) {
-            nic["kernel_name"] = json!(found.kernel_name);
-            nic["alternative_names"] = json!(found.alternatives);
-        }
+        let found = names.values().find(|found| nic["name"] == found.name);
+        nic["kernel_name"] = found.map_or_else(|| nic["name"].clone(), |n| json!(n.kernel_name));
+        nic["alternative_names"] = json!(found.map_or(&[][..], |n| &n.alternatives));
     }
 }
 

@@ -1,0 +1,138 @@
+//! Names of interfaces by a parent that is neither PCI nor USB: firmware
+//! tables, channels of mainframes, hypervisors, the kernel's simulator.
+
+use super::candidates::Candidates;
+use super::scheme::Scheme;
+use crate::sysfs;
+use crate::system_path::SystemPath;
+
+/// Where a device tree's aliases are.
+const ALIASES: &str = "sys/firmware/devicetree/base/aliases";
+const DEVICE_TREE: &str = "sys/firmware/devicetree/base";
+
+/// An interface that may have such a parent.
+pub(super) struct Child<'a> {
+    pub(super) root: &'a SystemPath,
+    pub(super) prefix: &'static str,
+    /// Its directory in /sys/class/net.
+    pub(super) interface: &'a SystemPath,
+    /// Its direct parent.
+    pub(super) device: &'a SystemPath,
+}
+
+impl Child<'_> {
+    /// Adds what the parent's bus gives, in udev's order: a later one counts.
+    pub(super) fn add_names(&self, found: &mut Candidates, scheme: &Scheme) {
+        let prefix = self.prefix;
+        let named = |text: Option<String>| text.map(|text| format!("{prefix}{text}"));
+        if scheme.device_tree {
+            found.onboard = named(self.device_tree(scheme));
+        }
+        let simulated = || scheme.netdevsim.then(|| self.netdevsim()).flatten();
+        let path = simulated()
+            .or_else(|| self.platform())
+            .or_else(|| self.vio())
+            .or_else(|| self.channel());
+        found.path = named(path);
+        if scheme.xen {
+            found.slot = named(self.xen());
+        }
+    }
+
+    fn is_on(&self, bus: &str) -> bool {
+        sysfs::link_name(&self.device.join("subsystem")).as_deref() == Some(bus)
+    }
+
+    /// `/aliases/ethernet1 = "/soc/ethernet@10"` -> `d1`
+    fn device_tree(&self, scheme: &Scheme) -> Option<String> {
+        if self.prefix != "en" {
+            return None;
+        }
+        let port = self.interface.join("of_node").resolved();
+        let node = port
+            .filter(|_| scheme.device_tree_ports)
+            .or_else(|| self.device.join("of_node").resolved())?;
+        let aliases = self.root.join(ALIASES);
+        let names = sysfs::names(&aliases);
+        names.iter().find_map(|alias| {
+            let number: u32 = match alias.strip_prefix("ethernet")? {
+                // The only one may have no number.
+                "" if names.iter().any(|other| other == "ethernet0") => return None,
+                "" => 0,
+                digits => digits.parse().ok()?,
+            };
+            let path = sysfs::text(&aliases.join(alias))?;
+            let meant = self
+                .root
+                .join(DEVICE_TREE)
+                .join(path.trim_start_matches('/'))
+                .resolved()?;
+            (meant == node).then(|| format!("d{number}"))
+        })
+    }
+
+    /// `0.0.f5f0` -> `cf5f0`
+    fn channel(&self) -> Option<String> {
+        if !self.is_on("ccw") && !self.is_on("ccwgroup") {
+            return None;
+        }
+        let id = self.device.name()?;
+        if !(8..=9).contains(&id.len()) {
+            return None;
+        }
+        let number = id.trim_start_matches(['0', '.']);
+        let number = if number.is_empty() { "0" } else { number };
+        Some(format!("c{number}"))
+    }
+
+    /// `/sys/devices/vio/30000002` -> `v2`
+    fn vio(&self) -> Option<String> {
+        if !self.is_on("vio") {
+            return None;
+        }
+        let (_bus, slot) = self.device.name()?.split_at_checked(4)?;
+        Some(format!("v{}", u32::from_str_radix(slot, 16).ok()?))
+    }
+
+    /// `/sys/devices/platform/HISI00B2:01` -> `ahisib2i1`
+    fn platform(&self) -> Option<String> {
+        if !self.is_on("platform") {
+            return None;
+        }
+        let (id, instance) = self.device.name()?.split_once(':')?;
+        // PNP ids have three letters and four digits, ACPI ids four and four.
+        let (vendor, model) = id.split_at_checked(id.len().checked_sub(4)?)?;
+        let known = match vendor.len() {
+            3 => vendor.bytes().all(|byte| byte.is_ascii_uppercase()),
+            4 => vendor
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()),
+            _ => false,
+        };
+        let model = u32::from_str_radix(model, 16).ok()?;
+        let instance = u32::from_str_radix(instance, 16).ok()?;
+        known.then(|| format!("a{}{model:x}i{instance}", vendor.to_ascii_lowercase()))
+    }
+
+    /// `/sys/devices/netdevsim3` and its port `p1` -> `i3np1`
+    fn netdevsim(&self) -> Option<String> {
+        if !self.is_on("netdevsim") {
+            return None;
+        }
+        let number: u32 = self
+            .device
+            .name()?
+            .strip_prefix("netdevsim")?
+            .parse()
+            .ok()?;
+        let port = sysfs::text(&self.interface.join("phys_port_name"))?;
+        Some(format!("i{number}n{port}"))
+    }
+
+    /// `/sys/devices/vif-2` -> `X2`
+    fn xen(&self) -> Option<String> {
+        let number = self.device.name()?.strip_prefix("vif-")?;
+        let plain = number == number.parse::<u32>().ok()?.to_string();
+        plain.then(|| format!("X{number}"))
+    }
+}

@@ -1,0 +1,473 @@
+//! Rules that no captured machine shows, on trees made from net_id's own words:
+//! systemd.net-naming-scheme(7).
+
+use super::*;
+
+const PCI: &str = "0000:3b:00.1";
+
+/// The tree of a NIC whose parent is the directory `device`, on `bus`, with
+/// these files: those of the NIC itself begin with `net/`.
+fn nic_of(device: &str, bus: &str, files: &[(&str, &str)]) -> String {
+    let mut lines = vec![
+        format!("sys/class/net/eth0 -> ../../../{device}/net/eth0"),
+        format!("{device}/subsystem -> /sys/bus/{bus}"),
+        format!("{device}/net/eth0/device -> ../.."),
+    ];
+    let given = |name: &str| files.iter().any(|(file, _)| *file == name);
+    for (name, content) in [
+        ("net/eth0/type", "1"),
+        ("net/eth0/ifindex", "2"),
+        ("net/eth0/iflink", "2"),
+        ("net/eth0/name_assign_type", "1"),
+    ] {
+        if !given(name) {
+            lines.push(format!("{device}/{name} = {content}\\n"));
+        }
+    }
+    for (name, content) in files {
+        lines.push(format!("{device}/{name} = {content}\\n"));
+    }
+    lines.join("\n")
+}
+
+/// A NIC on PCI with these further files.
+fn nic(files: &[(&str, &str)]) -> String {
+    nic_of(&format!("sys/devices/pci0000:00/{PCI}"), "pci", files)
+}
+
+/// What `eth0` of a tree is called by a scheme.
+fn named(tree: &str, scheme: &str) -> String {
+    let root = plant(tree);
+    let policy = NamingPolicy {
+        scheme: Scheme::by_name(scheme).unwrap(),
+        ..NamingPolicy::default()
+    };
+    let found = by_kernel_name(root.path(), policy);
+    found
+        .get("eth0")
+        .map_or_else(|| "eth0".to_owned(), |found| found.name.clone())
+}
+
+#[test]
+fn attributes_of_the_interface_and_its_function() {
+    for (files, by_scheme) in [
+        (
+            &[][..],
+            &[("v238", "enp59s0f1"), ("rhel-10.1", "enp59s0f1")][..],
+        ),
+        (
+            &[("net/eth0/phys_port_name", "p0")],
+            &[("v252", "enp59s0f1np0")],
+        ),
+        (&[("net/eth0/dev_port", "1")], &[("v252", "enp59s0f1d1")]),
+        (&[("net/eth0/dev_port", "0")], &[("v252", "enp59s0f1")]),
+        // A name goes before a number.
+        (
+            &[
+                ("net/eth0/phys_port_name", "p0"),
+                ("net/eth0/dev_port", "1"),
+            ],
+            &[("v257", "enp59s0f1np0")],
+        ),
+        // Representors. Sixteen characters would be `enp59s0f1npf0vf3`.
+        (
+            &[("net/eth0/phys_port_name", "pf0vf3")],
+            &[
+                ("v253", "eth0"),
+                ("rhel-9.2", "eth0"),
+                ("v254", "enp59s0f1r3"),
+                ("rhel-9.3", "enp59s0f1r3"),
+                ("rhel-9.5", "enp59s0f1r3"),
+                ("rhel-8.10", "eth0"),
+            ],
+        ),
+        // With the number of a controller in front it is a name like any other.
+        (
+            &[("net/eth0/phys_port_name", "c1pf0vf3")],
+            &[("v257", "eth0")],
+        ),
+        (
+            &[("net/eth0/phys_port_name", "pf0")],
+            &[("v257", "enp59s0f1npf0")],
+        ),
+        // InfiniBand has a name, and a port by dev_id, but never one by its
+        // address.
+        (
+            &[("net/eth0/type", "32")],
+            &[
+                ("v239", "eth0"),
+                ("rhel-8.10", "eth0"),
+                ("v240", "ibp59s0f1"),
+                ("rhel-9.0", "ibp59s0f1"),
+            ],
+        ),
+        (
+            &[("net/eth0/type", "32"), ("net/eth0/dev_id", "0x1")],
+            &[("v257", "ibp59s0f1d1")],
+        ),
+        (
+            &[
+                ("net/eth0/type", "32"),
+                ("net/eth0/dev_id", "0x1"),
+                ("index", "2"),
+            ],
+            &[("v257", "ibo2")],
+        ),
+        (&[("net/eth0/dev_id", "0x1")], &[("v257", "enp59s0f1")]),
+        // Kinds, stacked interfaces, wireless ones.
+        (&[("net/eth0/type", "772")], &[("v257", "eth0")]),
+        (&[("net/eth0/type", "256")], &[("v257", "slp59s0f1")]),
+        (&[("net/eth0/iflink", "3")], &[("v257", "eth0")]),
+        (
+            &[("net/eth0/uevent", "DEVTYPE=wlan")],
+            &[("v257", "wlp59s0f1")],
+        ),
+        (
+            &[("net/eth0/uevent", "DEVTYPE=wwan")],
+            &[("v257", "wwp59s0f1")],
+        ),
+        // Names that somebody has given already: the kernel, a user, a renaming.
+        (&[("net/eth0/name_assign_type", "2")], &[("v257", "eth0")]),
+        (&[("net/eth0/name_assign_type", "3")], &[("v257", "eth0")]),
+        (&[("net/eth0/name_assign_type", "4")], &[("v257", "eth0")]),
+        // The firmware's index.
+        (
+            &[("acpi_index", "0")],
+            &[
+                ("v239", "enp59s0f1"),
+                ("rhel-8.10", "enp59s0f1"),
+                ("v240", "eno0"),
+            ],
+        ),
+        (
+            &[("acpi_index", "16384")],
+            &[
+                ("v247", "enp59s0f1"),
+                ("rhel-8.6", "enp59s0f1"),
+                ("v249", "eno16384"),
+                ("rhel-8.7", "eno16384"),
+            ],
+        ),
+        (
+            &[("acpi_index", "16777215"), ("index", "1")],
+            &[("v257", "enp59s0f1")],
+        ),
+        (&[("index", "1")], &[("v238", "eno1"), ("v257", "eno1")]),
+        (
+            &[("index", "1"), ("net/eth0/dev_port", "2")],
+            &[("v257", "eno1d2")],
+        ),
+        (&[("ari_enabled", "1")], &[("v239", "enp59s0f1")]),
+        // Too long for the kernel: the next one, or the kernel's name stays.
+        (
+            &[("net/eth0/phys_port_name", "averylongname")],
+            &[("v257", "eth0")],
+        ),
+        (
+            &[("index", "12345"), ("net/eth0/phys_port_name", "longname1")],
+            &[("v257", "eth0")],
+        ),
+    ] {
+        for (scheme, expected) in by_scheme {
+            assert_eq!(named(&nic(files), scheme), *expected, "{files:?} {scheme}");
+        }
+    }
+}
+
+#[test]
+fn places_on_pci() {
+    for (place, files, slots, by_scheme) in [
+        // Domains are decimal in names.
+        (
+            "10000:e1:00.0",
+            &[][..],
+            &[][..],
+            &[("v252", "enP65536p225s0")][..],
+        ),
+        ("0002:0a:1f.0", &[], &[], &[("v238", "enP2p10s31")]),
+        (
+            "0002:0a:1f.0",
+            &[],
+            &[("7", "0002:0a:1f")],
+            &[("v252", "enP2s7")],
+        ),
+        // The bit for several functions, in function 0.
+        (
+            "0000:0a:00.0",
+            &[(
+                "config",
+                "\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x80\\x00",
+            )],
+            &[],
+            &[("v252", "enp10s0f0")],
+        ),
+        // ARI: functions go on in the next slot, whose number stays.
+        (
+            "0000:0a:02.1",
+            &[("ari_enabled", "1")],
+            &[],
+            &[
+                ("v238", "enp10s2f1"),
+                ("v239", "enp10s2f17"),
+                ("rhel-8.0", "enp10s2f17"),
+            ],
+        ),
+        // An address without a device part, and slots that are no numbers.
+        (
+            "0000:0a:02.0",
+            &[],
+            &[("4", "0000:0a"), ("0", "0000:0a:02"), ("5-1", "0000:0a:02")],
+            &[("v252", "ens4")],
+        ),
+        // Mainframes: the slot is called after the function, the domain goes.
+        (
+            "0001:00:00.0",
+            &[("function_id", "0x00000100")],
+            &[("00000100", "0001:00:00")],
+            &[
+                ("v247", "enP1s100"),
+                ("v249", "ens256"),
+                ("rhel-8.6", "enP1s100"),
+                ("rhel-8.7", "ens256"),
+                ("rhel-9.0", "ens256"),
+            ],
+        ),
+        // ACPI's slot, from v257 on, goes before that of a hotplug driver.
+        (
+            "0000:0a:02.0",
+            &[("firmware_node/sun", "9")],
+            &[("4", "0000:0a:02")],
+            &[("v255", "ens4"), ("v257", "ens9"), ("rhel-10.0", "ens9")],
+        ),
+    ] {
+        let mut tree = nic_of(&format!("sys/devices/pci/{place}"), "pci", files);
+        for (slot, address) in slots {
+            tree += &format!("\nsys/bus/pci/slots/{slot}/address = {address}\\n");
+        }
+        for (scheme, expected) in by_scheme {
+            assert_eq!(
+                named(&tree, scheme),
+                *expected,
+                "{place} {files:?} {scheme}"
+            );
+        }
+    }
+}
+
+#[test]
+fn virtual_functions_are_called_after_their_physical_one() {
+    let bus = "sys/devices/pci0000:00";
+    let mut tree = nic_of(&format!("{bus}/0000:3b:02.3"), "pci", &[]);
+    for line in [
+        "0000:3b:02.3/physfn -> ../0000:3b:00.0",
+        "0000:3b:00.0/subsystem -> /sys/bus/pci",
+        "0000:3b:00.0/virtfn0 -> ../0000:3b:02.0",
+        "0000:3b:00.0/virtfn3 -> ../0000:3b:02.3",
+    ] {
+        tree += &format!("\n{bus}/{line}");
+    }
+    for (scheme, expected) in [
+        ("v238", "enp59s2f3"),
+        ("v239", "enp59s0v3"),
+        ("rhel-9.4", "enp59s0v3"),
+    ] {
+        assert_eq!(named(&tree, scheme), expected, "{scheme}");
+    }
+    // The firmware's index, the slot and the port are the physical one's and
+    // the interface's.
+    tree += &format!("\n{bus}/0000:3b:00.0/index = 2\\n");
+    tree += &format!("\n{bus}/0000:3b:02.3/net/eth0/phys_port_name = p1\\n");
+    assert_eq!(named(&tree, "v257"), "eno2np1v3");
+}
+
+#[test]
+fn other_parents() {
+    let function = "sys/devices/pci0000:00/0000:00:1d.7";
+    for (device, bus, files, by_scheme) in [
+        // Hyper-V gives nothing to go by.
+        (
+            "sys/devices/vmbus_1",
+            "vmbus",
+            &[][..],
+            &[("v257", "eth0")][..],
+        ),
+        (
+            "sys/devices/platform/soc/mdio.1",
+            "mdio_bus",
+            &[],
+            &[("v257", "eth0")],
+        ),
+        (
+            "sys/devices/platform/APMC0D05:00",
+            "platform",
+            &[],
+            &[("v238", "enaapmcd05i0"), ("v257", "enaapmcd05i0")],
+        ),
+        (
+            "sys/devices/platform/HIS00B2:01",
+            "platform",
+            &[],
+            &[("v252", "enahisb2i1")],
+        ),
+        (
+            "sys/devices/platform/his00B2:01",
+            "platform",
+            &[],
+            &[("v252", "eth0")],
+        ),
+        (
+            "sys/devices/platform/fe300000.ethernet",
+            "platform",
+            &[],
+            &[("v252", "eth0")],
+        ),
+        (
+            "sys/devices/qeth/0.0.f5f0",
+            "ccwgroup",
+            &[],
+            &[("v252", "encf5f0")],
+        ),
+        (
+            "sys/devices/css0/0.2.0600",
+            "ccw",
+            &[],
+            &[("v252", "enc2.0600")],
+        ),
+        ("sys/devices/css0/0.0.0000", "ccw", &[], &[("v252", "enc0")]),
+        ("sys/devices/vio/30000002", "vio", &[], &[("v252", "env2")]),
+        ("sys/devices/vio/3000001e", "vio", &[], &[("v252", "env30")]),
+        (
+            "sys/devices/netdevsim10",
+            "netdevsim",
+            &[("net/eth0/phys_port_name", "p3")],
+            &[
+                ("v241", "eth0"),
+                ("v243", "eni10np3"),
+                ("rhel-8.10", "eth0"),
+                ("rhel-9.0", "eni10np3"),
+            ],
+        ),
+        (
+            "sys/devices/netdevsim10",
+            "netdevsim",
+            &[],
+            &[("v252", "eth0")],
+        ),
+        (
+            "sys/devices/vif-2",
+            "xen",
+            &[],
+            &[
+                ("v249", "eth0"),
+                ("v250", "enX2"),
+                ("rhel-8.10", "eth0"),
+                ("rhel-9.0", "enX2"),
+            ],
+        ),
+        ("sys/devices/vif-02", "xen", &[], &[("v257", "eth0")]),
+        // Broadcom's bus on PCI: core 0 goes unsaid.
+        (
+            &format!("{function}/bcma0:2"),
+            "bcma",
+            &[],
+            &[("v252", "enp0s29f7b2")],
+        ),
+        (
+            &format!("{function}/bcma0:0"),
+            "bcma",
+            &[],
+            &[("v252", "enp0s29f7")],
+        ),
+        // Any number of virtio between the interface and PCI.
+        (
+            &format!("{function}/virtio3"),
+            "virtio",
+            &[],
+            &[("v252", "enp0s29f7")],
+        ),
+        (
+            &format!("{function}/usb1/1-1/1-1.4/1-1.4:1.0"),
+            "usb",
+            &[("uevent", "DEVTYPE=usb_interface")],
+            &[("v238", "enp0s29f7u1u4")],
+        ),
+        (
+            &format!("{function}/usb1/1-1/1-1:1.0"),
+            "usb",
+            &[
+                ("uevent", "DEVTYPE=usb_interface"),
+                ("net/eth0/dev_port", "1"),
+            ],
+            &[("v252", "enp0s29f7d1u1")],
+        ),
+        (
+            &format!("{function}/usb1/1-2/1-2:2.3"),
+            "usb",
+            &[("uevent", "DEVTYPE=usb_interface")],
+            &[("v252", "enp0s29f7u2c2i3")],
+        ),
+        (
+            "sys/devices/platform/soc/xhci/usb1/1-1/1-1:1.0",
+            "usb",
+            &[("uevent", "DEVTYPE=usb_interface")],
+            &[
+                ("v252", "eth0"),
+                ("v253", "enu1"),
+                ("rhel-9.7", "eth0"),
+                ("rhel-10.0", "enu1"),
+            ],
+        ),
+    ] {
+        let tree = nic_of(device, bus, files) + &format!("\n{function}/subsystem -> /sys/bus/pci");
+        for (scheme, expected) in by_scheme {
+            assert_eq!(named(&tree, scheme), *expected, "{device} {scheme}");
+        }
+    }
+}
+
+#[test]
+fn device_trees_number_their_interfaces() {
+    let base = "sys/firmware/devicetree/base";
+    let device = "sys/devices/platform/soc/fe300000.ethernet";
+    let tree = nic_of(device, "platform", &[])
+        + &format!(
+            "\n{device}/of_node -> /{base}/soc/ethernet@0\n{base}/soc/ethernet@0/port@1/\n\
+             {base}/aliases/ethernet1 = /soc/ethernet@0\\x00\n\
+             {base}/aliases/ethernet2 = /soc/ethernet@0/port@1\\x00\n\
+             {base}/aliases/serial0 = /soc/ethernet@0\\x00\n"
+        );
+    let port = format!("{device}/net/eth0/of_node -> /{base}/soc/ethernet@0/port@1\n");
+    for (tree, scheme, expected) in [
+        (tree.clone(), "v251", "eth0"),
+        (tree.clone(), "rhel-9.7", "eth0"),
+        (tree.clone(), "v252", "end1"),
+        (format!("{tree}{port}"), "v255", "end1"),
+        (format!("{tree}{port}"), "v257", "end2"),
+        (tree.replace("ethernet1 =", "ethernet ="), "v252", "end0"),
+        (
+            tree.replace("ethernet1 =", "ethernet =")
+                .replace("ethernet2 =", "ethernet0 ="),
+            "v252",
+            "eth0",
+        ),
+    ] {
+        assert_eq!(named(&tree, scheme), expected, "{scheme}\n{tree}");
+    }
+}
+
+#[test]
+fn of_two_that_want_one_name_the_first_gets_it() {
+    let second = nic(&[
+        ("net/eth0/ifindex", "3"),
+        ("net/eth0/iflink", "3"),
+        ("index", "1"),
+    ])
+    .replace("eth0", "eth1")
+    .replace(PCI, "0000:3c:00.1");
+    let root = plant(&format!("{}\n{second}", nic(&[("index", "1")])));
+    let found = by_kernel_name(root.path(), NamingPolicy::default());
+    assert_eq!(found["eth0"].name, "eno1");
+    assert_eq!(found["eth0"].alternatives, ["enp59s0f1"]);
+    assert_eq!(found["eth1"].name, "eth1");
+    assert_eq!(found["eth1"].alternatives, ["eno1", "enp60s0f1"]);
+}
