@@ -4,60 +4,59 @@
 //! implements (`nmi-cmdline-reader.c`, git of 2026-08), because that is what
 //! reads the very same arguments on the installed CoreOS. Only form is looked
 //! at here; what the arguments mean together is for the network plan.
+//!
+//! Silently left out are the arguments that this machine has no use for, and
+//! that NetworkManager either does not read or obeys on other machines alone:
+//! dracut's own times (`rd.net.timeout.iflink` and others), `rd.znet`, the
+//! choice of a DNS daemon (`rd.net.dns-backend`, `rd.net.dns-resolve-mode`).
 
+mod client_id_argument;
 mod device;
+mod global_dns;
 mod host_name;
+mod interface_argument;
 mod ip_argument;
+mod link_argument;
 mod method;
 mod name_argument;
 mod route_argument;
+mod switch;
+mod times;
 mod virtual_argument;
 mod words;
 
 use std::net::IpAddr;
 
+pub use client_id_argument::ClientIdArgument;
 pub use device::{DeviceSpec, is_interface_name};
 pub use host_name::is_host_name;
+pub use interface_argument::InterfaceArgument;
 pub use ip_argument::IpArgument;
+pub use link_argument::{EthtoolArgument, PartitionArgument};
 pub use method::IpMethod;
 pub use name_argument::NameArgument;
 pub use route_argument::{RouteArgument, RouteFields};
 pub use virtual_argument::{ControllerArgument, ControllerKind, VlanArgument};
 
-use crate::boolean;
 use crate::cmdline::{CommandLine, Token};
+use crate::firmware_nics::FirmwareNics;
 use crate::mac::BootInterface;
+use times::Times;
 
-/// What NetworkManager allows one DHCP transaction, in seconds.
-const DHCP_TIMEOUT: u32 = 90;
-
-/// How long the second family is waited for when the first is up.
-const IP_REQUIRED_TIMEOUT_MS: u32 = 20_000;
-
-/// Longest time that NetworkManager stores, in its own unit; "infinity" too.
-const MAX_TIME: u32 = i32::MAX as u32;
-
-/// Arguments of the same vocabulary that are read by later parts of the
-/// project. Each use is one warning, so that nobody wonders why nothing happens.
-const NOT_YET: &[&str] = &[
-    "ib.pkey",
-    "rd.ethtool",
-    "rd.iscsi.ibft",
-    "rd.net.dhcp.client-id",
-    "rd.net.dhcp.dscp",
-    "rd.net.dns",
-    "rd.znet",
-];
+/// Most servers of `rd.net.dns=` and `nameserver=`: a resolver asks three.
+const MOST_SERVERS: usize = 64;
 
 /// All that the command line says about the network, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetArgs {
-    /// Each usable `ip=`, `vlan=`, `bond=`, `bridge=` and `team=`.
+    /// Each usable argument that is about one interface.
     pub interfaces: Vec<InterfaceArgument>,
     /// Each `ifname=`: at most one for an address and one for a name.
     pub names: Vec<NameArgument>,
     /// Each `nameserver=`.
     pub nameservers: Vec<IpAddr>,
+    /// Each `rd.net.dns=`.
+    pub global_dns: Vec<IpAddr>,
     /// Each `rd.route=`.
     pub routes: Vec<RouteArgument>,
     /// The last `BOOTIF=`, unless `rd.bootif=0` takes it back.
@@ -72,62 +71,39 @@ pub struct NetArgs {
     pub dhcp_timeout: u32,
     /// `rd.net.dhcp.vendor-class=`.
     pub dhcp_vendor_class: Option<String>,
+    /// `rd.net.dhcp.dscp=`, as a number: the differentiated services code
+    /// point of what the DHCP client sends.
+    pub dhcp_dscp: Option<u8>,
     /// Seconds that a carrier is waited for, where given.
     pub carrier_timeout: Option<u32>,
     /// Milliseconds that the second family is waited for.
     pub ip_required_timeout_ms: u32,
+    /// What the firmware knows of the NICs. No command line says that: whoever
+    /// can read it fills it in where [`NetArgs::asks_firmware`].
+    pub firmware: FirmwareNics,
     /// What was ignored and why, one line each.
     pub warnings: Vec<String>,
 }
 
-/// One argument about one interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InterfaceArgument {
-    /// `ip=`
-    Ip(IpArgument),
-    /// `bond=`, `bridge=` or `team=`
-    Controller(ControllerArgument),
-    /// `vlan=`
-    Vlan(VlanArgument),
-}
-
-impl InterfaceArgument {
-    fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<InterfaceArgument> {
-        let kind = match token.key.as_str() {
-            "bond" => ControllerKind::Bond,
-            "bridge" => ControllerKind::Bridge,
-            "team" => ControllerKind::Team,
-            "vlan" => return VlanArgument::parse(token, warnings).map(InterfaceArgument::Vlan),
-            _ => return IpArgument::parse(token, warnings).map(InterfaceArgument::Ip),
-        };
-        ControllerArgument::parse(kind, token, warnings).map(InterfaceArgument::Controller)
-    }
-
-    /// The argument as it stood on the command line.
-    pub fn text(&self) -> &str {
-        match self {
-            InterfaceArgument::Ip(argument) => &argument.text,
-            InterfaceArgument::Controller(argument) => &argument.text,
-            InterfaceArgument::Vlan(argument) => &argument.text,
-        }
-    }
-}
-
 impl Default for NetArgs {
     fn default() -> NetArgs {
+        let times = Times::default();
         NetArgs {
             interfaces: Vec::new(),
             names: Vec::new(),
             nameservers: Vec::new(),
+            global_dns: Vec::new(),
             routes: Vec::new(),
             boot_interface: None,
             boot_device: None,
             need_network: false,
             accept_peer_dns: true,
-            dhcp_timeout: DHCP_TIMEOUT,
+            dhcp_timeout: times.dhcp,
             dhcp_vendor_class: None,
-            carrier_timeout: None,
-            ip_required_timeout_ms: IP_REQUIRED_TIMEOUT_MS,
+            dhcp_dscp: None,
+            carrier_timeout: times.carrier,
+            ip_required_timeout_ms: times.ip_required_ms,
+            firmware: FirmwareNics::default(),
             warnings: Vec::new(),
         }
     }
@@ -140,35 +116,41 @@ impl NetArgs {
         let mut use_boot_interface = true;
         for token in line.tokens() {
             let value = token.value_or_empty();
+            let warnings = &mut args.warnings;
             match token.key.as_str() {
-                "ip" | "vlan" | "bond" | "bridge" | "team" => args
-                    .interfaces
-                    .extend(InterfaceArgument::parse(token, &mut args.warnings)),
                 "ifname" => {
-                    if let Some(name) = NameArgument::parse(token, &mut args.warnings) {
-                        name.add_to(&mut args.names, &mut args.warnings);
+                    if let Some(name) = NameArgument::parse(token, warnings) {
+                        name.add_to(&mut args.names, warnings);
                     }
                 }
                 "nameserver" => args.read_nameserver(token),
-                "rd.route" => args
-                    .routes
-                    .push(RouteArgument::parse(token, &mut args.warnings)),
-                "bootdev" if !value.is_empty() => args.boot_device = Some(DeviceSpec::parse(value)),
-                "rd.bootif" => use_boot_interface = boolean_or(value, true),
-                "rd.neednet" => args.need_network = boolean_or(value, true),
-                "rd.peerdns" => args.accept_peer_dns = boolean_or(value, true),
+                "rd.net.dns" => args.read_global_dns(token),
+                "rd.route" => args.routes.push(RouteArgument::parse(token, warnings)),
+                "bootdev" => args.read_boot_device(token),
+                "rd.bootif" => use_boot_interface = switch::on_unless_off(token, warnings),
+                "rd.neednet" => args.need_network = switch::on_unless_off(token, warnings),
+                "rd.peerdns" => args.accept_peer_dns = switch::on_unless_off(token, warnings),
                 "rd.net.dhcp.vendor-class" => args.read_vendor_class(token),
+                "rd.net.dhcp.dscp" => match code_point(value) {
+                    Some(code) => args.dhcp_dscp = Some(code),
+                    None => warnings.push(format!(
+                        "{}: expected CS0, CS4 or CS6, found {value:?}; ignored",
+                        token.text
+                    )),
+                },
                 key if key.eq_ignore_ascii_case("BOOTIF") => args.read_boot_interface(token),
-                key if NOT_YET.contains(&key) => args
-                    .warnings
-                    .push(format!("{}: not supported yet; ignored", token.text)),
-                _ => {}
+                _ => args
+                    .interfaces
+                    .extend(InterfaceArgument::parse(token, warnings)),
             }
         }
         if !use_boot_interface {
             args.boot_interface = None;
         }
-        args.read_times(line);
+        let times = Times::read(line, &mut args.warnings);
+        args.dhcp_timeout = times.dhcp;
+        args.carrier_timeout = times.carrier;
+        args.ip_required_timeout_ms = times.ip_required_ms;
         args
     }
 
@@ -192,15 +174,49 @@ impl NetArgs {
             || self.need_network
     }
 
+    /// True when an argument wants [`NetArgs::firmware`] filled in.
+    pub fn asks_firmware(&self) -> bool {
+        self.interfaces.iter().any(|argument| match argument {
+            InterfaceArgument::Firmware(_) => true,
+            InterfaceArgument::Ip(ip) => ip.method == IpMethod::Firmware,
+            _ => false,
+        })
+    }
+
     fn read_nameserver(&mut self, token: &Token) {
         let text = words::without_brackets(token.value_or_empty());
         match text.parse() {
-            Ok(address) => self.nameservers.push(address),
+            Ok(address) if self.nameservers.len() < MOST_SERVERS => self.nameservers.push(address),
             Err(_) if text.is_empty() => {}
-            Err(_) => self
+            _ => self
                 .warnings
                 .push(format!("{}: expected an IP address; ignored", token.text)),
         }
+    }
+
+    fn read_global_dns(&mut self, token: &Token) {
+        let value = token.value_or_empty();
+        match global_dns::parse(value) {
+            Ok(address) if self.global_dns.len() < MOST_SERVERS => self.global_dns.push(address),
+            Ok(_) => {}
+            Err(expected) => self.warnings.push(format!(
+                "{}: expected {expected}, found {value:?}; ignored",
+                token.text
+            )),
+        }
+    }
+
+    /// NetworkManager takes the first interface for a device that is none.
+    fn read_boot_device(&mut self, token: &Token) {
+        let device = DeviceSpec::parse(token.value_or_empty());
+        if let DeviceSpec::Invalid(found) = &device {
+            self.warnings.push(format!(
+                "{}: expected an interface name or a MAC address, found {found:?}; the first \
+                 interface is meant",
+                token.text
+            ));
+        }
+        self.boot_device = Some(device);
     }
 
     fn read_boot_interface(&mut self, token: &Token) {
@@ -208,11 +224,12 @@ impl NetArgs {
         if text.is_empty() {
             return;
         }
-        match BootInterface::parse(text) {
-            Ok(interface) => self.boot_interface = Some(interface),
-            // BootParams reads the same argument and has told about it.
-            Err(_) => self.boot_interface = None,
+        let found = BootInterface::parse(text);
+        if let Err(expected) = &found {
+            self.warnings
+                .push(format!("{}: {expected}; ignored", token.text));
         }
+        self.boot_interface = found.ok();
     }
 
     /// An option of DHCP holds 255 bytes.
@@ -228,46 +245,16 @@ impl NetArgs {
             self.dhcp_vendor_class = Some(text.to_owned());
         }
     }
-
-    fn read_times(&mut self, line: &CommandLine) {
-        let mut retries = 1;
-        for token in line.tokens() {
-            let value = token.value_or_empty();
-            let number = |least, most| {
-                let found = value.trim().parse::<u32>().ok();
-                found.filter(|n| (least..=most).contains(n))
-            };
-            let found = match token.key.as_str() {
-                "rd.net.timeout.dhcp" if value == "infinity" => {
-                    self.dhcp_timeout = MAX_TIME;
-                    continue;
-                }
-                "rd.net.timeout.dhcp" => number(1, MAX_TIME).map(|n| self.dhcp_timeout = n),
-                "rd.net.dhcp.retry" => number(1, MAX_TIME).map(|n| retries = n),
-                "rd.net.timeout.carrier" => {
-                    number(0, MAX_TIME).map(|n| self.carrier_timeout = (n != 0).then_some(n))
-                }
-                "rd.net.timeout.ip-required" if value == "infinity" => {
-                    self.ip_required_timeout_ms = MAX_TIME;
-                    continue;
-                }
-                "rd.net.timeout.ip-required" => {
-                    number(0, MAX_TIME / 1000).map(|n| self.ip_required_timeout_ms = n * 1000)
-                }
-                _ => continue,
-            };
-            if found.is_none() {
-                let text = &token.text;
-                self.warnings
-                    .push(format!("{text}: expected a number of seconds; ignored"));
-            }
-        }
-        self.dhcp_timeout = self.dhcp_timeout.saturating_mul(retries).min(MAX_TIME);
-    }
 }
 
-fn boolean_or(text: &str, default: bool) -> bool {
-    boolean::parse(text).unwrap_or(default)
+/// The class selectors (RFC 2474, 4.2.2) that NetworkManager lets DHCP use.
+fn code_point(text: &str) -> Option<u8> {
+    match text {
+        "CS0" => Some(0),
+        "CS4" => Some(32),
+        "CS6" => Some(48),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

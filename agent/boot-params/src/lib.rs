@@ -3,9 +3,9 @@
 //!
 //! [`CommandLine`] splits the text into tokens; the other modules each read the
 //! tokens of one vocabulary out of it: the agent's own settings
-//! ([`BootParams`]), dracut's network arguments ([`NetArgs`]) and what CoreOS
-//! wants to see again on its first boot ([`coreos_args`]). [`ArgumentLine`] is
-//! the way back to text. Configuration files ([`ini_file`]) and what is said at
+//! ([`BootParams`]), dracut's network arguments ([`NetArgs`], with what the
+//! firmware adds to them as [`FirmwareNics`]) and what CoreOS wants to see again
+//! on its first boot ([`coreos_args`]). [`ArgumentLine`] is the way back to text. Configuration files ([`ini_file`]) and what is said at
 //! run time go into [`BootParams`] as well. Nothing here reads a file, and
 //! nothing that can be said is an error: what cannot be used becomes a warning
 //! and its default.
@@ -17,6 +17,7 @@ pub mod boolean;
 pub mod cmdline;
 pub mod coreos_args;
 pub mod dracut_net;
+pub mod firmware_nics;
 pub mod ini_file;
 pub mod mac;
 pub mod setting;
@@ -26,6 +27,7 @@ pub use agent_args::BootParams;
 pub use argument_line::{ArgumentError, ArgumentLine};
 pub use cmdline::{CommandLine, Token};
 pub use dracut_net::NetArgs;
+pub use firmware_nics::{FirmwareNic, FirmwareNics, FirmwareRecord};
 pub use mac::{BootInterface, InfinibandAddr, MacAddr};
 pub use setting::{Origin, Setting};
 pub use shown::without_secrets;

@@ -62,6 +62,7 @@ const OPTIONS: &[(&str, BondValue)] = &[
             "filter_backup",
         ]),
     ),
+    ("balance-slb", BondValue::Number(0, 1)),
     ("broadcast_neighbor", SWITCH),
     ("downdelay", BondValue::Number(0, MOST)),
     (
@@ -124,13 +125,13 @@ pub fn bond_value(name: &str) -> Option<BondValue> {
 pub fn bond_number(name: &str, value: &str) -> Option<u32> {
     match bond_value(name)? {
         BondValue::Number(least, most) => {
-            let number = value.parse().ok()?;
+            let number = digits(value)?;
             (least..=most).contains(&number).then_some(number)
         }
         BondValue::Word(words) => {
-            let place = match value.parse::<usize>() {
-                Ok(number) => Some(number).filter(|number| *number < words.len()),
-                Err(_) => words.iter().position(|word| *word == value),
+            let place = match digits(value) {
+                Some(number) => Some(number as usize).filter(|number| *number < words.len()),
+                None => words.iter().position(|word| *word == value),
             };
             place.and_then(|place| u32::try_from(place).ok())
         }
@@ -138,8 +139,15 @@ pub fn bond_number(name: &str, value: &str) -> Option<u32> {
     }
 }
 
-/// A value in the form that a plan has it: the mode by its name, others as
-/// they were given. The error says what was expected.
+/// A number without any sign.
+fn digits(value: &str) -> Option<u32> {
+    let is_number = value.bytes().all(|c| c.is_ascii_digit());
+    value.parse().ok().filter(|_| is_number)
+}
+
+/// A value in the form that a plan has it: the mode by its name, addresses in
+/// their canonical text, others as they were given. The error says what was
+/// expected.
 pub(crate) fn normal(name: &str, value: &str) -> Result<String, String> {
     let kind = bond_value(name).ok_or("an option that the kernel knows")?;
     let is_list = |is_item: fn(&str) -> bool| {
@@ -158,6 +166,11 @@ pub(crate) fn normal(name: &str, value: &str) -> Result<String, String> {
     }
     match (name, kind, bond_number(name, value)) {
         ("mode", BondValue::Word(words), Some(number)) => Ok(words[number as usize].to_owned()),
+        (_, BondValue::Ipv6List, _) => {
+            let items = value.split(',').filter_map(|item| item.parse().ok());
+            let items: Vec<_> = items.map(|address: Ipv6Addr| address.to_string()).collect();
+            Ok(items.join(","))
+        }
         _ => Ok(value.to_owned()),
     }
 }
@@ -191,6 +204,7 @@ mod tests {
             ("mode", "lacp", Err(())),
             ("miimon", "100", Ok("100")),
             ("miimon", "-1", Err(())),
+            ("miimon", "+1", Err(())),
             ("lacp_rate", "1", Ok("1")),
             ("lacp_rate", "fast", Ok("fast")),
             ("xmit_hash_policy", "layer3+4", Ok("layer3+4")),
@@ -200,7 +214,7 @@ mod tests {
                 Ok("192.0.2.1,192.0.2.2"),
             ),
             ("arp_ip_target", "192.0.2.1,", Err(())),
-            ("ns_ip6_target", "2001:db8::1", Ok("2001:db8::1")),
+            ("ns_ip6_target", "2001:DB8:0::1", Ok("2001:db8::1")),
             (
                 "ad_actor_system",
                 "02:00:00:00:00:01",

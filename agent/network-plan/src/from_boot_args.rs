@@ -6,18 +6,23 @@
 //! (DNS of a family that is off, a gateway without an address), only the field
 //! is lost here.
 
+mod firmware;
 mod profiles;
 mod virtual_interfaces;
 
 use std::net::IpAddr;
 
 use landfall_boot_params::NetArgs;
-use landfall_boot_params::dracut_net::{InterfaceArgument, IpArgument, IpMethod, RouteFields};
+use landfall_boot_params::dracut_net::{
+    EthtoolArgument, InterfaceArgument, IpArgument, IpMethod, RouteFields,
+};
 
-use crate::plan::{Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, Route};
+use crate::plan::{
+    Ethtool, Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, Route,
+};
 use profiles::Profiles;
 pub(crate) use profiles::automatic;
-use virtual_interfaces::{add_controller, add_vlan};
+use virtual_interfaces::{add_controller, add_partition, add_vlan};
 
 impl NetworkPlan {
     /// The plan that the arguments describe, and nothing else: without any
@@ -31,41 +36,58 @@ impl NetworkPlan {
     /// alike, with the one the host booted over as an interface of its own so
     /// that its routes come first.
     pub fn for_boot(args: &NetArgs) -> NetworkPlan {
-        build(
-            args,
-            args.interfaces.is_empty() && args.boot_device.is_none(),
-        )
+        build(args, true)
     }
 }
 
-fn build(args: &NetArgs, cover_all: bool) -> NetworkPlan {
+fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
     let mut plan = NetworkPlan {
         carrier_timeout: args.carrier_timeout,
+        global_dns: args.global_dns.clone(),
         warnings: args.warnings.clone(),
         ..NetworkPlan::default()
     };
     let mut profiles = Profiles::new(args);
     for argument in &args.interfaces {
+        let warnings = &mut plan.warnings;
         match argument {
             InterfaceArgument::Ip(argument) => {
-                let index = match &argument.device {
-                    Some(device) => profiles.of_device(device),
-                    None => profiles.of_any_device(),
-                };
-                profiles.has_ip(index);
-                apply_ip(profiles.at(index), argument, args, &mut plan.warnings);
                 if let Some(name) = &argument.host_name {
                     plan.host_name = Some(name.clone());
                 }
+                let index = match &argument.device {
+                    Some(device) => profiles.of_device(device),
+                    None if argument.method == IpMethod::Firmware => {
+                        firmware::add_all(&mut profiles, &argument.text, &args.firmware, warnings);
+                        continue;
+                    }
+                    None => profiles.of_any_device(),
+                };
+                profiles.has_ip(index);
+                profiles.note(index, &argument.text);
+                apply_ip(profiles.at(index), argument, args, warnings);
             }
             InterfaceArgument::Controller(argument) => {
-                add_controller(&mut profiles, argument, &mut plan.warnings);
+                add_controller(&mut profiles, argument, warnings);
             }
-            InterfaceArgument::Vlan(argument) => {
-                add_vlan(&mut profiles, argument, &mut plan.warnings);
+            InterfaceArgument::Vlan(argument) => add_vlan(&mut profiles, argument, warnings),
+            InterfaceArgument::Partition(argument) => add_partition(&mut profiles, argument),
+            InterfaceArgument::Ethtool(argument) => {
+                let index = profiles.of_ethernet_device(&argument.device);
+                apply_ethtool(profiles.at(index), argument);
+            }
+            InterfaceArgument::ClientId(argument) => {
+                let index = profiles.of_device(&argument.device);
+                let ipv4 = profiles.at(index).ipv4.get_or_insert_with(automatic);
+                ipv4.automatic.client_id = Some(argument.id.clone());
+            }
+            InterfaceArgument::Firmware(text) => {
+                firmware::add_all(&mut profiles, text, &args.firmware, warnings);
             }
         }
     }
+    // `ip=ibft` tells nothing on a machine without such a table.
+    let cover_all = is_boot && profiles.is_empty() && args.boot_device.is_none();
     profiles.silence_parents();
     if let Some(boot_interface) = &args.boot_interface {
         profiles.bind_to_boot_interface(boot_interface.mac);
@@ -103,6 +125,7 @@ fn build(args: &NetArgs, cover_all: bool) -> NetworkPlan {
         });
     }
     plan.interfaces = profiles.finish(&mut plan.warnings);
+    plan.sort();
     plan
 }
 
@@ -119,6 +142,9 @@ fn apply_ip(
         ip.method = Method::Manual;
         ip.required = true;
         add_once(&mut ip.addresses, IpPrefix { address, length });
+    }
+    if argument.method == IpMethod::Firmware {
+        firmware::apply(interface, &argument.text, &args.firmware, warnings);
     }
     apply_method(interface, argument, args, warnings);
     if let Some(gateway) = argument.gateway {
@@ -183,10 +209,19 @@ fn apply_method(
             }
             set_unless_static(ipv4, Method::Disabled);
         }
-        // The reader of the arguments does not pass this one on.
         IpMethod::Firmware => {}
     }
     ipv4.required_timeout_ms = None;
+}
+
+/// What a later argument leaves out stays as an earlier one has said it.
+fn apply_ethtool(interface: &mut Interface, argument: &EthtoolArgument) {
+    if argument.autoneg.is_some() || argument.speed.is_some() {
+        interface.ethtool = Some(Ethtool {
+            autoneg: argument.autoneg.unwrap_or(false),
+            speed: argument.speed,
+        });
+    }
 }
 
 fn require(ip: &mut IpPlan, method: Method) {

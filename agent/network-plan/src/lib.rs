@@ -6,6 +6,7 @@
 //! error; a document of which nothing can be used is.
 
 mod bond_option;
+mod bond_rules;
 mod choose;
 pub mod describe;
 mod extra_vlans;

@@ -244,8 +244,13 @@ impl fmt::Display for InterfaceMatch {
 impl NetworkPlan {
     /// Puts the interfaces into their order.
     pub fn sort(&mut self) {
-        self.interfaces
-            .sort_by(|a, b| (&a.matches, a.multi).cmp(&(&b.matches, b.multi)));
+        self.interfaces.sort_by_cached_key(|interface| {
+            let mac = match interface.kind {
+                InterfaceKind::Infiniband { mac, .. } => mac.map(|mac| mac.to_string()),
+                _ => interface.matches.mac.map(|mac| mac.to_string()),
+            };
+            (interface.matches.name.clone(), mac, interface.multi)
+        });
     }
 
     /// The interfaces a device with these names and addresses is for, the most

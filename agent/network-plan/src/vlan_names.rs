@@ -25,7 +25,7 @@ impl NetworkPlan {
             *parent_mac = None;
             // A name that was given stays; one that was made of a label does not.
             let had_label = parent.replace(nic.to_owned()).is_some();
-            if had_label {
+            if had_label || self.interfaces[index].matches.name.is_none() {
                 self.rename_vlan(index);
             }
         }

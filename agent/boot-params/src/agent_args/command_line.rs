@@ -64,19 +64,15 @@ impl BootParams {
         if text.is_empty() {
             return;
         }
-        match BootInterface::parse(text) {
-            Ok(interface) => {
-                self.boot_interface = Setting {
-                    value: Some(interface),
-                    origin: match origin {
-                        Origin::KernelArgument(_) => Origin::KernelArgument(token.text.clone()),
-                        other => other,
-                    },
-                }
+        // NetArgs reads the same argument, and tells when it cannot be read.
+        if let Ok(interface) = BootInterface::parse(text) {
+            self.boot_interface = Setting {
+                value: Some(interface),
+                origin: match origin {
+                    Origin::KernelArgument(_) => Origin::KernelArgument(token.text.clone()),
+                    other => other,
+                },
             }
-            Err(expected) => self
-                .warnings
-                .push(format!("{}: {expected}; ignored", token.text)),
         }
     }
 

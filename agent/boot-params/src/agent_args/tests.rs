@@ -131,10 +131,6 @@ fn a_bad_value_is_a_warning_and_the_default() {
             "ipa-tls-min-version=1.0: expected 1.2 or 1.3; default used (1.2)",
         ),
         ("ipa-insecure", "ipa-insecure: has no value; ignored"),
-        (
-            "BOOTIF=eth0",
-            "BOOTIF=eth0: expected six hexadecimal bytes joined by ':' or '-'; ignored",
-        ),
         ("ipa-foo=1 ipa-foo=2", "ipa-foo: not known here; ignored"),
         (
             "landfall.bar=secret",

@@ -1,6 +1,6 @@
 //! Which device an argument means.
 
-use crate::mac::MacAddr;
+use crate::mac::{InfinibandAddr, MacAddr};
 
 /// The kernel keeps names of at most 15 bytes (IFNAMSIZ, with its NUL).
 const MAX_NAME: usize = 15;
@@ -12,6 +12,8 @@ pub enum DeviceSpec {
     Name(String),
     /// By hardware address.
     Mac(MacAddr),
+    /// By the hardware address of an InfiniBand port.
+    Infiniband(InfinibandAddr),
     /// By a text that can be neither. NetworkManager then takes the first
     /// profile there is, or makes one that fits any device.
     Invalid(String),
@@ -25,20 +27,37 @@ impl DeviceSpec {
         if is_interface_name(text) {
             return DeviceSpec::Name(text.to_owned());
         }
-        match text.parse() {
-            Ok(mac) => DeviceSpec::Mac(mac),
-            Err(_) => DeviceSpec::Invalid(text.to_owned()),
-        }
+        let mac = text.parse().map(DeviceSpec::Mac);
+        mac.or_else(|_| text.parse().map(DeviceSpec::Infiniband))
+            .unwrap_or_else(|_| DeviceSpec::Invalid(text.to_owned()))
+    }
+
+    /// True for a text that is a name or an address to NetworkManager, but
+    /// that no device can have: a reserved name, or an address of another
+    /// length. What is said about such a device is lost.
+    pub(super) fn cannot_exist(&self) -> bool {
+        let DeviceSpec::Invalid(text) = self else {
+            return false;
+        };
+        let is_byte = |word: &str| {
+            (1..=2).contains(&word.len()) && word.bytes().all(|c| c.is_ascii_hexdigit())
+        };
+        let is_address = text.split(['-', ':']).all(is_byte);
+        is_address || RESERVED[2..].contains(&text.as_str()) || text.contains('%')
     }
 }
 
-/// What the kernel's `dev_valid_name()` lets pass.
+/// Names that are taken: directories of `/proc/sys/net/ipv4/conf`, and a file
+/// in `/sys/class/net`.
+const RESERVED: [&str; 5] = [".", "..", "all", "default", "bonding_masters"];
+
+/// What the kernel's `dev_valid_name()` lets pass, but nothing that it would
+/// fill in (`%d`) and nothing that is taken.
 pub fn is_interface_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= MAX_NAME
-        && text != "."
-        && text != ".."
-        && !text.contains(|c: char| c == '/' || c == ':' || c.is_ascii_whitespace())
+        && !RESERVED.contains(&text)
+        && !text.contains(|c: char| matches!(c, '/' | ':' | '%') || c.is_ascii_whitespace())
 }
 
 #[cfg(test)]
@@ -59,8 +78,16 @@ mod tests {
             ("5:54:0:0:0", invalid("5:54:0:0:0")),
             ("5-4-0-0-0-1", name("5-4-0-0-0-1")),
             ("..", invalid("..")),
+            ("all", invalid("all")),
+            ("eth%d", invalid("eth%d")),
             ("a/b", invalid("a/b")),
             ("a b", invalid("a b")),
+            (
+                "80-00-02-08-fe-80-00-00-00-00-00-00-00-02-c9-03-00-12-34-57",
+                DeviceSpec::Infiniband(InfinibandAddr([
+                    0x80, 0, 2, 8, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 2, 0xc9, 3, 0, 0x12, 0x34, 0x57,
+                ])),
+            ),
         ] {
             assert_eq!(DeviceSpec::parse(text), expected, "{text:?}");
         }

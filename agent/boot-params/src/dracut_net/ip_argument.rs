@@ -89,15 +89,13 @@ impl IpArgument {
             }
             argument.read_tail(&mut words, &mut complain);
         }
-        if let Some(DeviceSpec::Invalid(text)) = &argument.device {
+        if let Some(device) = &argument.device
+            && let DeviceSpec::Invalid(text) = device
+        {
             complain.add("expected an interface name or a MAC address", text);
-        }
-        if argument.method == IpMethod::Firmware {
-            complain.add(
-                "addresses from firmware tables are not supported yet",
-                "ibft",
-            );
-            return None;
+            if device.cannot_exist() {
+                return None;
+            }
         }
         Some(argument)
     }

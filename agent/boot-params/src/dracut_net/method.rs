@@ -42,6 +42,9 @@ impl IpMethod {
         let mut methods = words.map(IpMethod::parse).collect::<Option<Vec<_>>>()?;
         methods.sort();
         methods.dedup();
+        if methods.contains(&IpMethod::Auto) {
+            methods.retain(|method| *method != IpMethod::Dhcp6);
+        }
         match methods[..] {
             [one] => Some(one),
             [IpMethod::Dhcp, IpMethod::Dhcp6] => Some(IpMethod::DhcpAndDhcp6),
@@ -72,6 +75,7 @@ mod tests {
             (",", Option::None),
             ("dhcp,link6", Option::None),
             ("auto,dhcp", Option::None),
+            ("auto6,auto", Some(Auto)),
             ("none,dhcp", Option::None),
             ("dhcp,dhcp6,off", Option::None),
             ("either6", Option::None),

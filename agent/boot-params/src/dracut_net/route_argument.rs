@@ -33,40 +33,58 @@ impl RouteArgument {
         let network = words.next(':');
         let gateway = words.next(':');
         let device = words.next(':');
+        let device = (!device.is_empty()).then(|| DeviceSpec::parse(device));
+        if let Some(DeviceSpec::Invalid(found)) = &device {
+            warnings.push(format!(
+                "{}: expected an interface name or a MAC address, found {found:?}; \
+                 the first interface is meant",
+                token.text
+            ));
+        }
         let route = RouteFields::parse(network, gateway);
         if let Err(expected) = &route {
             warnings.push(format!("{}: {expected}; ignored", token.text));
         }
         RouteArgument {
             route: route.ok(),
-            device: (!device.is_empty()).then(|| DeviceSpec::parse(device)),
+            device,
         }
     }
 }
 
 impl RouteFields {
     fn parse(network: &str, gateway: &str) -> Result<RouteFields, String> {
+        let via = match gateway {
+            "" => None,
+            text => {
+                let expected =
+                    |_| format!("expected a gateway of the network's family, found {text:?}");
+                Some(text.parse::<IpAddr>().map_err(expected)?)
+            }
+        };
+        // Without a network NetworkManager takes the address that is all zero,
+        // with every bit of it.
+        let nothing = match via {
+            Some(IpAddr::V4(_)) => "0.0.0.0",
+            Some(IpAddr::V6(_)) => "::",
+            None => "",
+        };
+        let network = if network.is_empty() { nothing } else { network };
         let (network, prefix) = network_and_prefix(network).ok_or_else(|| {
             format!(
                 "expected NETWORK[/PREFIX]:GATEWAY[:INTERFACE] with IPv6 in brackets, \
                  found network {network:?}"
             )
         })?;
-        let gateway = match gateway {
-            "" => None,
-            text => match text.parse::<IpAddr>() {
-                Ok(address) if address.is_ipv4() == network.is_ipv4() => Some(address),
-                _ => {
-                    return Err(format!(
-                        "expected a gateway of the network's family, found {text:?}"
-                    ));
-                }
-            },
-        };
+        if via.is_some_and(|via| via.is_ipv4() != network.is_ipv4()) {
+            return Err(format!(
+                "expected a gateway of the network's family, found {gateway:?}"
+            ));
+        }
         Ok(RouteFields {
             network,
             prefix,
-            gateway,
+            gateway: via.filter(|via| !via.is_unspecified()),
         })
     }
 }

@@ -193,10 +193,8 @@ fn reads_every_form_of_ip() {
             r#"Dhcp, on Invalid("averylonginterface"), 1 warnings"#,
         ),
         ("ip=", "0 arguments, []"),
-        (
-            "ip=ibft",
-            r#"0 arguments, ["ip=ibft: addresses from firmware tables are not supported yet, found \"ibft\"; ignored"]"#,
-        ),
+        ("ip=ibft", "Firmware"),
+        ("ip=eth0:ibft", r#"Firmware, on Name("eth0")"#),
     ] {
         assert_eq!(shown(text), expected, "{text}");
     }
@@ -315,6 +313,12 @@ fn times_multiply_and_saturate() {
         ),
         ("rd.net.timeout.carrier=45", 90, Some(45), 20_000),
         ("rd.net.timeout.carrier=0", 90, None, 20_000),
+        (
+            "rd.net.timeout.carrier=45 rd.net.timeout.carrier=0",
+            90,
+            None,
+            20_000,
+        ),
         ("rd.net.timeout.ip-required=5", 90, None, 5_000),
         (
             "rd.net.timeout.ip-required=infinity",
@@ -355,19 +359,43 @@ fn what_cannot_be_used_is_one_warning_each() {
         ),
         (
             "rd.net.timeout.dhcp=soon",
-            "rd.net.timeout.dhcp=soon: expected a number of seconds; ignored",
+            "rd.net.timeout.dhcp=soon: expected a number; the default is used",
         ),
         (
             "rd.net.dhcp.retry=0",
-            "rd.net.dhcp.retry=0: expected a number of seconds; ignored",
+            "rd.net.dhcp.retry=0: expected a number; the default is used",
         ),
         (
             "rd.net.dhcp.vendor-class",
             "rd.net.dhcp.vendor-class: expected 1 to 255 bytes, found 0; ignored",
         ),
         (
-            "ib.pkey=ib0.8001",
-            "ib.pkey=ib0.8001: not supported yet; ignored",
+            "rd.net.dhcp.dscp=CS1",
+            "rd.net.dhcp.dscp=CS1: expected CS0, CS4 or CS6, found \"CS1\"; ignored",
+        ),
+        (
+            "rd.net.dns=dns+tls://192.0.2.53",
+            "rd.net.dns=dns+tls://192.0.2.53: expected a server that is asked without TLS, found \"dns+tls://192.0.2.53\"; ignored",
+        ),
+        (
+            "BOOTIF=eth0",
+            "BOOTIF=eth0: expected six hexadecimal bytes joined by ':' or '-'; ignored",
+        ),
+        (
+            "rd.peerdns=maybe",
+            "rd.peerdns=maybe: expected yes or no, found \"maybe\"; taken as yes",
+        ),
+        (
+            "ib.pkey=ib0",
+            "ib.pkey=ib0: expected PARENT.KEY, with a hexadecimal key of at most ffff; not made",
+        ),
+        (
+            "rd.ethtool=",
+            "rd.ethtool=: expected INTERFACE:[AUTONEG]:[SPEED]; ignored",
+        ),
+        (
+            "rd.net.dhcp.client-id=eth0:01",
+            "rd.net.dhcp.client-id=eth0:01: expected INTERFACE:ID, with 2 to 255 hexadecimal bytes joined by '-', or '@' and a text; ignored",
         ),
     ] {
         let args = read(text);
@@ -408,6 +436,7 @@ fn shown_virtual(text: &str) -> Vec<String> {
     let device = |device: &DeviceSpec| match device {
         DeviceSpec::Name(name) => name.clone(),
         DeviceSpec::Mac(mac) => mac.to_string(),
+        DeviceSpec::Infiniband(mac) => mac.to_string(),
         DeviceSpec::Invalid(text) => format!("invalid {text}"),
     };
     let shown = args.interfaces.iter().map(|argument| match argument {
@@ -422,6 +451,12 @@ fn shown_virtual(text: &str) -> Vec<String> {
             let (kind, name, ports) = (c.kind, &c.name, ports.join("+"));
             format!("{kind:?} {name} of {ports}{}{mtu}", options.concat())
         }
+        InterfaceArgument::Partition(p) => format!("{} is {:#06x} of {}", p.name, p.key, p.parent),
+        InterfaceArgument::Ethtool(e) => {
+            format!("{}: {:?} {:?}", device(&e.device), e.autoneg, e.speed)
+        }
+        InterfaceArgument::ClientId(c) => format!("{}: {:02x?}", device(&c.device), c.id),
+        InterfaceArgument::Firmware(text) => text.clone(),
     });
     shown.chain(args.warnings.iter().cloned()).collect()
 }
@@ -436,7 +471,27 @@ fn reads_interfaces_that_software_makes() {
             "vlan=v5:52-54-00-00-00-01",
             vec!["v5 is 5 on 52:54:00:00:00:01"],
         ),
+        ("ib.pkey=ib0.8001", vec!["ib0.8001 is 0x8001 of ib0"]),
+        ("ib.pkey=ib0.0x1", vec!["ib0.0x1 is 0x0001 of ib0"]),
+        ("rd.ethtool=eth0:on", vec!["eth0: Some(true) None"]),
+        ("rd.ethtool=eth0::1000", vec!["eth0: None Some(1000)"]),
+        (
+            "rd.ethtool=eth0:off:0",
+            vec![
+                "eth0: None None",
+                "rd.ethtool=eth0:off:0: negotiation cannot be off without a speed; left as the driver has it",
+            ],
+        ),
+        ("rd.net.dhcp.client-id=eth0:@ab", vec!["eth0: [00, 61, 62]"]),
+        (
+            "rd.iscsi.ibft rd.iscsi.ibft=0 rd.iscsi.ibft=1",
+            vec!["rd.iscsi.ibft", "rd.iscsi.ibft=1"],
+        ),
         ("bond", vec!["Bond bond0 of eth0"]),
+        (
+            "bond=b:eth0:fail_over_mac,miimon=100",
+            vec!["Bond b of eth0 fail_over_mac,miimon=100"],
+        ),
         ("bridge=", vec!["Bridge br0 of eth0"]),
         ("team=:eth1", vec!["Team team0 of eth1"]),
         (

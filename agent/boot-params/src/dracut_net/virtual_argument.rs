@@ -106,9 +106,9 @@ impl ControllerArgument {
     fn read_options(&mut self, text: &str) {
         let mut options = Words::new(text);
         while !options.rest().is_empty() && self.options.len() < MOST_OPTIONS {
-            let mut option = Words::new(options.next(','));
-            let name = option.next('=');
-            let mut items = Words::new(option.rest());
+            // A name reaches to the next `=`, over a `,` as well.
+            let name = options.next('=');
+            let mut items = Words::new(options.next(','));
             let mut values = Vec::new();
             while !items.rest().is_empty() {
                 values.push(items.next(';'));
@@ -178,7 +178,7 @@ fn vlan_id(name: &str) -> Option<u16> {
     (id <= LAST_VLAN).then_some(id)
 }
 
-fn tell_extra(text: &str, words: &Words<'_>, warnings: &mut Vec<String>) {
+pub(super) fn tell_extra(text: &str, words: &Words<'_>, warnings: &mut Vec<String>) {
     if !words.rest().is_empty() {
         let rest = words.rest();
         warnings.push(format!(

@@ -1,8 +1,9 @@
 //! The interfaces of a plan while the arguments are being read.
 
 use landfall_boot_params::dracut_net::DeviceSpec;
-use landfall_boot_params::{MacAddr, NetArgs};
+use landfall_boot_params::{InfinibandAddr, MacAddr, NetArgs};
 
+use crate::bond_rules;
 use crate::plan::{Automatic, Interface, InterfaceKind, InterfaceMatch, IpPlan, Method};
 
 /// What an argument finds an interface by. It stays although the interface's
@@ -13,6 +14,7 @@ enum Key {
     Any,
     Name(String),
     Mac(MacAddr),
+    Infiniband(InfinibandAddr),
     /// Made for a device that was named by something that is no name.
     Unnamed,
     BootInterface,
@@ -24,6 +26,8 @@ pub(super) struct Profiles {
     list: Vec<(Key, Interface)>,
     /// Those that an `ip=` is for.
     with_ip: Vec<usize>,
+    /// What was said of each, for messages: its place and the argument.
+    said: Vec<(usize, String)>,
     /// Devices that carry a VLAN.
     parents: Vec<DeviceSpec>,
     /// What every interface starts with.
@@ -52,11 +56,13 @@ impl Profiles {
         ipv6.automatic.timeout = Some(args.dhcp_timeout);
         let mut ipv4 = ipv6.clone();
         ipv4.automatic.vendor_class = args.dhcp_vendor_class.clone();
+        ipv4.automatic.dscp = args.dhcp_dscp;
         // Only an IPv4 that nobody has asked for is waited for by default.
         ipv4.required_timeout_ms = Some(args.ip_required_timeout_ms);
         Profiles {
             list: Vec::new(),
             with_ip: Vec::new(),
+            said: Vec::new(),
             parents: Vec::new(),
             ipv4,
             ipv6,
@@ -81,11 +87,8 @@ impl Profiles {
     pub(super) fn of_device(&mut self, device: &DeviceSpec) -> usize {
         match device {
             DeviceSpec::Name(name) => {
-                let matches = InterfaceMatch {
-                    name: Some(name.clone()),
-                    mac: None,
-                };
-                self.find_or_add(Key::Name(name.clone()), matches, false)
+                let known = self.find(&Key::Name(name.clone()));
+                known.unwrap_or_else(|| self.add_named(name))
             }
             DeviceSpec::Mac(mac) => {
                 let matches = InterfaceMatch {
@@ -94,11 +97,54 @@ impl Profiles {
                 };
                 self.find_or_add(Key::Mac(*mac), matches, false)
             }
+            DeviceSpec::Infiniband(mac) => match self.find(&Key::Infiniband(*mac)) {
+                Some(index) => index,
+                None => {
+                    let matches = InterfaceMatch::default();
+                    let index = self.add(Key::Infiniband(*mac), matches, false);
+                    self.at(index).kind = infiniband(Some(*mac));
+                    index
+                }
+            },
             DeviceSpec::Invalid(_) => match self.first() {
                 Some(index) => index,
                 None => self.add(Key::Unnamed, InterfaceMatch::default(), false),
             },
         }
+    }
+
+    /// The same for a device that is Ethernet whatever its name.
+    pub(super) fn of_ethernet_device(&mut self, device: &DeviceSpec) -> usize {
+        match device {
+            DeviceSpec::Name(name) if self.find(&Key::Name(name.clone())).is_none() => {
+                let index = self.add_named(name);
+                self.at(index).kind = InterfaceKind::Ethernet;
+                index
+            }
+            DeviceSpec::Invalid(_) => {
+                let mut list = self.list.iter();
+                match list.position(|(_, i)| i.kind == InterfaceKind::Ethernet) {
+                    Some(index) => index,
+                    None => self.add(Key::Unnamed, InterfaceMatch::default(), false),
+                }
+            }
+            device => self.of_device(device),
+        }
+    }
+
+    /// Adds an interface that the firmware describes, which `ip=` can call by
+    /// `name`, in place of any other with that name.
+    pub(super) fn put(&mut self, name: String, interface: Interface) {
+        let key = Key::Name(name);
+        match self.find(&key) {
+            Some(index) => self.list[index].1 = interface,
+            None => self.list.push((key, interface)),
+        }
+    }
+
+    /// Notes an argument for this interface, so that a message can quote it.
+    pub(super) fn note(&mut self, index: usize, argument: &str) {
+        self.said.push((index, argument.to_owned()));
     }
 
     /// Notes that an `ip=` is for this interface.
@@ -178,11 +224,28 @@ impl Profiles {
         }
     }
 
+    fn find(&self, key: &Key) -> Option<usize> {
+        self.list.iter().position(|(known, _)| known == key)
+    }
+
     fn find_or_add(&mut self, key: Key, matches: InterfaceMatch, multi: bool) -> usize {
-        match self.list.iter().position(|(known, _)| *known == key) {
+        match self.find(&key) {
             Some(index) => index,
             None => self.add(key, matches, multi),
         }
+    }
+
+    fn add_named(&mut self, name: &str) -> usize {
+        let matches = InterfaceMatch {
+            name: Some(name.to_owned()),
+            mac: None,
+        };
+        let index = self.add(Key::Name(name.to_owned()), matches, false);
+        // NetworkManager goes by the name, which may come before the device.
+        if name.starts_with("ib") {
+            self.at(index).kind = infiniband(None);
+        }
+        index
     }
 
     fn add(&mut self, key: Key, matches: InterfaceMatch, multi: bool) -> usize {
@@ -202,37 +265,60 @@ impl Profiles {
         self.list.len() - 1
     }
 
-    /// Takes out what the rest of an interface leaves without a meaning, and
-    /// sorts.
-    pub(super) fn finish(self, warnings: &mut Vec<String>) -> Vec<Interface> {
-        let mut interfaces: Vec<_> = self.list.into_iter().map(|(_, i)| i).collect();
-        for interface in &mut interfaces {
-            let matches = interface.matches.clone();
+    /// Takes out what the rest of an interface leaves without a meaning.
+    pub(super) fn finish(mut self, warnings: &mut Vec<String>) -> Vec<Interface> {
+        for index in 0..self.list.len() {
+            let interface = &mut self.list[index].1;
+            let mut lost = Vec::new();
             if let Some(controller) = &interface.controller {
                 let families = [interface.ipv4.take(), interface.ipv6.take()];
                 for address in families.into_iter().flatten().flat_map(|ip| ip.addresses) {
-                    warnings.push(format!(
-                        "{matches}: a port of {controller} has no address; {address} ignored"
-                    ));
+                    let address = address.to_string();
+                    let why = format!("a port of {controller} has no address, not {address}");
+                    lost.push((address, why));
                 }
+            }
+            if let InterfaceKind::Bond { options } = &mut interface.kind {
+                lost.extend(bond_rules::settle(options));
             }
             for ip in [&mut interface.ipv4, &mut interface.ipv6]
                 .into_iter()
                 .flatten()
             {
-                drop_unusable(ip, &matches, warnings);
+                drop_unusable(ip, &mut lost);
+            }
+            for (what, why) in lost {
+                warnings.push(format!("{}: {why}; ignored", self.quote(index, &what)));
             }
         }
-        interfaces.sort_by(|a, b| (&a.matches, a.multi).cmp(&(&b.matches, b.multi)));
-        interfaces
+        self.list.into_iter().map(|(_, i)| i).collect()
+    }
+
+    /// The argument that said this of an interface; where several may have,
+    /// the last.
+    fn quote(&self, index: usize, what: &str) -> String {
+        let here = || self.said.iter().rev().filter(|(at, _)| *at == index);
+        let (_, interface) = &self.list[index];
+        here()
+            .find(|(_, text)| text.contains(what))
+            .or_else(|| here().next())
+            .map_or_else(|| interface.matches.to_string(), |(_, text)| text.clone())
     }
 }
 
-fn drop_unusable(ip: &mut IpPlan, matches: &InterfaceMatch, warnings: &mut Vec<String>) {
+fn infiniband(mac: Option<InfinibandAddr>) -> InterfaceKind {
+    InterfaceKind::Infiniband {
+        mac,
+        parent: None,
+        p_key: None,
+    }
+}
+
+/// What goes, as the text to look for and as a message.
+fn drop_unusable(ip: &mut IpPlan, lost: &mut Vec<(String, String)>) {
     if let Some(gateway) = ip.gateway.take_if(|_| ip.addresses.is_empty()) {
-        warnings.push(format!(
-            "{matches}: gateway {gateway} needs a static address of its family; ignored"
-        ));
+        let why = format!("gateway {gateway} needs a static address of its family");
+        lost.push((gateway.to_string(), why));
     }
     if ip.method == Method::Disabled {
         // An earlier argument may have asked for what a later one turned off.
@@ -240,9 +326,8 @@ fn drop_unusable(ip: &mut IpPlan, matches: &InterfaceMatch, warnings: &mut Vec<S
     }
     if matches!(ip.method, Method::Disabled | Method::LinkLocal) {
         for server in ip.dns.drain(..) {
-            warnings.push(format!(
-                "{matches}: DNS server {server} is of a family that is off; ignored"
-            ));
+            let why = format!("DNS server {server} is of a family that is off");
+            lost.push((server.to_string(), why));
         }
     }
 }

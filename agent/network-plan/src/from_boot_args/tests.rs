@@ -40,6 +40,42 @@ fn every_vector_gives_its_plan() {
     assert!(checked > 20, "only {checked} vectors in {}", dir.display());
 }
 
+/// `vectors.txt` tells its own form.
+#[test]
+fn every_command_line_means_what_networkmanager_makes_of_it() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/boot_args/vectors.txt");
+    let text = fs::read_to_string(path).unwrap();
+    let is_content = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let lines: Vec<&str> = text.lines().filter(is_content).collect();
+    let (pairs, rest) = lines.as_chunks::<2>();
+    assert!(rest.is_empty() && pairs.len() > 240, "{}", pairs.len());
+    for [line, expected] in pairs {
+        let mut found = serde_json::to_value(plan(line)).unwrap();
+        found.as_object_mut().unwrap().remove("warnings");
+        let expected: Value = serde_json::from_str(expected).unwrap();
+        assert_eq!(
+            without_defaults(found).to_string(),
+            without_defaults(expected).to_string(),
+            "{line}"
+        );
+    }
+}
+
+/// Without what is null, false or an empty list.
+fn without_defaults(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.into_iter().map(|(k, v)| (k, without_defaults(v)));
+            let says_something = |v: &Value| {
+                !(v.is_null() || *v == false || v.as_array().is_some_and(Vec::is_empty))
+            };
+            Value::Object(kept.filter(|(_, v)| says_something(v)).collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(without_defaults).collect()),
+        other => other,
+    }
+}
+
 /// What the plan for a boot does with each device of a machine, in short.
 fn booted(text: &str) -> Vec<String> {
     let plan = NetworkPlan::for_boot(&args(text));
@@ -73,6 +109,7 @@ fn a_boot_without_instructions_asks_the_network_on_every_device() {
         // An argument that nobody could read is no instruction.
         ("ip=eth0:bogus", vec!["any NIC Auto/Auto"]),
         ("rd.neednet=1", vec!["any NIC Auto/Auto"]),
+        ("ip=ibft", vec!["any NIC Auto/Auto"]),
         (
             "rd.route=10.0.0.0/8:192.0.2.1:eth1",
             vec!["any NIC Auto/Auto", "eth1 Auto/Auto"],
@@ -117,6 +154,10 @@ fn argument() -> impl Strategy<Value = String> {
         "rd\\.neednet(=[01])?".to_owned(),
         "vlan=(v[0-9]{1,4}|bond0\\.5)?:(eth[0-2]|bond0|v1|52-54-00-00-00-01)?".to_owned(),
         "bond=(bond0|eth1)?(:eth[0-2](,eth[0-2]|,52-54-00-00-00-01)?(:(mode|miimon|x)=[0-9a-z]{1,3})?)?".to_owned(),
+        "ib\\.pkey=ib0\\.[0-9a-f]{0,5}".to_owned(),
+        format!("rd\\.ethtool={device}:(on|off|x)?(:[0-9]{{0,5}})?"),
+        format!("rd\\.net\\.dhcp\\.client-id={device}:(@[a-z]{{0,3}}|[0-9a-f]{{0,4}})"),
+        "(rd\\.iscsi\\.ibft|ip=ibft|ip=eth0:ibft)".to_owned(),
         "(bridge|team)=(br0|bond0)?(:(bond0|eth0))?".to_owned(),
         "(ip|bond|bridge|vlan|team)=\\PC{0,30}".to_owned(),
     ]

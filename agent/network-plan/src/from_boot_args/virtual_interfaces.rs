@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use landfall_boot_params::dracut_net::{
-    ControllerArgument, ControllerKind, DeviceSpec, VlanArgument,
+    ControllerArgument, ControllerKind, DeviceSpec, PartitionArgument, VlanArgument,
 };
 
 use super::profiles::Profiles;
@@ -16,13 +16,21 @@ pub(super) fn add_controller(
     warnings: &mut Vec<String>,
 ) {
     let index = profiles.of_device(&DeviceSpec::Name(argument.name.clone()));
+    profiles.note(index, &argument.text);
     let interface = profiles.at(index);
+    // A second argument for a bond adds to the options of the first.
+    let earlier = match &mut interface.kind {
+        InterfaceKind::Bond { options } => std::mem::take(options),
+        _ => BTreeMap::new(),
+    };
     interface.kind = match argument.kind {
         ControllerKind::Bond => InterfaceKind::Bond {
-            options: options(argument, warnings),
+            options: options(earlier, argument, warnings),
         },
         // A port that blocks for 30 s would be one too many waits.
         ControllerKind::Bridge => InterfaceKind::Bridge { stp: false },
+        // The runner that dracut gives to a team. NetworkManager reads none,
+        // and leaves it to the daemon, which does not run here.
         ControllerKind::Team => InterfaceKind::Team {
             bond_mode: "active-backup",
         },
@@ -43,20 +51,36 @@ pub(super) fn add_controller(
     }
 }
 
-fn options(argument: &ControllerArgument, warnings: &mut Vec<String>) -> BTreeMap<String, String> {
-    let mut options = BTreeMap::new();
+fn options(
+    mut options: BTreeMap<String, String>,
+    argument: &ControllerArgument,
+    warnings: &mut Vec<String>,
+) -> BTreeMap<String, String> {
+    let text = &argument.text;
     for (name, value) in &argument.options {
         match bond_option::normal(name, value) {
             Ok(value) => drop(options.insert(name.clone(), value)),
             Err(expected) => warnings.push(format!(
-                "{}: bond option {name}: expected {expected}, found {value:?}; ignored",
-                argument.text
+                "{text}: bond option {name}: expected {expected}, found {value:?}; ignored"
             )),
         }
     }
     let mode = || bond_option::DEFAULT_MODE.to_owned();
     options.entry("mode".to_owned()).or_insert_with(mode);
     options
+}
+
+pub(super) fn add_partition(profiles: &mut Profiles, argument: &PartitionArgument) {
+    let index = profiles.of_device(&DeviceSpec::Name(argument.name.clone()));
+    let PartitionArgument { parent, key, .. } = argument;
+    let interface = profiles.at(index);
+    interface.kind = InterfaceKind::Infiniband {
+        mac: None,
+        parent: Some(parent.clone()),
+        p_key: Some(*key),
+    };
+    // The kernel calls the partition so, however the argument has written it.
+    interface.matches.name = Some(format!("{parent}.{key:04x}"));
 }
 
 pub(super) fn add_vlan(
@@ -78,6 +102,11 @@ pub(super) fn add_vlan(
                 "{text}: NetworkManager knows no parent by MAC: the installed system will not have this VLAN"
             ));
             (None, Some(*mac))
+        }
+        DeviceSpec::Infiniband(mac) => {
+            let text = &argument.text;
+            warnings.push(format!("{text}: {mac} carries no VLAN; not made"));
+            (None, None)
         }
         // The reader of the arguments does not pass this one on.
         DeviceSpec::Invalid(_) => (None, None),

@@ -1,0 +1,99 @@
+//! `rd.ethtool=` and `ib.pkey=`.
+
+use super::device::{DeviceSpec, is_interface_name};
+use super::switch;
+use super::virtual_argument::tell_extra;
+use super::words::Words;
+use crate::cmdline::Token;
+
+/// `rd.ethtool=INTERFACE:[AUTONEG]:[SPEED]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EthtoolArgument {
+    /// The argument as it stood on the command line.
+    pub text: String,
+    /// What it is for.
+    pub device: DeviceSpec,
+    /// Whether the ends of the cable are to agree by themselves, where said.
+    pub autoneg: Option<bool>,
+    /// Mbit/s, full duplex; never zero.
+    pub speed: Option<u32>,
+}
+
+impl EthtoolArgument {
+    pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<EthtoolArgument> {
+        let text = &token.text;
+        let mut words = Words::new(token.value_or_empty());
+        let device = words.next(':');
+        if device.is_empty() {
+            warnings.push(format!(
+                "{text}: expected INTERFACE:[AUTONEG]:[SPEED]; ignored"
+            ));
+            return None;
+        }
+        let autoneg = words.next(':');
+        let speed = words.next(':');
+        let mut argument = EthtoolArgument {
+            text: text.clone(),
+            device: DeviceSpec::parse(device),
+            autoneg: switch::parse(autoneg),
+            speed: speed.trim().parse().ok().filter(|speed| *speed != 0),
+        };
+        if argument.autoneg.is_none() && !autoneg.is_empty() {
+            warnings.push(format!(
+                "{text}: expected on or off for the negotiation, found {autoneg:?}; ignored"
+            ));
+        }
+        if argument.speed.is_none() && !matches!(speed, "" | "0") {
+            warnings.push(format!(
+                "{text}: expected a speed in Mbit/s, found {speed:?}; ignored"
+            ));
+        }
+        if argument.speed.is_none() && argument.autoneg.take_if(|on| !*on).is_some() {
+            warnings.push(format!(
+                "{text}: negotiation cannot be off without a speed; left as the driver has it"
+            ));
+        }
+        tell_extra(text, &words, warnings);
+        Some(argument)
+    }
+}
+
+/// `ib.pkey=PARENT.KEY`: a partition of an InfiniBand device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionArgument {
+    /// The argument as it stood on the command line.
+    pub text: String,
+    /// The value, which other arguments call the partition by.
+    pub name: String,
+    /// The device it is part of.
+    pub parent: String,
+    /// The partition's key.
+    pub key: u16,
+}
+
+impl PartitionArgument {
+    pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<PartitionArgument> {
+        let mut words = Words::new(token.value_or_empty());
+        let name = words.next(':');
+        let found = name.split_once('.').and_then(|(parent, key)| {
+            let digits = key.strip_prefix("0x").unwrap_or(key);
+            let is_key = digits.bytes().all(|c| c.is_ascii_hexdigit());
+            let key = u16::from_str_radix(digits, 16).ok().filter(|_| is_key)?;
+            (is_interface_name(parent) && is_interface_name(name)).then_some((parent, key))
+        });
+        let text = &token.text;
+        let Some((parent, key)) = found else {
+            warnings.push(format!(
+                "{text}: expected PARENT.KEY, with a hexadecimal key of at most ffff; not made"
+            ));
+            return None;
+        };
+        tell_extra(text, &words, warnings);
+        Some(PartitionArgument {
+            text: text.clone(),
+            name: name.to_owned(),
+            parent: parent.to_owned(),
+            key,
+        })
+    }
+}

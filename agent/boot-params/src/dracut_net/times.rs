@@ -1,0 +1,80 @@
+//! How long things may take: `rd.net.timeout.*` and `rd.net.dhcp.retry=`.
+
+use crate::cmdline::{CommandLine, Token};
+
+/// What NetworkManager allows one DHCP transaction, in seconds.
+const DHCP: u32 = 90;
+
+/// How long the second family is waited for when the first is up.
+const IP_REQUIRED_MS: u32 = 20_000;
+
+/// Longest time that NetworkManager stores, in its own unit; "infinity" too.
+pub(super) const LONGEST: u32 = i32::MAX as u32;
+
+/// All times of a command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    /// Seconds, with the number of attempts multiplied in.
+    pub(super) dhcp: u32,
+    /// Seconds, where given.
+    pub(super) carrier: Option<u32>,
+    /// Milliseconds.
+    pub(super) ip_required_ms: u32,
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        Times {
+            dhcp: DHCP,
+            carrier: None,
+            ip_required_ms: IP_REQUIRED_MS,
+        }
+    }
+}
+
+impl Times {
+    pub(super) fn read(line: &CommandLine, warnings: &mut Vec<String>) -> Times {
+        let mut times = Times::default();
+        let mut attempts = 1;
+        for token in line.tokens() {
+            let is_read = match token.key.as_str() {
+                "rd.net.timeout.dhcp" => assign(&mut times.dhcp, seconds(token, 1, LONGEST)),
+                "rd.net.dhcp.retry" => assign(&mut attempts, number(token, 1, LONGEST)),
+                "rd.net.timeout.carrier" => {
+                    let found = number(token, 0, LONGEST);
+                    times.carrier = found.filter(|seconds| *seconds != 0);
+                    found.is_some()
+                }
+                "rd.net.timeout.ip-required" => {
+                    let found = seconds(token, 0, LONGEST / 1000);
+                    let found = found.map(|seconds| seconds.saturating_mul(1000).min(LONGEST));
+                    assign(&mut times.ip_required_ms, found)
+                }
+                _ => true,
+            };
+            if !is_read {
+                let text = &token.text;
+                warnings.push(format!("{text}: expected a number; the default is used"));
+            }
+        }
+        times.dhcp = times.dhcp.saturating_mul(attempts).min(LONGEST);
+        times
+    }
+}
+
+fn assign(value: &mut u32, found: Option<u32>) -> bool {
+    *value = found.unwrap_or(*value);
+    found.is_some()
+}
+
+fn seconds(token: &Token, least: u32, most: u32) -> Option<u32> {
+    match token.value_or_empty() {
+        "infinity" => Some(LONGEST),
+        _ => number(token, least, most),
+    }
+}
+
+fn number(token: &Token, least: u32, most: u32) -> Option<u32> {
+    let found = token.value_or_empty().trim().parse().ok();
+    found.filter(|number| (least..=most).contains(number))
+}
