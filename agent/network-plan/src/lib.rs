@@ -9,6 +9,7 @@ mod bond_option;
 mod bond_rules;
 mod choose;
 pub mod describe;
+pub mod embedded;
 mod extra_vlans;
 pub mod from_boot_args;
 pub mod from_network_data;
@@ -19,6 +20,7 @@ mod vlan_names;
 
 pub use bond_option::{BondValue, bond_number, bond_value};
 pub use choose::{Choice, Source};
+pub use embedded::{Document, Embedded, EmbeddedHost, EmbeddedHosts};
 pub use from_network_data::NetworkDataError;
 pub use keyfile::Keyfile;
 pub use landfall_boot_params::MacAddr;

@@ -6,12 +6,14 @@
 use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::is_interface_name;
 
+use crate::bond_option::{BondValue, bond_value};
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 
 impl NetworkPlan {
     /// Tells the plan the name of a NIC and the addresses it may be known by.
     /// No interface changes its place: [`NetworkPlan::sort`] is for afterwards.
     pub fn name_vlans(&mut self, nic: &str, macs: &[MacAddr]) {
+        self.name_bond_ports(nic, macs);
         for index in 0..self.interfaces.len() {
             let InterfaceKind::Vlan {
                 parent, parent_mac, ..
@@ -27,6 +29,21 @@ impl NetworkPlan {
             let had_label = parent.replace(nic.to_owned()).is_some();
             if had_label || self.interfaces[index].matches.name.is_none() {
                 self.rename_vlan(index);
+            }
+        }
+    }
+
+    /// Bonds name a port in some options; a hardware address there is that of
+    /// a NIC whose name was not known.
+    fn name_bond_ports(&mut self, nic: &str, macs: &[MacAddr]) {
+        for interface in &mut self.interfaces {
+            if let InterfaceKind::Bond { options } = &mut interface.kind {
+                for (option, value) in options {
+                    let is_it = value.parse().is_ok_and(|mac| macs.contains(&mac));
+                    if is_it && bond_value(option) == Some(BondValue::Port) {
+                        nic.clone_into(value);
+                    }
+                }
             }
         }
     }
@@ -72,11 +89,7 @@ impl NetworkPlan {
     /// What the plan wants that none of these NICs is: a name, or a hardware
     /// address, one line each.
     pub fn missing_nics(&self, nics: &[(String, Vec<MacAddr>)]) -> Vec<String> {
-        let found: Vec<_> = nics.iter().map(|(name, macs)| shown(name, macs)).collect();
-        let found = match found.join(", ") {
-            text if text.is_empty() => "none".to_owned(),
-            text => text,
-        };
+        let found = listed(nics);
         let is_missing = |interface: &&Interface| {
             interface.kind == InterfaceKind::Ethernet
                 && !interface.matches.is_any()
@@ -88,6 +101,15 @@ impl NetworkPlan {
         missing
             .map(|interface| format!("no device for {} (found: {found})", interface.matches))
             .collect()
+    }
+}
+
+/// `eth0 52:54:00:00:00:01, eth1 52:54:00:00:00:02`
+pub(crate) fn listed(nics: &[(String, Vec<MacAddr>)]) -> String {
+    let nics: Vec<_> = nics.iter().map(|(name, macs)| shown(name, macs)).collect();
+    match nics.join(", ") {
+        text if text.is_empty() => "none".to_owned(),
+        text => text,
     }
 }
 

@@ -1,0 +1,155 @@
+//! The networks of hosts that the image builder has put into the ramdisk.
+//!
+//! Each host is a file of its own in [`DIRECTORY`], so that a second archive
+//! behind a finished ramdisk, or in the embed area of an ISO, can bring more
+//! hosts or replace one. The file is a JSON object:
+//!
+//! | key | |
+//! |---|---|
+//! | `format` | 1 |
+//! | `host_name` | the machine's name, or null |
+//! | `macs` | the hardware addresses that tell the machine; empty: any machine |
+//! | `nics` | name in the text -> hardware address of the NIC that is meant by it |
+//! | `kind` | `nmstate`, `network_data`, or `none`: the host has a name and no more |
+//! | `text` | the description as it was given |
+//!
+//! The text is kept and not what was made of it: what an operator wrote is
+//! what can be shown, and the agent reads it by the code that has checked it.
+
+mod host_search;
+mod nic_names;
+mod stored;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use landfall_boot_params::MacAddr;
+
+use crate::plan::{InterfaceKind, NetworkPlan};
+pub use host_search::{Embedded, EmbeddedHosts};
+pub use stored::EmbeddedError;
+
+/// Where the files are in the ramdisk, without the leading slash.
+pub const DIRECTORY: &str = "etc/landfall/hosts";
+/// How their names end.
+pub const SUFFIX: &str = ".json";
+/// Longest file that is read: the longest text, with every byte escaped.
+pub const LARGEST: usize = 8 << 20;
+/// Most hosts of one ramdisk.
+pub const MOST_HOSTS: usize = 4096;
+
+/// One host and its network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmbeddedHost {
+    /// The machine's name, where it was given one.
+    pub host_name: Option<String>,
+    /// Any of these NICs makes a machine this host. Without one every machine
+    /// is.
+    pub macs: Vec<MacAddr>,
+    /// Names that the document uses for NICs which this machine may call
+    /// otherwise.
+    pub nics: BTreeMap<String, MacAddr>,
+    /// The description of its network.
+    pub document: Document,
+}
+
+/// A description of a network in one of the forms that there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Document {
+    /// NMState, YAML.
+    NmState(String),
+    /// OpenStack's network_data.json.
+    NetworkData(String),
+    /// None: the next source says what the network is.
+    None,
+}
+
+impl Document {
+    /// Its name in the file and on the console.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Document::NmState(_) => "nmstate",
+            Document::NetworkData(_) => "network_data",
+            Document::None => "none",
+        }
+    }
+
+    /// What was given.
+    pub fn text(&self) -> &str {
+        match self {
+            Document::NmState(text) | Document::NetworkData(text) => text,
+            Document::None => "",
+        }
+    }
+
+    /// The plan that the text describes.
+    ///
+    /// # Errors
+    /// Every fault, one line each, if the text cannot be used.
+    fn plan(&self) -> Result<NetworkPlan, Vec<String>> {
+        match self {
+            Document::NetworkData(text) => NetworkPlan::from_network_data(text).map_err(|error| {
+                let mut faults = vec![error.to_string()];
+                faults.extend_from_slice(error.warnings());
+                faults
+            }),
+            Document::NmState(_) => Err(vec!["NMState is not read yet".to_owned()]),
+            Document::None => Ok(NetworkPlan::default()),
+        }
+    }
+}
+
+impl EmbeddedHost {
+    /// The plan for this host, with its NICs known by hardware address where
+    /// the host says what its names mean.
+    ///
+    /// # Errors
+    /// Every fault, one line each, if the text cannot be used.
+    pub fn plan(&self) -> Result<NetworkPlan, Vec<String>> {
+        let mut plan = self.document.plan()?;
+        plan.mean_by_mac(&self.nics);
+        if self.host_name.is_some() {
+            plan.host_name.clone_from(&self.host_name);
+        }
+        Ok(plan)
+    }
+
+    /// The name of its file: the host's, or its first hardware address.
+    pub fn file_name(&self) -> String {
+        let stem = match (&self.host_name, self.macs.first()) {
+            (Some(name), _) => name.clone(),
+            (None, Some(mac)) => mac.to_string().replace(':', "-"),
+            (None, None) => "any".to_owned(),
+        };
+        stem + SUFFIX
+    }
+}
+
+/// `node7 (52:54:00:00:00:01)`
+impl fmt::Display for EmbeddedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let macs: Vec<String> = self.macs.iter().map(MacAddr::to_string).collect();
+        match (&self.host_name, macs.is_empty()) {
+            (Some(name), true) => f.write_str(name),
+            (Some(name), false) => write!(f, "{name} ({})", macs.join(" ")),
+            (None, false) => write!(f, "the host with {}", macs.join(" ")),
+            (None, true) => f.write_str("any machine"),
+        }
+    }
+}
+
+/// The hardware addresses by which a plan knows NICs, and those it gives to
+/// NICs: people write the address that a NIC has, and mean the machine by it.
+pub fn macs_of(plan: &NetworkPlan) -> Vec<MacAddr> {
+    let nics = plan
+        .interfaces
+        .iter()
+        .filter(|interface| interface.kind == InterfaceKind::Ethernet);
+    let mut macs = Vec::new();
+    for mac in nics.filter_map(|nic| nic.matches.mac.or(nic.set_mac)) {
+        if !macs.contains(&mac) {
+            macs.push(mac);
+        }
+    }
+    macs
+}

@@ -1,0 +1,138 @@
+//! Names that a description uses for NICs which the machine calls otherwise.
+//!
+//! OpenShift's agent-based installer lets an operator write `eth0` in every
+//! host's network and say beside it which hardware address that is; its
+//! script on the host then writes the real name over each `eth0` and
+//! `eth0.100` of the profiles (assisted-service, pre-network-manager-config).
+//! Here the NIC is known by the address itself, and what carries its name is
+//! told the real one when the NIC has shown itself.
+
+use std::collections::BTreeMap;
+
+use landfall_boot_params::MacAddr;
+
+use crate::bond_option::{BondValue, bond_value};
+use crate::plan::{InterfaceKind, NetworkPlan};
+
+impl NetworkPlan {
+    /// Puts hardware addresses in the place of these names.
+    pub(super) fn mean_by_mac(&mut self, nics: &BTreeMap<String, MacAddr>) {
+        for interface in &mut self.interfaces {
+            let name = interface.matches.name.clone();
+            match &mut interface.kind {
+                InterfaceKind::Ethernet => {
+                    let known = name.as_ref().and_then(|name| nics.get(name));
+                    if let Some(mac) = known
+                        && interface.matches.mac.is_none()
+                    {
+                        interface.matches.name = None;
+                        interface.matches.mac = Some(*mac);
+                    }
+                }
+                InterfaceKind::Vlan {
+                    id,
+                    parent,
+                    parent_mac,
+                } => {
+                    let known = parent.as_ref().and_then(|parent| nics.get(parent));
+                    if let (Some(mac), Some(label)) = (known, parent.as_ref()) {
+                        *parent_mac = Some(*mac);
+                        // `eth0.100` goes with the NIC's name; `storage` stays.
+                        if name != Some(format!("{label}.{id}")) {
+                            *parent = None;
+                        }
+                    }
+                }
+                InterfaceKind::Bond { options } => {
+                    for (option, value) in options {
+                        let known = nics.get(value.as_str());
+                        if let Some(mac) = known
+                            && bond_value(option) == Some(BondValue::Port)
+                        {
+                            *value = mac.to_string();
+                        }
+                    }
+                }
+                InterfaceKind::Bridge { .. }
+                | InterfaceKind::Team { .. }
+                | InterfaceKind::Infiniband { .. } => {}
+            }
+        }
+        self.sort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Interface;
+    use landfall_boot_params::{CommandLine, NetArgs};
+
+    const ONE: MacAddr = MacAddr([0x52, 0x54, 0, 0, 0, 1]);
+    const TWO: MacAddr = MacAddr([0x52, 0x54, 0, 0, 0, 2]);
+
+    fn plan(line: &str) -> NetworkPlan {
+        let mut plan =
+            NetworkPlan::from_boot_args(&NetArgs::from_command_line(&CommandLine::parse(line)));
+        let nics = [("eth0".to_owned(), ONE), ("eth1".to_owned(), TWO)];
+        plan.mean_by_mac(&BTreeMap::from(nics));
+        plan
+    }
+
+    fn kind<'a>(plan: &'a NetworkPlan, name: &str) -> &'a InterfaceKind {
+        let is_it = |i: &&Interface| i.matches.name.as_deref() == Some(name);
+        &plan.interfaces.iter().find(is_it).unwrap().kind
+    }
+
+    #[test]
+    fn nics_are_known_by_address() {
+        let plan = plan("ip=192.0.2.9:::24::eth0:none ip=eth2:dhcp");
+        let matches: Vec<_> = plan
+            .interfaces
+            .iter()
+            .map(|interface| interface.matches.to_string())
+            .collect();
+        assert_eq!(matches, ["the NIC with MAC 52:54:00:00:00:01", "eth2"]);
+    }
+
+    #[test]
+    fn vlans_go_with_the_name_that_they_were_made_of() {
+        let mut plan = plan("vlan=eth0.7:eth0 vlan=storage.8:eth1 vlan=eth9.9:eth9");
+        plan.name_vlans("enp2s0", &[ONE]);
+        plan.name_vlans("enp3s0", &[TWO]);
+        for (name, on) in [
+            ("enp2s0.7", "enp2s0"),
+            ("storage.8", "enp3s0"),
+            ("eth9.9", "eth9"),
+        ] {
+            let InterfaceKind::Vlan {
+                parent, parent_mac, ..
+            } = kind(&plan, name)
+            else {
+                panic!("{name} is no VLAN")
+            };
+            assert_eq!(parent.as_deref(), Some(on));
+            assert_eq!(*parent_mac, None);
+        }
+    }
+
+    #[test]
+    fn names_that_change_places_do_not_get_mixed_up() {
+        let mut plan = plan("bond=bond0:eth0,eth1:mode=active-backup,primary=eth0");
+        let primary = |plan: &NetworkPlan| match kind(plan, "bond0") {
+            InterfaceKind::Bond { options } => options["primary"].clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(primary(&plan), ONE.to_string());
+        // The machine calls the first what the operator calls the second.
+        plan.name_vlans("eth1", &[ONE]);
+        plan.name_vlans("eth0", &[TWO]);
+        assert_eq!(primary(&plan), "eth1");
+        let ports = plan
+            .interfaces
+            .iter()
+            .filter(|i| i.controller.as_deref() == Some("bond0"));
+        let macs: Vec<_> = ports.filter_map(|port| port.matches.mac).collect();
+        assert_eq!(macs, [ONE, TWO]);
+    }
+}

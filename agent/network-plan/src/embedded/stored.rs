@@ -1,0 +1,251 @@
+//! A host as a file of the ramdisk, see [`super`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use landfall_boot_params::MacAddr;
+use landfall_boot_params::dracut_net::{is_host_name, is_interface_name};
+use serde::{Deserialize, Serialize};
+
+use super::{Document, EmbeddedHost, LARGEST};
+
+const FORMAT: u32 = 1;
+/// More NICs than any chassis has.
+const MOST_NICS: usize = 512;
+
+/// The object of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    format: u32,
+    host_name: Option<String>,
+    macs: Vec<String>,
+    nics: BTreeMap<String, String>,
+    kind: String,
+    text: String,
+}
+
+/// Says of a file of another version which one it is.
+#[derive(Deserialize)]
+struct Version {
+    format: u32,
+}
+
+/// Why a file is no host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EmbeddedError {
+    /// Longer than [`LARGEST`].
+    TooLong {
+        /// Its bytes.
+        found: usize,
+    },
+    /// Not an object with these keys; the parser's words.
+    Shape(String),
+    /// Of another version than this agent.
+    Format {
+        /// What the file says.
+        found: u32,
+    },
+    /// One value is no such thing.
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What it takes.
+        expected: &'static str,
+        /// What there is.
+        found: String,
+    },
+}
+
+impl fmt::Display for EmbeddedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EmbeddedError::TooLong { found } => {
+                write!(f, "expected at most {LARGEST} bytes, found {found}")
+            }
+            EmbeddedError::Shape(words) => write!(f, "expected an embedded host: {words}"),
+            EmbeddedError::Format { found } => write!(f, "expected format {FORMAT}, found {found}"),
+            EmbeddedError::Value {
+                key,
+                expected,
+                found,
+            } => write!(f, "{key}: expected {expected}, found {found:?}"),
+        }
+    }
+}
+
+impl std::error::Error for EmbeddedError {}
+
+impl EmbeddedHost {
+    /// The text of the file. Same host, same text.
+    pub fn to_json(&self) -> String {
+        let nics = self.nics.iter();
+        let stored = Stored {
+            format: FORMAT,
+            host_name: self.host_name.clone(),
+            macs: self.macs.iter().map(MacAddr::to_string).collect(),
+            nics: nics
+                .map(|(name, mac)| (name.clone(), mac.to_string()))
+                .collect(),
+            kind: self.document.kind().to_owned(),
+            text: self.document.text().to_owned(),
+        };
+        // Strings and numbers cannot fail to serialise.
+        serde_json::to_string_pretty(&stored).unwrap_or_default() + "\n"
+    }
+
+    /// Reads the file. What its text describes is not looked into.
+    ///
+    /// # Errors
+    /// If it is not what [`EmbeddedHost::to_json`] writes.
+    pub fn from_json(text: &str) -> Result<EmbeddedHost, EmbeddedError> {
+        if text.len() > LARGEST {
+            let found = text.len();
+            return Err(EmbeddedError::TooLong { found });
+        }
+        let shape = |error: serde_json::Error| EmbeddedError::Shape(error.to_string());
+        let Version { format } = serde_json::from_str(text).map_err(shape)?;
+        if format != FORMAT {
+            return Err(EmbeddedError::Format { found: format });
+        }
+        let stored: Stored = serde_json::from_str(text).map_err(shape)?;
+        if let Some(name) = stored.host_name.as_ref().filter(|name| !is_host_name(name)) {
+            return Err(value("host_name", "a host name", name));
+        }
+        let counts = [("macs", stored.macs.len()), ("nics", stored.nics.len())];
+        for (key, count) in counts {
+            if count > MOST_NICS {
+                return Err(value(key, "at most 512", &count.to_string()));
+            }
+        }
+        let macs = stored.macs.iter().map(|text| mac("macs", text));
+        let mut nics = BTreeMap::new();
+        for (name, text) in &stored.nics {
+            if !is_interface_name(name) {
+                return Err(value("nics", "the name of an interface", name));
+            }
+            nics.insert(name.clone(), mac("nics", text)?);
+        }
+        Ok(EmbeddedHost {
+            macs: macs.collect::<Result<_, _>>()?,
+            nics,
+            document: match stored.kind.as_str() {
+                "nmstate" => Document::NmState(stored.text),
+                "network_data" => Document::NetworkData(stored.text),
+                "none" => Document::None,
+                other => return Err(value("kind", "nmstate, network_data or none", other)),
+            },
+            host_name: stored.host_name,
+        })
+    }
+}
+
+fn mac(key: &'static str, text: &str) -> Result<MacAddr, EmbeddedError> {
+    let no_mac = |_| value(key, "a hardware address such as 52:54:00:00:00:01", text);
+    text.parse().map_err(no_mac)
+}
+
+fn value(key: &'static str, expected: &'static str, found: &str) -> EmbeddedError {
+    EmbeddedError::Value {
+        key,
+        expected,
+        found: found.chars().take(60).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MAC: &str = "52:54:00:00:00:01";
+
+    fn host() -> EmbeddedHost {
+        EmbeddedHost {
+            host_name: Some("node7".to_owned()),
+            macs: vec![MAC.parse().unwrap()],
+            nics: BTreeMap::from([("eth0".to_owned(), MAC.parse().unwrap())]),
+            document: Document::NmState("interfaces: []\n".to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_documented_form() {
+        let expected = "{\n  \"format\": 1,\n  \"host_name\": \"node7\",\n  \
+            \"macs\": [\n    \"52:54:00:00:00:01\"\n  ],\n  \
+            \"nics\": {\n    \"eth0\": \"52:54:00:00:00:01\"\n  },\n  \
+            \"kind\": \"nmstate\",\n  \"text\": \"interfaces: []\\n\"\n}\n";
+        assert_eq!(host().to_json(), expected);
+        assert_eq!(EmbeddedHost::from_json(expected), Ok(host()));
+    }
+
+    #[test]
+    fn what_is_no_host() {
+        let good = host().to_json();
+        for (from, to, expected) in [
+            ("{", "[", "expected an embedded host: "),
+            (
+                "\"format\": 1",
+                "\"format\": 2",
+                "expected format 1, found 2",
+            ),
+            (
+                "\"kind\"",
+                "\"sort\"",
+                "expected an embedded host: unknown field `sort`",
+            ),
+            (
+                "\"nmstate\"",
+                "\"netplan\"",
+                "kind: expected nmstate, network_data or none, found \"netplan\"",
+            ),
+            (
+                "node7",
+                "node_7",
+                "host_name: expected a host name, found \"node_7\"",
+            ),
+            (
+                "\"eth0\": \"52",
+                "\"eth0\": \"x",
+                "nics: expected a hardware address such as 52:54:00:00:00:01, found \"x:54",
+            ),
+            (
+                "eth0",
+                "a/b",
+                "nics: expected the name of an interface, found \"a/b\"",
+            ),
+        ] {
+            let text = good.replacen(from, to, 1);
+            let error = EmbeddedHost::from_json(&text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        let long = " ".repeat(LARGEST + 1);
+        let found = LARGEST + 1;
+        let error = EmbeddedHost::from_json(&long).unwrap_err();
+        assert_eq!(error, EmbeddedError::TooLong { found });
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            name in proptest::option::of("[a-z][a-z0-9-]{0,8}[a-z0-9]"),
+            macs in proptest::collection::vec(any::<[u8; 6]>(), 0..4),
+            nic in "[a-z]{3}[0-9]{1,3}",
+            text in any::<String>(),
+        ) {
+            let macs: Vec<MacAddr> = macs.into_iter().map(MacAddr).collect();
+            let host = EmbeddedHost {
+                host_name: name,
+                nics: macs.iter().map(|mac| (nic.clone(), *mac)).collect(),
+                macs,
+                document: Document::NetworkData(text),
+            };
+            prop_assert_eq!(EmbeddedHost::from_json(&host.to_json()), Ok(host));
+        }
+
+        #[test]
+        fn no_text_is_a_reason_to_panic(text in any::<String>()) {
+            let _ = EmbeddedHost::from_json(&text);
+        }
+    }
+}
