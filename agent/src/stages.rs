@@ -28,7 +28,7 @@ use crate::network::{self, NetworkState, Setup};
 use crate::permission::WritePermission;
 use crate::report::{self, Output};
 use crate::rescue;
-use crate::settings::Settings;
+use crate::settings::{Settings, embedded_hosts};
 use crate::state_file::{STATE_DIRECTORY, StateFile};
 pub use meeting::{http_options, ironic_by_mdns};
 use meeting::{image_options, name_host, tls_policy, wait_for_hardware};
@@ -81,8 +81,11 @@ pub fn run(debug: bool) -> ExitCode {
 async fn boot(settings: Settings) -> Result<Ending> {
     release_left_mounts();
     let devices_settled = devices_settled();
+    let hosts = embedded_hosts(Path::new("/"));
+    let embedded = network::this_host(&hosts, devices_settled.clone()).await;
     let settled = devices_settled.clone();
     let settings = settings
+        .with_embedded(embedded)
         .with_virtual_media(move || settled.borrow().is_some())
         .await;
     settings.report();
@@ -134,7 +137,8 @@ impl Boot {
             tracing::warn!("{warning}");
         }
         let given = settings.network_data.as_ref();
-        let mut choice = Choice::for_boot(given.map(|found| found.text.as_str()), &args);
+        let given = given.map(|found| found.text.as_str());
+        let mut choice = Choice::for_boot(&settings.embedded, given, &args);
         let vlans = &settings.params.enable_vlan_interfaces;
         choice.plan.add_vlans(vlans);
         let setup = Setup {

@@ -1,19 +1,23 @@
 //! Several sources, one plan.
 //!
-//! As CoreOS has it, a file beats arguments: network_data of this boot's
-//! media, then kernel arguments, then DHCP and router advertisements on every
-//! NIC. A source that is of no use is told, and the next takes its place.
+//! As CoreOS has it, a file beats arguments: the plan that the ramdisk brings
+//! for this host, then network_data of this boot's media, then kernel
+//! arguments, then DHCP and router advertisements on every NIC. A source that
+//! is of no use is told, and the next takes its place.
 
 use std::fmt;
 
-use landfall_boot_params::NetArgs;
 use landfall_boot_params::dracut_net::{InterfaceArgument, IpMethod};
+use landfall_boot_params::{CommandLine, NetArgs};
 
+use crate::embedded::{Document, Embedded};
 use crate::plan::NetworkPlan;
 
 /// What describes the network of this boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// The plan for this host that the image builder has put into the ramdisk.
+    Embedded,
     /// network_data.json of the medium that the machine was booted from.
     NetworkData,
     /// dracut's network arguments.
@@ -26,6 +30,7 @@ impl Source {
     /// How the state file calls it.
     pub fn key(self) -> &'static str {
         match self {
+            Source::Embedded => "embedded",
             Source::NetworkData => "network_data",
             Source::KernelArguments => "kernel_arguments",
             Source::Default => "default",
@@ -35,6 +40,7 @@ impl Source {
     /// Where a static address is from, as the console tells it.
     pub fn of_address(self) -> &'static str {
         match self {
+            Source::Embedded => "embedded plan",
             Source::NetworkData => "network_data",
             Source::KernelArguments | Source::Default => "kernel argument ip=",
         }
@@ -44,6 +50,7 @@ impl Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Source::Embedded => "plan embedded in the ramdisk",
             Source::NetworkData => "network_data of the boot medium",
             Source::KernelArguments => "kernel arguments",
             Source::Default => "no instructions, every NIC asks its network",
@@ -58,66 +65,110 @@ pub struct Choice {
     pub plan: NetworkPlan,
     /// Where it is from.
     pub source: Source,
+    /// The embedded host that this machine is, be its plan used or not:
+    /// `node7 (52:54:00:00:00:01), 1 of 50`.
+    pub host: Option<String>,
     /// Faults of sources that would have come first, one line each.
     pub faults: Vec<String>,
 }
 
 impl Choice {
-    /// Chooses. `network_data` is the text of the file, where there is one.
-    pub fn for_boot(network_data: Option<&str>, args: &NetArgs) -> Choice {
-        let mut faults = Vec::new();
-        match network_data.map(NetworkPlan::from_network_data) {
-            Some(Ok(plan)) => {
-                return Choice {
-                    plan: complete(plan, args),
-                    source: Source::NetworkData,
-                    faults,
-                };
+    /// Chooses. `embedded` is what the ramdisk has for this machine,
+    /// `network_data` the text of the file, where there is one.
+    pub fn for_boot(embedded: &Embedded, network_data: Option<&str>, args: &NetArgs) -> Choice {
+        let mut faults = embedded.faults.clone();
+        let host = embedded.host.as_ref();
+        let told = host.map(|host| match embedded.hosts {
+            0 | 1 => host.to_string(),
+            count => format!("{host}, 1 of {count}"),
+        });
+        if let Some(host) = host.filter(|host| host.document != Document::None) {
+            match host.plan() {
+                Ok(plan) => {
+                    return Choice {
+                        plan: complete_embedded(plan, args),
+                        source: Source::Embedded,
+                        host: told,
+                        faults,
+                    };
+                }
+                Err(found) => {
+                    faults.push(format!("embedded plan of {host}: it is not used"));
+                    let found = found.iter();
+                    faults.extend(found.map(|fault| format!("embedded plan: {fault}")));
+                }
             }
-            Some(Err(error)) => {
-                faults.push(format!("network_data: {error}; it is not used"));
-                let single = error.warnings().iter();
-                faults.extend(single.map(|fault| format!("network_data: {fault}")));
-            }
-            None => {}
         }
-        let source = if args.says_something() {
-            Source::KernelArguments
-        } else {
-            Source::Default
-        };
+        let (mut plan, source) = without_embedded(network_data, args, &mut faults);
+        if let Some(name) = host.and_then(|host| host.host_name.as_ref()) {
+            plan.host_name = Some(name.clone());
+        }
         Choice {
-            plan: NetworkPlan::for_boot(args),
+            plan,
             source,
+            host: told,
             faults,
         }
     }
 }
 
-/// Adds what a boot has besides: NICs that the document does not mention are
-/// asked for their network, unless `ip=off` forbids it.
-fn complete(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
-    for warning in &mut plan.warnings {
-        warning.insert_str(0, "network_data: ");
-    }
-    plan.warnings.extend(args.warnings.iter().cloned());
-    for argument in args.ip() {
-        if argument.host_name.is_some() {
-            plan.host_name.clone_from(&argument.host_name);
+impl Choice {
+    /// The source and the host, as the console tells them.
+    pub fn told(&self) -> String {
+        match (&self.host, self.source) {
+            (None, source) => source.to_string(),
+            (Some(host), Source::Embedded) => format!("{}: {host}", self.source),
+            (Some(host), source) => format!("{source} (this machine is {host})"),
         }
     }
-    plan.carrier_timeout = args.carrier_timeout;
+}
+
+fn without_embedded(
+    network_data: Option<&str>,
+    args: &NetArgs,
+    faults: &mut Vec<String>,
+) -> (NetworkPlan, Source) {
+    match network_data.map(NetworkPlan::from_network_data) {
+        Some(Ok(plan)) => {
+            return (complete_network_data(plan, args), Source::NetworkData);
+        }
+        Some(Err(error)) => {
+            faults.push(format!("network_data: {error}; it is not used"));
+            let single = error.warnings().iter();
+            faults.extend(single.map(|fault| format!("network_data: {fault}")));
+        }
+        None => {}
+    }
+    let source = if args.says_something() {
+        Source::KernelArguments
+    } else {
+        Source::Default
+    };
+    (NetworkPlan::for_boot(args), source)
+}
+
+/// Adds that no NIC which the plan does not mention gets anything: not even a
+/// question to a DHCP server may leave the machine.
+fn complete_embedded(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
+    take_the_rest(&mut plan, args, "an embedded plan", args.interfaces.iter());
+    let off = NetArgs::from_command_line(&CommandLine::parse("ip=off"));
+    plan.interfaces
+        .extend(NetworkPlan::for_boot(&off).interfaces);
+    plan.sort();
+    plan
+}
+
+/// Adds what a boot has besides: NICs that the document does not mention are
+/// asked for their network, unless `ip=off` forbids it.
+fn complete_network_data(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
     let is_off = |argument: &&InterfaceArgument| match argument {
         InterfaceArgument::Ip(ip) => {
             ip.device.is_none() && ip.address.is_none() && ip.method == IpMethod::None
         }
         _ => false,
     };
-    for argument in args.interfaces.iter().filter(|argument| !is_off(argument)) {
-        let text = argument.text();
-        plan.warnings
-            .push(format!("{text}: not used, as there is network_data"));
-    }
+    let unused = args.interfaces.iter().filter(|argument| !is_off(argument));
+    take_the_rest(&mut plan, args, "network_data", unused);
     let others = NetArgs {
         interfaces: args.interfaces.iter().filter(is_off).cloned().collect(),
         accept_peer_dns: args.accept_peer_dns,
@@ -131,11 +182,46 @@ fn complete(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
     plan
 }
 
+/// What the arguments say beside a document of this name, and that the rest of
+/// them is not used.
+fn take_the_rest<'a>(
+    plan: &mut NetworkPlan,
+    args: &NetArgs,
+    document: &str,
+    unused: impl Iterator<Item = &'a InterfaceArgument>,
+) {
+    let title = document.trim_start_matches("an ");
+    for warning in &mut plan.warnings {
+        warning.insert_str(0, &format!("{title}: "));
+    }
+    plan.warnings.extend(args.warnings.iter().cloned());
+    if plan.host_name.is_none() {
+        let names = args.ip().filter_map(|argument| argument.host_name.as_ref());
+        plan.host_name = names.last().cloned();
+    }
+    plan.carrier_timeout = args.carrier_timeout;
+    let mut warn = |text: &str| {
+        plan.warnings
+            .push(format!("{text}: not used, as there is {document}"));
+    };
+    for argument in unused {
+        warn(argument.text());
+    }
+    if !args.routes.is_empty() {
+        warn("rd.route=");
+    }
+    if !args.nameservers.is_empty() {
+        warn("nameserver=");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embedded::EmbeddedHost;
     use crate::plan::Method;
     use landfall_boot_params::CommandLine;
+    use std::collections::BTreeMap;
 
     const DATA: &str = r#"{"links": [
         {"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"}],
@@ -144,7 +230,7 @@ mod tests {
 
     fn choice(data: Option<&str>, line: &str) -> Choice {
         let args = NetArgs::from_command_line(&CommandLine::parse(line));
-        Choice::for_boot(data, &args)
+        Choice::for_boot(&Embedded::default(), data, &args)
     }
 
     #[test]
@@ -208,5 +294,86 @@ mod tests {
         );
         assert_eq!(told.plan.host_name.as_deref(), Some("node7"));
         assert_eq!(told.plan.carrier_timeout, Some(3));
+    }
+
+    fn embedded(document: Document) -> Embedded {
+        Embedded {
+            host: Some(EmbeddedHost {
+                host_name: Some("node7".to_owned()),
+                macs: vec!["52:54:00:00:00:01".parse().unwrap()],
+                nics: BTreeMap::new(),
+                document,
+            }),
+            hosts: 50,
+            faults: vec!["of another host".to_owned()],
+        }
+    }
+
+    fn with_embedded(document: Document, data: Option<&str>, line: &str) -> Choice {
+        let args = NetArgs::from_command_line(&CommandLine::parse(line));
+        Choice::for_boot(&embedded(document), data, &args)
+    }
+
+    #[test]
+    fn the_embedded_plan_goes_before_all_others() {
+        let line = "ip=dhcp ip=off nameserver=192.0.2.53 rd.route=10.0.0.0/8:192.0.2.1";
+        let document = Document::NetworkData(DATA.to_owned());
+        let found = with_embedded(document, Some(DATA), line);
+        assert_eq!(found.source, Source::Embedded);
+        let told = "node7 (52:54:00:00:00:01), 1 of 50";
+        assert_eq!(found.host.as_deref(), Some(told));
+        assert_eq!(
+            found.told(),
+            format!("plan embedded in the ramdisk: {told}")
+        );
+        assert_eq!(found.faults, ["of another host"]);
+        assert_eq!(found.plan.host_name.as_deref(), Some("node7"));
+        assert_eq!(
+            found.plan.warnings,
+            ["ip=dhcp", "ip=off", "rd.route=", "nameserver="]
+                .map(|argument| format!("{argument}: not used, as there is an embedded plan"))
+        );
+        // No NIC that it does not mention may ask for anything.
+        let [others, host] = &found.plan.interfaces[..] else {
+            panic!("{:?}", found.plan.interfaces)
+        };
+        assert!(others.matches.is_any() && others.multi);
+        for ip in [&others.ipv4, &others.ipv6] {
+            assert_eq!(ip.as_ref().unwrap().method, Method::Disabled);
+        }
+        assert_eq!(host.ipv4.as_ref().unwrap().method, Method::Manual);
+    }
+
+    #[test]
+    fn a_faulty_embedded_plan_is_told_and_the_next_source_takes_its_place() {
+        for (data, line, source) in [
+            (Some(DATA), "ip=dhcp", Source::NetworkData),
+            (None, "ip=dhcp", Source::KernelArguments),
+            (None, "", Source::Default),
+        ] {
+            let bad = Document::NetworkData(r#"{"links": [{"id": "a"}]}"#.to_owned());
+            let found = with_embedded(bad, data, line);
+            assert_eq!(found.source, source);
+            assert_eq!(
+                found.faults,
+                [
+                    "of another host",
+                    "embedded plan of node7 (52:54:00:00:00:01): it is not used",
+                    "embedded plan: no link of it can be used",
+                    "embedded plan: link a has no usable ethernet_mac_address; ignored",
+                ]
+            );
+            // What it is called is known all the same.
+            assert_eq!(found.plan.host_name.as_deref(), Some("node7"));
+        }
+    }
+
+    #[test]
+    fn a_host_that_is_no_more_than_a_name_leaves_the_network_to_the_next_source() {
+        let line = "ip=192.0.2.1:::24:other:eth0:none";
+        let found = with_embedded(Document::None, None, line);
+        assert_eq!(found.source, Source::KernelArguments);
+        assert_eq!(found.plan.host_name.as_deref(), Some("node7"));
+        assert_eq!(found.faults, ["of another host"]);
     }
 }

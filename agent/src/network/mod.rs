@@ -18,12 +18,14 @@ pub(crate) mod reach;
 mod resolv_conf;
 mod routes;
 mod state;
+mod this_host;
 mod virtual_link;
 
 pub use configure::{Network, Setup, start};
 pub use inspection_wait::{WaitFor, inspection_addresses};
 pub use routes::{Way, routes_of, way_to};
 pub use state::{AddressOrigin, NetworkState, first_address};
+pub use this_host::this_host;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -5,6 +5,7 @@
 //! to the lookup.
 
 mod config_files;
+mod embedded_hosts;
 mod lookup_config;
 
 use std::fs::File;
@@ -14,10 +15,12 @@ use std::time::Duration;
 
 use landfall_boot_params::cmdline::MAX_LENGTH;
 use landfall_boot_params::{BootParams, CommandLine, Origin};
+use landfall_network_plan::Embedded;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
 pub use config_files::ConfigFiles;
+pub use embedded_hosts::embedded_hosts;
 
 use crate::media::{self, Media, MediaText, Places, Wanted};
 
@@ -35,6 +38,9 @@ pub struct Settings {
     /// The host's network as Ironic describes it (`network_data.json`), not
     /// looked into yet, and the device that it was found on.
     pub network_data: Option<MediaText>,
+    /// What the ramdisk brings for this machine in particular; nothing until
+    /// its NICs have told which one it is.
+    pub embedded: Embedded,
 }
 
 impl Settings {
@@ -73,7 +79,13 @@ impl Settings {
             command_line,
             params,
             network_data: media.network_data,
+            embedded: Embedded::default(),
         }
+    }
+
+    /// These settings on a machine whose part of the ramdisk is known.
+    pub fn with_embedded(self, embedded: Embedded) -> Self {
+        Self { embedded, ..self }
     }
 
     /// These settings with what virtual media say, which are waited for where
@@ -86,7 +98,7 @@ impl Settings {
             virtual_media: params.is_virtual_media(),
             publisher: params.publisher_id.value.clone(),
             network_boot: params.boot_interface.is_some(),
-            network_given: self.command_line.last("ip").is_some(),
+            network_given: self.command_line.last("ip").is_some() || self.embedded.has_plan(),
             service_known: params.api_url.is_some() || params.inspection_callback_url.is_some(),
         };
         if !wanted.anything() {
@@ -109,7 +121,8 @@ impl Settings {
             },
         };
         let files = ConfigFiles::of_system(Path::new("/"));
-        Self::from_sources(self.command_line, media, files)
+        let embedded = self.embedded;
+        Self::from_sources(self.command_line, media, files).with_embedded(embedded)
     }
 
     /// Takes `config` of a lookup answer, which wins over all that was said at

@@ -3,7 +3,7 @@
 
 use landfall_boot_params::coreos_args::first_boot_arguments;
 use landfall_boot_params::{CommandLine, NetArgs};
-use landfall_network_plan::{Choice, Source};
+use landfall_network_plan::{Choice, Embedded, Source};
 
 /// In one of the two forms that CoreOS takes: files beat arguments there, as
 /// they did here.
@@ -11,7 +11,7 @@ use landfall_network_plan::{Choice, Source};
 pub(super) struct FirstBootNetwork {
     /// Kernel arguments of the first boot: those of this one, word for word.
     pub(super) arguments: Option<String>,
-    /// NetworkManager keyfiles, where the plan is from network_data.
+    /// NetworkManager keyfiles, where the plan is from a file.
     pub(super) keyfiles: Vec<(String, Vec<u8>)>,
 }
 
@@ -19,11 +19,13 @@ impl FirstBootNetwork {
     /// Without `may_copy` no files are handed on, but the arguments.
     pub(super) fn of_this_boot(
         line: &CommandLine,
+        embedded: &Embedded,
         network_data: Option<&str>,
         may_copy: bool,
     ) -> FirstBootNetwork {
-        let choice = Choice::for_boot(network_data, &NetArgs::from_command_line(line));
-        if choice.source == Source::NetworkData && may_copy {
+        let choice = Choice::for_boot(embedded, network_data, &NetArgs::from_command_line(line));
+        let is_file = matches!(choice.source, Source::Embedded | Source::NetworkData);
+        if is_file && may_copy {
             let files = choice.plan.keyfiles().into_iter();
             return FirstBootNetwork {
                 arguments: None,
@@ -59,15 +61,15 @@ mod tests {
             (Some(DATA), false, 0),
             (Some("{"), true, 0),
         ] {
-            let found = FirstBootNetwork::of_this_boot(&line, data, copy);
+            let found = FirstBootNetwork::of_this_boot(&line, &Embedded::default(), data, copy);
             assert_eq!(found.keyfiles.len(), files, "{data:?} {copy}");
             let expected = if files == 0 { &arguments } else { &None };
             assert_eq!(found.arguments, *expected, "{data:?} {copy}");
         }
-        let found = FirstBootNetwork::of_this_boot(&line, Some(DATA), true);
+        let found = FirstBootNetwork::of_this_boot(&line, &Embedded::default(), Some(DATA), true);
         assert_eq!(found.keyfiles[0].0, "52-54-00-00-00-01.nmconnection");
         let quiet = CommandLine::parse("quiet");
-        let nothing = FirstBootNetwork::of_this_boot(&quiet, None, true);
+        let nothing = FirstBootNetwork::of_this_boot(&quiet, &Embedded::default(), None, true);
         assert_eq!(nothing, FirstBootNetwork::default());
     }
 }

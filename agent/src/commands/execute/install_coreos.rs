@@ -115,6 +115,7 @@ impl Wanted {
         let given = machine.settings.network_data.as_ref();
         let network = FirstBootNetwork::of_this_boot(
             &machine.settings.command_line,
+            &machine.settings.embedded,
             given.map(|found| found.text.as_str()),
             may_copy_network(&config_drive["meta_data"], &params.coreos_copy_network),
         );

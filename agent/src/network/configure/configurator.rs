@@ -96,7 +96,7 @@ impl Configurator {
         for fault in &self.setup.choice.faults {
             tracing::error!("{fault}");
         }
-        tracing::info!("source: {}", self.setup.choice.source);
+        tracing::info!("source: {}", self.setup.choice.told());
         for line in describe(&self.setup.choice.plan) {
             tracing::info!("plan: {line}");
         }

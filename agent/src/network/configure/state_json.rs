@@ -33,6 +33,7 @@ impl Configurator {
             .collect();
         json!({
             "source": choice.source.key(),
+            "host": choice.host,
             "faults": choice.faults,
             "warnings": choice.plan.warnings,
             "nics": nics,

@@ -23,7 +23,7 @@ use crate::network::{Network, NetworkState, Setup, start};
 use crate::skip::skip;
 use crate::state_file::StateFile;
 use landfall_boot_params::{CommandLine, NetArgs};
-use landfall_network_plan::Choice;
+use landfall_network_plan::{Choice, Embedded};
 use serde_json::Value;
 
 /// Longest time anything may take here; duplicate address detection takes
@@ -186,7 +186,7 @@ impl Lab {
             hosts: self.dir.path().join("hosts"),
             state_file: StateFile::new(self.dir.path(), "network.json"),
             ..Setup::in_ramdisk(
-                Choice::for_boot(network_data, &args),
+                Choice::for_boot(&Embedded::default(), network_data, &args),
                 NamingPolicy::default(),
             )
         };
