@@ -4,8 +4,9 @@ use crate::cmdline::CommandLine;
 
 /// Network arguments that an unattended CoreOS installation hands on from the
 /// installer's command line to the first boot (coreos-installer's
-/// `coreos-installer-service` script). Each stands for the bare word and for
-/// `name=value`.
+/// `coreos-installer-service` script), and two that it has no need of: without
+/// them a link that this boot has may be missing there. Each stands for the bare
+/// word and for `name=value`.
 const FIRST_BOOT: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",
@@ -23,7 +24,22 @@ const FIRST_BOOT: &[&str] = &[
     "bond",
     "team",
     "bridge",
+    "ib.pkey",
+    "rd.ethtool",
     "rd.net.timeout.carrier",
+    "coreos.no_persist_ip",
+    "coreos.force_persist_ip",
+];
+
+/// Those of them that mean something beside NetworkManager's files, which take
+/// the place of everything else: what NICs are called, and what becomes of the
+/// files after the first boot.
+const BESIDE_FILES: &[&str] = &[
+    "ipv6.disable",
+    "net.ifnames",
+    "net.naming-scheme",
+    "ifname",
+    "biosdevname",
     "coreos.no_persist_ip",
     "coreos.force_persist_ip",
 ];
@@ -32,9 +48,18 @@ const FIRST_BOOT: &[&str] = &[
 /// well, verbatim and in order. The caller puts `rd.neednet=1` in front, as
 /// the installer does, when the list is not empty.
 pub fn first_boot_arguments(line: &CommandLine) -> Vec<&str> {
+    named(line, FIRST_BOOT)
+}
+
+/// The same for a first boot whose network is in NetworkManager's files.
+pub fn arguments_beside_files(line: &CommandLine) -> Vec<&str> {
+    named(line, BESIDE_FILES)
+}
+
+fn named<'a>(line: &'a CommandLine, names: &[&str]) -> Vec<&'a str> {
     line.tokens()
         .iter()
-        .filter(|token| FIRST_BOOT.contains(&token.key.as_str()))
+        .filter(|token| names.contains(&token.key.as_str()))
         .map(|token| token.text.as_str())
         .collect()
 }
@@ -61,5 +86,16 @@ mod tests {
             ]
         );
         assert!(first_boot_arguments(&CommandLine::parse("quiet ro")).is_empty());
+    }
+
+    #[test]
+    fn names_mean_something_beside_files() {
+        let text = "ip=dhcp ifname=lan0:52-54-00-00-00-01 net.ifnames=0 bond vlan=a.1:a quiet";
+        assert_eq!(
+            arguments_beside_files(&CommandLine::parse(text)),
+            ["ifname=lan0:52-54-00-00-00-01", "net.ifnames=0"]
+        );
+        let list = |names: &[&str]| BESIDE_FILES.iter().all(|name| names.contains(name));
+        assert!(list(FIRST_BOOT));
     }
 }

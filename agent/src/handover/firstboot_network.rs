@@ -7,20 +7,36 @@ use std::path::Path;
 
 use crate::failure::Result;
 use crate::handover::file_in_boot::{self, operator, problem};
+use crate::handover::kernel_args::SCRIPT;
 
 /// Empty in the image; its presence makes GRUB add `ignition.firstboot`.
 const FILE: &str = "ignition.firstboot";
 
+/// Whether these arguments arrive as they are. They are read twice: between
+/// double quotes here, and as part of the `options` line, which blscfg makes a
+/// script of (GRUB manual, 6.1 and 6.2). There is no way to quote for both.
+pub fn is_plain(arguments: &str) -> bool {
+    special(arguments).is_none()
+}
+
+fn special(arguments: &str) -> Option<char> {
+    let is_special = |&c: &char| c == '"' || SCRIPT.contains(&c) || c.is_control();
+    let comment = arguments
+        .split(' ')
+        .any(|word| word.starts_with('#'))
+        .then_some('#');
+    arguments.chars().find(is_special).or(comment)
+}
+
 /// The line, as a script for GRUB.
 ///
 /// # Errors
-/// If the arguments hold what has a meaning inside GRUB's double quotes
-/// (GRUB manual, 6.1) or would end the line.
+/// If the arguments are not [plain](is_plain).
 pub fn line(arguments: &str) -> Result<String> {
-    let special = |c: char| matches!(c, '"' | '$' | '\\') || c.is_control();
-    if let Some(found) = arguments.chars().find(|&c| special(c)) {
+    if let Some(found) = special(arguments) {
         return Err(operator(format!(
-            "first-boot arguments {arguments:?}: expected text without quotes, dollar signs, backslashes and line breaks, found {found:?}"
+            "first-boot arguments {arguments:?}: GRUB reads them as a script, expected text without any of \"{}, line breaks and words that begin with #, found {found:?}",
+            SCRIPT.iter().collect::<String>()
         )));
     }
     Ok(format!("set ignition_network_kcmdline=\"{arguments}\"\n"))
@@ -62,9 +78,16 @@ mod tests {
             line("rd.neednet=1 ip=10.0.0.2::10.0.0.1:24:h:ens3:none nameserver=10.0.0.1").unwrap(),
             "set ignition_network_kcmdline=\"rd.neednet=1 ip=10.0.0.2::10.0.0.1:24:h:ens3:none nameserver=10.0.0.1\"\n"
         );
-        for bad in ["a\"b", "a$b", "a\\", "a\nb", "\r"] {
+        for bad in [
+            "a\"b", "a$b", "a\\", "a\nb", "\r", "a;b", "a&b", "a|b", "{", "}", "<", ">", "'",
+            "a #b",
+        ] {
             assert!(line(bad).is_err(), "{bad:?}");
+            assert!(!is_plain(bad), "{bad:?}");
         }
+        assert!(is_plain(
+            "ip=[2001:db8::2/64]::[fe80::1%25ens3]:64:h#1:ens3:none a=b,c=d"
+        ));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::handover::file_in_boot::{inside, open, operator, problem, replace};
 const ENTRIES: &str = "loader/entries";
 const OPTIONS: &str = "options ";
 /// What ends a word of GRUB's script or quotes.
-const SCRIPT: [char; 10] = ['{', '}', '|', '&', '$', ';', '<', '>', '\'', '\\'];
+pub(crate) const SCRIPT: [char; 10] = ['{', '}', '|', '&', '$', ';', '<', '>', '\'', '\\'];
 /// An entry has five lines; the kernel takes 2 KiB of arguments on x86.
 const SIZE_LIMIT: u64 = 64 << 10;
 

@@ -1,75 +1,161 @@
 //! The network of this boot, for the first boot of the installed system: where
 //! we needed a static address, so does its Ignition.
 
-use landfall_boot_params::coreos_args::first_boot_arguments;
-use landfall_boot_params::{CommandLine, NetArgs};
-use landfall_network_plan::{Choice, Embedded, Source};
+use landfall_boot_params::CommandLine;
+use landfall_boot_params::coreos_args::{arguments_beside_files, first_boot_arguments};
+use landfall_network_plan::{Choice, Source};
+
+use crate::handover::firstboot_network;
 
 /// In one of the two forms that CoreOS takes: files beat arguments there, as
-/// they did here.
+/// they did here. Empty where nobody said anything: the image has a default of
+/// its own, and it is ours.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FirstBootNetwork {
     /// Kernel arguments of the first boot: those of this one, word for word.
     pub(super) arguments: Option<String>,
-    /// NetworkManager keyfiles, where the plan is from a file.
+    /// NetworkManager keyfiles, name and content, where this boot's plan was
+    /// not from arguments.
     pub(super) keyfiles: Vec<(String, Vec<u8>)>,
 }
 
 impl FirstBootNetwork {
-    /// Without `may_copy` no files are handed on, but the arguments.
-    pub(super) fn of_this_boot(
-        line: &CommandLine,
-        embedded: &Embedded,
-        network_data: Option<&str>,
-        may_copy: bool,
-    ) -> FirstBootNetwork {
-        let choice = Choice::for_boot(embedded, network_data, &NetArgs::from_command_line(line));
-        let is_file = matches!(choice.source, Source::Embedded | Source::NetworkData);
-        if is_file && may_copy {
-            let files = choice.plan.keyfiles().into_iter();
-            return FirstBootNetwork {
-                arguments: None,
-                keyfiles: files
-                    .map(|file| (file.name, file.text.into_bytes()))
-                    .collect(),
-            };
+    /// Of the boot with this command line and this plan. Without `may_copy` no
+    /// files are handed on, but the arguments.
+    pub(super) fn of_this_boot(line: &CommandLine, choice: &Choice, may_copy: bool) -> Self {
+        let is_file = !matches!(choice.source, Source::KernelArguments | Source::Default);
+        if choice.source == Source::Default && !is_changed_default(line) {
+            return Self::default();
         }
-        let arguments = first_boot_arguments(line);
-        FirstBootNetwork {
-            arguments: (!arguments.is_empty())
-                .then(|| format!("rd.neednet=1 {}", arguments.join(" "))),
-            keyfiles: Vec::new(),
+        if !(is_file && may_copy) {
+            let arguments = with_network(&first_boot_arguments(line));
+            // What GRUB would take for commands, as in a bond's
+            // arp_ip_target=192.0.2.1;192.0.2.2, goes as files.
+            if !may_copy || arguments.as_deref().is_none_or(firstboot_network::is_plain) {
+                return Self {
+                    arguments,
+                    keyfiles: Vec::new(),
+                };
+            }
+        }
+        let files = choice.plan.keyfiles().into_iter();
+        Self {
+            arguments: with_network(&arguments_beside_files(line)),
+            keyfiles: files
+                .map(|file| (file.name, file.text.into_bytes()))
+                .collect(),
         }
     }
 }
 
+/// `BOOTIF=` alone is a network boot menu's word, no operator's: it says where
+/// the ramdisk came from, and every NIC was asked all the same.
+fn is_changed_default(line: &CommandLine) -> bool {
+    let mut arguments = first_boot_arguments(line).into_iter();
+    arguments.any(|text| !text.to_ascii_lowercase().starts_with("bootif="))
+}
+
+/// As coreos-installer's service hands them on: they take the place of the
+/// image's own, so the network has to be asked for.
+fn with_network(arguments: &[&str]) -> Option<String> {
+    (!arguments.is_empty()).then(|| format!("rd.neednet=1 {}", arguments.join(" ")))
+}
+
 #[cfg(test)]
 mod tests {
+    use landfall_boot_params::NetArgs;
+    use landfall_network_plan::Embedded;
+
     use super::*;
 
     const DATA: &str = r#"{"links": [
         {"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"}],
         "networks": [{"id": "n", "type": "ipv4_dhcp", "link": "a"}]}"#;
 
+    fn found(line: &str, data: Option<&str>, may_copy: bool) -> FirstBootNetwork {
+        let line = CommandLine::parse(line);
+        let choice = Choice::for_boot(
+            &Embedded::default(),
+            data,
+            &NetArgs::from_command_line(&line),
+        );
+        FirstBootNetwork::of_this_boot(&line, &choice, may_copy)
+    }
+
     #[test]
     fn files_for_network_data_else_the_arguments() {
-        let line = CommandLine::parse("quiet ip=eth0:dhcp nameserver=192.0.2.53");
-        let arguments = Some("rd.neednet=1 ip=eth0:dhcp nameserver=192.0.2.53".to_owned());
-        for (data, copy, files) in [
+        let line = "quiet ip=eth0:dhcp nameserver=192.0.2.53";
+        let arguments = Some("rd.neednet=1 ip=eth0:dhcp nameserver=192.0.2.53");
+        for (data, may_copy, files) in [
             (None, true, 0),
+            (None, false, 0),
             (Some(DATA), true, 1),
             (Some(DATA), false, 0),
             (Some("{"), true, 0),
         ] {
-            let found = FirstBootNetwork::of_this_boot(&line, &Embedded::default(), data, copy);
-            assert_eq!(found.keyfiles.len(), files, "{data:?} {copy}");
-            let expected = if files == 0 { &arguments } else { &None };
-            assert_eq!(found.arguments, *expected, "{data:?} {copy}");
+            let found = found(line, data, may_copy);
+            assert_eq!(found.keyfiles.len(), files, "{data:?} {may_copy}");
+            let expected = if files == 0 { arguments } else { None };
+            assert_eq!(found.arguments.as_deref(), expected, "{data:?} {may_copy}");
         }
-        let found = FirstBootNetwork::of_this_boot(&line, &Embedded::default(), Some(DATA), true);
+        let found = found(line, Some(DATA), true);
         assert_eq!(found.keyfiles[0].0, "52-54-00-00-00-01.nmconnection");
-        let quiet = CommandLine::parse("quiet");
-        let nothing = FirstBootNetwork::of_this_boot(&quiet, &Embedded::default(), None, true);
-        assert_eq!(nothing, FirstBootNetwork::default());
+    }
+
+    #[test]
+    fn nothing_is_handed_on_where_nobody_said_anything() {
+        for line in [
+            "",
+            "quiet",
+            "BOOTIF=01-52-54-00-00-00-01",
+            "rd.net.timeout.dhcp=5",
+        ] {
+            let found = found(line, None, true);
+            assert_eq!(found, FirstBootNetwork::default(), "{line}");
+        }
+        let found = found("net.ifnames=0 BOOTIF=01-52-54-00-00-00-01", None, true);
+        let expected = "rd.neednet=1 net.ifnames=0 BOOTIF=01-52-54-00-00-00-01";
+        assert_eq!(found.arguments.as_deref(), Some(expected));
+    }
+
+    /// A file may call a NIC by the name that an argument gives it.
+    #[test]
+    fn names_of_nics_go_along_with_files() {
+        let line = "ip=dhcp ifname=lan0:52-54-00-00-00-01 net.ifnames=0";
+        let found = found(line, Some(DATA), true);
+        assert_eq!(
+            found.arguments.as_deref(),
+            Some("rd.neednet=1 ifname=lan0:52-54-00-00-00-01 net.ifnames=0")
+        );
+        assert_eq!(found.keyfiles.len(), 1);
+    }
+
+    #[test]
+    fn what_grub_would_take_for_commands_goes_as_files() {
+        let line = "ip=bond0:dhcp \
+            bond=bond0:ens3,ens4:mode=active-backup,arp_interval=100,arp_ip_target=192.0.2.1;192.0.2.2";
+        let found = found(line, None, true);
+        assert_eq!(found.arguments, None);
+        let names: Vec<&str> = found.keyfiles.iter().map(|(name, _)| &name[..]).collect();
+        assert_eq!(
+            names,
+            [
+                "bond0.nmconnection",
+                "ens3.nmconnection",
+                "ens4.nmconnection"
+            ]
+        );
+    }
+
+    /// Then it is refused, before the disk is touched.
+    #[test]
+    fn but_not_where_files_may_not_be_copied() {
+        let found = found(
+            "bond=bond0:ens3:arp_ip_target=192.0.2.1;192.0.2.2",
+            None,
+            false,
+        );
+        assert!(found.keyfiles.is_empty());
+        assert!(firstboot_network::line(&found.arguments.unwrap()).is_err());
     }
 }

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use landfall_boot_params::Setting;
+use landfall_boot_params::{NetArgs, Setting};
+use landfall_network_plan::Choice;
 use serde_json::Value;
 
 use super::first_boot_network::FirstBootNetwork;
@@ -113,10 +114,14 @@ impl Wanted {
         let user_data = ignition_config(&config_drive["user_data"]);
         let host_name = host_name(&config_drive["meta_data"]);
         let given = machine.settings.network_data.as_ref();
+        let line = &machine.settings.command_line;
         let network = FirstBootNetwork::of_this_boot(
-            &machine.settings.command_line,
-            &machine.settings.embedded,
-            given.map(|found| found.text.as_str()),
+            line,
+            &Choice::for_boot(
+                &machine.settings.embedded,
+                given.map(|found| found.text.as_str()),
+                &NetArgs::from_command_line(line),
+            ),
             may_copy_network(&config_drive["meta_data"], &params.coreos_copy_network),
         );
         let changes = CoreosChanges {
