@@ -9,14 +9,10 @@ use nix::mount::MsFlags;
 
 use crate::disk::gpt::Table;
 use crate::failure::{Class, Failure, Result};
-use crate::handover::file_in_boot::{create, make_directory, operator};
 use crate::handover::{
-    boot_partition, firstboot_network, ignition_file, kernel_args, written_disk,
+    boot_partition, firstboot_keyfiles, firstboot_network, ignition_file, kernel_args, written_disk,
 };
 use crate::permission::WritePermission;
-
-/// Read by CoreOS's initramfs on first boot, then removed.
-const NETWORK_DIRECTORY: &str = "coreos-firstboot-network";
 
 /// What to change. Nothing in it, nothing changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,15 +49,7 @@ impl CoreosChanges {
         if let Some(arguments) = &self.firstboot_args {
             firstboot_network::line(arguments)?;
         }
-        for (name, _) in &self.network_keyfiles {
-            let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
-            if !plain {
-                return Err(operator(format!(
-                    "network keyfile {name:?}: expected a plain file name"
-                )));
-            }
-        }
-        Ok(())
+        firstboot_keyfiles::check(&self.network_keyfiles)
     }
 }
 
@@ -142,13 +130,7 @@ fn apply(boot: &Path, changes: &CoreosChanges) -> Result<()> {
     if let Some(edit) = kargs {
         edit.write()?;
     }
-    if !changes.network_keyfiles.is_empty() {
-        let directory = boot.join(NETWORK_DIRECTORY);
-        make_directory(&directory, 0o755)?;
-        for (name, content) in &changes.network_keyfiles {
-            create(&directory.join(name), content)?;
-        }
-    }
+    firstboot_keyfiles::write(boot, &changes.network_keyfiles)?;
     if let Some(line) = firstboot {
         firstboot_network::append(boot, &line)?;
     }
@@ -176,9 +158,10 @@ fn summary(changes: &CoreosChanges) -> String {
         parts.push(format!("first-boot arguments: {arguments}"));
     }
     if !changes.network_keyfiles.is_empty() {
+        let names = changes.network_keyfiles.iter().map(|(name, _)| &name[..]);
         parts.push(format!(
-            "{} network keyfiles",
-            changes.network_keyfiles.len()
+            "network keyfiles: {}",
+            names.collect::<Vec<_>>().join(" ")
         ));
     }
     parts.join("; ")

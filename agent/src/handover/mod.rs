@@ -8,6 +8,7 @@ pub mod efi_load_option;
 pub mod efi_loader;
 pub mod efi_variables;
 pub mod file_in_boot;
+pub mod firstboot_keyfiles;
 pub mod firstboot_network;
 pub mod ignition_file;
 pub mod injected_file;
