@@ -62,7 +62,8 @@ pub fn write(boot: &Path, config: &[u8]) -> Result<()> {
 /// `Ok(None)`: no config and nothing to put into one.
 ///
 /// # Errors
-/// If the config is no JSON object, or `storage.files` is no list.
+/// If the config is no JSON object, `storage.files` is no list, or the host name
+/// is no single word: /etc/hostname holds one, of one line.
 pub fn with_hostname(config: Option<&[u8]>, hostname: Option<&str>) -> Result<Option<Vec<u8>>> {
     let Some(hostname) = hostname.filter(|name| !name.is_empty()) else {
         return match config {
@@ -70,6 +71,11 @@ pub fn with_hostname(config: Option<&[u8]>, hostname: Option<&str>) -> Result<Op
             None => Ok(None),
         };
     };
+    if hostname.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(operator(format!(
+            "host name {hostname:?}: expected one word"
+        )));
+    }
     let mut root = match config {
         Some(config) => parse(config)?,
         None => parse(br#"{"ignition":{"version":"3.0.0"}}"#)?,
@@ -166,6 +172,9 @@ mod tests {
         }
         for bad in [&br#"{"storage":[]}"#[..], br#"{"storage":{"files":{}}}"#] {
             assert!(with_hostname(Some(bad), Some("n")).is_err());
+        }
+        for bad in ["node\n", "a\nb", "a b", "\0", "\u{85}"] {
+            assert!(with_hostname(None, Some(bad)).is_err(), "{bad:?}");
         }
     }
 }
