@@ -17,11 +17,11 @@ use crate::clock::Clock;
 use crate::commands::{Departure, Dispatcher, Ledger, Machine, Node};
 use crate::devices_settled::{DevicesSettled, devices_settled};
 use crate::discovery::Found;
-use crate::early::Ending;
+use crate::early::{self, Ending};
 use crate::failure::{Class, Failure, Result};
 use crate::handover::written_disk::release_left_mounts;
 use crate::http_client::{self, ServiceClient};
-use crate::interface_names::NamingPolicy;
+use crate::interface_names::{self, NamingPolicy};
 use crate::ironic::{self, Callback, LookupAnswer, NoNode, Service};
 use crate::network::reach::Reach;
 use crate::network::{self, NetworkState, Setup};
@@ -30,6 +30,7 @@ use crate::report::{self, Output};
 use crate::rescue;
 use crate::settings::{Settings, embedded_hosts};
 use crate::state_file::{STATE_DIRECTORY, StateFile};
+use crate::system_path::SystemPath;
 pub use meeting::{http_options, ironic_by_mdns};
 use meeting::{image_options, name_host, tls_policy, wait_for_hardware};
 
@@ -131,8 +132,15 @@ struct Boot {
 impl Boot {
     /// Sets the network going.
     fn start(settings: Settings, devices_settled: DevicesSettled) -> Result<Self> {
-        let args = NetArgs::from_command_line(&settings.command_line);
+        let mut args = NetArgs::from_command_line(&settings.command_line);
         let (naming, warnings) = NamingPolicy::from_command_line(&settings.command_line);
+        if args.asks_firmware() {
+            // No device stands for the table, so nothing else loads its driver.
+            early::modprobe(&"iscsi_ibft".into());
+            let machine = SystemPath::live();
+            let names = interface_names::names(&machine, naming);
+            network::read_firmware_nics(&mut args, &machine.join("sys"), &names);
+        }
         for warning in warnings {
             tracing::warn!("{warning}");
         }

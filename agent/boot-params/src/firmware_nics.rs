@@ -44,7 +44,7 @@ pub struct FirmwareNic {
     /// The address and its prefix length. An address that came by DHCP is in
     /// the table, too.
     pub address: Option<(IpAddr, u8)>,
-    /// The gateway; only together with an address.
+    /// The gateway; only together with an address, and never all zero.
     pub gateway: Option<IpAddr>,
     /// At most two DNS servers.
     pub dns: Vec<IpAddr>,
@@ -116,7 +116,7 @@ impl FirmwareRecord {
             origin,
             is_ipv4,
             address,
-            gateway: gateway.filter(|_| address.is_some()),
+            gateway: gateway.filter(|gateway| address.is_some() && !gateway.is_unspecified()),
             dns: dns.into_iter().flatten().collect(),
         })
     }

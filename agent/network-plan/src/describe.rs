@@ -26,9 +26,19 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
     let mut link = Vec::new();
     match &interface.kind {
         InterfaceKind::Ethernet => {}
-        InterfaceKind::Vlan { id, parent, .. } => {
-            let parent = parent.as_deref().unwrap_or("?");
-            link.push(format!("VLAN {id} on {parent}"));
+        InterfaceKind::Vlan {
+            id,
+            parent,
+            parent_mac,
+        } => {
+            // The NIC below a VLAN without a name of its own is the subject.
+            link.push(match (parent, parent_mac) {
+                (Some(parent), _) => format!("VLAN {id} on {parent}"),
+                (None, Some(mac)) if interface.matches.name.is_some() => {
+                    format!("VLAN {id} on the NIC with MAC {mac}")
+                }
+                (None, _) => format!("VLAN {id}"),
+            });
         }
         InterfaceKind::Bond { options } => {
             let mode = options.get("mode").map_or("?", String::as_str);

@@ -9,6 +9,7 @@
 mod apply;
 mod configure;
 pub(crate) mod dhcp;
+mod firmware_nics;
 mod inspection_wait;
 mod ipv6_sysctl;
 mod linkdown;
@@ -22,6 +23,7 @@ mod this_host;
 mod virtual_link;
 
 pub use configure::{Network, Setup, start};
+pub use firmware_nics::read_firmware_nics;
 pub use inspection_wait::{WaitFor, inspection_addresses};
 pub use routes::{Way, routes_of, way_to};
 pub use state::{AddressOrigin, NetworkState, first_address};

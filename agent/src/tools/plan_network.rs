@@ -12,6 +12,8 @@ use landfall_network_plan::{MacAddr, NetworkPlan, describe};
 
 use super::command_line_source::CommandLineSource;
 use crate::failure::{Class, Failure, Result};
+use crate::network::read_firmware_nics;
+use crate::system_path::SystemPath;
 
 /// `plan-network`
 #[derive(Debug, Args)]
@@ -21,12 +23,25 @@ pub struct Arguments {
     /// OpenStack's network_data.json instead of kernel arguments
     #[arg(long, value_name = "FILE", conflicts_with = "cmdline")]
     network_data: Option<PathBuf>,
-    /// Look for the machine's NICs in this /sys
+    /// Look for NICs and for the firmware's table of them (iBFT) in this /sys
     #[arg(long, value_name = "DIR")]
     sysfs: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+impl Arguments {
+    /// The /sys whose firmware tables count: of a text, none but what is given.
+    fn tables(&self) -> Option<SystemPath> {
+        match &self.sysfs {
+            Some(directory) => SystemPath::captured(directory).ok(),
+            None => {
+                let machine = SystemPath::live().join("sys");
+                self.source.cmdline.is_none().then_some(machine)
+            }
+        }
+    }
 }
 
 /// Prints the plan.
@@ -39,7 +54,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Some(file) => of_file(file)?,
         None => {
             let settings = arguments.source.settings()?;
-            let args = NetArgs::from_command_line(&settings.command_line);
+            let mut args = NetArgs::from_command_line(&settings.command_line);
+            if let Some(sysfs) = arguments.tables() {
+                read_firmware_nics(&mut args, &sysfs, &[]);
+            }
             if arguments.json {
                 NetworkPlan::from_boot_args(&args)
             } else {
@@ -49,7 +67,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     if let Some(sysfs) = &arguments.sysfs {
         let nics = nics(sysfs);
-        for (name, macs) in &nics {
+        // The normal form of arguments is what they say, whatever the machine.
+        let is_normal_form = arguments.json && arguments.network_data.is_none();
+        for (name, macs) in nics.iter().filter(|_| !is_normal_form) {
             plan.name_vlans(name, macs);
         }
         plan.sort();

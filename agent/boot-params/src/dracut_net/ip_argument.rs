@@ -136,11 +136,10 @@ impl IpArgument {
         if address.is_none() && !mask.is_empty() {
             complain.add("a mask without an address means nothing", mask);
         }
-        if !gateway.is_empty() {
-            self.gateway = gateway.parse().ok();
-            if self.gateway.is_none() {
-                complain.add("expected the gateway's IP address", gateway);
-            }
+        match gateway.parse::<IpAddr>() {
+            Ok(address) => self.gateway = Some(address).filter(|a| !a.is_unspecified()),
+            Err(_) if gateway.is_empty() => {}
+            Err(_) => complain.add("expected the gateway's IP address", gateway),
         }
         if is_host_name(host_name) {
             self.host_name = Some(host_name.to_owned());

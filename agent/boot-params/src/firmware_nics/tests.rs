@@ -40,6 +40,10 @@ fn reads_a_record() {
     assert_eq!(by_dhcp.origin, AddressOrigin::Dhcp);
     // No gateway without an address; it has told the family.
     assert_eq!((by_dhcp.address, by_dhcp.gateway), (None, None));
+    let zero = record("gateway=0.0.0.0 secondary-dns=0.0.0.0")
+        .parse()
+        .unwrap();
+    assert_eq!((zero.gateway, zero.dns.len()), (None, 2));
     let v6 = "ip-addr=2001:db8::15 prefix-len=64 gateway=2001:db8::1 primary-dns=2001:db8::53";
     let v6 = record(&format!("{v6} vlan=7 origin=4")).parse().unwrap();
     assert_eq!((v6.is_ipv4, v6.vlan), (false, Some(7)));

@@ -131,3 +131,106 @@ fn merge_family(ip: &mut IpPlan, nic: &FirmwareNic) {
         super::add_once(&mut ip.dns, *server);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use landfall_boot_params::{CommandLine, NetArgs};
+
+    use super::*;
+    use crate::NetworkPlan;
+    use crate::describe::describe;
+
+    const V4: &str = "index=0 mac=00:53:00:ab:00:01 origin=1 ip-addr=192.0.2.15 prefix-len=24 \
+                      gateway=192.0.2.1 primary-dns=192.0.2.53 secondary-dns=0.0.0.0";
+    const V6: &str = "index=1 mac=00:53:00:ab:00:02 origin=4 ip-addr=2001:db8::15 prefix-len=64 \
+                      gateway=2001:db8::1 vlan=7";
+
+    fn record(name: &str, text: &str) -> FirmwareRecord {
+        let files = text.split_whitespace().filter_map(|w| w.split_once('='));
+        FirmwareRecord {
+            name: name.to_owned(),
+            files: files
+                .map(|(name, content)| (name.to_owned(), content.to_owned()))
+                .collect(),
+        }
+    }
+
+    /// The plan of a machine with these two NICs in its table, as a console
+    /// tells it, and its warnings.
+    fn lines(line: &str, more: &str) -> Vec<String> {
+        let mut args = NetArgs::from_command_line(&CommandLine::parse(line));
+        args.firmware = FirmwareNics {
+            records: vec![
+                record("ethernet0", &format!("{V4} {more}")),
+                record("ethernet1", V6),
+            ],
+            interfaces: vec![
+                ("eth0".to_owned(), MacAddr([0, 0x53, 0, 0xab, 0, 1])),
+                ("eth5".to_owned(), MacAddr([0, 0x53, 0, 0xab, 0, 5])),
+            ],
+        };
+        let mut plan = NetworkPlan::from_boot_args(&args);
+        let mut lines = describe(&plan);
+        lines.append(&mut plan.warnings);
+        lines
+    }
+
+    // What NetworkManager's generator (git of 2026-08) makes of the same table.
+    #[test]
+    fn interfaces_are_as_the_firmware_has_them() {
+        let first = [
+            "the NIC with MAC 00:53:00:ab:00:01: IPv4 192.0.2.15/24, gateway 192.0.2.1, \
+             DNS 192.0.2.53 0.0.0.0",
+            "the NIC with MAC 00:53:00:ab:00:01: IPv6 off",
+        ];
+        let second = [
+            "the NIC with MAC 00:53:00:ab:00:02: VLAN 7",
+            "the NIC with MAC 00:53:00:ab:00:02: IPv4 off",
+            "the NIC with MAC 00:53:00:ab:00:02: IPv6 2001:db8::15/64, \
+             by router advertisements, gateway 2001:db8::1",
+        ];
+        let both = [&first[..], &second].concat();
+        for (line, expected) in [
+            ("ip=ibft", both.clone()),
+            ("rd.iscsi.ibft", both.clone()),
+            ("rd.iscsi.ibft=1 ip=ibft", both),
+            ("ip=eth0:ibft", first.to_vec()),
+            ("ip=00-53-00-ab-00-02:ibft", second.to_vec()),
+            (
+                "ip=eth5:ibft",
+                vec![
+                    "eth5: IPv4 by DHCP",
+                    "eth5: IPv6 by router advertisements",
+                    "ip=eth5:ibft: the firmware knows nothing of 00:53:00:ab:00:05; the network is asked for addresses",
+                ],
+            ),
+            (
+                "ip=eth9:ibft",
+                vec![
+                    "eth9: IPv4 by DHCP",
+                    "eth9: IPv6 by router advertisements",
+                    "ip=eth9:ibft: no NIC is called eth9 yet; the network is asked for addresses",
+                ],
+            ),
+        ] {
+            assert_eq!(lines(line, ""), expected, "{line}");
+        }
+        let late = lines("ip=ibft nameserver=192.0.2.99", "");
+        assert!(
+            late[0].ends_with("DNS 192.0.2.53 0.0.0.0 192.0.2.99"),
+            "{late:?}"
+        );
+        let by_dhcp = lines("ip=ibft", "origin=3");
+        assert!(by_dhcp[0].contains("192.0.2.15/24, by DHCP"), "{by_dhcp:?}");
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_used_is_a_warning() {
+        let found = lines("ip=ibft", "prefix-len=33");
+        assert_eq!(
+            found.last().map(String::as_str),
+            Some("ip=ibft: ethernet0: prefix-len: \"33\" cannot be used; ignored")
+        );
+        assert!(found[0].contains("00:53:00:ab:00:02"), "{found:?}");
+    }
+}
