@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use landfall_network_plan::{IpPrefix, MacAddr};
 use nix::errno::Errno;
-use rtnetlink::packet_route::address::{AddressAttribute, CacheInfo};
+use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, CacheInfo};
 use rtnetlink::packet_route::link::LinkMessage;
 use rtnetlink::packet_route::route::{RouteMessage, RouteProtocol, RouteScope};
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
@@ -20,6 +20,25 @@ use super::nic::DeviceRoute;
 #[derive(Clone)]
 pub struct Changes {
     pub(super) handle: Handle,
+}
+
+/// How long an address is there; `None`: for ever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lifetime {
+    /// How long new connections may come from it.
+    pub preferred: Option<Duration>,
+    /// How long it may be used at all.
+    pub valid: Option<Duration>,
+}
+
+impl Lifetime {
+    /// The same time for both.
+    pub fn of(time: Option<Duration>) -> Lifetime {
+        Lifetime {
+            preferred: time,
+            valid: time,
+        }
+    }
 }
 
 impl Changes {
@@ -95,7 +114,7 @@ impl Changes {
         &self,
         index: u32,
         address: IpPrefix,
-        lifetime: Option<Duration>,
+        lifetime: Lifetime,
         metric: u32,
     ) -> io::Result<()> {
         let ip = address.address;
@@ -106,12 +125,17 @@ impl Changes {
             .replace();
         let attributes = &mut request.message_mut().attributes;
         attributes.push(AddressAttribute::RoutePriority(metric));
-        if let Some(lifetime) = lifetime {
-            let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
+        if lifetime.valid.is_some() || lifetime.preferred.is_some() {
             let mut times = CacheInfo::default();
-            times.ifa_preferred = seconds;
-            times.ifa_valid = seconds;
+            times.ifa_preferred = seconds(lifetime.preferred);
+            times.ifa_valid = seconds(lifetime.valid);
             attributes.push(AddressAttribute::CacheInfo(times));
+        }
+        if ip.is_ipv6() {
+            // Used while the kernel asks whether somebody else has it, where
+            // the device may do so; see `ipv6_sysctl`.
+            let optimistic = AddressAttribute::Flags(AddressFlags::Optimistic);
+            attributes.push(optimistic);
         }
         request.execute().await.map_err(cause)
     }
@@ -137,6 +161,13 @@ impl Changes {
         let request = self.handle.route().del(message(index, route));
         unless(request.execute().await.map_err(cause), Errno::ESRCH)
     }
+}
+
+/// As the kernel counts: its largest number is for ever.
+fn seconds(time: Option<Duration>) -> u32 {
+    time.map_or(u32::MAX, |time| {
+        u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
+    })
 }
 
 fn message(index: u32, route: &DeviceRoute) -> RouteMessage {

@@ -4,15 +4,18 @@
 //! It never waits for anything but the next event: what takes long (DHCP,
 //! duplicate address detection) is done by others who report.
 
+mod advertised;
 mod configurator;
 mod devices;
 mod leases;
+mod leases6;
 mod link_setup;
 mod naming;
 mod others_wait;
 mod outcome;
 mod preference;
 mod reminders;
+mod resolver;
 mod state_json;
 mod timers;
 mod virtual_links;

@@ -63,16 +63,16 @@ pub enum Event {
 
 /// The way of a client's events to whoever runs several of them.
 #[derive(Debug, Clone)]
-pub struct Reporter<T> {
+pub struct Reporter<T, E = Event> {
     /// What the events are to be known by.
     pub tag: T,
     /// Where they go.
-    pub events: mpsc::Sender<(T, Event)>,
+    pub events: mpsc::Sender<(T, E)>,
 }
 
-impl<T: Clone> Reporter<T> {
+impl<T: Clone, E> Reporter<T, E> {
     /// `None`: nobody listens any more, and the client has no use left.
-    async fn tell(&self, event: Event) -> Option<()> {
+    pub(super) async fn tell(&self, event: E) -> Option<()> {
         self.events.send((self.tag.clone(), event)).await.ok()
     }
 }

@@ -59,6 +59,7 @@ impl NetworkState {
 mod tests {
     use super::super::state::{AddressOrigin, AddressState};
     use super::*;
+    use std::net::IpAddr;
 
     const BOOT: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
     const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -89,7 +90,7 @@ mod tests {
     #[test]
     fn any_address_beyond_the_link_will_do() {
         use AddressOrigin::{Dhcp, LinkLocal, RouterAdvertisement};
-        let v4 = Some(("192.0.2.7", Dhcp([192, 0, 2, 1].into())));
+        let v4 = Some(("192.0.2.7", Dhcp(IpAddr::from([192, 0, 2, 1]))));
         let v6 = Some(("2001:db8::7", RouterAdvertisement));
         let local = Some(("fe80::7", LinkLocal));
         let unplugged = nic(OTHER, false, None);

@@ -1,7 +1,6 @@
 //! What network devices there are, and what the kernel tells about them.
 
 use std::io;
-use std::net::IpAddr;
 use std::pin::Pin;
 
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
@@ -18,6 +17,8 @@ use rtnetlink::packet_route::link::{
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{AsyncSocket as _, SocketAddr};
 use tokio::task::JoinHandle;
+
+use super::advertisements::{RouterFlags, is_of_ipv6};
 
 /// Room for events while others are worked on: a server with hundreds of
 /// virtual functions brings them all up at once.
@@ -68,7 +69,7 @@ pub struct LinkAddress {
     pub index: u32,
     /// The address.
     pub prefix: IpPrefix,
-    /// Duplicate address detection is not over.
+    /// It cannot be used before duplicate address detection is over.
     pub tentative: bool,
     /// Somebody else has the address.
     pub duplicate: bool,
@@ -85,8 +86,10 @@ pub enum LinkEvent {
     LinkGone(u32),
     /// An address is there, or is different.
     Address(LinkAddress),
-    /// An address is gone.
-    AddressGone(u32, IpAddr),
+    /// An address is gone; with the mark of a duplicate because it was one.
+    AddressGone(LinkAddress),
+    /// What the routers of a link say about DHCP.
+    Router(RouterFlags),
 }
 
 impl Link {
@@ -106,7 +109,7 @@ impl Link {
 
     fn from_message(message: &LinkMessage) -> Option<Link> {
         let header = &message.header;
-        if is_of_a_bridge(message) {
+        if is_of_a_bridge(message) || is_of_ipv6(message) {
             return None;
         }
         let mut link = Link {
@@ -206,7 +209,9 @@ impl LinkAddress {
                 address: ip,
                 length: message.header.prefix_len,
             },
-            tentative: flags.contains(AddressFlags::Tentative),
+            // An optimistic one is in use meanwhile (RFC 4429).
+            tentative: flags.contains(AddressFlags::Tentative)
+                && !flags.contains(AddressFlags::Optimistic),
             duplicate: flags.contains(AddressFlags::Dadfailed),
             advertised: made_by_kernel || limited,
         })
@@ -220,6 +225,8 @@ pub struct Snapshot {
     pub links: Vec<Link>,
     /// Their addresses.
     pub addresses: Vec<LinkAddress>,
+    /// What routers have said so far.
+    pub routers: Vec<RouterFlags>,
 }
 
 /// The kernel's account of every change to devices and addresses.
@@ -244,6 +251,7 @@ impl LinkWatch {
             MulticastGroup::Link,
             MulticastGroup::Ipv4Ifaddr,
             MulticastGroup::Ipv6Ifaddr,
+            MulticastGroup::Ipv6Ifinfo,
         ];
         let (mut connection, handle, messages) = rtnetlink::new_multicast_connection(&groups)?;
         // Past the limit of net.core.rmem_max, as far as we may.
@@ -259,6 +267,7 @@ impl LinkWatch {
         let mut links = handle.link().get().execute();
         while let Some(message) = links.try_next().await.map_err(io::Error::other)? {
             snapshot.links.extend(Link::from_message(&message));
+            snapshot.routers.extend(RouterFlags::from_message(&message));
         }
         let mut addresses = handle.address().get().execute();
         while let Some(message) = addresses.try_next().await.map_err(io::Error::other)? {
@@ -295,14 +304,18 @@ fn event(message: NetlinkMessage<RouteNetlinkMessage>) -> Option<LinkEvent> {
         return None;
     };
     match message {
+        RouteNetlinkMessage::NewLink(link) if is_of_ipv6(&link) => {
+            RouterFlags::from_message(&link).map(LinkEvent::Router)
+        }
         RouteNetlinkMessage::NewLink(link) => Link::from_message(&link).map(LinkEvent::Link),
-        RouteNetlinkMessage::DelLink(link) if is_of_a_bridge(&link) => None,
+        RouteNetlinkMessage::DelLink(link) if is_of_a_bridge(&link) || is_of_ipv6(&link) => None,
         RouteNetlinkMessage::DelLink(link) => Some(LinkEvent::LinkGone(link.header.index)),
         RouteNetlinkMessage::NewAddress(address) => {
             LinkAddress::from_message(&address).map(LinkEvent::Address)
         }
-        RouteNetlinkMessage::DelAddress(address) => LinkAddress::from_message(&address)
-            .map(|gone| LinkEvent::AddressGone(gone.index, gone.prefix.address)),
+        RouteNetlinkMessage::DelAddress(address) => {
+            LinkAddress::from_message(&address).map(LinkEvent::AddressGone)
+        }
         _ => None,
     }
 }

@@ -6,9 +6,12 @@
 //! wakes up are events like any other. Whoever needs the network watches the
 //! [`NetworkState`].
 
+pub(crate) mod advertisements;
 mod apply;
+mod automatic_ipv6;
 mod configure;
 pub(crate) mod dhcp;
+pub(crate) mod dhcp6;
 mod firmware_nics;
 mod inspection_wait;
 mod ipv6_sysctl;

@@ -7,6 +7,7 @@ use landfall_network_plan::{
 };
 use tokio::task::JoinHandle;
 
+use super::automatic_ipv6::AutomaticIpv6;
 use super::dhcp::Lease;
 use super::links::{Link, LinkAddress, LinkKind};
 use super::state::{AddressOrigin, AddressState, NicState};
@@ -35,6 +36,8 @@ pub(super) struct Nic {
     /// The address of the last lease, be it over or not.
     pub(super) leased_before: Option<IpPrefix>,
     pub(super) lease_routes: Vec<DeviceRoute>,
+    /// What the network has told it for IPv6.
+    pub(super) ipv6: AutomaticIpv6,
     pub(super) trouble: Option<String>,
 }
 
@@ -80,6 +83,7 @@ impl Nic {
             lease: None,
             leased_before: None,
             lease_routes: Vec::new(),
+            ipv6: AutomaticIpv6::default(),
             trouble: None,
         }
     }
@@ -123,7 +127,9 @@ impl Nic {
         if planned {
             AddressOrigin::Plan(source)
         } else if let Some(lease) = leased {
-            AddressOrigin::Dhcp(lease.server)
+            AddressOrigin::Dhcp(lease.server.into())
+        } else if let Some(server) = self.ipv6.server_of(address.prefix.address) {
+            AddressOrigin::Dhcp(server.into())
         } else if link_local {
             AddressOrigin::LinkLocal
         } else if address.advertised {

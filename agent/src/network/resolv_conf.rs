@@ -1,5 +1,6 @@
 //! The two files that name resolution reads.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -10,12 +11,42 @@ const MOST_SERVERS: usize = 3;
 
 const HOSTS: &str = "127.0.0.1 localhost\n::1 localhost\n";
 
+/// A DNS server. A link-local one is on one link only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DnsServer {
+    /// Its address.
+    pub address: IpAddr,
+    /// The interface that leads to it, where the address does not tell.
+    pub interface: Option<String>,
+}
+
+impl DnsServer {
+    /// The server at this address, which an interface has been told.
+    pub fn by(interface: &str, address: IpAddr) -> DnsServer {
+        let is_link_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        DnsServer {
+            address,
+            interface: is_link_local.then(|| interface.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for DnsServer {
+    /// As resolv.conf(5) has it: `fe80::1%eth0`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.interface {
+            Some(interface) => write!(f, "{}%{interface}", self.address),
+            None => self.address.fmt(f),
+        }
+    }
+}
+
 /// Writes the servers and search domains, as a whole or not at all: a reader
 /// never sees half of them.
 ///
 /// # Errors
 /// What the file system says, with the file.
-pub fn write(path: &Path, servers: &[IpAddr], search: &[String]) -> io::Result<()> {
+pub fn write(path: &Path, servers: &[DnsServer], search: &[String]) -> io::Result<()> {
     write_file(path, &text(servers, search))
 }
 
@@ -30,7 +61,7 @@ pub fn write_hosts(path: &Path) -> io::Result<()> {
     write_file(path, HOSTS)
 }
 
-fn text(servers: &[IpAddr], search: &[String]) -> String {
+fn text(servers: &[DnsServer], search: &[String]) -> String {
     let mut text = String::new();
     if !search.is_empty() {
         text.push_str(&format!("search {}\n", search.join(" ")));
@@ -54,13 +85,12 @@ mod tests {
 
     #[test]
     fn at_most_three_servers_and_all_domains() {
-        let servers: Vec<IpAddr> = ["192.0.2.1", "2001:db8::1", "192.0.2.2", "192.0.2.3"]
-            .map(|text| text.parse().unwrap())
-            .to_vec();
+        let servers = ["192.0.2.1", "fe80::1", "192.0.2.2", "192.0.2.3"]
+            .map(|text| DnsServer::by("eth0", text.parse().unwrap()));
         let search = ["lab".to_owned(), "example.org".to_owned()];
         assert_eq!(
             text(&servers, &search),
-            "search lab example.org\nnameserver 192.0.2.1\nnameserver 2001:db8::1\nnameserver 192.0.2.2\n"
+            "search lab example.org\nnameserver 192.0.2.1\nnameserver fe80::1%eth0\nnameserver 192.0.2.2\n"
         );
         assert_eq!(text(&[], &[]), "");
     }
@@ -69,7 +99,7 @@ mod tests {
     fn replaces_the_file_and_leaves_nothing_beside_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("resolv.conf");
-        write(&path, &[IpAddr::from([192, 0, 2, 1])], &[]).unwrap();
+        write(&path, &[DnsServer::by("eth0", [192, 0, 2, 1].into())], &[]).unwrap();
         write(&path, &[], &["lab".to_owned()]).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "search lab\n");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use landfall_network_plan::{IpPrefix, MacAddr, Source};
 use tokio::sync::watch;
+
+use super::resolv_conf::DnsServer;
 
 /// The machine's network at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,7 +18,7 @@ pub struct NetworkState {
     /// index: the service has answered there.
     pub preferred: Option<u32>,
     /// DNS servers in the order in which they are asked.
-    pub dns: Vec<IpAddr>,
+    pub dns: Vec<DnsServer>,
     /// Domains to search.
     pub search: Vec<String>,
     /// NTP servers that the network offers.
@@ -67,7 +69,7 @@ pub enum AddressOrigin {
     /// The plan says so, and this is where the plan is from.
     Plan(Source),
     /// This server has given it.
-    Dhcp(Ipv4Addr),
+    Dhcp(IpAddr),
     /// Made from a router advertisement.
     RouterAdvertisement,
     /// Made from the hardware address.

@@ -17,6 +17,7 @@ pub mod md_ioctl;
 pub mod mount;
 pub mod nvme_ioctl;
 pub mod packet_socket;
+pub mod route_group;
 pub mod scsi_generic;
 pub mod uevent;
 pub mod wall_clock;

@@ -13,12 +13,13 @@ use tokio::time::{Instant, sleep};
 use super::Setup;
 use super::preference::Preference;
 use super::timers::{Timer, Timers};
+use crate::network::advertisements::UserOptions;
 use crate::network::apply::Changes;
 use crate::network::links::{LinkEvent, LinkWatch, Snapshot};
 use crate::network::nic::{ClientTag, Nic};
 use crate::network::reach::Reach;
 use crate::network::state::NetworkState;
-use crate::network::{dhcp, linkdown, resolv_conf};
+use crate::network::{dhcp, dhcp6, linkdown, resolv_conf};
 
 /// By then every driver that is in the ramdisk has looked at its devices.
 const DEVICES_EXPECTED: Duration = Duration::from_secs(10);
@@ -40,7 +41,12 @@ pub(super) struct Configurator {
     pub(super) timers: Timers,
     pub(super) clients: mpsc::Sender<(ClientTag, dhcp::Event)>,
     client_events: mpsc::Receiver<(ClientTag, dhcp::Event)>,
+    pub(super) clients6: mpsc::Sender<(ClientTag, dhcp6::Event)>,
+    client6_events: mpsc::Receiver<(ClientTag, dhcp6::Event)>,
     pub(super) clients_started: u64,
+    /// Subscribed before the first link is up: what a router says once, it may
+    /// not say again for many minutes.
+    user_options: UserOptions,
     pub(super) host_name_set: bool,
     pub(super) reach: watch::Receiver<Reach>,
     pub(super) preference: Preference,
@@ -57,6 +63,7 @@ impl Configurator {
         reach: watch::Receiver<Reach>,
     ) -> io::Result<Self> {
         let (clients, client_events) = mpsc::channel(CLIENT_EVENTS);
+        let (clients6, client6_events) = mpsc::channel(CLIENT_EVENTS);
         Ok(Configurator {
             changes: Changes::open()?,
             setup,
@@ -65,7 +72,10 @@ impl Configurator {
             timers: Timers::default(),
             clients,
             client_events,
+            clients6,
+            client6_events,
             clients_started: 0,
+            user_options: UserOptions::open()?,
             host_name_set: false,
             reach,
             preference: Preference::default(),
@@ -131,6 +141,9 @@ impl Configurator {
         for address in snapshot.addresses {
             self.on_address(address);
         }
+        for flags in snapshot.routers {
+            self.on_router(flags);
+        }
         loop {
             self.renew_preference().await;
             self.publish();
@@ -141,6 +154,8 @@ impl Configurator {
                 },
                 // Not `None`: we hold a sender ourselves.
                 Some((tag, event)) = self.client_events.recv() => self.on_client(tag, event).await,
+                Some((tag, event)) = self.client6_events.recv() => self.on_client6(tag, event).await,
+                options = self.user_options.next() => self.on_user_options(options),
                 timer = self.timers.next() => self.on_timer(timer).await,
                 // Nobody tells any more where discovery has ended.
                 Ok(()) = self.reach.changed() => self.on_reach(),
@@ -158,11 +173,8 @@ impl Configurator {
                 }
             }
             LinkEvent::Address(address) => self.on_address(address),
-            LinkEvent::AddressGone(index, address) => {
-                if let Some(nic) = self.nics.get_mut(&index) {
-                    nic.forget_address(address);
-                }
-            }
+            LinkEvent::AddressGone(address) => self.on_address_gone(&address).await,
+            LinkEvent::Router(flags) => self.on_router(flags),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Events of one device → what the plan has for it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use landfall_network_plan::{IpPlan, Method};
@@ -9,6 +10,7 @@ use super::configurator::Configurator;
 use super::link_setup::{add_planned, prepare_link};
 use super::naming::give_names;
 use super::timers::Timer;
+use crate::network::ipv6_sysctl;
 use crate::network::links::{Link, LinkAddress, LinkKind};
 use crate::network::nic::{Nic, choose, metric};
 use crate::network::state::AddressOrigin;
@@ -115,6 +117,7 @@ impl Configurator {
             return;
         };
         let metric = metric(index, interface);
+        ipv6_sysctl::detect_duplicates(Path::new(ipv6_sysctl::ROOT), &nic.link.name);
         for ip in [&interface.ipv4, &interface.ipv6].into_iter().flatten() {
             if ip.method == Method::Disabled {
                 continue;
@@ -138,6 +141,7 @@ impl Configurator {
         if interface.ipv4.as_ref().is_some_and(|ip| is_automatic(&ip)) {
             self.start_client(index);
         }
+        self.update_client6(index);
     }
 
     /// Addresses stay: the cable may have been moved to another port of the
@@ -148,6 +152,7 @@ impl Configurator {
             tracing::warn!("{trouble}");
             nic.trouble = Some(trouble);
             nic.client = None;
+            nic.ipv6.stop_client();
             if nic.interface.is_some() {
                 self.let_others_begin("the boot NIC has lost its carrier")
                     .await;
@@ -162,12 +167,11 @@ impl Configurator {
         nic.note_address(address.clone());
         let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
         let origin = nic.origin(&address, interface, self.setup.choice.source);
-        let (name, prefix) = (&nic.link.name, address.prefix);
         if address.duplicate {
-            let trouble = format!("{name} {prefix}: another machine on this link has the address");
-            tracing::warn!("{trouble}; it is not used");
-            nic.trouble = Some(trouble);
-        } else if !address.tentative && !nic.told.contains(&prefix.address) {
+            return self.tell_duplicate(&address);
+        }
+        let (name, prefix) = (&nic.link.name, address.prefix);
+        if !address.tentative && !nic.told.contains(&prefix.address) {
             match origin {
                 // The lease has been told.
                 AddressOrigin::Dhcp(_) => {}
@@ -176,5 +180,6 @@ impl Configurator {
             }
             nic.told.push(prefix.address);
         }
+        self.update_client6(address.index);
     }
 }

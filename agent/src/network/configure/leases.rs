@@ -6,11 +6,12 @@ use landfall_network_plan::IpPlan;
 
 use super::configurator::Configurator;
 use super::link_setup::{note, told_route};
+use crate::network::apply::Lifetime;
 use crate::network::dhcp::{self, Lease};
 use crate::network::nic::{ClientTag, DhcpClient, Nic, leased_routes, metric};
 
 /// Where the plan does not say how long DHCP may take.
-const SERIES: Duration = Duration::from_secs(90);
+pub(super) const SERIES: Duration = Duration::from_secs(90);
 
 impl Configurator {
     /// Starts a client for a NIC, in place of the one it has.
@@ -130,7 +131,7 @@ impl Configurator {
         }
         let result = self
             .changes
-            .add_address(index, lease.address, lease.lifetime, metric)
+            .add_address(index, lease.address, Lifetime::of(lease.lifetime), metric)
             .await;
         note(&mut errors, &format!("adding {}", lease.address), result);
         for route in &routes {

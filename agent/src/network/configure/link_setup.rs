@@ -5,7 +5,7 @@ use std::path::Path;
 
 use landfall_network_plan::{Interface, IpPlan};
 
-use crate::network::apply::Changes;
+use crate::network::apply::{Changes, Lifetime};
 use crate::network::ipv6_sysctl;
 use crate::network::links::Link;
 use crate::network::nic::{DeviceRoute, planned_routes};
@@ -60,7 +60,9 @@ pub(super) async fn add_planned(
 ) -> Vec<String> {
     let mut errors = Vec::new();
     for address in &ip.addresses {
-        let result = changes.add_address(index, *address, None, metric).await;
+        let result = changes
+            .add_address(index, *address, Lifetime::default(), metric)
+            .await;
         note(&mut errors, &format!("adding {address}"), result);
     }
     for route in planned_routes(ip, metric) {

@@ -1,7 +1,7 @@
 //! What the rest of the machine gets to know: state, resolver, host name.
 
 use super::configurator::Configurator;
-use crate::network::nic::{Nic, metric};
+use crate::network::nic::Nic;
 use crate::network::resolv_conf;
 use crate::network::state::NetworkState;
 
@@ -38,34 +38,7 @@ impl Configurator {
             preferred: self.preference.over,
             ..NetworkState::default()
         };
-        let mut configured: Vec<_> = self
-            .nics
-            .iter()
-            .filter(|(_, nic)| nic.configured)
-            .filter_map(|(index, nic)| {
-                let preferred = self.preference.over == Some(*index);
-                let metric = metric(*index, interface(nic)?);
-                Some(((!preferred, metric), nic))
-            })
-            .collect();
-        configured.sort_by_key(|(place, _)| *place);
-
-        // What was given goes before what was found.
-        for (_, nic) in &configured {
-            for ip in planned_families(nic, self) {
-                add_all(&mut state.dns, &ip.dns);
-            }
-        }
-        for (_, nic) in &configured {
-            let ignored = planned_families(nic, self).any(|ip| ip.automatic.ignore_dns);
-            if let Some(lease) = &nic.lease {
-                if !ignored {
-                    add_all(&mut state.dns, &lease.dns);
-                }
-                add_all(&mut state.search, &lease.search);
-                add_all(&mut state.ntp, &lease.ntp);
-            }
-        }
+        self.add_resolver(&mut state);
         state
     }
 
@@ -78,27 +51,6 @@ impl Configurator {
         match nix::unistd::sethostname(name) {
             Ok(()) => tracing::info!("host name is {name}"),
             Err(error) => tracing::warn!("setting the host name {name}: {error}"),
-        }
-    }
-}
-
-fn planned_families<'a>(
-    nic: &Nic,
-    configurator: &'a Configurator,
-) -> impl Iterator<Item = &'a landfall_network_plan::IpPlan> {
-    let interface = nic
-        .interface
-        .map(|i| &configurator.setup.choice.plan.interfaces[i]);
-    interface
-        .into_iter()
-        .flat_map(|interface| [&interface.ipv4, &interface.ipv6])
-        .flatten()
-}
-
-fn add_all<T: Clone + PartialEq>(list: &mut Vec<T>, more: &[T]) {
-    for item in more {
-        if !list.contains(item) {
-            list.push(item.clone());
         }
     }
 }

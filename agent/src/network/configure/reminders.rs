@@ -22,6 +22,7 @@ impl Configurator {
                 }
             }
             Timer::Advertisement(index) => self.tell_missing_router(index),
+            Timer::AdvertisedDns(index) => self.expire_advertised_dns(index),
         }
     }
 
@@ -75,7 +76,8 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        if nic.link.carrier && !nic.addresses.iter().any(|address| address.advertised) {
+        let heard = nic.ipv6.has_router() || nic.addresses.iter().any(|address| address.advertised);
+        if nic.link.carrier && !heard {
             let trouble = format!("{} IPv6: no router advertisement", nic.link.name);
             tracing::warn!("{trouble}, still waiting; other interfaces are not held up");
             nic.trouble = Some(trouble);

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::configurator::Configurator;
 use crate::network::dhcp::Lease;
+use crate::network::dhcp6;
 use crate::network::nic::Nic;
 use crate::network::state::{AddressState, NetworkState, NicState};
 
@@ -37,7 +38,7 @@ impl Configurator {
             "faults": choice.faults,
             "warnings": choice.plan.warnings,
             "nics": nics,
-            "dns": state.dns,
+            "dns": state.dns.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "search": state.search,
             "ntp": state.ntp,
         })
@@ -56,6 +57,7 @@ impl Configurator {
             "controller": interface.and_then(|interface| interface.controller.as_ref()),
             "addresses": addresses,
             "lease": nic.and_then(|nic| nic.lease.as_ref()).map(lease_json),
+            "dhcpv6": nic.and_then(|nic| nic.ipv6.lease()).map(lease6_json),
             "trouble": state.trouble,
         })
     }
@@ -66,6 +68,15 @@ fn address_json(address: &AddressState) -> Value {
         "address": address.prefix.to_string(),
         "origin": address.origin.to_string(),
         "usable": address.usable,
+    })
+}
+
+fn lease6_json(lease: &dhcp6::Lease) -> Value {
+    let address = lease.address;
+    json!({
+        "address": address.map(|address| address.address),
+        "server": lease.from,
+        "seconds": address.and_then(|address| address.valid).map(|valid| valid.as_secs()),
     })
 }
 

@@ -1,9 +1,10 @@
-//! What is to be said if nothing happens for a while.
+//! What is to be done, or said, if nothing happens for a while.
 
 use tokio::time::{Instant, sleep_until};
 
-/// Something to look at when its time has come. All but [`Timer::Others`] only
-/// lead to a line on the console: nothing waits for them.
+/// Something to look at when its time has come. Nothing waits for it: all but
+/// [`Timer::Others`] and [`Timer::AdvertisedDns`] only lead to a line on the
+/// console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Has every interface of the plan found its device?
@@ -16,6 +17,8 @@ pub(super) enum Timer {
     Carrier(u32),
     /// Has this NIC heard a router?
     Advertisement(u32),
+    /// Does everything that routers have told this NIC still count?
+    AdvertisedDns(u32),
 }
 
 /// Timers that are running.

@@ -1,0 +1,141 @@
+//! What routers say → a DHCP client, and the resolver.
+
+use std::io;
+
+use landfall_network_plan::Method;
+use tokio::time::Instant;
+
+use super::configurator::Configurator;
+use super::timers::Timer;
+use crate::network::advertisements::{RouterFlags, UserOption};
+use crate::network::automatic_ipv6::Kind;
+use crate::network::links::LinkAddress;
+
+impl Configurator {
+    pub(super) fn on_router(&mut self, flags: RouterFlags) {
+        let Some(nic) = self.nics.get_mut(&flags.index) else {
+            return;
+        };
+        if nic.ipv6.routers.replace(flags) != Some(flags) {
+            tracing::debug!(
+                "{} router advertisement: managed {}, other {}",
+                nic.link.name,
+                flags.managed,
+                flags.other
+            );
+        }
+        self.update_client6(flags.index);
+    }
+
+    /// Starts the DHCP client that fits to what routers and plan say, as soon
+    /// as there is an address to ask from. One that is at work stays: routers
+    /// that go silent take nothing back.
+    pub(super) fn update_client6(&mut self, index: u32) {
+        let Some(nic) = self.nics.get(&index).filter(|nic| nic.link.carrier) else {
+            return;
+        };
+        let interface = nic.interface.map(|i| &self.plan().interfaces[i]);
+        let Some(ip) = interface.and_then(|interface| interface.ipv6.as_ref()) else {
+            return;
+        };
+        let routers = nic.ipv6.routers;
+        let kind = match ip.method {
+            Method::Dhcp => Kind::Stateful,
+            Method::Auto if routers.is_some_and(|flags| flags.managed) => Kind::Stateful,
+            Method::Auto if routers.is_some_and(|flags| flags.other) => Kind::Stateless,
+            _ => return,
+        };
+        if nic
+            .ipv6
+            .client
+            .as_ref()
+            .is_some_and(|client| client.kind == kind)
+        {
+            return;
+        }
+        let link_local = nic.addresses.iter().find_map(usable_link_local);
+        if let Some(link_local) = link_local {
+            self.start_client6(index, kind, link_local);
+        }
+    }
+
+    pub(super) fn on_user_options(&mut self, options: io::Result<Vec<UserOption>>) {
+        match options {
+            Ok(options) => options
+                .into_iter()
+                .for_each(|option| self.on_user_option(option)),
+            Err(error) => tracing::warn!("router advertisements: {error}"),
+        }
+    }
+
+    fn on_user_option(&mut self, option: UserOption) {
+        let index = option.index;
+        let Some(nic) = self.nics.get_mut(&index) else {
+            return;
+        };
+        let now = Instant::now();
+        if nic.ipv6.dns.take(option, now) {
+            let list = |items: Vec<String>| match items.is_empty() {
+                true => "none".to_owned(),
+                false => items.join(" "),
+            };
+            let dns = &nic.ipv6.dns;
+            tracing::info!(
+                "{} DNS {}, search {} from router advertisement",
+                nic.link.name,
+                list(dns.servers().map(|server| server.to_string()).collect()),
+                list(dns.domains().map(str::to_owned).collect()),
+            );
+        }
+        self.expire_advertised_dns(index);
+    }
+
+    /// Forgets what has ended, and looks again when the next will.
+    pub(super) fn expire_advertised_dns(&mut self, index: u32) {
+        let Some(nic) = self.nics.get_mut(&index) else {
+            return;
+        };
+        if nic.ipv6.dns.expire(Instant::now()) {
+            tracing::warn!(
+                "{} DNS servers or domains of a router have ended: it has not renewed them",
+                nic.link.name
+            );
+        }
+        if let Some(at) = nic.ipv6.dns.next_end() {
+            self.timers.start(Timer::AdvertisedDns(index), at);
+        }
+    }
+
+    pub(super) async fn on_address_gone(&mut self, address: &LinkAddress) {
+        if address.duplicate {
+            // The kernel keeps a static address that is a duplicate, and tells
+            // it as any other; one with a lifetime it takes away.
+            self.tell_duplicate(address);
+            self.decline6(address).await;
+        }
+        if let Some(nic) = self.nics.get_mut(&address.index) {
+            nic.forget_address(address.prefix.address);
+        }
+    }
+
+    pub(super) fn tell_duplicate(&mut self, address: &LinkAddress) {
+        let Some(nic) = self.nics.get_mut(&address.index) else {
+            return;
+        };
+        let (name, prefix) = (&nic.link.name, address.prefix);
+        let trouble = format!("{name} {prefix}: another machine on this link has the address");
+        tracing::warn!("{trouble}; it is not used");
+        nic.trouble = Some(trouble);
+    }
+}
+
+fn usable_link_local(address: &LinkAddress) -> Option<std::net::Ipv6Addr> {
+    match address.prefix.address {
+        std::net::IpAddr::V6(v6)
+            if v6.is_unicast_link_local() && !address.tentative && !address.duplicate =>
+        {
+            Some(v6)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,49 @@
+//! How servers know this machine again.
+
+use landfall_network_plan::MacAddr;
+
+/// A DUID of type LL (RFC 8415, 11.4) of an Ethernet address (RFC 826).
+const DUID_LL: [u8; 2] = [0, 3];
+const ETHERNET: [u8; 2] = [0, 1];
+
+/// Who asks, and for which of its interfaces.
+///
+/// As the installed CoreOS says it, whose NetworkManager OpenShift tells
+/// `ipv6.dhcp-duid=ll` and `ipv6.dhcp-iaid=mac`: then the address that a server
+/// gives to the ramdisk is also that of the installed system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The DUID.
+    pub duid: Vec<u8>,
+    /// The identity of the interface's address.
+    pub iaid: u32,
+}
+
+impl Identity {
+    /// The identity of an interface with this hardware address.
+    ///
+    /// NetworkManager 1.59 takes the present address for both, not the
+    /// permanent one. The IAID is its last four bytes, on the wire in the
+    /// order of the address: `_prop_get_ipvx_dhcp_iaid()` in
+    /// src/core/devices/nm-device.c reads them as big-endian, and
+    /// `sd_dhcp6_client_set_iaid()` writes them so.
+    pub fn of(mac: MacAddr) -> Identity {
+        let [_, _, last @ ..] = mac.0;
+        Identity {
+            duid: [&DUID_LL[..], &ETHERNET, &mac.0].concat(),
+            iaid: u32::from_be_bytes(last),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duid_and_iaid_are_those_of_networkmanager() {
+        let identity = Identity::of(MacAddr([0x52, 0x54, 0, 0xc0, 0xff, 1]));
+        assert_eq!(identity.duid, [0, 3, 0, 1, 0x52, 0x54, 0, 0xc0, 0xff, 1]);
+        assert_eq!(identity.iaid, 0x00c0_ff01);
+    }
+}
