@@ -4,7 +4,11 @@ mod advertised_address;
 mod mdns;
 pub(crate) mod mdns_advert;
 mod provisioning_service;
+mod reach_screen;
+mod search;
+mod walk;
 
 pub use advertised_address::{AdvertiseRules, Advertised, advertise, source_towards};
 pub use mdns::{Question, ask_network};
 pub use provisioning_service::{Found, Place, Wanted, find};
+pub use reach_screen::{NicWay, screen, ways};

@@ -7,12 +7,21 @@ use tokio::sync::watch;
 
 use super::mdns::{Question, ask_network};
 use super::mdns_advert::Endpoint;
+use super::reach_screen;
+use super::search::{News, Reached, Search, WrongDates};
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Occasion};
 use crate::http_client::{Answer, NoAnswer, ServiceClient, exchange};
+use crate::network::NetworkState;
+use crate::network::reach::Reach;
 
+/// Between two questions by mDNS that nobody has answered.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long a URL is tried that came by mDNS.
+const ASK_AGAIN: Duration = Duration::from_secs(120);
+/// How long the network may take to prefer a NIC: some requests to the kernel.
+const PREFERENCE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Where to look and how long to wait for one answer.
 #[derive(Debug, Clone)]
@@ -44,25 +53,69 @@ pub struct Found {
     pub settings: Vec<(String, String)>,
 }
 
-/// Tries every URL until one answers, with growing pauses; a change of the
-/// network ends a pause at once. Does not give up: the service may be rebooting
-/// itself, and this machine has nothing better to do.
+/// Tries every URL from every NIC until one answers, with growing pauses; a
+/// change of the network ends the pause of the NIC that it is about. Does not
+/// give up: the service may be rebooting itself, and this machine has nothing
+/// better to do. Meanwhile the console shows how far each NIC has come.
 ///
-/// The date of the answer sets a clock that is obviously wrong.
-pub async fn find<T>(
+/// Any HTTP answer counts: a 503 comes from a service too. The NIC that led
+/// there is preferred from now on; the date of the answer sets a clock that is
+/// obviously wrong.
+pub async fn find(
     client: &ServiceClient,
     wanted: &Wanted,
-    network: &mut watch::Receiver<T>,
+    network: &mut watch::Receiver<NetworkState>,
+    reach: &watch::Sender<Reach>,
     clock: &mut Clock,
 ) -> Found {
+    loop {
+        let (urls, settings, limit) = match &wanted.place {
+            Place::Urls(urls) => (urls.clone(), Vec::new(), None),
+            Place::Mdns(question) => {
+                let (url, settings) = heard(question, network).await;
+                (vec![url], settings, Some(ASK_AGAIN))
+            }
+        };
+        let mut urls: Vec<String> = urls
+            .iter()
+            .map(|url| url.trim_end_matches('/').to_owned())
+            .collect();
+        let search = search(client, &urls, wanted.timeout, network, reach, clock);
+        let reached = match limit {
+            None => search.await,
+            // Whoever has published the URL may have moved.
+            Some(limit) => match tokio::time::timeout(limit, search).await {
+                Ok(reached) => reached,
+                Err(_) => continue,
+            },
+        };
+        let first = urls.iter().position(|url| *url == reached.url);
+        urls.rotate_left(first.unwrap_or(0));
+        return Found {
+            urls,
+            document: reached.answer.body,
+            settings,
+        };
+    }
+}
+
+/// Asks the network for the service until somebody says where it is.
+async fn heard(
+    question: &Question,
+    network: &mut watch::Receiver<NetworkState>,
+) -> (String, Vec<(String, String)>) {
     let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
     loop {
-        if let Some(found) = one_round(client, wanted, clock).await {
-            return found;
+        match ask_network(question).await {
+            Ok((instance, Endpoint { url, settings })) => {
+                tracing::info!("mDNS: {instance} is at {url}");
+                return (url, settings);
+            }
+            Err(fault) => tracing::warn!("mDNS: {fault}"),
         }
         let pause = backoff.pause();
         tracing::info!(
-            "looking for the provisioning service again in {:.0} s or when the network changes",
+            "asking again in {:.0} s or when the network changes",
             pause.as_secs_f64().ceil()
         );
         tokio::select! {
@@ -76,62 +129,54 @@ pub async fn find<T>(
     }
 }
 
-async fn one_round(client: &ServiceClient, wanted: &Wanted, clock: &mut Clock) -> Option<Found> {
-    let (urls, settings) = match &wanted.place {
-        Place::Urls(urls) => (urls.clone(), Vec::new()),
-        Place::Mdns(question) => match ask_network(question).await {
-            Ok((instance, Endpoint { url, settings })) => {
-                tracing::info!("mDNS: {instance} is at {url}");
-                (vec![url], settings)
+async fn search(
+    client: &ServiceClient,
+    urls: &[String],
+    timeout: Duration,
+    network: &mut watch::Receiver<NetworkState>,
+    reach: &watch::Sender<Reach>,
+    clock: &mut Clock,
+) -> Reached {
+    let mut search = Search::new(client, urls, timeout);
+    loop {
+        match search.news(network, reach).await {
+            News::Reached(reached) => {
+                prefer(&reached, network, reach).await;
+                if let Some(date) = &reached.answer.date {
+                    clock.compare_with(date, &reached.url, Occasion::Answer);
+                }
+                return reached;
             }
-            Err(fault) => {
-                tracing::warn!("mDNS: {fault}");
-                return None;
+            News::WrongDates(WrongDates { url }) => {
+                // A certificate that is refused for its dates may mean that our
+                // clock is wrong: then the service is asked for the date alone.
+                let url = format!("{url}/");
+                if date_helps(client, &url, timeout, clock).await {
+                    search.begin_again();
+                }
             }
-        },
-    };
-    let mut urls: Vec<String> = urls
-        .iter()
-        .map(|url| url.trim_end_matches('/').to_owned())
-        .collect();
-    for (number, url) in urls.iter().enumerate() {
-        match ask(client, url, wanted.timeout, clock).await {
-            Ok(document) => {
-                tracing::info!("provisioning service answers at {url}");
-                urls.rotate_left(number);
-                return Some(Found {
-                    urls,
-                    document,
-                    settings,
-                });
-            }
-            Err(fault) => tracing::warn!("no answer from {url}: {fault}"),
         }
     }
-    None
 }
 
-/// Any HTTP answer counts: a 503 comes from a service too. A certificate that is
-/// refused for its dates may mean that our clock is wrong: then the service is
-/// asked for the date alone, and once more.
-async fn ask(
-    client: &ServiceClient,
-    base: &str,
-    timeout: Duration,
-    clock: &mut Clock,
-) -> Result<String, String> {
-    let url = format!("{base}/");
-    let answer = match get(client, &url, timeout).await {
-        Err(fault) if fault.about_time && date_helps(client, &url, timeout, clock).await => {
-            get(client, &url, timeout).await
-        }
-        answer => answer,
+/// Says over which NIC the service was reached, and waits until the kernel
+/// sends everything there.
+async fn prefer(
+    reached: &Reached,
+    network: &mut watch::Receiver<NetworkState>,
+    reach: &watch::Sender<Reach>,
+) {
+    let url = &reached.url;
+    let Some(over) = reached.over else {
+        tracing::info!("provisioning service answers at {url}");
+        return;
     };
-    let answer = answer.map_err(|fault| fault.text)?;
-    if let Some(date) = &answer.date {
-        clock.compare_with(date, base, Occasion::Answer);
-    }
-    Ok(answer.body)
+    let way = reach_screen::short(over, &network.borrow(), &reach.borrow());
+    tracing::info!("provisioning service answers at {url}, {way}");
+    reach.send_modify(|reach| reach.over = Some(over));
+    let preferred = network.wait_for(|state| state.preferred == Some(over));
+    // Without it the routes may lead there all the same.
+    let _ = tokio::time::timeout(PREFERENCE_LIMIT, preferred).await;
 }
 
 async fn date_helps(

@@ -26,6 +26,8 @@ pub struct NoAnswer {
     pub text: String,
     /// The server was not believed for the dates of its certificate.
     pub about_time: bool,
+    /// There was no connection yet, or no TLS on it.
+    pub in_connecting: bool,
 }
 
 impl NoAnswer {
@@ -34,6 +36,7 @@ impl NoAnswer {
         Self {
             text: text.into(),
             about_time: false,
+            in_connecting: false,
         }
     }
 }
@@ -43,6 +46,7 @@ impl From<reqwest::Error> for NoAnswer {
         Self {
             text: why(&error),
             about_time: is_about_time(&error),
+            in_connecting: error.is_connect(),
         }
     }
 }

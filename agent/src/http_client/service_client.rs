@@ -54,12 +54,38 @@ impl ServiceClient {
     /// # Errors
     /// If the TLS library refuses what it took before.
     pub fn request(&self, method: Method, url: &str) -> Result<RequestBuilder> {
-        let ZonedUrl { url, interface } = ZonedUrl::parse(url);
-        let client = match interface {
-            Some(name) => self.bound_to(&name)?,
+        self.request_over(None, method, url)
+    }
+
+    /// The same over the interface of this name, whatever the routes say; the
+    /// zone of a URL goes before it.
+    ///
+    /// # Errors
+    /// As [`ServiceClient::request`].
+    pub fn request_over(
+        &self,
+        interface: Option<&str>,
+        method: Method,
+        url: &str,
+    ) -> Result<RequestBuilder> {
+        let ZonedUrl {
+            url,
+            interface: zone,
+        } = ZonedUrl::parse(url);
+        let client = match zone.as_deref().or(interface) {
+            Some(name) => self.bound_to(name)?,
             None => self.0.anywhere.clone(),
         };
         Ok(client.request(method, url))
+    }
+
+    /// Whether some hosts are asked through a proxy with URLs of this scheme.
+    pub fn has_proxy_for(&self, scheme: &str) -> bool {
+        let proxies = &self.0.options.proxies;
+        match scheme {
+            "https" => proxies.https.is_some(),
+            _ => proxies.http.is_some(),
+        }
     }
 
     fn bound_to(&self, interface: &str) -> Result<Client> {

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
 /// What discovery has found out so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
@@ -90,6 +92,15 @@ impl StepResult {
             outcome: Outcome::Done,
             text: text.into(),
         }
+    }
+
+    /// As state files and tools tell it.
+    pub fn json(&self) -> Value {
+        json!({
+            "step": self.step.name(),
+            "outcome": self.outcome.name(),
+            "text": self.text,
+        })
     }
 
     /// A step that takes its time.

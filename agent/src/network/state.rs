@@ -12,6 +12,10 @@ use super::resolv_conf::DnsServer;
 /// The machine's network at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkState {
+    /// What the plan is from; `None` before there is one.
+    pub source: Option<Source>,
+    /// Faults of sources that would have come first, one line each.
+    pub faults: Vec<String>,
     /// Every network interface card, in the kernel's order.
     pub nics: Vec<NicState>,
     /// The NIC whose routes go before those of all others, by the kernel's

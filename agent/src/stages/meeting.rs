@@ -93,8 +93,14 @@ impl Boot {
             network::first_address(&mut self.network).await;
         }
         let wanted = Wanted { place, timeout };
-        let found =
-            discovery::find(&self.client, &wanted, &mut self.network, &mut self.clock).await;
+        let found = discovery::find(
+            &self.client,
+            &wanted,
+            &mut self.network,
+            &self.reach,
+            &mut self.clock,
+        )
+        .await;
         // Only now there is somebody to ask, who may know a better clock.
         self.take_mdns(&found.settings);
         let settings = Arc::make_mut(&mut self.settings);

@@ -1,18 +1,21 @@
-//! `discover`: which service answers, and our address towards it.
+//! `discover`: which service answers, over which NIC, and our address towards
+//! it; or how far each NIC came.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use landfall_boot_params::argument_value::ServiceUrls;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::command_line_source::CommandLineSource;
 use crate::clock::Clock;
-use crate::discovery::{self, Found, Place, Wanted};
+use crate::discovery::{self, Found, NicWay, Place, Wanted};
 use crate::failure::{Class, Failure, Result};
 use crate::http_client::ServiceClient;
+use crate::network::reach::Reach;
+use crate::network::{self, NetworkState};
 use crate::settings::Settings;
 use crate::stages::{http_options, ironic_by_mdns};
 
@@ -38,7 +41,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Prints the service that answered first.
+/// Prints the service that answered first, or what is in the way.
 ///
 /// # Errors
 /// If none answers in time.
@@ -62,27 +65,78 @@ pub fn run(arguments: Arguments) -> Result<()> {
         place,
         timeout: Duration::from_secs(10),
     };
-    let (found, source) = runtime
-        .block_on(async { tokio::time::timeout(limit, search(&client, &wanted)).await })
-        .map_err(|_| {
-            fault(format!(
-                "nothing answered within {} s at {places}",
-                limit.as_secs()
-            ))
-        })?;
-    let base = found.urls.first().cloned().unwrap_or_default();
+    let report = runtime.block_on(look(&client, &wanted, limit))?;
     if arguments.json {
-        let told: serde_json::Map<_, _> = found
-            .settings
-            .into_iter()
-            .map(|(key, value)| (key, value.into()))
-            .collect();
-        println!(
-            "{}",
-            json!({"base": base, "source": source.as_ref().ok(), "settings": told})
-        );
+        println!("{}", report.json());
     } else {
-        match &source {
+        report.print(&places);
+    }
+    match report.found {
+        Some(_) => Ok(()),
+        None => Err(fault(format!(
+            "nothing answered within {} s at {places}",
+            limit.as_secs()
+        ))),
+    }
+}
+
+/// What a search has come to.
+struct Report {
+    network: NetworkState,
+    reach: Reach,
+    /// The service, and our address towards it if another host can name it.
+    found: Option<(Found, std::result::Result<String, String>)>,
+}
+
+async fn look(client: &ServiceClient, wanted: &Wanted, limit: Duration) -> Result<Report> {
+    let state = network::observe()
+        .await
+        .map_err(|error| fault(format!("the kernel's network interface: {error}")))?;
+    // Nobody is at work on it, so nothing is waited for.
+    let (_, mut network) = watch::channel(state);
+    let (reach, _) = watch::channel(Reach::default());
+    let mut clock = Clock::of_somebody();
+    let search = async {
+        let found = discovery::find(client, wanted, &mut network, &reach, &mut clock).await;
+        let source = discovery::source_towards(&found.urls).await;
+        (found, source.map(|source| source.to_string()))
+    };
+    let found = tokio::time::timeout(limit, search).await.ok();
+    Ok(Report {
+        network: network.borrow().clone(),
+        reach: reach.borrow().clone(),
+        found,
+    })
+}
+
+impl Report {
+    fn json(&self) -> Value {
+        let (found, source) = self.found.as_ref().map_or((None, None), |(found, source)| {
+            (Some(found), source.as_ref().ok())
+        });
+        let settings = found.into_iter().flat_map(|found| &found.settings);
+        let settings: serde_json::Map<_, _> = settings
+            .map(|(key, value)| (key.clone(), value.as_str().into()))
+            .collect();
+        let ways = discovery::ways(&self.network, &self.reach);
+        let ways: Vec<_> = ways.iter().map(NicWay::json).collect();
+        json!({
+            "base": found.and_then(|found| found.urls.first()),
+            "source": source,
+            "settings": settings,
+            "interfaces": ways,
+        })
+    }
+
+    fn print(&self, places: &str) {
+        let Some((found, source)) = &self.found else {
+            for line in discovery::screen(places, &self.network, &self.reach) {
+                println!("{line}");
+            }
+            return;
+        };
+        let base = found.urls.first().map_or("", String::as_str);
+        match source {
             Ok(source) => println!("{base} answers, reached from {source}"),
             Err(why) => println!("{base} answers, but cannot call back: {why}"),
         }
@@ -90,7 +144,6 @@ pub fn run(arguments: Arguments) -> Result<()> {
             println!("  it says {key}={value}");
         }
     }
-    Ok(())
 }
 
 fn place(given: Vec<String>, settings: &Settings) -> Place {
@@ -100,18 +153,6 @@ fn place(given: Vec<String>, settings: &Settings) -> Place {
         ([word], _) if word == "mdns" => Place::Mdns(ironic_by_mdns(&settings.params)),
         _ => Place::Urls(given),
     }
-}
-
-/// What answers, and our address towards it if another host can name it.
-async fn search(
-    client: &ServiceClient,
-    wanted: &Wanted,
-) -> (Found, std::result::Result<String, String>) {
-    let (_never_changes, mut network) = watch::channel(());
-    let mut clock = Clock::of_somebody();
-    let found = discovery::find(client, wanted, &mut network, &mut clock).await;
-    let source = discovery::source_towards(&found.urls).await;
-    (found, source.map(|source| source.to_string()))
 }
 
 fn fault(text: String) -> Failure {

@@ -14,6 +14,8 @@ use super::*;
 use crate::clock::Clock;
 use crate::discovery::{Place, Wanted, find};
 use crate::http_client::{HttpOptions, ServiceClient};
+use crate::network::NetworkState;
+use crate::network::reach::Reach;
 use crate::network::tests::lab::{Lab, ip, on_a_machine};
 use crate::skip::skip;
 
@@ -182,8 +184,10 @@ fn a_network_of_link_local_ipv6_is_enough() {
             place: Place::Mdns(question()),
             timeout: ATTEMPT_LIMIT,
         };
-        let (_unchanging, mut network) = watch::channel(());
-        let search = find(&client, &wanted, &mut network, &mut Clock::of_somebody()).await;
+        let (_, mut network) = watch::channel(NetworkState::default());
+        let (reach, _) = watch::channel(Reach::default());
+        let mut clock = Clock::of_somebody();
+        let search = find(&client, &wanted, &mut network, &reach, &mut clock).await;
         let url = &search.urls[0];
         assert!(
             url.starts_with("http://[fe80::") && url.ends_with("%25eth0]:80"),

@@ -34,8 +34,10 @@ fn found(urls: Vec<String>) -> Found {
         .build()
         .unwrap()
         .block_on(async {
-            let (_unchanging, mut network) = watch::channel(());
-            find(&client, &wanted, &mut network, &mut Clock::of_somebody()).await
+            let (_, mut network) = watch::channel(NetworkState::default());
+            let (reach, _) = watch::channel(Reach::default());
+            let mut clock = Clock::of_somebody();
+            find(&client, &wanted, &mut network, &reach, &mut clock).await
         })
 }
 

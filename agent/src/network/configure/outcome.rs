@@ -35,6 +35,8 @@ impl Configurator {
                 .values()
                 .map(|nic| nic.state(interface(nic), self.setup.choice.source))
                 .collect(),
+            source: Some(self.setup.choice.source),
+            faults: self.setup.choice.faults.clone(),
             preferred: self.preference.over,
             ..NetworkState::default()
         };

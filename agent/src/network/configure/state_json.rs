@@ -7,6 +7,7 @@ use super::configurator::Configurator;
 use crate::network::dhcp::Lease;
 use crate::network::dhcp6;
 use crate::network::nic::Nic;
+use crate::network::reach::StepResult;
 use crate::network::state::{AddressState, NetworkState, NicState};
 
 impl Configurator {
@@ -32,9 +33,13 @@ impl Configurator {
             .iter()
             .map(|nic| self.nic_json(nic, self.nics.get(&nic.index)))
             .collect();
+        let reached = state
+            .preferred
+            .and_then(|index| state.nics.iter().find(|nic| nic.index == index));
         json!({
             "source": choice.source.key(),
             "host": choice.host,
+            "service_reached_over": reached.map(|nic| &nic.name),
             "faults": choice.faults,
             "warnings": choice.plan.warnings,
             "nics": nics,
@@ -49,6 +54,14 @@ impl Configurator {
             .and_then(|nic| nic.interface)
             .map(|index| &self.setup.choice.plan.interfaces[index]);
         let addresses: Vec<_> = state.addresses.iter().map(address_json).collect();
+        let reach = self.reach.borrow();
+        let way: Vec<_> = reach
+            .ways
+            .get(&state.index)
+            .into_iter()
+            .flatten()
+            .map(StepResult::json)
+            .collect();
         json!({
             "name": state.name,
             "mac": state.mac.to_string(),
@@ -59,6 +72,7 @@ impl Configurator {
             "lease": nic.and_then(|nic| nic.lease.as_ref()).map(lease_json),
             "dhcpv6": nic.and_then(|nic| nic.ipv6.lease()).map(lease6_json),
             "trouble": state.trouble,
+            "way_to_service": way,
         })
     }
 }

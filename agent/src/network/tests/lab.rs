@@ -19,7 +19,8 @@ use tokio::sync::watch;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
 use crate::interface_names::NamingPolicy;
-use crate::network::{Network, NetworkState, Setup, start};
+use crate::network::configure::Network;
+use crate::network::{NetworkState, Setup, start};
 use crate::skip::skip;
 use crate::state_file::StateFile;
 use landfall_boot_params::{CommandLine, NetArgs};

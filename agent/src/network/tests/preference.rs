@@ -1,10 +1,9 @@
 //! Which of several NICs is used.
 
-use std::net::IpAddr;
-
 use super::lab::{Lab, ip_output, on_a_machine};
 use super::{POOL, has, nic};
 use crate::network::reach::Reach;
+use crate::network::resolv_conf::DnsServer;
 use crate::network::state::NicState;
 
 const TWO_WAYS_OUT: &str = "ip=192.0.2.10::192.0.2.1:24::eth0:none \
@@ -131,7 +130,10 @@ fn a_name_server_is_asked_over_the_nic_whose_network_has_named_it() {
             ],
         );
         let mut network = lab.boot("ip=198.51.100.10::198.51.100.1:24::eth0:none ip=eth1:dhcp");
-        let servers: [IpAddr; 2] = [[203, 0, 113, 53].into(), [192, 0, 2, 1].into()];
+        let servers = ["203.0.113.53", "192.0.2.1"].map(|text| DnsServer {
+            address: text.parse().unwrap(),
+            interface: None,
+        });
         lab.until(&mut network, "the lease", |s| s.dns == servers)
             .await;
         assert!(way("203.0.113.53").contains("via 192.0.2.1 dev eth1 "));

@@ -1,0 +1,221 @@
+use landfall_network_plan::{IpPrefix, MacAddr, Source};
+
+use super::*;
+use crate::network::resolv_conf::DnsServer;
+use crate::network::state::AddressState;
+
+fn nic(number: u8, address: Option<(&str, AddressOrigin)>) -> NicState {
+    NicState {
+        index: u32::from(number),
+        name: format!("enp{number}s0f0np0"),
+        mac: MacAddr([0x52, 0x54, 0, 0xc0, 0xff, number]),
+        permanent_mac: None,
+        is_virtual: false,
+        carrier: true,
+        awaits_carrier: false,
+        shall_have_address: true,
+        addresses: address
+            .into_iter()
+            .map(|(text, origin)| AddressState {
+                prefix: IpPrefix {
+                    address: text.parse().unwrap(),
+                    length: 64,
+                },
+                origin,
+                usable: true,
+            })
+            .collect(),
+        trouble: None,
+    }
+}
+
+fn given(number: u8) -> NicState {
+    let origin = AddressOrigin::Plan(Source::KernelArguments);
+    nic(number, Some(("192.0.2.10", origin)))
+}
+
+fn shown(nics: Vec<NicState>, ways: Vec<(u32, Vec<StepResult>)>) -> String {
+    let network = NetworkState {
+        nics,
+        dns: vec![DnsServer::by("enp1s0f0np0", [192, 0, 2, 53].into())],
+        source: Some(Source::KernelArguments),
+        ..NetworkState::default()
+    };
+    let reach = Reach {
+        over: None,
+        ways: ways.into_iter().collect(),
+    };
+    let lines = screen("http://ironic.example.org:6385", &network, &reach);
+    for line in &lines {
+        let on_console = format!("[{:9.3}] discovery: {line}", 99.0);
+        assert!(on_console.len() <= 80, "{on_console}");
+        assert!(line.is_ascii(), "{line}");
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn each_step_that_fails_is_told_with_what_to_do() {
+    let route = || StepResult::done(Step::Route, "via 192.0.2.1");
+    let name = || StepResult::done(Step::Dns, "192.0.2.1 2001:db8::1");
+    let tcp = || StepResult::done(Step::Tcp, "192.0.2.1:6385");
+    for (steps, expected) in [
+        (
+            vec![StepResult::failed(Step::Route, "none to 198.51.100.1")],
+            "  route   FAILED: none to 198.51.100.1\n          \
+             -- no gateway leads there: give one (ip=,\n          rd.route=)",
+        ),
+        (
+            vec![StepResult::failed(
+                Step::Dns,
+                "ironic.example.org: name or service not known",
+            )],
+            "  DNS     FAILED: ironic.example.org: name or service not\n          known\n          \
+             -- check the name, and the name servers\n          192.0.2.53",
+        ),
+        (
+            vec![
+                route(),
+                name(),
+                StepResult::failed(Step::Tcp, "connection refused"),
+            ],
+            "  route   via 192.0.2.1\n  DNS     192.0.2.1 2001:db8::1\n  \
+             TCP     FAILED: connection refused\n          \
+             -- the host is there, but nobody listens: is\n          Ironic up? is it the port?",
+        ),
+        (
+            vec![
+                route(),
+                name(),
+                StepResult::failed(Step::Tcp, "no answer in 8 s"),
+            ],
+            "  TCP     FAILED: no answer in 8 s\n          \
+             -- the way there is cut: gateway, VLAN of the\n          \
+             switch port, firewall? a switch port may take\n          50 s to forward",
+        ),
+        (
+            vec![
+                route(),
+                tcp(),
+                StepResult::failed(Step::Tls, "invalid peer certificate: Expired"),
+            ],
+            "  TCP     192.0.2.1:6385\n  TLS     FAILED: invalid peer certificate: Expired",
+        ),
+        (
+            vec![
+                tcp(),
+                StepResult::failed(Step::Http, "invalid HTTP version parsed"),
+            ],
+            "  HTTP    FAILED: invalid HTTP version parsed\n          \
+             -- something listens there, but it does not\n          answer as Ironic",
+        ),
+    ] {
+        let text = shown(vec![given(1)], vec![(1, steps)]);
+        assert!(text.contains(expected), "{text}\nexpected:\n{expected}");
+    }
+}
+
+#[test]
+fn the_screen_of_a_host_with_many_nics() {
+    let cut = NicState {
+        carrier: false,
+        ..nic(2, None)
+    };
+    let negotiating = NicState {
+        awaits_carrier: true,
+        ..cut.clone()
+    };
+    let silent = NicState {
+        trouble: Some("enp3s0f0np0 DHCP: no answer after 90 s".to_owned()),
+        ..nic(3, None)
+    };
+    let long = AddressOrigin::RouterAdvertisement;
+    let far = nic(5, Some(("2001:db8:1234:5678:9abc:def0:1234:5678", long)));
+    let idle = |number| NicState {
+        shall_have_address: false,
+        ..nic(number, None)
+    };
+    let nics = vec![
+        given(1),
+        NicState { index: 2, ..cut },
+        silent,
+        NicState {
+            index: 4,
+            name: "eth4".to_owned(),
+            ..negotiating
+        },
+        far,
+        nic(6, None),
+        idle(7),
+        idle(8),
+    ];
+    let refused = vec![StepResult::failed(Step::Tcp, "connection refused")];
+    assert_eq!(
+        shown(nics, vec![(1, refused)]),
+        "\
+looking for http://ironic.example.org:6385
+network from kernel arguments
+enp1s0f0np0 (52:54:00:c0:ff:01)
+  carrier ok
+  address 192.0.2.10/64 from kernel argument ip=
+  TCP     FAILED: connection refused
+          -- the host is there, but nobody listens: is
+          Ironic up? is it the port?
+enp2s0f0np0 (52:54:00:c0:ff:02)
+  carrier FAILED: none
+          -- check cable and switch port
+enp3s0f0np0 (52:54:00:c0:ff:03)
+  carrier ok
+  address FAILED: DHCP: no answer after 90 s
+          -- is there a DHCP server in this network? a
+          switch port may take 50 s to forward
+eth4 (52:54:00:c0:ff:02)
+  carrier none yet
+enp5s0f0np0 (52:54:00:c0:ff:05)
+  carrier ok
+  address 2001:db8:1234:5678:9abc:def0:1234:5678/64 from
+          router advertisement
+enp6s0f0np0 (52:54:00:c0:ff:06)
+  carrier ok
+  address none yet, the network is asked
+without an address of their own: enp7s0f0np0 enp8s0f0np0"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_the_source_and_no_nic_at_all() {
+    let network = NetworkState {
+        source: Some(Source::Default),
+        faults: vec!["network_data: expected JSON; it is not used".to_owned()],
+        ..NetworkState::default()
+    };
+    let url = format!("http://{}:6385", "x".repeat(60));
+    let lines = screen(&url, &network, &Reach::default());
+    assert_eq!(
+        lines[3..],
+        [
+            "network from no instructions, every NIC asks its network",
+            "FAULT network_data: expected JSON; it is not used",
+            "no NIC found",
+            "-- is its driver in the ramdisk?"
+        ]
+    );
+    assert_eq!(lines[..3].concat().matches('x').count(), 60);
+    assert!(lines.iter().all(|line| line.len() <= WIDTH), "{lines:#?}");
+}
+
+#[test]
+fn success_is_one_line() {
+    let network = NetworkState {
+        nics: vec![given(1)],
+        ..NetworkState::default()
+    };
+    let mut reach = Reach::default();
+    assert_eq!(short(1, &network, &reach), "over enp1s0f0np0");
+    let route = StepResult::done(Step::Route, "on the link");
+    reach.ways.insert(1, vec![route]);
+    assert_eq!(
+        short(1, &network, &reach),
+        "over enp1s0f0np0, route on the link"
+    );
+}

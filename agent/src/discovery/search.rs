@@ -1,0 +1,309 @@
+//! The search for the service from all NICs at once: the first that reaches it
+//! wins, and none waits for another.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep_until};
+
+use super::reach_screen;
+use super::walk::{Start, Walk, Walker, length};
+use crate::backoff::Backoff;
+use crate::http_client::{Answer, ServiceClient};
+use crate::network::NetworkState;
+use crate::network::reach::Reach;
+use crate::network::state::{AddressState, NicState};
+
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// A switch port forwards 30 to 50 s after its carrier, and is to be used then.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// After this many tries nothing is about to happen.
+const TRIES_IN_HASTE: u32 = 15;
+const LONGEST_PAUSE_LATER: Duration = Duration::from_secs(60);
+
+/// How long a NIC may be at its first try until something is shown.
+const FIRST_SCREEN: Duration = Duration::from_secs(15);
+/// Between two screens that are different.
+const SCREEN_PAUSE: Duration = Duration::from_secs(5);
+/// Between two that are not.
+const SCREEN_AGAIN: Duration = Duration::from_secs(60);
+
+/// Who has answered.
+#[derive(Debug)]
+pub(super) struct Reached {
+    /// The URL that did.
+    pub url: String,
+    /// What it said.
+    pub answer: Answer,
+    /// The kernel's index of the NIC that led there; `None`: by some route.
+    pub over: Option<u32>,
+}
+
+/// A NIC from which no URL has answered, because the dates of a certificate are
+/// wrong, or our clock is.
+#[derive(Debug)]
+pub(super) struct WrongDates {
+    /// Where it was seen.
+    pub url: String,
+}
+
+/// What a search comes to.
+#[derive(Debug)]
+pub(super) enum News {
+    /// The end.
+    Reached(Reached),
+    /// Something to look into; the search can go on.
+    WrongDates(WrongDates),
+}
+
+/// From which NIC; `None`: by whatever route there is.
+type Place = Option<u32>;
+
+/// A search under way.
+pub(super) struct Search {
+    client: ServiceClient,
+    urls: Vec<String>,
+    limit: Duration,
+    tries: BTreeMap<Place, Try>,
+    walks: JoinSet<(Place, u64, Vec<Walk>)>,
+    started: u64,
+    screen: Screen,
+}
+
+/// What is known from one place.
+struct Try {
+    start: Option<Start>,
+    /// With which addresses it was tried.
+    addresses: Vec<AddressState>,
+    backoff: Backoff,
+    failures: u32,
+    state: TryState,
+}
+
+enum TryState {
+    Walking(u64, AbortHandle),
+    Pausing(Instant),
+}
+
+impl Search {
+    pub(super) fn new(client: &ServiceClient, urls: &[String], limit: Duration) -> Self {
+        Self {
+            client: client.clone(),
+            urls: urls.to_vec(),
+            limit,
+            tries: BTreeMap::new(),
+            walks: JoinSet::new(),
+            started: 0,
+            screen: Screen::new(),
+        }
+    }
+
+    /// Goes on until there is news. Dropped, it can be called again.
+    pub(super) async fn news(
+        &mut self,
+        network: &mut watch::Receiver<NetworkState>,
+        reach: &watch::Sender<Reach>,
+    ) -> News {
+        let mut has_network = true;
+        loop {
+            let state = network.borrow_and_update().clone();
+            self.follow(&state, reach);
+            let wake = self.start_due();
+            let service = self.urls.join(" ");
+            let show_at = self.screen.show(&service, &state, &reach.borrow());
+            tokio::select! {
+                Some(ended) = self.walks.join_next() => {
+                    // Aborted ones have been replaced.
+                    let Ok((place, number, walks)) = ended else { continue };
+                    if let Some(news) = self.take(place, number, walks, reach) {
+                        return news;
+                    }
+                }
+                changed = network.changed(), if has_network => has_network = changed.is_ok(),
+                () = sleep_until(wake.map_or(show_at, |wake| wake.min(show_at))) => {}
+            }
+        }
+    }
+
+    /// Begins, ends and begins again as the NICs change.
+    fn follow(&mut self, state: &NetworkState, reach: &watch::Sender<Reach>) {
+        let online: Vec<&NicState> = state.nics.iter().filter(|nic| nic.is_online()).collect();
+        let gone: Vec<Place> = self.tries.keys().copied().collect();
+        for place in gone.into_iter().flatten() {
+            if !online.iter().any(|nic| nic.index == place) {
+                self.tries.remove(&Some(place));
+                reach.send_if_modified(|reach| reach.ways.remove(&place).is_some());
+            }
+        }
+        for nic in &online {
+            let usable: Vec<_> = nic.addresses.iter().filter(|a| a.usable).cloned().collect();
+            let known = self.tries.get(&Some(nic.index));
+            if known.is_some_and(|known| known.addresses == usable) {
+                continue;
+            }
+            let start = Start {
+                index: nic.index,
+                name: nic.name.clone(),
+            };
+            self.tries
+                .insert(Some(nic.index), Try::new(Some(start), usable));
+        }
+        // A way that no NIC of ours tells of: the loopback, a tunnel.
+        let hopeless = online.is_empty() || self.tries.values().all(|known| known.failures > 0);
+        if hopeless && !self.tries.contains_key(&None) {
+            self.tries.insert(None, Try::new(None, Vec::new()));
+        }
+    }
+
+    /// Starts the walks whose time has come; when the next one's will.
+    fn start_due(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        let mut next: Option<Instant> = None;
+        for (place, known) in &mut self.tries {
+            let TryState::Pausing(until) = &known.state else {
+                continue;
+            };
+            if *until > now {
+                next = Some(next.map_or(*until, |next| next.min(*until)));
+                continue;
+            }
+            self.started += 1;
+            let (place, number) = (*place, self.started);
+            let walker = Walker {
+                client: self.client.clone(),
+                start: known.start.clone(),
+                limit: self.limit,
+            };
+            let urls = self.urls.clone();
+            let walk = async move { (place, number, walker.walk_to_any(&urls).await) };
+            known.state = TryState::Walking(number, self.walks.spawn(walk));
+        }
+        next
+    }
+
+    fn take(
+        &mut self,
+        place: Place,
+        number: u64,
+        walks: Vec<Walk>,
+        reach: &watch::Sender<Reach>,
+    ) -> Option<News> {
+        let known = self.tries.get_mut(&place)?;
+        if !matches!(&known.state, TryState::Walking(current, _) if *current == number) {
+            return None;
+        }
+        if let (Some(index), Some(best)) = (place, walks.iter().max_by_key(|walk| length(walk))) {
+            reach.send_if_modified(|reach| {
+                let before = reach.ways.insert(index, best.steps.clone());
+                before.as_ref() != Some(&best.steps)
+            });
+        }
+        let pause = known.failed();
+        let mut news = None;
+        for walk in walks {
+            match walk.outcome {
+                Ok(answer) => {
+                    return Some(News::Reached(Reached {
+                        url: walk.url,
+                        answer,
+                        over: place,
+                    }));
+                }
+                Err(fault) => {
+                    let url = walk.url;
+                    known.tell(&url, &fault.text, pause);
+                    if fault.about_time {
+                        news = Some(News::WrongDates(WrongDates { url }));
+                    }
+                }
+            }
+        }
+        news
+    }
+
+    /// The clock is right now: everything is tried again at once.
+    pub(super) fn begin_again(&mut self) {
+        for known in self.tries.values_mut() {
+            known.state = TryState::Pausing(Instant::now());
+        }
+    }
+}
+
+impl Try {
+    fn new(start: Option<Start>, addresses: Vec<AddressState>) -> Self {
+        Self {
+            start,
+            addresses,
+            backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
+            failures: 0,
+            state: TryState::Pausing(Instant::now()),
+        }
+    }
+
+    fn failed(&mut self) -> Duration {
+        self.failures += 1;
+        if self.failures == TRIES_IN_HASTE {
+            self.backoff = Backoff::new(LONGEST_PAUSE, LONGEST_PAUSE_LATER);
+        }
+        let pause = self.backoff.pause();
+        self.state = TryState::Pausing(Instant::now() + pause);
+        pause
+    }
+
+    fn tell(&self, url: &str, fault: &str, pause: Duration) {
+        let again = format!("again in {:.0} s", pause.as_secs_f64().ceil());
+        match &self.start {
+            Some(start) => {
+                let name = &start.name;
+                tracing::warn!("no answer from {url}: {name}: {fault}; {again}");
+            }
+            None => tracing::debug!("no answer from {url}: {fault}; {again}"),
+        }
+    }
+}
+
+impl Drop for Try {
+    fn drop(&mut self) {
+        if let TryState::Walking(_, task) = &self.state {
+            task.abort();
+        }
+    }
+}
+
+/// When the screen was shown, and what it said.
+struct Screen {
+    begun: Instant,
+    shown: Option<(Instant, Vec<String>)>,
+}
+
+impl Screen {
+    fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            shown: None,
+        }
+    }
+
+    /// Shows it if it is time; when to look again.
+    fn show(&mut self, service: &str, state: &NetworkState, reach: &Reach) -> Instant {
+        let now = Instant::now();
+        let lines = reach_screen::screen(service, state, reach);
+        let due = match &self.shown {
+            None if reach.ways.is_empty() => self.begun + FIRST_SCREEN,
+            // A first failure may be the last: the next try comes soon.
+            None => self.begun + SCREEN_PAUSE,
+            Some((at, shown)) if *shown != lines => *at + SCREEN_PAUSE,
+            Some((at, _)) => *at + SCREEN_AGAIN,
+        };
+        if now < due {
+            return due;
+        }
+        for line in &lines {
+            tracing::info!("{line}");
+        }
+        self.shown = Some((now, lines));
+        now + SCREEN_PAUSE
+    }
+}
