@@ -2,37 +2,35 @@
 //! stage starts another.
 
 mod meeting;
+mod serving;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
 use landfall_boot_params::NetArgs;
 use landfall_network_plan::Choice;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-use crate::api::{self, Api, TlsIdentity};
 use crate::clock::Clock;
-use crate::commands::{Departure, Dispatcher, Ledger, Machine, Node};
 use crate::devices_settled::{DevicesSettled, devices_settled};
-use crate::discovery::Found;
 use crate::early::{self, Ending};
 use crate::failure::{Class, Failure, Result};
 use crate::handover::written_disk::release_left_mounts;
-use crate::http_client::{self, ServiceClient};
+use crate::http_client::ServiceClient;
 use crate::interface_names::{self, NamingPolicy};
-use crate::ironic::{self, Callback, LookupAnswer, NoNode, Service};
+use crate::ironic::NoNode;
 use crate::network::reach::Reach;
 use crate::network::{self, NetworkState, Setup};
 use crate::permission::WritePermission;
 use crate::report::{self, Output};
 use crate::rescue;
 use crate::settings::{Settings, embedded_hosts};
-use crate::state_file::{STATE_DIRECTORY, StateFile};
+use crate::state_file::STATE_DIRECTORY;
 use crate::system_path::SystemPath;
 pub use meeting::{http_options, ironic_by_mdns};
-use meeting::{image_options, name_host, tls_policy, wait_for_hardware};
+use meeting::{name_host, wait_for_hardware};
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -186,104 +184,5 @@ impl Boot {
             );
         }
         std::future::pending().await
-    }
-
-    /// Serves commands and sends heartbeats until a command ends the boot.
-    async fn serve(
-        mut self,
-        service: &Service,
-        found: &Found,
-        node: LookupAnswer,
-        token: &str,
-    ) -> Result<Ending> {
-        tracing::info!("this machine is node {}", node.uuid);
-        let address = self.advertised(found).await?;
-        let identity = self.tls_identity(service, &address)?;
-        let policy = tls_policy(&self.settings);
-        let params = &self.settings.params;
-
-        let (ledger, interrupted) = Ledger::restore(self.state);
-        let command_ended = Arc::new(Notify::new());
-        let (departure_wanted, mut departure) = watch::channel(None);
-        let machine = Machine {
-            settings: Arc::clone(&self.settings),
-            client: http_client::image_client(&image_options(&self.settings)?)?,
-            http: image_options(&self.settings)?,
-            devices_settled: self.devices_settled.clone(),
-            departure: departure_wanted,
-            node: Mutex::new(Node(node.node.clone())),
-            prepared: Mutex::default(),
-            written_disk: StateFile::new(self.state, "written-disk"),
-        };
-        let dispatcher = Dispatcher::new(ledger, machine.executor(), Arc::clone(&command_ended));
-
-        let scheme = if identity.is_some() { "https" } else { "http" };
-        let server = api::listen(
-            params.listen_host.value,
-            *params.listen_port,
-            identity
-                .as_ref()
-                .map(|identity| identity.server_config(&policy))
-                .transpose()?,
-            api::router(Api {
-                dispatcher: dispatcher.clone(),
-                token: token.into(),
-                scheme,
-                started: SystemTime::now(),
-                refused: Arc::default(),
-            }),
-        )
-        .map_err(|error| {
-            Failure::new(
-                Class::CommandExecutionError,
-                format!("listening on port {}: {error}", *params.listen_port),
-            )
-        })?;
-        let callback = Callback {
-            url: format!(
-                "{}://{}:{}",
-                self.advertised_scheme(identity.as_ref()),
-                address.in_url(),
-                *params.advertise_port
-            ),
-            certificate: identity
-                .as_ref()
-                .and_then(TlsIdentity::own_certificate)
-                .map(str::to_owned),
-            token: token.to_owned(),
-        };
-        tracing::info!("serving commands at {}", callback.url);
-        if let Some(interrupted) = interrupted {
-            dispatcher.resume(interrupted);
-        }
-
-        let heartbeats = ironic::beat_forever(
-            service,
-            &node.uuid,
-            &callback,
-            *params.heartbeat_timeout,
-            &command_ended,
-        );
-        let wanted = tokio::select! {
-            // Fails only without a sender, and the dispatcher keeps one.
-            wanted = departure.wait_for(Option::is_some) => wanted.ok().and_then(|wanted| *wanted),
-            fault = heartbeats => match fault {
-                Ok(never) => match never {},
-                Err(fault) => {
-                    let fault = format!("heartbeat: {fault}");
-                    return Err(Failure::new(Class::CommandExecutionError, fault));
-                }
-            },
-        };
-        server.stop().await;
-        self.clock.save();
-        match wanted {
-            Some(Departure::Boot(ending)) => Ok(ending),
-            Some(Departure::Rescue) => match rescue::leave_to_the_rescuer().await {},
-            None => Err(Failure::new(
-                Class::CommandExecutionError,
-                "nobody is left who could end this boot",
-            )),
-        }
     }
 }

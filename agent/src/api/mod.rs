@@ -11,6 +11,6 @@ mod query;
 mod routes;
 mod tls_identity;
 
-pub use listen::listen;
+pub use listen::{Listening, listen};
 pub use routes::{Api, router};
 pub use tls_identity::TlsIdentity;

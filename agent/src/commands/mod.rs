@@ -22,7 +22,7 @@ pub use dispatch::Dispatcher;
 #[cfg(test)]
 pub use dispatch::Executor;
 pub use execute::logs_for_inspection;
-pub use ledger::Ledger;
+pub use ledger::{Interrupted, Ledger};
 pub use machine::Machine;
 pub use parse::Refusal;
 pub use steps::HARDWARE_MANAGERS;

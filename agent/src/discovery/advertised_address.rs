@@ -13,6 +13,9 @@ use crate::http_client::ZonedUrl;
 use crate::network::{AddressOrigin, NetworkState};
 use crate::state_file::StateFile;
 
+/// A server that takes a lease back may give the same again.
+const ADDRESS_MAY_RETURN: Duration = Duration::from_secs(3);
+
 /// What the operator says about the address.
 #[derive(Debug, Clone)]
 pub struct AdvertiseRules {
@@ -104,6 +107,28 @@ pub async fn advertise(
         }
     }
     Err(format!("no address for Ironic to call back: {fault}"))
+}
+
+/// Waits until the machine has lost the address, and has another that can take
+/// its place; for ever with a name, or an address that was never its own.
+pub async fn address_lost(address: &Advertised, network: &mut watch::Receiver<NetworkState>) {
+    let Advertised::Address(address) = address else {
+        return std::future::pending().await;
+    };
+    if !has(&network.borrow_and_update(), *address) {
+        return std::future::pending().await;
+    }
+    let is_lost = |state: &NetworkState| !has(state, *address) && state.is_online();
+    loop {
+        if network.wait_for(is_lost).await.is_err() {
+            // The network's task is gone; its last state stays.
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(ADDRESS_MAY_RETURN).await;
+        if is_lost(&network.borrow_and_update()) {
+            return;
+        }
+    }
 }
 
 fn kept_address(file: &StateFile) -> Option<IpAddr> {

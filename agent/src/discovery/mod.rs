@@ -8,7 +8,7 @@ mod reach_screen;
 mod search;
 mod walk;
 
-pub use advertised_address::{AdvertiseRules, Advertised, advertise, source_towards};
+pub use advertised_address::{AdvertiseRules, Advertised, address_lost, advertise, source_towards};
 pub use mdns::{Question, ask_network};
 pub use provisioning_service::{Found, Place, Wanted, find};
 pub use reach_screen::{NicWay, screen, ways};

@@ -2,7 +2,10 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 
+use landfall_network_plan::{IpPrefix, MacAddr};
+
 use super::*;
+use crate::network::state::{AddressState, NicState};
 use crate::network::tests::lab::{ip, on_a_machine};
 
 fn rules() -> AdvertiseRules {
@@ -128,4 +131,76 @@ fn a_link_local_service_is_told_an_address_that_reaches_further() {
             .unwrap_err();
         assert!(unknown.contains("no interface eth9"), "{unknown}");
     });
+}
+
+fn network_with(addresses: &[&str]) -> NetworkState {
+    let address = |text: &&str| AddressState {
+        prefix: IpPrefix {
+            address: text.parse().unwrap(),
+            length: 24,
+        },
+        origin: AddressOrigin::Dhcp([192, 0, 2, 1].into()),
+        usable: true,
+    };
+    NetworkState {
+        nics: vec![NicState {
+            index: 1,
+            name: "eth0".to_owned(),
+            mac: MacAddr([2; 6]),
+            permanent_mac: None,
+            is_virtual: false,
+            carrier: true,
+            awaits_carrier: false,
+            shall_have_address: true,
+            addresses: addresses.iter().map(address).collect(),
+            trouble: None,
+        }],
+        ..NetworkState::default()
+    }
+}
+
+/// The states that a rebinding DHCP client goes through, and what becomes of
+/// the address that Ironic knows.
+#[tokio::test(start_paused = true)]
+async fn an_address_is_lost_when_another_has_taken_its_place() {
+    let own = Advertised::parse("192.0.2.10");
+    let long = Duration::from_secs(3600);
+    for (advertised, states, is_lost) in [
+        (&own, &[&["192.0.2.10"][..], &[], &["192.0.2.99"]][..], true),
+        (&own, &[&["192.0.2.10"], &["192.0.2.99"]], true),
+        (
+            &own,
+            &[&["192.0.2.10"], &["192.0.2.99", "192.0.2.10"]],
+            false,
+        ),
+        // Nothing better to tell.
+        (&own, &[&["192.0.2.10"], &[]], false),
+        // The same again.
+        (
+            &own,
+            &[&["192.0.2.10"], &[], &["192.0.2.99"], &["192.0.2.10"]],
+            false,
+        ),
+        // An operator's, somewhere in front of this machine.
+        (&own, &[&["198.51.100.1"], &["198.51.100.2"]], false),
+        (
+            &Advertised::parse("node.example"),
+            &[&["192.0.2.10"], &["192.0.2.99"]],
+            false,
+        ),
+    ] {
+        let (sender, mut network) = watch::channel(network_with(states[0]));
+        let play = async {
+            for state in &states[1..] {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                sender.send_replace(network_with(state));
+            }
+            tokio::time::sleep(long).await;
+        };
+        let lost = tokio::select! {
+            () = address_lost(advertised, &mut network) => true,
+            () = play => false,
+        };
+        assert_eq!(lost, is_lost, "{advertised} {states:?}");
+    }
 }

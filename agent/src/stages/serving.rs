@@ -1,0 +1,174 @@
+//! The last stage: commands are served, heartbeats sent, until a command ends
+//! the boot.
+
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use tokio::sync::{Notify, watch};
+
+use super::Boot;
+use super::meeting::{image_options, tls_policy};
+use crate::api::{self, Api, Listening, TlsIdentity};
+use crate::commands::{Departure, Dispatcher, Interrupted, Ledger, Machine, Node};
+use crate::discovery::{self, Advertised, Found};
+use crate::early::Ending;
+use crate::failure::{Class, Failure, Result};
+use crate::http_client;
+use crate::ironic::{self, Callback, LookupAnswer, Service};
+use crate::rescue;
+use crate::state_file::StateFile;
+
+/// Who carries out commands, whatever address they come to.
+struct Work {
+    dispatcher: Dispatcher,
+    command_ended: Arc<Notify>,
+    departure: watch::Receiver<Option<Departure>>,
+}
+
+/// What Ironic has told of this machine.
+struct Known<'a> {
+    service: &'a Service,
+    node: &'a LookupAnswer,
+    token: &'a str,
+}
+
+impl Boot {
+    /// Serves commands and sends heartbeats until a command ends the boot. An
+    /// address that the machine has lost is left for another.
+    pub(super) async fn serve(
+        mut self,
+        service: &Service,
+        found: &Found,
+        node: LookupAnswer,
+        token: &str,
+    ) -> Result<Ending> {
+        tracing::info!("this machine is node {}", node.uuid);
+        let mut address = self.advertised(found).await?;
+        let (mut work, interrupted) = self.work(&node)?;
+        if let Some(interrupted) = interrupted {
+            work.dispatcher.resume(interrupted);
+        }
+        let known = Known {
+            service,
+            node: &node,
+            token,
+        };
+        let departure = loop {
+            if let Some(departure) = self.serve_at(&address, &known, &mut work).await? {
+                break departure;
+            }
+            let lost = std::mem::replace(&mut address, self.advertised(found).await?);
+            tracing::warn!(
+                "this machine has lost the address {lost}: Ironic is told {address}, which it \
+                 refuses while it remembers the other"
+            );
+        };
+        self.clock.save();
+        match departure {
+            Departure::Boot(ending) => Ok(ending),
+            Departure::Rescue => match rescue::leave_to_the_rescuer().await {},
+        }
+    }
+
+    fn work(&self, node: &LookupAnswer) -> Result<(Work, Option<Interrupted>)> {
+        let (ledger, interrupted) = Ledger::restore(self.state);
+        let command_ended = Arc::new(Notify::new());
+        let (departure_wanted, departure) = watch::channel(None);
+        let machine = Machine {
+            settings: Arc::clone(&self.settings),
+            client: http_client::image_client(&image_options(&self.settings)?)?,
+            http: image_options(&self.settings)?,
+            devices_settled: self.devices_settled.clone(),
+            departure: departure_wanted,
+            node: Mutex::new(Node(node.node.clone())),
+            prepared: Mutex::default(),
+            written_disk: StateFile::new(self.state, "written-disk"),
+        };
+        let work = Work {
+            dispatcher: Dispatcher::new(ledger, machine.executor(), Arc::clone(&command_ended)),
+            command_ended,
+            departure,
+        };
+        Ok((work, interrupted))
+    }
+
+    /// Serves at this address until a command ends the boot, or (`None`) the
+    /// address is lost.
+    async fn serve_at(
+        &mut self,
+        address: &Advertised,
+        known: &Known<'_>,
+        work: &mut Work,
+    ) -> Result<Option<Departure>> {
+        let identity = self.tls_identity(known.service, address)?;
+        let server = self.listen(identity.as_ref(), work, known.token)?;
+        let callback = self.callback(address, identity.as_ref(), known.token);
+        tracing::info!("serving commands at {}", callback.url);
+        let heartbeats = ironic::beat_forever(
+            known.service,
+            &known.node.uuid,
+            &callback,
+            *self.settings.params.heartbeat_timeout,
+            &work.command_ended,
+        );
+        let outcome = tokio::select! {
+            wanted = work.departure.wait_for(Option::is_some) => match wanted {
+                Ok(departure) => Ok(*departure),
+                // Fails only without a sender, and the dispatcher keeps one.
+                Err(_) => Err(failure("nobody is left who could end this boot".to_owned())),
+            },
+            fault = heartbeats => match fault {
+                Ok(never) => match never {},
+                Err(fault) => Err(failure(format!("heartbeat: {fault}"))),
+            },
+            () = discovery::address_lost(address, &mut self.network) => Ok(None),
+        };
+        server.stop().await;
+        outcome
+    }
+
+    fn listen(
+        &self,
+        identity: Option<&TlsIdentity>,
+        work: &Work,
+        token: &str,
+    ) -> Result<Listening> {
+        let params = &self.settings.params;
+        let policy = tls_policy(&self.settings);
+        let tls = identity.map(|identity| identity.server_config(&policy));
+        let routes = api::router(Api {
+            dispatcher: work.dispatcher.clone(),
+            token: token.into(),
+            scheme: if identity.is_some() { "https" } else { "http" },
+            started: SystemTime::now(),
+            refused: Arc::default(),
+        });
+        let port = *params.listen_port;
+        api::listen(params.listen_host.value, port, tls.transpose()?, routes)
+            .map_err(|error| failure(format!("listening on port {port}: {error}")))
+    }
+
+    fn callback(
+        &self,
+        address: &Advertised,
+        identity: Option<&TlsIdentity>,
+        token: &str,
+    ) -> Callback {
+        Callback {
+            url: format!(
+                "{}://{}:{}",
+                self.advertised_scheme(identity),
+                address.in_url(),
+                *self.settings.params.advertise_port
+            ),
+            certificate: identity
+                .and_then(TlsIdentity::own_certificate)
+                .map(str::to_owned),
+            token: token.to_owned(),
+        }
+    }
+}
+
+fn failure(details: String) -> Failure {
+    Failure::new(Class::CommandExecutionError, details)
+}
