@@ -91,7 +91,7 @@ fn first_steps(nic: &NicState) -> Vec<StepResult> {
 pub fn screen(service: &str, network: &NetworkState, reach: &Reach) -> Vec<String> {
     let mut lines = wrapped("", &format!("looking for {service}"), 2);
     if let Some(source) = network.source {
-        lines.extend(wrapped("", &format!("network from {source}"), 2));
+        lines.extend(wrapped("", &format!("network: {source}"), 2));
     }
     for fault in &network.faults {
         lines.extend(wrapped("", &format!("FAULT {fault}"), 2));

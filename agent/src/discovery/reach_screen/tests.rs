@@ -154,7 +154,7 @@ fn the_screen_of_a_host_with_many_nics() {
         shown(nics, vec![(1, refused)]),
         "\
 looking for http://ironic.example.org:6385
-network from kernel arguments
+network: kernel arguments
 enp1s0f0np0 (52:54:00:c0:ff:01)
   carrier ok
   address 192.0.2.10/64 from kernel argument ip=
@@ -194,7 +194,7 @@ fn what_is_wrong_with_the_source_and_no_nic_at_all() {
     assert_eq!(
         lines[3..],
         [
-            "network from no instructions, every NIC asks its network",
+            "network: no instructions, every NIC asks its network",
             "FAULT network_data: expected JSON; it is not used",
             "no NIC found",
             "-- is its driver in the ramdisk?"
