@@ -155,7 +155,7 @@ impl Modules {
 
 /// Gives one module file to the kernel.
 fn insert(path: &Path) -> Result<(), String> {
-    let no_parameters: &CStr = c"";
+    let parameters = parameters(path);
     let file = File::open(path).map_err(|error| error.to_string())?;
     let packed = path.extension().is_some_and(|suffix| suffix != "ko");
     let flags = if packed {
@@ -163,7 +163,7 @@ fn insert(path: &Path) -> Result<(), String> {
     } else {
         ModuleInitFlags::empty()
     };
-    match finit_module(&file, no_parameters, flags) {
+    match finit_module(&file, parameters, flags) {
         // Somebody else's request, through the kernel, was quicker.
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
         // A driver that finds its device missing or not its own says so by
@@ -173,12 +173,24 @@ fn insert(path: &Path) -> Result<(), String> {
         // (MODULE_DECOMPRESS): ENOEXEC or EINVAL otherwise, measured.
         Err(Errno::ENOEXEC | Errno::EINVAL | Errno::EOPNOTSUPP) if packed => {
             let image = unpack(path).map_err(|error| error.to_string())?;
-            match init_module(&image, no_parameters) {
+            match init_module(&image, parameters) {
                 Ok(()) | Err(Errno::EEXIST | Errno::ENODEV) => Ok(()),
                 Err(error) => Err(refusal(error)),
             }
         }
         Err(error) => Err(refusal(error)),
+    }
+}
+
+/// Some drivers make a device of their own as soon as they are there, under the
+/// very name that a plan is likely to have, with their own idea of its options.
+/// systemd's modprobe.d has the same two.
+fn parameters(path: &Path) -> &'static CStr {
+    let file = path.file_name().and_then(|name| name.to_str());
+    match file.and_then(|name| name.split('.').next()) {
+        Some("bonding") => c"max_bonds=0",
+        Some("dummy") => c"numdummies=0",
+        _ => c"",
     }
 }
 
@@ -456,6 +468,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_driver_makes_a_device_by_itself() {
+        for (file, expected) in [
+            ("kernel/drivers/net/bonding/bonding.ko", c"max_bonds=0"),
+            ("kernel/drivers/net/bonding/bonding.ko.xz", c"max_bonds=0"),
+            ("kernel/drivers/net/dummy.ko.zst", c"numdummies=0"),
+            ("kernel/drivers/net/virtio_net.ko", c""),
+        ] {
+            assert_eq!(parameters(Path::new(file)), expected, "{file}");
+        }
+    }
 
     #[test]
     fn finds_every_modalias_once_per_device_and_follows_no_link() {
