@@ -4,11 +4,12 @@
 //! Everything that the host says goes through the tagged or bonded link, so its
 //! lookup and heartbeat are the proof; what the switch says is the rest of it.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use landfall_tests::installation::BOOT;
 use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::Lab;
 use landfall_tests::peer::{Peer, host_ends, host_mac};
+use landfall_tests::program;
 use landfall_tests::site::{Network, Plan};
 use landfall_tests::vm::Guest;
 
@@ -43,17 +44,34 @@ fn is_heartbeat(event: &Event) -> bool {
     event.source == Source::Conductor && event.text == "heartbeat 202"
 }
 
-/// A VLAN on a single cable; its id is in no part of the interface's name but
-/// the last.
+async fn ip(line: &str) -> Result<()> {
+    let words: Vec<&str> = line.split(' ').collect();
+    program::run("ip", &words).await.map(drop)
+}
+
+/// Waits until the host answers a ping.
+async fn answers(lab: &Lab, when: &str) -> Result<()> {
+    // One in 200 ms, until the first answer or for 20 s.
+    let arguments = ["-n", "-q", "-i", "0.2", "-w", "20", "-c", "1", "192.0.2.10"];
+    let result = program::run("ping", &arguments).await;
+    lab.journal.record(Source::Peer, format!("ping {when}"));
+    result.map(drop).with_context(|| format!("ping {when}"))
+}
+
+/// Frames of 9000 bytes on a VLAN. The parent's MTU is nowhere given: the
+/// agent has to raise it first.
 #[test]
-fn vlan() {
-    host_test("vlan", async |lab| {
+fn vlan_with_large_frames() {
+    host_test("vlan_with_large_frames", async |lab| {
+        for device in ["peer0", "br0"] {
+            ip(&format!("link set {device} mtu 9000")).await?;
+        }
         let _peer = Peer::start(
             lab,
             1,
             &[
-                "ip link set eth0 up",
-                "ip link set eth1 up",
+                "ip link set eth0 mtu 9000 up",
+                "ip link set eth1 mtu 9000 up",
                 "ip link add link eth1 name eth1.50 type vlan id 50",
                 "ip link set eth1.50 up",
                 "brctl addbr br0",
@@ -66,9 +84,148 @@ fn vlan() {
         let guest = arrive(
             lab,
             1,
-            "vlan=storage50:52-54-00-c0-fd-00 ip=192.0.2.10::192.0.2.1:24::storage50:none",
+            "vlan=storage50:52-54-00-c0-fd-00 ip=192.0.2.10::192.0.2.1:24::storage50:none:9000",
         )
         .await?;
+        // 28 bytes are headers. The answer is as large, and the host may divide
+        // it: then the kernel here would have put it together.
+        let size = ["-n", "-q", "-c", "3", "-w", "20", "-M", "do", "-s", "8972"];
+        program::run("ping", &[&size[..], &["192.0.2.10"]].concat()).await?;
+        let put_together = fragments_received()?;
+        ensure!(put_together == 0, "{put_together} fragments came");
+        guest.cut_power().await
+    });
+}
+
+/// `ReasmReqds` of this namespace (RFC 2011).
+fn fragments_received() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp")?;
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Ip: "));
+    let (names, values) = (lines.next(), lines.next());
+    let mut columns = names
+        .into_iter()
+        .flat_map(str::split_whitespace)
+        .zip(values.into_iter().flat_map(str::split_whitespace));
+    let found = columns.find(|(name, _)| *name == "ReasmReqds");
+    let (_, value) = found.context("no ReasmReqds in /proc/net/snmp")?;
+    Ok(value.parse()?)
+}
+
+/// The switch knows nothing of the bond: whichever port the host talks on.
+#[test]
+fn active_backup_survives_a_cut_cable() {
+    host_test("active_backup_survives_a_cut_cable", async |lab| {
+        let _peer = Peer::start(
+            lab,
+            2,
+            &[
+                "brctl addbr br0",
+                "for nic in eth0 eth1 eth2; do brctl addif br0 $nic; ip link set $nic up; done",
+                "ip link set br0 up",
+            ],
+        )
+        .await?;
+        let mut guest = arrive(
+            lab,
+            2,
+            "bond=bond0:52-54-00-c0-fd-01,enp0s3:mode=active-backup,miimon=50,primary=enp0s3,fail_over_mac=active \
+             ip=192.0.2.10::192.0.2.1:24::bond0:none",
+        )
+        .await?;
+        has_options(
+            &guest,
+            "mode=active-backup, fail_over_mac=active, miimon=50",
+        )
+        .await?;
+        answers(lab, "with both cables").await?;
+        guest.set_cord(0, false).await?;
+        guest
+            .console("enp0s3 (52:54:00:c0:fd:00) carrier lost", BOOT)
+            .await?;
+        answers(lab, "without the primary's cable").await?;
+        guest.set_cord(0, true).await?;
+        guest.set_cord(1, false).await?;
+        guest
+            .console("enp0s4 (52:54:00:c0:fd:01) carrier lost", BOOT)
+            .await?;
+        answers(lab, "without the other").await?;
+        no_complaint(lab, "bond0")?;
+        guest.cut_power().await
+    });
+}
+
+/// The agent has read the options back from the kernel.
+async fn has_options(guest: &Guest, options: &str) -> Result<()> {
+    let line = format!("bond0: the kernel has {options}");
+    guest.console(&line, BOOT).await.map(drop)
+}
+
+/// No warning of the agent is about this device.
+fn no_complaint(lab: &Lab, device: &str) -> Result<()> {
+    let found = lab.journal.find(lab.journal.start(), |event| {
+        event.source == Source::Console
+            && event.text.contains("warning:")
+            && event.text.contains(device)
+    });
+    match found {
+        Some(event) => bail!("{}", event.text),
+        None => Ok(()),
+    }
+}
+
+/// A VLAN on a bond, which a Linux bond takes for its partner.
+#[test]
+fn vlan_on_lacp() {
+    host_test("vlan_on_lacp", async |lab| {
+        let mut peer = Peer::start(
+            lab,
+            2,
+            &[
+                "ip link set eth0 up",
+                "ip link add bond0 type bond",
+                "cd /sys/class/net/bond0/bonding",
+                "echo 802.3ad > mode; echo fast > lacp_rate; echo 100 > miimon",
+                "for nic in eth1 eth2; do echo +$nic > slaves; done",
+                "ip link set bond0 up",
+                "ip link add link bond0 name bond0.50 type vlan id 50",
+                "ip link set bond0.50 up",
+                "brctl addbr br0",
+                "brctl addif br0 eth0",
+                "brctl addif br0 bond0.50",
+                "ip link set br0 up",
+            ],
+        )
+        .await?;
+        let mut guest = arrive(
+            lab,
+            2,
+            "bond=bond0:52-54-00-c0-fd-00,52-54-00-c0-fd-01:mode=802.3ad,lacp_rate=fast,xmit_hash_policy=layer3+4,ad_select=bandwidth,min_links=1,miimon=60,updelay=120,downdelay=60 \
+             vlan=bond0.50:bond0 ip=192.0.2.10::192.0.2.1:24::bond0.50:none",
+        )
+        .await?;
+        has_options(
+            &guest,
+            "mode=802.3ad, ad_select=bandwidth, downdelay=60, lacp_rate=fast, miimon=60, \
+             min_links=1, updelay=120, xmit_hash_policy=layer3+4",
+        )
+        .await?;
+        let both = "until grep -q 'Number of ports: 2' /proc/net/bonding/bond0; do sleep 0.2; done";
+        peer.run(lab, both).await?;
+        let bond = peer.run(lab, "cat /proc/net/bonding/bond0").await?;
+        let partner = bond
+            .lines()
+            .find(|line| line.contains("Partner Mac Address"));
+        ensure!(
+            partner.is_some_and(|line| line.contains("52:54:00:c0:fd:0")),
+            "the partner is not the host: {partner:?}"
+        );
+        for cable in [0, 1] {
+            guest.set_cord(cable, false).await?;
+            answers(lab, &format!("without cable {cable}")).await?;
+            guest.set_cord(cable, true).await?;
+            peer.run(lab, both).await?;
+        }
+        no_complaint(lab, "bond0")?;
         guest.cut_power().await
     });
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
 use landfall_network_plan::{IpPrefix, MacAddr};
 use nix::errno::Errno;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, CacheInfo};
@@ -90,7 +91,14 @@ impl Changes {
             .await
     }
 
-    /// Makes a VLAN, bond or bridge.
+    /// What there is under a name, in all that the kernel tells of it.
+    pub async fn look_up(&self, name: &str) -> io::Result<LinkMessage> {
+        let request = self.handle.link().get().match_name(name.to_owned());
+        let answer = request.execute().try_next().await.map_err(cause)?;
+        answer.ok_or_else(|| io::Error::from_raw_os_error(Errno::ENODEV as i32))
+    }
+
+    /// Makes a VLAN, bond or bridge, unless the name is taken.
     pub async fn make(&self, message: LinkMessage) -> io::Result<()> {
         let result = self.handle.link().add(message).execute().await;
         unless(result.map_err(cause), Errno::EEXIST)

@@ -10,6 +10,8 @@ mod devices;
 mod leases;
 mod leases6;
 mod link_setup;
+mod make_link;
+mod mtu;
 mod naming;
 mod others_wait;
 mod outcome;

@@ -1,6 +1,7 @@
 //! The whole network task against real kernels and real servers.
 
 mod automatic_ipv6;
+mod devices;
 pub(crate) mod lab;
 mod preference;
 

@@ -7,25 +7,197 @@
 use std::collections::BTreeMap;
 
 use landfall_network_plan::{BondValue, MacAddr, bond_number, bond_value};
-use rtnetlink::packet_route::link::{InfoBond, InfoBridge, InfoKind, LinkMessage};
-use rtnetlink::{LinkBond, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVlan};
+use rtnetlink::packet_route::link::{
+    InfoBond, InfoBridge, InfoData, InfoKind, InfoVlan, LinkAttribute, LinkInfo, LinkMessage,
+};
+use rtnetlink::{LinkBond, LinkMessageBuilder, LinkUnspec};
 
 /// Milliseconds between two looks at the ports' carriers where the plan has
 /// neither this nor ARP monitoring: without either a bond never notices a dead
 /// port. NetworkManager's value.
-const MIIMON: u32 = 100;
+const MIIMON: &str = "100";
 
-/// A bond without ports.
-pub(super) fn bond(
-    name: &str,
-    options: &BTreeMap<String, String>,
+/// A VLAN, bond or bridge as it shall be.
+pub(super) struct VirtualLink {
+    pub(super) name: String,
+    kind: InfoKind,
+    parent: Option<u32>,
     mac: Option<MacAddr>,
-) -> LinkMessage {
-    let mut builder = LinkBond::new(name);
-    for info in bond_options(options) {
-        builder = builder.append_info_data(info);
+    /// In the order in which the kernel wants them: those first by which it
+    /// judges the others.
+    options: Vec<LinkOption>,
+}
+
+/// One option of a virtual link.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LinkOption {
+    /// As it was asked for: `lacp_rate=fast`.
+    pub(super) text: String,
+    value: OptionValue,
+}
+
+/// The same for the kernel.
+#[derive(Debug, PartialEq, Eq)]
+enum OptionValue {
+    Bond(InfoBond),
+    Bridge(InfoBridge),
+    Vlan(InfoVlan),
+}
+
+impl VirtualLink {
+    /// A bond without ports. Options that name a port are left out: see
+    /// [`bond_port_option`].
+    pub(super) fn bond(
+        name: &str,
+        options: &BTreeMap<String, String>,
+        mac: Option<MacAddr>,
+    ) -> VirtualLink {
+        let mode = options.get_key_value("mode");
+        let others = options.iter().filter(|(name, _)| *name != "mode");
+        let option = |(name, value): (&String, &String)| LinkOption::bond(name, value);
+        let mut options: Vec<_> = { mode.into_iter().chain(others) }
+            .filter_map(option)
+            .collect();
+        let is_monitor = |option: &LinkOption| match option.value {
+            OptionValue::Bond(InfoBond::MiiMon(n) | InfoBond::ArpInterval(n)) => n != 0,
+            _ => false,
+        };
+        if !options.iter().any(is_monitor) {
+            let value = |option: &LinkOption| option.text.starts_with("miimon=");
+            options.retain(|option| !value(option));
+            let place = options.len().min(1);
+            options.splice(place..place, LinkOption::bond("miimon", MIIMON));
+        }
+        VirtualLink {
+            name: name.to_owned(),
+            kind: InfoKind::Bond,
+            parent: None,
+            mac,
+            options,
+        }
     }
-    with_mac(builder, mac).build()
+
+    /// A VLAN on a device.
+    pub(super) fn vlan(name: &str, parent: u32, id: u16, mac: Option<MacAddr>) -> VirtualLink {
+        VirtualLink {
+            name: name.to_owned(),
+            kind: InfoKind::Vlan,
+            parent: Some(parent),
+            mac,
+            options: vec![LinkOption {
+                text: format!("id={id}"),
+                value: OptionValue::Vlan(InfoVlan::Id(id)),
+            }],
+        }
+    }
+
+    /// A bridge without ports.
+    pub(super) fn bridge(name: &str, stp: bool, mac: Option<MacAddr>) -> VirtualLink {
+        VirtualLink {
+            name: name.to_owned(),
+            kind: InfoKind::Bridge,
+            parent: None,
+            mac,
+            options: vec![LinkOption {
+                text: format!("stp={stp}"),
+                value: OptionValue::Bridge(InfoBridge::StpState(u32::from(stp).into())),
+            }],
+        }
+    }
+
+    /// The request for all of it.
+    pub(super) fn request(&self) -> LinkMessage {
+        self.message(self.options.iter())
+    }
+
+    /// The request for as little as can be: all but this can be changed later.
+    pub(super) fn bare_request(&self) -> LinkMessage {
+        let lasting = self.options.iter().filter(|option| match option.value {
+            OptionValue::Bond(InfoBond::Mode(_)) | OptionValue::Vlan(_) => true,
+            OptionValue::Bond(_) | OptionValue::Bridge(_) => false,
+        });
+        self.message(lasting)
+    }
+
+    /// The request to change one option of the device that is there.
+    pub(super) fn change_request(&self, option: &LinkOption) -> LinkMessage {
+        let bare = VirtualLink {
+            name: self.name.clone(),
+            kind: self.kind.clone(),
+            parent: None,
+            mac: None,
+            options: Vec::new(),
+        };
+        bare.message(std::iter::once(option))
+    }
+
+    fn message<'a>(&self, options: impl Iterator<Item = &'a LinkOption>) -> LinkMessage {
+        let mut builder = LinkMessageBuilder::<LinkUnspec>::new_with_info_kind(self.kind.clone())
+            .name(self.name.clone());
+        if let Some(parent) = self.parent {
+            builder = builder.link(parent);
+        }
+        if let Some(mac) = self.mac {
+            builder = builder.address(mac.0.to_vec());
+        }
+        let (mut bond, mut bridge, mut vlan) = (Vec::new(), Vec::new(), Vec::new());
+        for option in options {
+            match &option.value {
+                OptionValue::Bond(info) => bond.push(info.clone()),
+                OptionValue::Bridge(info) => bridge.push(info.clone()),
+                OptionValue::Vlan(info) => vlan.push(info.clone()),
+            }
+        }
+        let data = match self.kind {
+            InfoKind::Bond => InfoData::Bond(bond),
+            InfoKind::Bridge => InfoData::Bridge(bridge),
+            _ => InfoData::Vlan(vlan),
+        };
+        builder.set_info_data(data).build()
+    }
+
+    /// Which options the device that is there has otherwise.
+    ///
+    /// # Errors
+    /// What it is, if it is something else, or lies on another device.
+    pub(super) fn differences(&self, there: &LinkMessage) -> Result<Vec<&LinkOption>, String> {
+        let (mut kind, mut data, mut parent) = (None, None, None);
+        for attribute in &there.attributes {
+            match attribute {
+                LinkAttribute::Link(index) => parent = Some(*index),
+                LinkAttribute::LinkInfo(list) => {
+                    for info in list {
+                        match info {
+                            LinkInfo::Kind(found) => kind = Some(found),
+                            LinkInfo::Data(found) => data = Some(found),
+                            _ => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        if kind != Some(&self.kind) {
+            let found = kind.map_or_else(|| "a NIC".to_owned(), |kind| format!("a {kind}"));
+            return Err(format!("expected a {}, found {found}", self.kind));
+        }
+        if self.parent.is_some() && parent != self.parent {
+            return Err("it lies on another device".to_owned());
+        }
+        let has = |wanted: &&LinkOption| match (&wanted.value, data) {
+            (OptionValue::Bond(info), Some(InfoData::Bond(list))) => list.contains(info),
+            (OptionValue::Bridge(info), Some(InfoData::Bridge(list))) => list.contains(info),
+            (OptionValue::Vlan(info), Some(InfoData::Vlan(list))) => list.contains(info),
+            _ => false,
+        };
+        Ok(self.options.iter().filter(|option| !has(option)).collect())
+    }
+
+    /// `mode=802.3ad, lacp_rate=fast, miimon=100`
+    pub(super) fn options_text(&self) -> String {
+        let texts: Vec<_> = self.options.iter().map(|o| o.text.as_str()).collect();
+        texts.join(", ")
+    }
 }
 
 /// The option that names a port, which can be set only when there is the port.
@@ -39,48 +211,19 @@ pub(super) fn bond_port_option(option: &str, bond: u32, port: u32) -> Option<Lin
     Some(builder.index(bond).append_info_data(info).build())
 }
 
-/// A VLAN on a device.
-pub(super) fn vlan(name: &str, parent: u32, id: u16, mac: Option<MacAddr>) -> LinkMessage {
-    with_mac(LinkVlan::new(name, parent, id), mac).build()
-}
-
-/// A bridge without ports.
-pub(super) fn bridge(name: &str, stp: bool, mac: Option<MacAddr>) -> LinkMessage {
-    let builder =
-        LinkBridge::new(name).append_info_data(InfoBridge::StpState(u32::from(stp).into()));
-    with_mac(builder, mac).build()
-}
-
 /// Makes a device a port.
 pub(super) fn port(index: u32, controller: u32) -> LinkMessage {
     let builder = LinkUnspec::new_with_index(index);
     builder.controller(controller).build()
 }
 
-fn with_mac<T>(builder: LinkMessageBuilder<T>, mac: Option<MacAddr>) -> LinkMessageBuilder<T> {
-    match mac {
-        Some(mac) => builder.address(mac.0.to_vec()),
-        None => builder,
+impl LinkOption {
+    fn bond(name: &str, value: &str) -> Option<LinkOption> {
+        Some(LinkOption {
+            text: format!("{name}={value}"),
+            value: OptionValue::Bond(bond_option(name, value)?),
+        })
     }
-}
-
-/// All options but those that name a port. The mode is first: others are
-/// judged by it.
-fn bond_options(options: &BTreeMap<String, String>) -> Vec<InfoBond> {
-    let mode = options.get_key_value("mode");
-    let others = options.iter().filter(|(name, _)| *name != "mode");
-    let mut list: Vec<_> = mode
-        .into_iter()
-        .chain(others)
-        .filter_map(|(name, value)| bond_option(name, value))
-        .collect();
-    let is_monitor =
-        |info: &InfoBond| matches!(info, InfoBond::MiiMon(n) | InfoBond::ArpInterval(n) if *n != 0);
-    if !list.iter().any(is_monitor) {
-        list.retain(|info| !matches!(info, InfoBond::MiiMon(_)));
-        list.insert(list.len().min(1), InfoBond::MiiMon(MIIMON));
-    }
-    list
 }
 
 fn bond_option(name: &str, value: &str) -> Option<InfoBond> {
@@ -145,7 +288,12 @@ mod tests {
 
     fn options(list: &[(&str, &str)]) -> Vec<InfoBond> {
         let pairs = list.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-        bond_options(&pairs.collect())
+        let bond = VirtualLink::bond("bond0", &pairs.collect(), None);
+        let infos = bond.options.into_iter().map(|option| match option.value {
+            OptionValue::Bond(info) => info,
+            other => panic!("expected an option of a bond, found {other:?}"),
+        });
+        infos.collect()
     }
 
     #[test]
@@ -190,6 +338,40 @@ mod tests {
                 [InfoBond::Mode(BondMode::BalanceRr), InfoBond::MiiMon(100)]
             );
         }
+    }
+
+    #[test]
+    fn what_is_there_is_compared() {
+        let asked = [
+            ("mode", "802.3ad"),
+            ("lacp_rate", "fast"),
+            ("min_links", "1"),
+        ];
+        let bond = |list: &[(&str, &str)]| {
+            let pairs = list.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+            VirtualLink::bond("bond0", &pairs.collect(), None)
+        };
+        let wanted = bond(&asked);
+        let texts = |there: &VirtualLink| {
+            let found = wanted.differences(&there.request())?;
+            Ok(found.iter().map(|o| o.text.clone()).collect::<Vec<_>>())
+        };
+        assert_eq!(texts(&bond(&asked)), Ok(vec![]));
+        assert_eq!(
+            texts(&bond(&[("mode", "802.3ad"), ("miimon", "100")])),
+            Ok(vec!["lacp_rate=fast".to_owned(), "min_links=1".to_owned()])
+        );
+        assert_eq!(
+            texts(&VirtualLink::bridge("bond0", false, None)),
+            Err("expected a bond, found a bridge".to_owned())
+        );
+        let vlan = |parent, id| VirtualLink::vlan("vlan7", parent, id, None);
+        let found = vlan(3, 7)
+            .differences(&vlan(3, 8).request())
+            .map(|o| o.len());
+        assert_eq!(found, Ok(1));
+        let other = vlan(4, 7).request();
+        assert!(vlan(3, 7).differences(&other).is_err());
     }
 
     /// Every option of the table reaches the kernel, or is one of a port.

@@ -10,6 +10,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 const ETHTOOL_GPERMADDR: u32 = 0x20;
 const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
+const ETHTOOL_SLINKSETTINGS: u32 = 0x4d;
 /// `MAX_ADDR_LEN` in linux/include/linux/netdevice.h.
 const ADDRESS_LIMIT: usize = 32;
 /// The count of words in a mask travels in a signed byte.
@@ -34,7 +35,10 @@ struct PermanentAddress {
 struct LinkSettingsRequest {
     command: u32,
     speed: u32,
-    port_bytes: [u8; 7],
+    duplex: u8,
+    port_bytes: [u8; 2],
+    autoneg: u8,
+    crossover_bytes: [u8; 3],
     mask_words: i8,
     transceiver_bytes: [u8; 4],
     reserved: [u32; 7],
@@ -76,10 +80,49 @@ pub fn permanent_address(interface: &str) -> io::Result<Option<Vec<u8>>> {
 /// # Errors
 /// What the driver says; `EOPNOTSUPP` if it knows nothing of it.
 pub fn link_settings(interface: &str) -> io::Result<LinkSettings> {
+    let (request, words) = current(interface)?;
+    let speed = request.speed;
+    Ok(LinkSettings {
+        speed: (speed != 0 && speed != SPEED_UNKNOWN).then_some(speed),
+        supported: (0..words * 32)
+            .filter(|bit| request.masks[bit / 32] & (1 << (bit % 32)) != 0)
+            .collect(),
+    })
+}
+
+/// Has the port negotiate, or not; with a speed (Mbit/s, full duplex) where it
+/// is to have that one.
+///
+/// # Errors
+/// What the driver says; `EOPNOTSUPP` or `EINVAL` if it can do no such thing.
+pub fn set_link_settings(interface: &str, autoneg: bool, speed: Option<u32>) -> io::Result<()> {
+    /// `DUPLEX_FULL`.
+    const FULL: u8 = 1;
+    let (mut request, words) = current(interface)?;
+    request.command = ETHTOOL_SLINKSETTINGS;
+    request.autoneg = autoneg.into();
+    if let Some(speed) = speed {
+        request.speed = speed;
+        request.duplex = FULL;
+    }
+    if autoneg {
+        // What is offered to the other end: all that the port can do.
+        let (supported, others) = request.masks.split_at_mut(words);
+        others[..words].copy_from_slice(supported);
+    }
+    // SAFETY: the structure is as the kernel gave it for this interface.
+    unsafe { ask(interface, &mut request) }
+}
+
+/// The settings as the driver has them, and how many words each mask has.
+fn current(interface: &str) -> io::Result<(LinkSettingsRequest, usize)> {
     let mut request = LinkSettingsRequest {
         command: ETHTOOL_GLINKSETTINGS,
         speed: 0,
-        port_bytes: [0; 7],
+        duplex: 0,
+        port_bytes: [0; 2],
+        autoneg: 0,
+        crossover_bytes: [0; 3],
         mask_words: 0,
         transceiver_bytes: [0; 4],
         reserved: [0; 7],
@@ -94,14 +137,7 @@ pub fn link_settings(interface: &str) -> io::Result<LinkSettings> {
     // SAFETY: the kernel writes three masks of `mask_words` words or refuses
     // another count; `masks` has room for the greatest count there is.
     unsafe { ask(interface, &mut request) }?;
-    let words = usize::try_from(words).unwrap_or(0);
-    let speed = request.speed;
-    Ok(LinkSettings {
-        speed: (speed != 0 && speed != SPEED_UNKNOWN).then_some(speed),
-        supported: (0..words * 32)
-            .filter(|bit| request.masks[bit / 32] & (1 << (bit % 32)) != 0)
-            .collect(),
-    })
+    Ok((request, usize::try_from(words).unwrap_or(0)))
 }
 
 /// Sends one request to the driver of the interface.

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::configurator::Configurator;
 use super::link_setup::{add_planned, prepare_link};
+use super::mtu::needed_mtu;
 use super::naming::give_names;
 use super::timers::Timer;
 use crate::network::ipv6_sysctl;
@@ -76,8 +77,13 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
-        for error in prepare_link(&self.changes, &nic.link, interface).await {
+        let plan = &mut self.setup.choice.plan;
+        if nic.link.kind == LinkKind::Nic {
+            plan.name_vlans(&nic.link.name, &nic.link.macs());
+        }
+        let interface = nic.interface.map(|i| &plan.interfaces[i]);
+        let mtu = needed_mtu(plan, &nic.link, interface);
+        for error in prepare_link(&self.changes, &nic.link, interface, mtu).await {
             let trouble = format!("{}: {error}", nic.title());
             tracing::warn!("{trouble}");
             nic.trouble = Some(trouble);

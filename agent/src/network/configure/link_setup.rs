@@ -3,12 +3,13 @@
 use std::io;
 use std::path::Path;
 
-use landfall_network_plan::{Interface, IpPlan};
+use landfall_network_plan::{Ethtool, Interface, IpPlan};
 
 use crate::network::apply::{Changes, Lifetime};
 use crate::network::ipv6_sysctl;
 use crate::network::links::Link;
 use crate::network::nic::{DeviceRoute, planned_routes};
+use crate::sys::ethtool;
 
 /// Hardware address, MTU, IPv6 switches, power, in the order that they need.
 /// One that fails does not stop the next. Returns what failed.
@@ -16,6 +17,7 @@ pub(super) async fn prepare_link(
     changes: &Changes,
     link: &Link,
     interface: Option<&Interface>,
+    mtu: Option<u32>,
 ) -> Vec<String> {
     let index = link.index;
     let mut errors = Vec::new();
@@ -31,9 +33,16 @@ pub(super) async fn prepare_link(
         let result = changes.set_mac(index, mac).await;
         note(&mut errors, &format!("setting MAC {mac}"), result);
     }
-    if let Some(mtu) = interface.and_then(|i| i.mtu).filter(|mtu| *mtu != link.mtu) {
+    if let Some(mtu) = mtu.filter(|mtu| *mtu != link.mtu) {
         let result = changes.set_mtu(index, mtu).await;
         note(&mut errors, &format!("setting MTU {mtu}"), result);
+    }
+    if let Some(Ethtool { autoneg, speed }) = interface.and_then(|i| i.ethtool) {
+        let result = ethtool::set_link_settings(&link.name, autoneg, speed);
+        let speed = speed.map_or_else(|| "any speed".to_owned(), |speed| format!("{speed} Mbit/s"));
+        let autoneg = if autoneg { "on" } else { "off" };
+        let what = format!("setting autonegotiation {autoneg}, {speed}");
+        note(&mut errors, &what, result);
     }
     let ipv6 = interface.and_then(|i| i.ipv6.as_ref()).map(|ip| ip.method);
     let result = ipv6_sysctl::set(Path::new(ipv6_sysctl::ROOT), &link.name, ipv6);

@@ -7,8 +7,8 @@ use landfall_network_plan::{InterfaceKind, MacAddr, NetworkPlan};
 
 use super::configurator::Configurator;
 use super::link_setup::note;
-use crate::network::links::LinkKind;
-use crate::network::virtual_link;
+use super::make_link::make_link;
+use crate::network::virtual_link::{self, VirtualLink};
 
 impl Configurator {
     /// Makes every bond and bridge: their ports join them as they appear.
@@ -18,24 +18,37 @@ impl Configurator {
                 continue;
             };
             let mac = interface.set_mac;
-            let (module, message) = match &interface.kind {
+            let (module, link) = match &interface.kind {
                 InterfaceKind::Bond { options } => {
-                    ("bonding", virtual_link::bond(name, options, mac))
+                    ("bonding", VirtualLink::bond(name, options, mac))
                 }
-                InterfaceKind::Bridge { stp } => ("bridge", virtual_link::bridge(name, *stp, mac)),
+                InterfaceKind::Bridge { stp } => ("bridge", VirtualLink::bridge(name, *stp, mac)),
                 InterfaceKind::Team { bond_mode } => {
                     tracing::info!("{name}: made as a bond in place of a team");
                     let mode = ("mode".to_owned(), (*bond_mode).to_owned());
                     let options = BTreeMap::from([mode]);
-                    ("bonding", virtual_link::bond(name, &options, mac))
+                    ("bonding", VirtualLink::bond(name, &options, mac))
                 }
                 InterfaceKind::Ethernet
                 | InterfaceKind::Vlan { .. }
                 | InterfaceKind::Infiniband { .. } => continue,
             };
-            if let Err(error) = self.changes.make(message).await {
-                tracing::error!("making {name}: {error} -- is {module} in the ramdisk?");
-            }
+            self.make(&link, module).await;
+        }
+    }
+
+    async fn make(&self, link: &VirtualLink, module: &str) {
+        let name = &link.name;
+        let errors = make_link(&self.changes, link).await;
+        if errors.is_empty() {
+            tracing::info!("{name}: the kernel has {}", link.options_text());
+        }
+        for error in errors {
+            let module = match error.starts_with("making it") {
+                true => format!(" -- is {module} in the ramdisk?"),
+                false => String::new(),
+            };
+            tracing::warn!("{name}: {error}{module}");
         }
     }
 
@@ -46,10 +59,6 @@ impl Configurator {
             return;
         };
         let name = nic.link.name.clone();
-        if nic.link.kind == LinkKind::Nic {
-            let macs = nic.link.macs();
-            self.setup.choice.plan.name_vlans(&name, &macs);
-        }
         let controller = self
             .controller_name(index)
             .and_then(|name| self.index_of(name));
@@ -124,11 +133,8 @@ impl Configurator {
             return;
         };
         for (name, id, mac) in vlans_on(self.plan(), &nic.link.names()) {
-            let message = virtual_link::vlan(name, parent, id, mac);
-            if let Err(error) = self.changes.make(message).await {
-                let parent = &nic.link.name;
-                tracing::error!("making {name} on {parent}: {error} -- is 8021q in the ramdisk?");
-            }
+            let link = VirtualLink::vlan(name, parent, id, mac);
+            self.make(&link, "8021q").await;
         }
     }
 }

@@ -1,0 +1,90 @@
+//! Devices that software makes.
+
+use serde_json::Value;
+
+use super::lab::{ip_output, on_a_machine};
+use super::{has, nic};
+
+#[test]
+fn a_bridge_with_large_frames_raises_its_ports_first() {
+    on_a_machine(async |lab| {
+        lab.plug_in(0);
+        lab.port("link set port0 up");
+        let mut network = lab.boot("bridge=br0:eth0 ip=192.0.2.10:::24::br0:none:9000");
+        lab.until(&mut network, "the address", |s| {
+            has(s, "br0", "192.0.2.10/24") && nic(s, "br0").is_some_and(|nic| nic.carrier)
+        })
+        .await;
+        lab.until_said("INFO eth0 is a port of br0").await;
+        for device in ["eth0", "br0"] {
+            let shown = ip_output(&format!("link show {device}"));
+            assert!(shown.contains("mtu 9000"), "{shown}");
+        }
+    });
+}
+
+/// What `ip` tells of devices, addresses and routes, without what passes by
+/// itself.
+fn everything() -> Vec<Value> {
+    let mut all = Vec::new();
+    for what in [
+        "-j -d link show",
+        "-j addr show",
+        "-j route show table all",
+        "-j -6 route show table all",
+    ] {
+        let list: Value = serde_json::from_str(&ip_output(what)).unwrap();
+        for mut entry in list.as_array().cloned().unwrap_or_default() {
+            for data in ["/linkinfo/info_data", "/linkinfo/info_slave_data"] {
+                if let Some(Value::Object(data)) = entry.pointer_mut(data) {
+                    data.retain(|key, _| !key.ends_with("_timer"));
+                }
+            }
+            all.push(entry);
+        }
+    }
+    all
+}
+
+#[test]
+fn applied_twice_nothing_changes() {
+    on_a_machine(async |lab| {
+        for number in 0..2 {
+            lab.plug_in(number);
+            lab.port(&format!("link set port{number} up"));
+        }
+        let arguments = "bridge=br0:eth0 ip=192.0.2.10::192.0.2.1:24::br0:none:1400 \
+             ip=[2001:db8::10]::[2001:db8::1]:64::eth1:none \
+             rd.route=10.0.0.0/8:192.0.2.9:br0 nameserver=192.0.2.53";
+        let mut network = lab.boot(arguments);
+        let done = |s: &crate::network::NetworkState| {
+            has(s, "br0", "192.0.2.10/24") && has(s, "eth1", "2001:db8::10/64")
+        };
+        lab.until(&mut network, "the addresses", done).await;
+        lab.until_said("INFO eth0 is a port of br0").await;
+        lab.until_so("the bridge to have settled", || {
+            ip_output("link show br0").contains("state UP")
+        })
+        .await;
+        let first = everything();
+        let said = lab.said().len();
+        let mut again = lab.boot(arguments);
+        lab.until(&mut again, "the addresses again", done).await;
+        lab.until_so("the second to have told of both", || {
+            let news = &lab.said()[said..];
+            let told = |name: &str| {
+                news.iter()
+                    .any(|line| line.contains(&format!("{name} (")) && line.ends_with("carrier up"))
+            };
+            told("br0") && told("eth1")
+        })
+        .await;
+        assert_eq!(everything(), first);
+        let news = lab.said().split_off(said);
+        let faults: Vec<_> = news
+            .iter()
+            .filter(|line| line.starts_with("WARN"))
+            .collect();
+        assert!(faults.is_empty(), "{faults:#?}");
+    });
+}
