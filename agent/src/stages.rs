@@ -136,7 +136,7 @@ impl Boot {
             // No device stands for the table, so nothing else loads its driver.
             early::modprobe(&"iscsi_ibft".into());
             let machine = SystemPath::live();
-            let names = interface_names::names(&machine, naming);
+            let names = interface_names::names(&machine, &naming);
             network::read_firmware_nics(&mut args, &machine.join("sys"), &names);
         }
         for warning in warnings {

@@ -12,7 +12,8 @@ mod scheme;
 use candidates::candidates;
 pub use scheme::Scheme;
 
-use landfall_boot_params::{CommandLine, Token};
+use landfall_boot_params::dracut_net::NameArgument;
+use landfall_boot_params::{CommandLine, MacAddr, NetArgs, Token};
 
 use crate::sysfs;
 use crate::system_path::SystemPath;
@@ -23,8 +24,10 @@ const LONGEST: usize = 15;
 const SETTLED: [u32; 3] = [2, 3, 4];
 
 /// How interfaces are to be named.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamingPolicy {
+    /// Names that the operator has given (`ifname=`), which go before all else.
+    pub given: Vec<NameArgument>,
     /// The kernel's names stay (`net.ifnames=0`).
     pub keep_kernel_names: bool,
     /// The scheme by which names are made.
@@ -43,10 +46,13 @@ pub struct InterfaceName {
 }
 
 impl NamingPolicy {
-    /// By `net.ifnames=` and `net.naming_scheme=`; a warning for a scheme that
-    /// is not known.
+    /// By `ifname=`, `net.ifnames=` and `net.naming_scheme=`; a warning for a
+    /// scheme that is not known. (Of `ifname=` the network's arguments warn.)
     pub fn from_command_line(line: &CommandLine) -> (Self, Vec<String>) {
-        let mut policy = Self::default();
+        let mut policy = Self {
+            given: NetArgs::from_command_line(line).names,
+            ..Self::default()
+        };
         let mut warnings = Vec::new();
         if let Some(value) = line.last("net.ifnames").map(Token::value_or_empty) {
             policy.keep_kernel_names = ["0", "no", "n", "off", "false", "f"]
@@ -67,11 +73,23 @@ impl NamingPolicy {
         }
         (policy, warnings)
     }
+
+    /// The name that the operator has given to a NIC.
+    pub fn given_to(&self, mac: MacAddr) -> Option<&str> {
+        let given = self.given.iter().find(|given| given.mac == mac);
+        given.map(|given| given.name.as_str())
+    }
+
+    /// Whether the operator has given this name to another NIC.
+    pub fn is_reserved(&self, name: &str, mac: Option<MacAddr>) -> bool {
+        let mut given = self.given.iter();
+        given.any(|given| given.name == name && Some(given.mac) != mac)
+    }
 }
 
 /// The name of every interface that has a candidate, in the order in which the
 /// kernel found them: of two that want the same, the first gets it.
-pub fn names(root: &SystemPath, policy: NamingPolicy) -> Vec<InterfaceName> {
+pub fn names(root: &SystemPath, policy: &NamingPolicy) -> Vec<InterfaceName> {
     let directory = root.join("sys/class/net");
     let mut interfaces: Vec<(u32, String)> = sysfs::names(&directory)
         .into_iter()
@@ -82,7 +100,9 @@ pub fn names(root: &SystemPath, policy: NamingPolicy) -> Vec<InterfaceName> {
     let mut named = Vec::new();
     for (_, kernel_name) in interfaces {
         let is_taken = |name: &String| taken.contains(name);
-        if let Some(found) = name_where(root, &kernel_name, policy, is_taken) {
+        let mac = sysfs::text(&directory.join(&kernel_name).join("address"));
+        let mac = mac.and_then(|mac| mac.parse().ok());
+        if let Some(found) = name_where(root, &kernel_name, mac, policy, is_taken) {
             taken.push(found.name.clone());
             named.push(found);
         }
@@ -90,15 +110,16 @@ pub fn names(root: &SystemPath, policy: NamingPolicy) -> Vec<InterfaceName> {
     named
 }
 
-/// The name of one interface, where those before it have theirs already. `None`
-/// if it has no candidate.
+/// The name of one interface with this permanent address, where those before it
+/// have theirs already. `None` if it has no candidate.
 pub fn name_of(
     root: &SystemPath,
     kernel_name: &str,
-    policy: NamingPolicy,
+    mac: MacAddr,
+    policy: &NamingPolicy,
 ) -> Option<InterfaceName> {
     let directory = root.join("sys/class/net");
-    name_where(root, kernel_name, policy, |name| {
+    name_where(root, kernel_name, Some(mac), policy, |name| {
         directory.join(name).exists()
     })
 }
@@ -106,7 +127,8 @@ pub fn name_of(
 fn name_where(
     root: &SystemPath,
     kernel_name: &str,
-    policy: NamingPolicy,
+    mac: Option<MacAddr>,
+    policy: &NamingPolicy,
     is_taken: impl Fn(&String) -> bool,
 ) -> Option<InterfaceName> {
     let interface = root.join("sys/class/net").join(kernel_name);
@@ -116,20 +138,26 @@ fn name_where(
         .flatten()
         .collect();
     let wanted = found.iter().find(|name| is_interface_name(name)).cloned();
-    if found.is_empty() {
+    let given = mac.and_then(|mac| policy.given_to(mac));
+    if found.is_empty() && given.is_none() {
         return None;
     }
     let assigned = sysfs::number(&interface.join("name_assign_type"));
     let stays =
         policy.keep_kernel_names || assigned.is_some_and(|kind: u32| SETTLED.contains(&kind));
-    let name = wanted
-        .filter(|name| !stays && !is_taken(name))
-        .unwrap_or_else(|| kernel_name.to_owned());
+    let is_free = |name: &String| !is_taken(name) && !policy.is_reserved(name, mac);
+    let name = match given {
+        Some(given) => given.to_owned(),
+        None => wanted
+            .filter(|name| !stays && is_free(name))
+            .unwrap_or_else(|| kernel_name.to_owned()),
+    };
     // MAC names are found, too, from v257 on; harmless before.
     found.extend(candidates.mac);
     let mut alternatives: Vec<String> = Vec::new();
     for candidate in found {
-        if candidate != name && !alternatives.contains(&candidate) {
+        let is_new = candidate != name && !alternatives.contains(&candidate);
+        if is_new && !policy.is_reserved(&candidate, mac) {
             alternatives.push(candidate);
         }
     }

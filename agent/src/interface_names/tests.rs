@@ -28,7 +28,7 @@ fn on_machine(name: &str, test: impl FnOnce(&SystemPath)) {
     test(root.path());
 }
 
-fn by_kernel_name(root: &SystemPath, policy: NamingPolicy) -> BTreeMap<String, InterfaceName> {
+fn by_kernel_name(root: &SystemPath, policy: &NamingPolicy) -> BTreeMap<String, InterfaceName> {
     names(root, policy)
         .into_iter()
         .map(|found| (found.kernel_name.clone(), found))
@@ -43,10 +43,10 @@ fn names_are_those_of_udev_by_every_scheme() {
             for (interface, expected) in expected["interfaces"].as_object().unwrap() {
                 for (scheme, name) in expected["by_scheme"].as_object().unwrap() {
                     let policy = NamingPolicy {
-                        keep_kernel_names: false,
                         scheme: Scheme::by_name(scheme).unwrap(),
+                        ..NamingPolicy::default()
                     };
-                    let found = by_kernel_name(root, policy);
+                    let found = by_kernel_name(root, &policy);
                     let found = found.get(interface).map_or(interface, |found| &found.name);
                     assert_eq!(name, found, "{machine} {interface} {scheme}");
                     judged += 1;
@@ -90,8 +90,8 @@ fn a_nic_alone_gets_the_name_that_it_has_among_others() {
     for (machine, _) in expected() {
         on_machine(&machine, |root| {
             let policy = NamingPolicy::default();
-            for found in names(root, policy) {
-                let alone = name_of(root, &found.kernel_name, policy);
+            for found in names(root, &policy) {
+                let alone = name_of(root, &found.kernel_name, MacAddr([2; 6]), &policy);
                 assert_eq!(alone.as_ref(), Some(&found), "{machine}");
             }
         });
@@ -105,7 +105,7 @@ fn the_kernels_arguments_decide() {
         let (policy, warnings) = NamingPolicy::from_command_line(&line);
         assert_eq!(warnings, [""; 0]);
         on_machine(&machine, |root| {
-            let found = by_kernel_name(root, policy);
+            let found = by_kernel_name(root, &policy);
             for (interface, expected) in expected["interfaces"].as_object().unwrap() {
                 let name = found.get(interface).map_or(interface, |found| &found.name);
                 assert_eq!(&expected["expected_name"], name, "{machine} {interface}");

@@ -11,7 +11,7 @@ use futures_util::TryStreamExt as _;
 use landfall_network_plan::{IpPrefix, MacAddr};
 use nix::errno::Errno;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, CacheInfo};
-use rtnetlink::packet_route::link::LinkMessage;
+use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use rtnetlink::packet_route::route::{RouteMessage, RouteProtocol, RouteScope};
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 
@@ -96,6 +96,17 @@ impl Changes {
         let request = self.handle.link().get().match_name(name.to_owned());
         let answer = request.execute().try_next().await.map_err(cause)?;
         answer.ok_or_else(|| io::Error::from_raw_os_error(Errno::ENODEV as i32))
+    }
+
+    /// What a device is called now.
+    pub async fn name_of(&self, index: u32) -> io::Result<Option<String>> {
+        let request = self.handle.link().get().match_index(index);
+        let answer = request.execute().try_next().await.map_err(cause)?;
+        let mut attributes = answer.into_iter().flat_map(|message| message.attributes);
+        Ok(attributes.find_map(|attribute| match attribute {
+            LinkAttribute::IfName(name) => Some(name),
+            _ => None,
+        }))
     }
 
     /// Makes a VLAN, bond or bridge, unless the name is taken.

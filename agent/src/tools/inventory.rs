@@ -126,7 +126,7 @@ fn installed_names(root: &SystemPath, scheme: Option<Scheme>) -> BTreeMap<String
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    interface_names::names(root, policy)
+    interface_names::names(root, &policy)
         .into_iter()
         .map(|found| (found.kernel_name.clone(), found))
         .collect()

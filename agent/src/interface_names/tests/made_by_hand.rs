@@ -42,7 +42,7 @@ fn named(tree: &str, scheme: &str) -> String {
         scheme: Scheme::by_name(scheme).unwrap(),
         ..NamingPolicy::default()
     };
-    let found = by_kernel_name(root.path(), policy);
+    let found = by_kernel_name(root.path(), &policy);
     found
         .get("eth0")
         .map_or_else(|| "eth0".to_owned(), |found| found.name.clone())
@@ -465,9 +465,45 @@ fn of_two_that_want_one_name_the_first_gets_it() {
     .replace("eth0", "eth1")
     .replace(PCI, "0000:3c:00.1");
     let root = plant(&format!("{}\n{second}", nic(&[("index", "1")])));
-    let found = by_kernel_name(root.path(), NamingPolicy::default());
+    let found = by_kernel_name(root.path(), &NamingPolicy::default());
     assert_eq!(found["eth0"].name, "eno1");
     assert_eq!(found["eth0"].alternatives, ["enp59s0f1"]);
     assert_eq!(found["eth1"].name, "eth1");
     assert_eq!(found["eth1"].alternatives, ["eno1", "enp60s0f1"]);
+}
+
+#[test]
+fn a_given_name_goes_before_all_others_and_is_nobody_elses() {
+    let second = nic(&[
+        ("net/eth0/ifindex", "3"),
+        ("net/eth0/iflink", "3"),
+        ("net/eth0/address", "52:54:00:00:00:02"),
+        ("net/eth0/addr_assign_type", "0"),
+    ])
+    .replace("eth0", "eth1")
+    .replace(PCI, "0000:3c:00.1");
+    let first = nic(&[("index", "1"), ("net/eth0/address", "52:54:00:00:00:01")]);
+    let root = plant(&format!("{first}\n{second}"));
+    for (line, expected) in [
+        (
+            "ifname=lan0:52:54:00:00:00:02",
+            [("eno1", "enp59s0f1"), ("lan0", "enp60s0f1 enx525400000002")],
+        ),
+        (
+            "ifname=eno1:52:54:00:00:00:02 net.ifnames=0",
+            [("eth0", "enp59s0f1"), ("eno1", "enp60s0f1 enx525400000002")],
+        ),
+        (
+            "ifname=eno1:52:54:00:00:00:02",
+            [("eth0", "enp59s0f1"), ("eno1", "enp60s0f1 enx525400000002")],
+        ),
+    ] {
+        let (policy, _) = NamingPolicy::from_command_line(&CommandLine::parse(line));
+        let found = names(root.path(), &policy);
+        let shown = found
+            .iter()
+            .map(|n| (n.name.clone(), n.alternatives.join(" ")));
+        let expected = expected.map(|(name, others)| (name.to_owned(), others.to_owned()));
+        assert_eq!(shown.collect::<Vec<_>>(), expected, "{line}");
+    }
 }

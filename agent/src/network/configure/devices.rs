@@ -35,8 +35,15 @@ impl Configurator {
             LinkKind::Virtual if choose(self.plan(), &link, |_| false).is_none() => return,
             LinkKind::Nic | LinkKind::Virtual => {}
         }
-        if !self.nics.contains_key(&index) {
-            give_names(&self.changes, &mut link, self.setup.naming).await;
+        if let Some(known) = self.nics.get(&index) {
+            // News of a renaming that has been followed by another.
+            if known.link.name != link.name
+                && let Ok(Some(name)) = self.changes.name_of(index).await
+            {
+                link.name = name;
+            }
+        } else {
+            give_names(&self.changes, &mut link, &self.setup.naming).await;
         }
         let carrier = link.carrier;
         let known = self.nics.get_mut(&index);

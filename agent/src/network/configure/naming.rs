@@ -1,27 +1,49 @@
 //! A NIC gets the name that the installed system will give it, before anything
 //! else: that is what its configuration calls it by.
 
-use crate::interface_names::{self, NamingPolicy};
+use std::io;
+
+use nix::errno::Errno;
+
+use crate::interface_names::{self, InterfaceName, NamingPolicy};
 use crate::network::apply::Changes;
 use crate::network::links::Link;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
+/// More NICs than any machine has.
+const MOST_NICS: u32 = 4096;
+
 /// Renames the NIC and lets it be found by its other names, the kernel's among
 /// them. A name that cannot be given costs a warning: the kernel's stays.
-pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: NamingPolicy) {
-    let root = SystemPath::live();
-    let address = sysfs::text(&root.join("sys/class/net").join(&link.name).join("address"));
-    // A container may see the /sys of another network namespace.
-    if address != Some(link.mac.to_string()) {
-        return;
+pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: &NamingPolicy) {
+    let mac = link.permanent_mac.unwrap_or(link.mac);
+    if !policy.given.is_empty() {
+        // It may have had to make room for another since we were told of it.
+        if let Ok(Some(name)) = changes.name_of(link.index).await {
+            link.name = name;
+        }
     }
-    let Some(wanted) = interface_names::name_of(&root, &link.name, policy) else {
+    let given = policy.given_to(mac);
+    let Some(wanted) = predictable(link, policy).or_else(|| {
+        given.map(|given| InterfaceName {
+            kernel_name: link.name.clone(),
+            name: given.to_owned(),
+            alternatives: Vec::new(),
+        })
+    }) else {
         return;
     };
     let mut others = wanted.alternatives;
     if wanted.name != link.name {
-        match changes.rename(link.index, &wanted.name).await {
+        let mut result = changes.rename(link.index, &wanted.name).await;
+        if given.is_some() && is_taken(&result) {
+            result = match make_room(changes, &wanted.name, policy).await {
+                Ok(()) => changes.rename(link.index, &wanted.name).await,
+                Err(error) => Err(error),
+            };
+        }
+        match result {
             Ok(()) => {
                 tracing::debug!("{} is called {} now", link.name, wanted.name);
                 others.push(std::mem::replace(&mut link.name, wanted.name));
@@ -30,7 +52,7 @@ pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: Namin
         }
     }
     for name in others {
-        if link.alternative_names.contains(&name) {
+        if link.alternative_names.contains(&name) || policy.is_reserved(&name, Some(mac)) {
             continue;
         }
         if let Err(error) = changes.add_name(link.index, &name).await {
@@ -39,4 +61,37 @@ pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: Namin
         }
         link.alternative_names.push(name);
     }
+}
+
+fn predictable(link: &Link, policy: &NamingPolicy) -> Option<InterfaceName> {
+    let root = SystemPath::live();
+    let address = sysfs::text(&root.join("sys/class/net").join(&link.name).join("address"));
+    // A container may see the /sys of another network namespace.
+    if address != Some(link.mac.to_string()) {
+        return None;
+    }
+    let mac = link.permanent_mac.unwrap_or(link.mac);
+    interface_names::name_of(&root, &link.name, mac, policy)
+}
+
+fn is_taken(result: &io::Result<()>) -> bool {
+    let error = result.as_ref().err().and_then(io::Error::raw_os_error);
+    error == Some(Errno::EEXIST as i32)
+}
+
+/// Takes a name from the NIC that has it for no better reason than that the
+/// kernel found it first: `ifname=eth0:MAC` may mean the second.
+async fn make_room(changes: &Changes, name: &str, policy: &NamingPolicy) -> io::Result<()> {
+    let holder = changes.look_up(name).await?.header.index;
+    for number in 0..MOST_NICS {
+        let other = format!("eth{number}");
+        if policy.is_reserved(&other, None) {
+            continue;
+        }
+        let result = changes.rename(holder, &other).await;
+        if !is_taken(&result) {
+            return result;
+        }
+    }
+    Err(Errno::EEXIST.into())
 }

@@ -4,7 +4,6 @@ use landfall_network_plan::Interface;
 
 use super::configurator::Configurator;
 use super::timers::Timer;
-use crate::network::nic::Nic;
 use crate::network::state::NicState;
 
 impl Configurator {
@@ -31,8 +30,10 @@ impl Configurator {
             tracing::warn!("no network device found; waiting -- is its driver in the ramdisk?");
             return;
         }
-        let found: Vec<_> = self.nics.values().map(Nic::title).collect();
-        let found = found.join(", ");
+        let found: Vec<_> = { self.nics.values() }
+            .map(|nic| nic.link.all_names())
+            .collect();
+        let found = found.join("; ");
         for (index, interface) in self.setup.choice.plan.interfaces.iter().enumerate() {
             let is_there = self.nics.values().any(|nic| nic.interface == Some(index));
             if !is_there && !interface.multi {

@@ -1,9 +1,43 @@
-//! Devices that software makes.
+//! Names of devices, and devices that software makes.
 
 use serde_json::Value;
 
 use super::lab::{ip_output, on_a_machine};
 use super::{has, nic};
+
+#[test]
+fn a_nic_is_called_what_the_operator_says() {
+    on_a_machine(async |lab| {
+        for number in 0..3 {
+            lab.plug_in(number);
+            lab.port(&format!("link set port{number} up"));
+        }
+        // The names of the first two are exchanged, which no rename can do at
+        // once; the third is matched by the name that it will have.
+        let mut network = lab.boot(
+            "ifname=eth1:52:54:00:00:00:00 ifname=eth0:52-54-00-00-00-01 \
+             ifname=lan0:52:54:00:00:00:02 ip=192.0.2.10:::24::eth0:none \
+             ip=192.0.2.11:::24::eth1:none ip=192.0.2.12:::24::lan0:none",
+        );
+        let state = lab
+            .until(&mut network, "three addresses", |s| {
+                has(s, "eth0", "192.0.2.10/24")
+                    && has(s, "eth1", "192.0.2.11/24")
+                    && has(s, "lan0", "192.0.2.12/24")
+            })
+            .await;
+        for (name, last) in [("eth0", 1), ("eth1", 0), ("lan0", 2)] {
+            assert_eq!(nic(&state, name).unwrap().mac.0[5], last, "{name}");
+        }
+        // The kernel's name of the third finds it still.
+        let third = ip_output("link show eth2");
+        assert!(third.contains("lan0"), "{third}");
+        let faults: Vec<_> = { lab.said().into_iter() }
+            .filter(|line| line.starts_with("WARN"))
+            .collect();
+        assert!(faults.is_empty(), "{faults:#?}");
+    });
+}
 
 #[test]
 fn a_bridge_with_large_frames_raises_its_ports_first() {
@@ -54,11 +88,11 @@ fn applied_twice_nothing_changes() {
             lab.port(&format!("link set port{number} up"));
         }
         let arguments = "bridge=br0:eth0 ip=192.0.2.10::192.0.2.1:24::br0:none:1400 \
-             ip=[2001:db8::10]::[2001:db8::1]:64::eth1:none \
+             ifname=lan0:52:54:00:00:00:01 ip=[2001:db8::10]::[2001:db8::1]:64::lan0:none \
              rd.route=10.0.0.0/8:192.0.2.9:br0 nameserver=192.0.2.53";
         let mut network = lab.boot(arguments);
         let done = |s: &crate::network::NetworkState| {
-            has(s, "br0", "192.0.2.10/24") && has(s, "eth1", "2001:db8::10/64")
+            has(s, "br0", "192.0.2.10/24") && has(s, "lan0", "2001:db8::10/64")
         };
         lab.until(&mut network, "the addresses", done).await;
         lab.until_said("INFO eth0 is a port of br0").await;
@@ -76,7 +110,7 @@ fn applied_twice_nothing_changes() {
                 news.iter()
                     .any(|line| line.contains(&format!("{name} (")) && line.ends_with("carrier up"))
             };
-            told("br0") && told("eth1")
+            told("br0") && told("lan0")
         })
         .await;
         assert_eq!(everything(), first);

@@ -181,14 +181,15 @@ impl Lab {
     }
 
     fn start(&self, network_data: Option<&str>, arguments: &str) -> Network {
-        let args = NetArgs::from_command_line(&CommandLine::parse(arguments));
+        let line = CommandLine::parse(arguments);
+        let args = NetArgs::from_command_line(&line);
         let setup = Setup {
             resolv_conf: self.dir.path().join("resolv.conf"),
             hosts: self.dir.path().join("hosts"),
             state_file: StateFile::new(self.dir.path(), "network.json"),
             ..Setup::in_ramdisk(
                 Choice::for_boot(&Embedded::default(), network_data, &args),
-                NamingPolicy::default(),
+                NamingPolicy::from_command_line(&line).0,
             )
         };
         start(setup).unwrap()
