@@ -15,14 +15,16 @@ FUZZ_SECONDS ?= 60
 # --dev builds in a third of the time; what it makes is slow.
 FUZZ_PROFILE ?=
 LIFE ?=
+RUNS ?= 5
 
-.PHONY: help setup build image peer ironic demo lab test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz lint clean
+.PHONY: help setup build image peer ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi; also of lab)'
 	@echo '  make test-ironic LIFE=NAME                  (default: all; tests/ironic/lives.rs)'
+	@echo '  make bench RUNS=N                           (default: 5)'
 	@echo '  make fuzz FUZZ_SECONDS=N                    (default: 60, for each target)'
 
 setup: ## Install missing Debian packages, download the kernel and Ignition
@@ -53,6 +55,9 @@ demo: build image ## Install a virtual host from scratch and watch it
 
 lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 	cargo run -q -p landfall-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
+
+bench: build image ## What takes how long, as tables (docs/benchmarks.md)
+	cargo run -q -p landfall-tests --bin bench -- --runs $(RUNS)
 
 test: test-unit test-e2e test-ironic-gates ## What gates a change
 

@@ -5,6 +5,7 @@
 //! [`journal`] holds what happened, with host times.
 
 pub mod artifacts;
+pub mod bench;
 pub mod conductor;
 pub mod config_drive;
 pub mod dhcp_server;

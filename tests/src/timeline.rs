@@ -19,6 +19,14 @@ pub fn agent_line(line: &str) -> Option<(&str, &str)> {
     (fraction.len() == 3 && is_stage).then_some((stage, text))
 }
 
+/// The time in a line of the agent: the guest's, since its kernel's start.
+#[must_use]
+pub fn agent_clock(line: &str) -> Option<Duration> {
+    agent_line(line)?;
+    let (clock, _) = line.strip_prefix('[')?.split_once(']')?;
+    Duration::try_from_secs_f64(clock.trim().parse().ok()?).ok()
+}
+
 /// Who speaks, and what to show of it; nothing for the many lines that would
 /// hide the others.
 #[must_use]
@@ -185,8 +193,11 @@ mod tests {
             ("[    1.234] virtio1 0-1: no stage", None),
             ("Linux version", None),
         ];
+        let clock = agent_clock("[   12.345] init: ready");
+        assert_eq!(clock, Some(Duration::from_millis(12_345)));
         for (line, want) in table {
             assert_eq!(agent_line(line), want, "{line}");
+            assert_eq!(agent_clock(line).is_some(), want.is_some(), "{line}");
         }
     }
 

@@ -1,0 +1,135 @@
+//! From the kernel's first line to the first lookup, beside what the same
+//! kernel takes until it runs the smallest /init that there is.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::bare_init;
+use super::{Row, Table};
+use crate::artifacts;
+use crate::installation::BOOT;
+use crate::journal::{Event, Source};
+use crate::lab::{self, Lab};
+use crate::site::Plan;
+use crate::timeline::agent_clock;
+use crate::vm::{Boot, Guest};
+
+/// The kernel's first line, whatever stands before it.
+const KERNEL: &str = "Linux version";
+
+/// Where the agent has got to, and what is in its line.
+const STEPS: [(&str, &str); 7] = [
+    ("/init runs", "init: landfall"),
+    ("the plan is made", "network: source: "),
+    ("there is a carrier", " carrier up"),
+    ("there is an address", " from kernel argument ip="),
+    (
+        "the service has answered",
+        "discovery: provisioning service answers",
+    ),
+    ("the inventory is sent", "ironic: posting the inventory"),
+    ("the lookup is sent", "ironic: looking up"),
+];
+
+/// One boot of ours.
+struct Run {
+    /// The kernel's first line to our first, on the host's clock.
+    init: Duration,
+    /// The same to the conductor's answer to the lookup.
+    lookup: Duration,
+    /// The guest's own clock at each of [`STEPS`].
+    steps: Vec<Duration>,
+}
+
+/// Boots so many times, in turns with the bare kernel.
+///
+/// # Errors
+/// If a guest does not get as far as its lookup.
+pub fn table(runs: usize) -> Result<Table> {
+    let mut bare = Vec::new();
+    let mut ours = Vec::new();
+    for number in 1..=runs {
+        bare.push(lab::run(&format!("bench-bare-{number}"), bare_run)?);
+        ours.push(lab::run(&format!("bench-boot-{number}"), our_run)?);
+    }
+    let column = |value: fn(&Run) -> Duration| ours.iter().map(value).collect::<Vec<_>>();
+    let mut rows = vec![
+        Row::seconds("bare kernel to its /init", &bare),
+        Row::seconds("kernel to our /init", &column(|run| run.init)),
+        Row::seconds("kernel to the first lookup", &column(|run| run.lookup)),
+        Row::seconds(
+            "  of it from /init to the lookup",
+            &column(|run| run.lookup - run.init),
+        ),
+    ];
+    for step in 1..STEPS.len() {
+        let took = |run: &Run| run.steps[step].saturating_sub(run.steps[step - 1]);
+        let values: Vec<_> = ours.iter().map(took).collect();
+        let name = format!("    until {}", STEPS[step].0);
+        rows.push(Row::seconds(&name, &values));
+    }
+    let size = |path: std::path::PathBuf| Ok::<_, anyhow::Error>(path.metadata()?.len());
+    Ok(Table {
+        title: format!("Kernel start to first lookup, static address, {runs} boots each in turns"),
+        rows,
+        notes: vec![format!(
+            "Direct boot by QEMU; host's clock from the line 'Linux version', guest's clock for \
+             the steps. The ramdisk has {:.1} MB, the bare one {} bytes.",
+            size(artifacts::ramdisk()?)? as f64 / 1e6,
+            bare_init::ramdisk().len()
+        )],
+    })
+}
+
+async fn bare_run(lab: &Lab) -> Result<Duration> {
+    let mut site = Plan::default().site(lab).await?;
+    let ramdisk = lab.path("bare.img");
+    std::fs::write(&ramdisk, bare_init::ramdisk())?;
+    site.machine.boot = Boot::Direct {
+        kernel: artifacts::kernel()?,
+        ramdisk,
+        // Its end is the kernel's panic, which is to end the machine.
+        arguments: format!("{} panic=-1", Plan::default().kernel_arguments()),
+    };
+    let guest = site.power_on(lab).await?;
+    let kernel = guest.console(KERNEL, BOOT).await?.at;
+    let init = guest.console(bare_init::LINE, BOOT).await?.at;
+    guest.cut_power().await?;
+    Ok(init.saturating_sub(kernel))
+}
+
+async fn our_run(lab: &Lab) -> Result<Run> {
+    let mut site = Plan::default().site(lab).await?;
+    site.script.hold = true;
+    let _services = site.serve(lab).await?;
+    let guest = site.power_on(lab).await?;
+    let lookup = lookup(lab).await?;
+    let kernel = guest.console(KERNEL, BOOT).await?.at;
+    let init = guest.console("init: landfall", BOOT).await?.at;
+    let steps = steps(&guest).await?;
+    guest.cut_power().await?;
+    Ok(Run {
+        init: init.saturating_sub(kernel),
+        lookup: lookup.saturating_sub(kernel),
+        steps,
+    })
+}
+
+async fn lookup(lab: &Lab) -> Result<Duration> {
+    let is_lookup =
+        |event: &Event| event.source == Source::Conductor && event.text.starts_with("lookup 200");
+    let start = lab.journal.start();
+    let event = lab.journal.wait_for("the lookup", start, BOOT, is_lookup);
+    Ok(event.await?.at)
+}
+
+/// The guest's clock at each of [`STEPS`].
+async fn steps(guest: &Guest) -> Result<Vec<Duration>> {
+    let mut clocks = Vec::new();
+    for (name, text) in STEPS {
+        let line = guest.console(text, BOOT).await?.text;
+        clocks.push(agent_clock(&line).with_context(|| format!("{name}: no time in '{line}'"))?);
+    }
+    Ok(clocks)
+}
