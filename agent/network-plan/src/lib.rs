@@ -16,6 +16,7 @@ pub mod from_network_data;
 mod keyfile;
 pub mod normal_form;
 pub mod plan;
+mod to_boot_args;
 mod vlan_names;
 
 pub use bond_option::{BondValue, bond_number, bond_value};
@@ -28,3 +29,4 @@ pub use plan::{
     Automatic, Ethtool, Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method,
     NetworkPlan, Route,
 };
+pub use to_boot_args::BootArgs;

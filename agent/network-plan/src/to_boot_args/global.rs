@@ -1,0 +1,64 @@
+//! Arguments that are for the machine as a whole.
+
+use super::interface::device;
+use crate::plan::{Interface, InterfaceKind, IpPlan, NetworkPlan};
+
+/// Seconds and milliseconds without an argument.
+const DHCP_TIMEOUT: u32 = 90;
+const IP_REQUIRED_TIMEOUT_MS: u32 = 20_000;
+/// The longest time, which is called otherwise.
+const INFINITY: u32 = i32::MAX as u32;
+
+/// Times, identity for DHCP and DNS. An interface that wants it otherwise than
+/// the first gets what the first has.
+pub(super) fn arguments(plan: &NetworkPlan) -> Vec<String> {
+    let mut arguments = Vec::new();
+    let mut add = |name: &str, value: &str| arguments.push(format!("{name}={value}"));
+    let asked = || automatic(plan);
+    if let Some(seconds) = plan.carrier_timeout {
+        add("rd.net.timeout.carrier", &seconds.to_string());
+    }
+    match asked().find_map(|ip| ip.automatic.timeout) {
+        None | Some(DHCP_TIMEOUT) => {}
+        Some(INFINITY) => add("rd.net.timeout.dhcp", "infinity"),
+        Some(seconds) => add("rd.net.timeout.dhcp", &seconds.to_string()),
+    }
+    match asked().find_map(|ip| ip.required_timeout_ms) {
+        None | Some(IP_REQUIRED_TIMEOUT_MS) => {}
+        Some(INFINITY) => add("rd.net.timeout.ip-required", "infinity"),
+        Some(ms) => add("rd.net.timeout.ip-required", &(ms / 1000).to_string()),
+    }
+    if asked().any(|ip| ip.automatic.ignore_dns) {
+        add("rd.peerdns", "0");
+    }
+    if let Some(class) = asked().find_map(|ip| ip.automatic.vendor_class.as_ref()) {
+        add("rd.net.dhcp.vendor-class", class);
+    }
+    if let Some(code) = asked().find_map(|ip| ip.automatic.dscp) {
+        // Class selectors are the upper three bits (RFC 2474, 4.2.2).
+        add("rd.net.dhcp.dscp", &format!("CS{}", code >> 3));
+    }
+    for server in &plan.global_dns {
+        add("rd.net.dns", &server.to_string());
+    }
+    arguments
+}
+
+/// What makes devices worth waiting for: one of them, or all.
+pub(super) fn waiting(plan: &NetworkPlan) -> Option<String> {
+    let is_nic = |interface: &&Interface| interface.kind == InterfaceKind::Ethernet;
+    let nics: Vec<_> = plan.interfaces.iter().filter(is_nic).collect();
+    let mut needed = nics.iter().filter(|interface| interface.needed);
+    let first = needed.next()?;
+    if nics.iter().all(|interface| interface.needed) {
+        return Some("rd.neednet=1".to_owned());
+    }
+    let device = device(first).filter(|device| !device.is_empty())?;
+    Some(format!("bootdev={device}"))
+}
+
+fn automatic(plan: &NetworkPlan) -> impl Iterator<Item = &IpPlan> {
+    let interfaces = plan.interfaces.iter();
+    let families = interfaces.flat_map(|i| [&i.ipv4, &i.ipv6]).flatten();
+    families.filter(|ip| ip.method.is_automatic())
+}

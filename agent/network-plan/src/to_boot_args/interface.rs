@@ -1,0 +1,93 @@
+//! What an argument calls an interface, and the arguments about the link.
+
+use std::net::Ipv6Addr;
+
+use crate::bond_option::{BondValue, bond_value};
+use crate::plan::{Interface, InterfaceKind};
+
+/// Fields are separated by these.
+const SEPARATORS: &[char] = &[':', ',', ';', '=', '[', ']', '"'];
+
+/// What an argument calls the interface; empty for every NIC. `None` if no
+/// argument can name it: a VLAN without a name of its own.
+pub(super) fn device(interface: &Interface) -> Option<String> {
+    let matches = &interface.matches;
+    match (&matches.name, &interface.kind) {
+        (Some(name), _) => (!name.contains(SEPARATORS)).then(|| name.clone()),
+        // A colon ends the field.
+        (None, InterfaceKind::Ethernet) => {
+            let mac = matches.mac.map(|mac| mac.to_string().replace(':', "-"));
+            Some(mac.unwrap_or_default())
+        }
+        (None, InterfaceKind::Infiniband { mac: Some(mac), .. }) => {
+            Some(mac.to_string().replace(':', "-"))
+        }
+        (None, _) => None,
+    }
+}
+
+/// What makes a virtual interface, and what is told to a driver.
+pub(super) fn link_arguments(interface: &Interface, all: &[Interface]) -> Vec<String> {
+    let Some(device) = device(interface).filter(|device| !device.is_empty()) else {
+        return Vec::new();
+    };
+    let mut arguments = Vec::new();
+    match &interface.kind {
+        InterfaceKind::Ethernet => {}
+        // NetworkManager knows no parent by its address.
+        InterfaceKind::Vlan { parent, .. } => {
+            arguments.extend(
+                parent
+                    .as_ref()
+                    .map(|parent| format!("vlan={device}:{parent}")),
+            );
+        }
+        InterfaceKind::Bond { options } => {
+            let options: Vec<_> = options
+                .iter()
+                .map(|(name, value)| format!("{name}={}", bond_text(name, value)))
+                .collect();
+            let ports = ports(&device, all);
+            arguments.push(format!("bond={device}:{ports}:{}", options.join(",")));
+        }
+        InterfaceKind::Bridge { .. } => {
+            arguments.push(format!("bridge={device}:{}", ports(&device, all)));
+        }
+        InterfaceKind::Team { .. } => {
+            arguments.push(format!("team={device}:{}", ports(&device, all)));
+        }
+        InterfaceKind::Infiniband { parent, p_key, .. } => {
+            if let (Some(parent), Some(key)) = (parent, p_key) {
+                arguments.push(format!("ib.pkey={parent}.{key:04x}"));
+            }
+        }
+    }
+    if let Some(ethtool) = interface.ethtool {
+        let autoneg = if ethtool.autoneg { "on" } else { "" };
+        let speed = ethtool.speed.map(|speed| format!(":{speed}"));
+        let speed = speed.unwrap_or_default();
+        arguments.push(format!("rd.ethtool={device}:{autoneg}{speed}"));
+    }
+    arguments
+}
+
+fn ports(controller: &str, all: &[Interface]) -> String {
+    let is_port = |port: &&Interface| port.controller.as_deref() == Some(controller);
+    let ports: Vec<_> = all.iter().filter(is_port).filter_map(device).collect();
+    ports.join(",")
+}
+
+/// Commas separate options, so that a list has semicolons; colons are for
+/// addresses in brackets.
+fn bond_text(name: &str, value: &str) -> String {
+    match bond_value(name) {
+        Some(BondValue::Mac) => format!("[{value}]"),
+        Some(BondValue::Ipv6List) => {
+            let is_address = |item: &&str| item.parse::<Ipv6Addr>().is_ok();
+            let items = value.split(',').filter(is_address);
+            let items: Vec<_> = items.map(|item| format!("[{item}]")).collect();
+            items.join(";")
+        }
+        _ => value.replace(',', ";"),
+    }
+}

@@ -1,0 +1,130 @@
+//! Two plans that should be one: what of the first the second has not.
+
+use crate::plan::{Automatic, Interface, IpPlan, NetworkPlan};
+
+/// Without an argument, in seconds.
+const DHCP_TIMEOUT: u32 = 90;
+
+/// One line for each thing that `said` does not have as `wanted` has it.
+pub(super) fn differences(wanted: &NetworkPlan, said: &NetworkPlan) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut check = |is_same: bool, what: &str| {
+        if !is_same {
+            lines.push(what.to_owned());
+        }
+    };
+    check(wanted.host_name == said.host_name, "host name");
+    check(
+        wanted.carrier_timeout == said.carrier_timeout,
+        "time to wait for a carrier",
+    );
+    check(
+        wanted.global_dns == said.global_dns,
+        "DNS for every interface",
+    );
+    let mut rest: Vec<Interface> = said.interfaces.iter().map(normal).collect();
+    for interface in &wanted.interfaces {
+        let interface = normal(interface);
+        let is_same = |said: &Interface| said.matches == interface.matches;
+        match rest.iter().position(is_same) {
+            Some(index) => {
+                let said = rest.remove(index);
+                let name = &interface.matches;
+                let found = of_interface(&interface, &said).into_iter();
+                lines.extend(found.map(|what| format!("{name}: {what}")));
+            }
+            None => lines.push(format!("{}: no argument makes it", interface.matches)),
+        }
+    }
+    let added = rest.iter().map(|said| &said.matches);
+    lines.extend(added.map(|name| format!("{name}: is configured, too")));
+    lines
+}
+
+/// The interface without what makes no difference.
+fn normal(interface: &Interface) -> Interface {
+    let mut interface = interface.clone();
+    // One device has one address.
+    interface.multi &= interface.matches.mac.is_none();
+    for ip in [&mut interface.ipv4, &mut interface.ipv6]
+        .into_iter()
+        .flatten()
+    {
+        if ip.method.is_automatic() {
+            ip.automatic.timeout.get_or_insert(DHCP_TIMEOUT);
+            // The routers have the last word.
+            ip.automatic.mode = None;
+        } else {
+            ip.automatic = Automatic::default();
+            ip.required_timeout_ms = None;
+        }
+    }
+    interface
+}
+
+fn of_interface(wanted: &Interface, said: &Interface) -> Vec<String> {
+    let mut list = Vec::new();
+    let mut check = |is_same: bool, what: &str| {
+        if !is_same {
+            list.push(what.to_owned());
+        }
+    };
+    check(wanted.kind == said.kind, "what it is, or an option of it");
+    check(wanted.multi == said.multi, "for how many NICs it is");
+    check(wanted.controller == said.controller, "what it is a port of");
+    check(wanted.mtu == said.mtu, "MTU");
+    check(wanted.set_mac == said.set_mac, "hardware address");
+    check(wanted.ethtool == said.ethtool, "negotiation and speed");
+    check(wanted.needed == said.needed, "whether it is waited for");
+    for (family, wanted, said) in [
+        ("IPv4", &wanted.ipv4, &said.ipv4),
+        ("IPv6", &wanted.ipv6, &said.ipv6),
+    ] {
+        match (wanted, said) {
+            (Some(wanted), Some(said)) => {
+                let found = of_family(wanted, said).into_iter();
+                list.extend(found.map(|what| format!("{family}: {what}")));
+            }
+            (None, None) => {}
+            _ => list.push(format!("{family}: whether there is any")),
+        }
+    }
+    if list.is_empty() && wanted != said {
+        list.push("what no argument knows".to_owned());
+    }
+    list
+}
+
+fn of_family(wanted: &IpPlan, said: &IpPlan) -> Vec<&'static str> {
+    let (asked, told) = (&wanted.automatic, &said.automatic);
+    let all = [
+        (wanted.method == said.method, "where addresses come from"),
+        (wanted.addresses == said.addresses, "addresses"),
+        (wanted.gateway == said.gateway, "gateway"),
+        (wanted.dns == said.dns, "DNS servers"),
+        (wanted.routes == said.routes, "routes"),
+        (wanted.required == said.required, "whether it may fail"),
+        (
+            wanted.required_timeout_ms == said.required_timeout_ms,
+            "how long it is waited for",
+        ),
+        (
+            asked.ignore_dns == told.ignore_dns,
+            "whose DNS servers are taken",
+        ),
+        (asked.timeout == told.timeout, "time for DHCP"),
+        (asked.host_name == told.host_name, "host name for DHCP"),
+        (asked.client_id == told.client_id, "DHCP client identifier"),
+        (asked.vendor_class == told.vendor_class, "DHCP vendor class"),
+        (asked.dscp == told.dscp, "class of DHCP's packets"),
+    ];
+    // Of another method, the rest of the list has another meaning.
+    let is_same_method = wanted.method == said.method;
+    let comparable = if is_same_method { &all[..] } else { &all[..5] };
+    let found = comparable.iter().filter(|(is_same, _)| !is_same);
+    let mut found: Vec<_> = found.map(|(_, what)| *what).collect();
+    if found.is_empty() && wanted != said {
+        found.push("what no argument knows");
+    }
+    found
+}
