@@ -1,21 +1,50 @@
 #![no_main]
 
+use std::collections::BTreeMap;
+
 use landfall_boot_params::coreos_args::first_boot_arguments;
-use landfall_boot_params::{BootParams, CommandLine, NetArgs};
+use landfall_boot_params::{BootParams, CommandLine, FirmwareRecord, NetArgs};
 use landfall_network_plan::NetworkPlan;
 use landfall_network_plan::describe::describe;
 
+/// The firmware's table of NICs, as far as the input has one: behind the first
+/// NUL, a record up to each further one, a file `NAME=CONTENT` on each line.
+fn firmware(data: &[u8]) -> Vec<FirmwareRecord> {
+    let text = String::from_utf8_lossy(data);
+    let records = text.split('\0').skip(1).take(4);
+    let files = |record: &str| -> BTreeMap<String, String> {
+        let files = record.lines().filter_map(|line| line.split_once('='));
+        files
+            .map(|(name, content)| (name.to_owned(), content.to_owned()))
+            .collect()
+    };
+    records
+        .map(|record| FirmwareRecord {
+            name: "ethernet0".to_owned(),
+            files: files(record),
+        })
+        .collect()
+}
+
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let line = CommandLine::parse_bytes(data);
+    let end = data.iter().position(|byte| *byte == 0);
+    let line = CommandLine::parse_bytes(&data[..end.unwrap_or(data.len())]);
     let params = BootParams::from_command_line(&line);
     let _ = (params.list().len(), params.to_arguments());
     let _ = (params.is_virtual_media(), params.wants_debug());
     let _ = first_boot_arguments(&line);
-    let args = NetArgs::from_command_line(&line);
+    let mut args = NetArgs::from_command_line(&line);
+    args.firmware.records = firmware(data);
+    let nics = args.firmware.records.iter().filter_map(FirmwareRecord::mac);
+    args.firmware.interfaces = nics.map(|mac| ("eth0".to_owned(), mac)).collect();
     for plan in [
         NetworkPlan::for_boot(&args),
         NetworkPlan::from_boot_args(&args),
     ] {
         let _ = describe(&plan);
+        // What is written is read again there.
+        let written = plan.to_boot_args();
+        let is_word = |text: &String| !text.contains(char::is_whitespace);
+        assert!(written.arguments.iter().all(is_word));
     }
 });
