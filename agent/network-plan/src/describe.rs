@@ -2,7 +2,11 @@
 
 use std::net::IpAddr;
 
-use crate::plan::{Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
+use crate::normal_form::hex_with_colons;
+use crate::plan::{Automatic, Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
+
+/// Seconds that DHCP has where nobody says otherwise.
+const USUAL_TIMEOUT: u32 = 90;
 
 /// One line an interface and family, short enough for a serial console.
 pub fn describe(plan: &NetworkPlan) -> Vec<String> {
@@ -13,6 +17,9 @@ pub fn describe(plan: &NetworkPlan) -> Vec<String> {
     if !plan.global_dns.is_empty() {
         let servers: Vec<_> = plan.global_dns.iter().map(IpAddr::to_string).collect();
         lines.push(format!("DNS for every interface: {}", servers.join(" ")));
+    }
+    if let Some(seconds) = plan.carrier_timeout {
+        lines.push(format!("a carrier is expected within {seconds} s"));
     }
     let alone = plan.interfaces.len() == 1;
     for interface in &plan.interfaces {
@@ -117,6 +124,9 @@ fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
         Method::Disabled => words.push("off".to_owned()),
         Method::Manual => {}
     }
+    if ip.method.is_automatic() {
+        describe_automatic(&ip.automatic, &mut words);
+    }
     words.extend(ip.gateway.map(|gateway| format!("gateway {gateway}")));
     for route in &ip.routes {
         let via = route
@@ -129,6 +139,24 @@ fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
         words.push(format!("DNS {}", servers.join(" ")));
     }
     words.join(", ")
+}
+
+/// What is not as everybody has it.
+fn describe_automatic(automatic: &Automatic, words: &mut Vec<String>) {
+    match automatic.timeout {
+        None | Some(USUAL_TIMEOUT) => {}
+        Some(seconds) if seconds >= i32::MAX as u32 => words.push("without a limit".to_owned()),
+        Some(seconds) => words.push(format!("for at most {seconds} s")),
+    }
+    if let Some(id) = &automatic.client_id {
+        words.push(format!("as client {}", hex_with_colons(id)));
+    }
+    if let Some(class) = &automatic.vendor_class {
+        words.push(format!("of class {class}"));
+    }
+    if automatic.ignore_dns {
+        words.push("but not its DNS servers".to_owned());
+    }
 }
 
 #[cfg(test)]
@@ -166,6 +194,26 @@ mod tests {
                 "every other NIC: IPv6 by router advertisements",
                 "the NIC with MAC 52:54:00:00:00:01: IPv4 by DHCP",
                 "the NIC with MAC 52:54:00:00:00:01: IPv6 by router advertisements",
+            ]
+        );
+        assert_eq!(
+            lines(
+                "ip=eth0:dhcp rd.peerdns=0 rd.net.timeout.dhcp=30 rd.net.dhcp.vendor-class=lab \
+                 rd.net.dhcp.client-id=eth0:@ab rd.ethtool=eth0:on:1000 rd.net.timeout.carrier=45 \
+                 rd.net.dns=192.0.2.53 ib.pkey=ib0.8001 ip=ib0.8001:off team=t:eth5:lacp ip=t:off"
+            ),
+            [
+                "DNS for every interface: 192.0.2.53",
+                "a carrier is expected within 45 s",
+                "eth0: autonegotiation of 1000 Mbit/s, full duplex",
+                "eth0: IPv4 by DHCP, for at most 30 s, as client 00:61:62, of class lab, \
+                 but not its DNS servers",
+                "eth0: IPv6 by router advertisements, for at most 30 s, but not its DNS servers",
+                "eth5: port of t",
+                "ib0.8001: InfiniBand, partition 8001 of ib0",
+                "ib0.8001: no addresses, no DHCP",
+                "t: team, made as a bond of mode 802.3ad",
+                "t: no addresses, no DHCP",
             ]
         );
         assert_eq!(lines("ip=off"), ["every NIC: no addresses, no DHCP"]);

@@ -16,6 +16,7 @@ pub mod from_network_data;
 mod keyfile;
 pub mod normal_form;
 pub mod plan;
+mod team_runner;
 mod to_boot_args;
 mod vlan_names;
 

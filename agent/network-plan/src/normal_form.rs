@@ -219,7 +219,8 @@ fn method_name(method: Method) -> &'static str {
     }
 }
 
-fn hex_with_colons(bytes: &[u8]) -> String {
+/// `00:61:62`
+pub(crate) fn hex_with_colons(bytes: &[u8]) -> String {
     let words: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     words.join(":")
 }

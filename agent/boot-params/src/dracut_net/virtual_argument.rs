@@ -22,7 +22,7 @@ pub enum ControllerKind {
 }
 
 /// `bond=NAME[:PORTS[:OPTIONS[:MTU]]]`, `bridge=NAME:PORTS`,
-/// `team=NAME:PORTS`. All of it may be missing: NetworkManager then makes
+/// `team=NAME:PORTS[:RUNNER]`. All of it may be missing: NetworkManager then makes
 /// `bond0` of `eth0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerArgument {
@@ -39,6 +39,8 @@ pub struct ControllerArgument {
     pub options: Vec<(String, String)>,
     /// MTU of the interface.
     pub mtu: Option<u32>,
+    /// A team's runner, as written. It is dracut's; NetworkManager reads none.
+    pub runner: Option<String>,
 }
 
 /// `vlan=NAME:PARENT`.
@@ -80,6 +82,7 @@ impl ControllerArgument {
             ports: Vec::new(),
             options: Vec::new(),
             mtu: None,
+            runner: None,
         };
         loop {
             match ports.next(',') {
@@ -95,9 +98,16 @@ impl ControllerArgument {
                 break;
             }
         }
-        if kind == ControllerKind::Bond {
-            argument.read_options(words.next(':'));
-            argument.read_mtu(words.next(':'), warnings);
+        match kind {
+            ControllerKind::Bond => {
+                argument.read_options(words.next(':'));
+                argument.read_mtu(words.next(':'), warnings);
+            }
+            ControllerKind::Team => {
+                let runner = words.next(':');
+                argument.runner = (!runner.is_empty()).then(|| runner.to_owned());
+            }
+            ControllerKind::Bridge => {}
         }
         tell_extra(text, &words, warnings);
         Some(argument)

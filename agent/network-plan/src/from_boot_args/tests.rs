@@ -138,6 +138,31 @@ fn name_servers_reach_the_interfaces_of_a_boot_without_instructions() {
     assert!(empty.interfaces.is_empty());
 }
 
+#[test]
+fn a_team_is_a_bond_in_the_ramdisk() {
+    for (runner, mode, warnings) in [
+        ("", "active-backup", 0),
+        (":activebackup", "active-backup", 1),
+        (":lacp", "802.3ad", 1),
+        (":loadbalance", "balance-xor", 1),
+        (":random", "active-backup", 1),
+        (":lacp:x", "802.3ad", 2),
+    ] {
+        let plan = plan(&format!("team=team0:eth0{runner}"));
+        let kinds: Vec<_> = plan.interfaces.into_iter().map(|i| i.kind).collect();
+        assert!(
+            kinds.contains(&InterfaceKind::Team { bond_mode: mode }),
+            "{runner}"
+        );
+        assert_eq!(
+            plan.warnings.len(),
+            warnings,
+            "{runner} {:?}",
+            plan.warnings
+        );
+    }
+}
+
 fn argument() -> impl Strategy<Value = String> {
     let address = "(192\\.0\\.2\\.[0-9]{1,3}|\\[2001:db8::[0-9a-f]{1,4}\\])?(/[0-9]{1,3})?";
     let device = "(eth[0-2]|52-54-00-00-00-0[1-3]|averylonginterface)?";

@@ -7,8 +7,8 @@ use landfall_boot_params::dracut_net::{
 };
 
 use super::profiles::Profiles;
-use crate::bond_option;
 use crate::plan::InterfaceKind;
+use crate::{bond_option, team_runner};
 
 pub(super) fn add_controller(
     profiles: &mut Profiles,
@@ -29,10 +29,8 @@ pub(super) fn add_controller(
         },
         // A port that blocks for 30 s would be one too many waits.
         ControllerKind::Bridge => InterfaceKind::Bridge { stp: false },
-        // The runner that dracut gives to a team. NetworkManager reads none,
-        // and leaves it to the daemon, which does not run here.
         ControllerKind::Team => InterfaceKind::Team {
-            bond_mode: "active-backup",
+            bond_mode: bond_mode(argument, warnings),
         },
     };
     if argument.mtu.is_some() {
@@ -49,6 +47,25 @@ pub(super) fn add_controller(
         let index = profiles.of_device(port);
         profiles.at(index).controller = Some(argument.name.clone());
     }
+}
+
+/// What stands in for a team. NetworkManager on the installed system reads no
+/// runner and leaves it to the daemon, so that one is a warning whatever it is.
+fn bond_mode(argument: &ControllerArgument, warnings: &mut Vec<String>) -> &'static str {
+    let Some(runner) = &argument.runner else {
+        return team_runner::DEFAULT;
+    };
+    let text = &argument.text;
+    let mode = team_runner::bond_mode(runner);
+    let made = mode.unwrap_or(team_runner::DEFAULT);
+    let which = match mode {
+        Some(_) => "is not read by the installed system",
+        None => "has no bond that is like it",
+    };
+    warnings.push(format!(
+        "{text}: runner {runner} {which}; here a bond of mode {made} is made"
+    ));
+    made
 }
 
 fn options(

@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 
 use crate::bond_option::{BondValue, bond_value};
 use crate::plan::{Interface, InterfaceKind};
+use crate::team_runner;
 
 /// Fields are separated by these.
 const SEPARATORS: &[char] = &[':', ',', ';', '=', '[', ']', '"'];
@@ -53,8 +54,13 @@ pub(super) fn link_arguments(interface: &Interface, all: &[Interface]) -> Vec<St
         InterfaceKind::Bridge { .. } => {
             arguments.push(format!("bridge={device}:{}", ports(&device, all)));
         }
-        InterfaceKind::Team { .. } => {
-            arguments.push(format!("team={device}:{}", ports(&device, all)));
+        InterfaceKind::Team { bond_mode } => {
+            let runner =
+                team_runner::runner(bond_mode).filter(|_| *bond_mode != team_runner::DEFAULT);
+            let end = runner
+                .map(|runner| format!(":{runner}"))
+                .unwrap_or_default();
+            arguments.push(format!("team={device}:{}{end}", ports(&device, all)));
         }
         InterfaceKind::Infiniband { parent, p_key, .. } => {
             if let (Some(parent), Some(key)) = (parent, p_key) {

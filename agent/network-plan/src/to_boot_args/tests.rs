@@ -54,6 +54,11 @@ fn arguments_are_those_that_a_person_would_write() {
             "",
         ),
         (
+            "team=team0:eth0,eth1:lacp ip=team0:off",
+            "ip=team0:none team=team0:eth0,eth1:lacp",
+            "",
+        ),
+        (
             "vlan=v5:52-54-00-00-00-01 ip=v5:dhcp",
             "ip=52-54-00-00-00-01:none ip=v5:dhcp",
             "v5: what it is, or an option of it",
