@@ -29,6 +29,9 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print kernel arguments that say the same
+    #[arg(long, conflicts_with = "json")]
+    arguments: bool,
 }
 
 impl Arguments {
@@ -80,8 +83,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         println!("{}", serde_json::to_value(&plan).unwrap_or_default());
         return Ok(());
     }
-    for line in describe::describe(&plan) {
-        println!("{line}");
+    if arguments.arguments {
+        let written = plan.to_boot_args();
+        println!("{}", written.arguments.join(" "));
+        let unsaid = written.unsaid.into_iter();
+        plan.warnings
+            .extend(unsaid.map(|what| format!("not said: {what}")));
+    } else {
+        for line in describe::describe(&plan) {
+            println!("{line}");
+        }
     }
     for warning in &plan.warnings {
         tracing::warn!("{warning}");
