@@ -7,6 +7,7 @@
 //! messages are `dhcproto`'s, and [`client`] carries them.
 
 mod client;
+mod exchange;
 mod identity;
 pub(crate) mod lease;
 pub(crate) mod machine;

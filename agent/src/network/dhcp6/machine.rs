@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use dhcproto::v6::MessageType;
 
+use super::exchange::{Exchange, Held, Offer, Phase};
 use super::lease::Lease;
 use super::message::{Answer, Request, Status};
-use super::retransmission::{self as rules, Repeats, Rule};
+use super::retransmission::{self as rules, Repeats};
 use super::{Event, Identity, Want};
 
 /// RFC 8415, 7.6: the first message of its kind waits up to so long, lest all
@@ -68,58 +69,6 @@ enum State {
     Asking(Exchange),
     /// An address, or nothing but information.
     Bound(Held),
-}
-
-/// One kind of message, sent until it is answered or its time is over.
-#[derive(Debug)]
-struct Exchange {
-    phase: Phase,
-    transaction: [u8; 3],
-    began: Duration,
-    /// When the last message was sent.
-    asked: Duration,
-    repeats: Repeats,
-    again: Duration,
-    limit: Option<Duration>,
-}
-
-#[derive(Debug, Clone)]
-enum Phase {
-    Solicit(Option<Offer>),
-    Request(Offer),
-    Confirm(Held),
-    Renew(Held),
-    Rebind(Held),
-    Decline(Held),
-    Information,
-}
-
-/// What a server would give.
-#[derive(Debug, Clone)]
-struct Offer {
-    server: Vec<u8>,
-    address: Ipv6Addr,
-    preference: u8,
-}
-
-#[derive(Debug, Clone)]
-struct Held {
-    lease: Box<Lease>,
-    since: Duration,
-}
-
-impl Held {
-    fn address(&self) -> Option<Ipv6Addr> {
-        self.lease.address.map(|address| address.address)
-    }
-
-    fn at(&self, after: Option<Duration>) -> Option<Duration> {
-        after.map(|after| self.since + after)
-    }
-
-    fn end(&self) -> Option<Duration> {
-        self.at(self.lease.address.and_then(|address| address.valid))
-    }
 }
 
 impl Machine {
@@ -226,7 +175,7 @@ impl Machine {
 
     /// The first message of a phase.
     fn begin(&mut self, phase: Phase, now: Duration, outputs: &mut Vec<Output>) {
-        let (rule, limit) = self.rule(&phase, now);
+        let (rule, limit) = phase.rule(now, self.longest_search);
         let number = ((self.random)() * f64::from(1 << 24)) as u32;
         let [_, transaction @ ..] = number.to_be_bytes();
         self.state = State::Asking(Exchange {
@@ -239,27 +188,6 @@ impl Machine {
             limit,
         });
         self.repeat(now, outputs);
-    }
-
-    /// How a phase is repeated, and when it is over in any case.
-    fn rule(&self, phase: &Phase, now: Duration) -> (Rule, Option<Duration>) {
-        let search = |rule: Rule| Rule {
-            longest: Some(self.longest_search),
-            ..rule
-        };
-        match phase {
-            Phase::Solicit(_) => (search(rules::SOLICIT), None),
-            Phase::Information => (search(rules::INFORMATION), None),
-            Phase::Request(_) => (rules::REQUEST, None),
-            Phase::Confirm(held) => {
-                let limit = now + rules::CONFIRM_LIMIT;
-                let end = held.end().unwrap_or(Duration::MAX);
-                (rules::CONFIRM, Some(limit.min(end)))
-            }
-            Phase::Renew(held) => (rules::RENEW, held.at(held.lease.rebind_after)),
-            Phase::Rebind(held) => (rules::RENEW, held.end()),
-            Phase::Decline(_) => (rules::DECLINE, None),
-        }
     }
 
     /// Sends the message of the present exchange, unless it was sent as often
@@ -277,27 +205,7 @@ impl Machine {
         exchange.asked = now;
         exchange.again = now + wait;
         let elapsed = now.saturating_sub(exchange.began).as_millis() / 10;
-        let (kind, server, address) = match &exchange.phase {
-            Phase::Solicit(_) => (MessageType::Solicit, None, None),
-            Phase::Request(offer) => (
-                MessageType::Request,
-                Some(offer.server.as_slice()),
-                Some(offer.address),
-            ),
-            Phase::Confirm(held) => (MessageType::Confirm, None, held.address()),
-            Phase::Renew(held) => (
-                MessageType::Renew,
-                Some(held.lease.server.as_slice()),
-                held.address(),
-            ),
-            Phase::Rebind(held) => (MessageType::Rebind, None, held.address()),
-            Phase::Decline(held) => (
-                MessageType::Decline,
-                Some(held.lease.server.as_slice()),
-                held.address(),
-            ),
-            Phase::Information => (MessageType::InformationRequest, None, None),
-        };
+        let (kind, server, address) = exchange.phase.question();
         let request = Request {
             kind,
             transaction: exchange.transaction,
@@ -394,7 +302,7 @@ impl Machine {
                     self.refused(answer, outputs);
                     return;
                 };
-                let offer = offer(&lease, answer.preference);
+                let offer = Offer::of(&lease, answer.preference);
                 // During the first wait offers are collected (18.2.1).
                 if answer.preference == PREFERRED || exchange.repeats.sent() > 1 {
                     if let Some(offer) = offer {
@@ -409,11 +317,11 @@ impl Machine {
             }
             (Phase::Solicit(_), true) => {
                 if let Some(lease) = granted.filter(|_| answer.rapid_commit) {
-                    self.hold(held(lease, since), now, outputs);
+                    self.hold(Held::new(lease, since), now, outputs);
                 }
             }
             (Phase::Request(offer), true) if offer.server == answer.server => match granted {
-                Some(lease) => self.hold(held(lease, since), now, outputs),
+                Some(lease) => self.hold(Held::new(lease, since), now, outputs),
                 None => {
                     self.refused(answer, outputs);
                     self.search_later(now);
@@ -435,7 +343,7 @@ impl Machine {
             (Phase::Decline(_), true) => self.search_later(now),
             (Phase::Information, true) => {
                 let lease = Lease::of_information(answer, from);
-                self.hold(held(lease, now), now, outputs);
+                self.hold(Held::new(lease, now), now, outputs);
             }
             _ => {}
         }
@@ -452,7 +360,7 @@ impl Machine {
         outputs: &mut Vec<Output>,
     ) {
         if let Some(lease) = granted {
-            return self.hold(held(lease, since), now, outputs);
+            return self.hold(Held::new(lease, since), now, outputs);
         }
         let (Some(association), Some(address)) = (&answer.association, kept.address()) else {
             // It says nothing about the address: somebody else may.
@@ -492,21 +400,6 @@ impl Machine {
             None => "no address in its answer".to_owned(),
         };
         outputs.push(Output::Tell(Event::Refused(text)));
-    }
-}
-
-fn offer(lease: &Lease, preference: u8) -> Option<Offer> {
-    Some(Offer {
-        server: lease.server.clone(),
-        address: lease.address?.address,
-        preference,
-    })
-}
-
-fn held(lease: Lease, since: Duration) -> Held {
-    Held {
-        lease: Box::new(lease),
-        since,
     }
 }
 
