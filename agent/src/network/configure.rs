@@ -6,6 +6,7 @@
 
 mod advertised;
 mod configurator;
+mod conflicts;
 mod devices;
 mod leases;
 mod leases6;

@@ -23,6 +23,7 @@ pub(crate) mod reach;
 pub(crate) mod resolv_conf;
 mod routes;
 pub(crate) mod state;
+mod static_ipv4;
 mod this_host;
 mod virtual_link;
 

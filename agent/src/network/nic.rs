@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use landfall_network_plan::{
     Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, Source,
 };
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::automatic_ipv6::AutomaticIpv6;
 use super::dhcp::Lease;
@@ -36,6 +36,10 @@ pub(super) struct Nic {
     /// The address of the last lease, be it over or not.
     pub(super) leased_before: Option<IpPrefix>,
     pub(super) lease_routes: Vec<DeviceRoute>,
+    /// Who else has its static addresses: a task for each address, and by what
+    /// their answers are known.
+    pub(super) questions: JoinSet<()>,
+    pub(super) question: ClientTag,
     /// What the network has told it for IPv6.
     pub(super) ipv6: AutomaticIpv6,
     pub(super) trouble: Option<String>,
@@ -83,6 +87,8 @@ impl Nic {
             lease: None,
             leased_before: None,
             lease_routes: Vec::new(),
+            questions: JoinSet::new(),
+            question: (0, 0),
             ipv6: AutomaticIpv6::default(),
             trouble: None,
         }

@@ -2,6 +2,7 @@
 
 mod automatic_ipv6;
 mod devices;
+mod duplicates;
 pub(crate) mod lab;
 mod preference;
 

@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use landfall_network_plan::NetworkPlan;
 use landfall_network_plan::describe::describe;
+use landfall_network_plan::{IpPrefix, NetworkPlan};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
@@ -19,6 +19,7 @@ use crate::network::links::{LinkEvent, LinkWatch, Snapshot};
 use crate::network::nic::{ClientTag, Nic};
 use crate::network::reach::Reach;
 use crate::network::state::NetworkState;
+use crate::network::static_ipv4::Verdict;
 use crate::network::{dhcp, dhcp6, linkdown, resolv_conf};
 
 /// By then every driver that is in the ramdisk has looked at its devices.
@@ -43,6 +44,9 @@ pub(super) struct Configurator {
     client_events: mpsc::Receiver<(ClientTag, dhcp::Event)>,
     pub(super) clients6: mpsc::Sender<(ClientTag, dhcp6::Event)>,
     client6_events: mpsc::Receiver<(ClientTag, dhcp6::Event)>,
+    /// On static IPv4 addresses.
+    pub(super) verdicts: mpsc::Sender<(ClientTag, IpPrefix, Verdict)>,
+    verdicts_given: mpsc::Receiver<(ClientTag, IpPrefix, Verdict)>,
     pub(super) clients_started: u64,
     /// Subscribed before the first link is up: what a router says once, it may
     /// not say again for many minutes.
@@ -64,6 +68,7 @@ impl Configurator {
     ) -> io::Result<Self> {
         let (clients, client_events) = mpsc::channel(CLIENT_EVENTS);
         let (clients6, client6_events) = mpsc::channel(CLIENT_EVENTS);
+        let (verdicts, verdicts_given) = mpsc::channel(CLIENT_EVENTS);
         Ok(Configurator {
             changes: Changes::open()?,
             setup,
@@ -74,6 +79,8 @@ impl Configurator {
             client_events,
             clients6,
             client6_events,
+            verdicts,
+            verdicts_given,
             clients_started: 0,
             user_options: UserOptions::open()?,
             host_name_set: false,
@@ -155,6 +162,9 @@ impl Configurator {
                 // Not `None`: we hold a sender ourselves.
                 Some((tag, event)) = self.client_events.recv() => self.on_client(tag, event).await,
                 Some((tag, event)) = self.client6_events.recv() => self.on_client6(tag, event).await,
+                Some((tag, address, verdict)) = self.verdicts_given.recv() => {
+                    self.on_verdict(tag, address, verdict).await;
+                }
                 options = self.user_options.next() => self.on_user_options(options),
                 timer = self.timers.next() => self.on_timer(timer).await,
                 // Nobody tells any more where discovery has ended.

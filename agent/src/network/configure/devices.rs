@@ -123,6 +123,7 @@ impl Configurator {
             // The first carrier may decide who is meant.
             self.prepare(index).await;
         }
+        self.ask_for_static(index);
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
@@ -166,6 +167,7 @@ impl Configurator {
             nic.trouble = Some(trouble);
             nic.client = None;
             nic.ipv6.stop_client();
+            nic.questions.abort_all();
             if nic.interface.is_some() {
                 self.let_others_begin("the boot NIC has lost its carrier")
                     .await;

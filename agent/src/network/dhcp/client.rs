@@ -60,7 +60,13 @@ async fn one_lease<T: Clone>(
 
 /// Who else has the address. A link that cannot be asked has nobody on it.
 async fn owner(settings: &Settings, address: Ipv4Addr) -> Option<MacAddr> {
-    let found = conflict::owner(settings, address).await;
+    let asker = conflict::Asker {
+        index: settings.index,
+        mac: settings.mac,
+        // The address is on no link of ours yet.
+        own: vec![settings.mac],
+    };
+    let found = conflict::owner(&asker, address).await;
     found.unwrap_or_else(|error| {
         let name = &settings.name;
         tracing::debug!("{name} DHCP: asking who has {address}: {error}");

@@ -11,7 +11,6 @@ use std::time::Duration;
 use landfall_network_plan::MacAddr;
 use tokio::time::{Instant, timeout_at};
 
-use super::Settings;
 use crate::sys::packet_socket::PacketSocket;
 
 const PROBES: u32 = 2;
@@ -23,13 +22,25 @@ const HEADER: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const REQUEST: [u8; 2] = [0, 1];
 const REPLY: [u8; 2] = [0, 2];
 
-/// Asks the link. `None`: nobody has said that the address is his.
+/// Who asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Asker {
+    /// The kernel's index of the interface.
+    pub(crate) index: u32,
+    /// Its hardware address.
+    pub(crate) mac: MacAddr,
+    /// The hardware addresses of this machine, whose answers do not count:
+    /// Linux answers for every address that it has on every link it has.
+    pub(crate) own: Vec<MacAddr>,
+}
+
+/// Asks the link. `None`: nobody else has said that the address is his.
 ///
 /// # Errors
 /// If the interface is down or gone.
-pub(super) async fn owner(settings: &Settings, address: Ipv4Addr) -> io::Result<Option<MacAddr>> {
-    let socket = PacketSocket::open_arp(settings.index)?;
-    let probe = probe(settings.mac, address);
+pub(crate) async fn owner(asker: &Asker, address: Ipv4Addr) -> io::Result<Option<MacAddr>> {
+    let socket = PacketSocket::open_arp(asker.index)?;
+    let probe = probe(asker.mac, address);
     for _ in 0..PROBES {
         match socket.broadcast(&probe) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
@@ -39,7 +50,8 @@ pub(super) async fn owner(settings: &Settings, address: Ipv4Addr) -> io::Result<
         let mut buffer = [0; LENGTH];
         while let Ok(received) = timeout_at(until, socket.receive(&mut buffer)).await {
             let packet = &buffer[..received?.min(LENGTH)];
-            if let Some(owner) = claimant(packet, address, settings.mac) {
+            let owner = claimant(packet, address);
+            if let Some(owner) = owner.filter(|mac| !asker.own.contains(mac)) {
                 return Ok(Some(owner));
             }
         }
@@ -57,7 +69,7 @@ fn probe(mac: MacAddr, address: Ipv4Addr) -> Vec<u8> {
 }
 
 /// Who uses the address, or asks for it at the same moment.
-pub(crate) fn claimant(packet: &[u8], address: Ipv4Addr, own: MacAddr) -> Option<MacAddr> {
+pub(crate) fn claimant(packet: &[u8], address: Ipv4Addr) -> Option<MacAddr> {
     let packet: &[u8; LENGTH] = packet.first_chunk()?;
     let field = |at: usize, length: usize| &packet[at..at + length];
     let kind = field(6, 2);
@@ -67,7 +79,7 @@ pub(crate) fn claimant(packet: &[u8], address: Ipv4Addr, own: MacAddr) -> Option
     let mac = MacAddr(*packet[8..].first_chunk()?);
     let sender = *field(14, 4) == address.octets();
     let asks = kind == REQUEST && *field(14, 4) == [0; 4] && *field(24, 4) == address.octets();
-    (mac != own && (sender || asks)).then_some(mac)
+    (sender || asks).then_some(mac)
 }
 
 #[cfg(test)]
@@ -75,7 +87,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
     const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
     const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 77);
 
@@ -93,8 +104,6 @@ mod tests {
             (packet(REPLY, OTHER, his, else_), Some(OTHER)),
             (packet(REQUEST, OTHER, his, else_), Some(OTHER)),
             (probe(OTHER, ADDRESS), Some(OTHER)),
-            (probe(OWN, ADDRESS), None),
-            (packet(REPLY, OWN, his, else_), None),
             // Somebody who looks for the owner is not the owner.
             (packet(REQUEST, OTHER, else_, his), None),
             (packet(REPLY, OTHER, else_, his), None),
@@ -102,14 +111,14 @@ mod tests {
             (packet(REPLY, OTHER, his, else_)[..27].to_vec(), None),
             (Vec::new(), None),
         ] {
-            assert_eq!(claimant(&packet, ADDRESS, OWN), found, "{packet:?}");
+            assert_eq!(claimant(&packet, ADDRESS), found, "{packet:?}");
         }
     }
 
     proptest! {
         #[test]
         fn no_packet_panics(packet in proptest::collection::vec(any::<u8>(), 0..64)) {
-            claimant(&packet, ADDRESS, OWN);
+            claimant(&packet, ADDRESS);
         }
     }
 }
