@@ -4,7 +4,9 @@ mod automatic_ipv6;
 mod devices;
 mod duplicates;
 pub(crate) mod lab;
+mod leases;
 mod preference;
+mod scripted_dhcp;
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -389,95 +391,6 @@ fn an_address_for_any_nic_goes_to_the_first_with_a_carrier() {
             })
             .await;
         assert_eq!(nic(&state, "eth0").unwrap().addresses, []);
-    });
-}
-
-#[test]
-fn a_lease_is_renewed_and_replaced_when_the_server_takes_it_back() {
-    on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("addr add 192.0.2.1/24 dev port0");
-        lab.port("link set port0 up");
-        // A question that meets no server is asked again at T2.
-        let times = ["--dhcp-option=option:T1,4", "--dhcp-option=option:T2,8"];
-        let server = lab.dnsmasq("port0", &[POOL, times[0], times[1]]);
-        let mut network = lab.boot("ip=eth0:dhcp");
-        let online = |s: &NetworkState| nic(s, "eth0").is_some_and(NicState::is_online);
-        let state = lab.until(&mut network, "a lease", online).await;
-        let server_address = [192, 0, 2, 1].into();
-        let first = origin(&state, "eth0", AddressOrigin::Dhcp(server_address)).unwrap();
-        let renewals = |log: &str| log.matches("DHCPACK").count().saturating_sub(1);
-        lab.until_so("two renewals", || renewals(&server.log()) >= 2)
-            .await;
-        let log = server.log();
-        // Before the first lease a busy machine may well ask twice.
-        let (_, leased) = log.split_once("DHCPACK").unwrap();
-        assert!(
-            !leased.contains("DHCPDISCOVER"),
-            "renewed, not found again: {log}"
-        );
-        drop(server);
-
-        // Another server, another pool: the old address is refused.
-        let _server = lab.dnsmasq(
-            "port0",
-            &["--dhcp-range=192.0.2.200,192.0.2.210,255.255.255.0,1h"],
-        );
-        let state = lab
-            .until(&mut network, "another lease", |s| {
-                let now = origin(s, "eth0", AddressOrigin::Dhcp(server_address));
-                now.is_some_and(|now| now != first)
-            })
-            .await;
-        assert!(
-            !nic(&state, "eth0")
-                .unwrap()
-                .addresses
-                .iter()
-                .any(|a| a.prefix.address == first)
-        );
-        let line = "WARN eth0 DHCP: the lease has ended; asking for another";
-        assert!(lab.said().iter().any(|l| l == line), "{:#?}", lab.said());
-        let loud = |line: &String| {
-            line.starts_with(&format!(
-                "ERROR eth0 address {first}/24 has become 192.0.2.2"
-            ))
-        };
-        assert!(lab.said().iter().any(loud), "{:#?}", lab.said());
-    });
-}
-
-#[test]
-fn another_server_takes_over_a_lease() {
-    on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("addr add 192.0.2.1/24 dev port0");
-        lab.port("link set port0 up");
-        let times = ["--dhcp-option=option:T1,2", "--dhcp-option=option:T2,4"];
-        let server = lab.dnsmasq("port0", &[POOL, times[0], times[1]]);
-        let mut network = lab.boot("ip=eth0:dhcp");
-        let is_from = |s: &NetworkState, server: u8| {
-            let from = [192, 0, 2, server].into();
-            origin(s, "eth0", AddressOrigin::Dhcp(from))
-        };
-        let state = lab
-            .until(&mut network, "a lease", |s| is_from(s, 1).is_some())
-            .await;
-        let first = is_from(&state, 1);
-
-        // The one that gave it is gone for good.
-        drop(server);
-        lab.port("addr flush dev port0");
-        lab.port("addr add 192.0.2.2/24 dev port0");
-        let _server = lab.dnsmasq("port0", &[POOL, times[0], times[1]]);
-        let state = lab
-            .until(&mut network, "the other server", |s| {
-                is_from(s, 2).is_some()
-            })
-            .await;
-        assert_eq!(is_from(&state, 2), first);
-        let ended = |line: &String| line.contains("the lease has ended");
-        assert!(!lab.said().iter().any(ended), "{:#?}", lab.said());
     });
 }
 
