@@ -41,7 +41,7 @@ use crate::ironic::{LookupAnswer, wire};
 use crate::media::Media;
 use crate::network::advertisements::{dns::AdvertisedDns, user_option};
 use crate::network::dhcp::{conflict, datagram, lease::Lease, message::Answer};
-use crate::network::dhcp6::{self, Identity};
+use crate::network::dhcp6;
 use crate::settings::{ConfigFiles, Settings};
 use crate::sys::uevent::Uevent;
 use crate::tls::{Identity, ServerTrust, TlsPolicy, pem_files};
@@ -304,7 +304,7 @@ pub fn dhcpv6(data: &[u8]) {
     let Some((mac, message)) = data.split_first_chunk::<6>() else {
         return;
     };
-    let identity = Identity::of(MacAddr(*mac));
+    let identity = dhcp6::Identity::of(MacAddr(*mac));
     let transaction = message.get(1..4).and_then(|bytes| bytes.try_into().ok());
     let Some(transaction) = transaction else {
         return;

@@ -3,6 +3,7 @@
 //! One test is one host in a network of its own. The journal of each is kept
 //! in `out/logs/<test>.log`.
 
+mod automatic_addresses;
 mod boot_ways;
 mod conductor;
 mod fast_track;

@@ -1,5 +1,7 @@
-//! A real dnsmasq on the lab's bridge: DHCPv4, and the way into iPXE.
+//! A real dnsmasq on the lab's bridge: DHCP, routers, names, and the way into
+//! iPXE.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -46,38 +48,50 @@ pub struct TftpFile {
 impl DhcpServer {
     /// Starts to serve. `mac` always gets the lab's guest address.
     pub async fn start(lab: &Lab, mac: &str, boot: &NetworkBoot) -> Result<Self> {
+        let mut options = vec![
+            "--port=0".to_owned(),
+            format!("--dhcp-range={GUEST_V4},static,255.255.255.0,1h"),
+            format!("--dhcp-host={mac},{GUEST_V4},{GIVEN_NAME}"),
+            format!("--dhcp-option=option:router,{HOST_V4}"),
+            // Option 175 is how iPXE says that it is iPXE, be it an option ROM
+            // or a program that the firmware has loaded.
+            "--dhcp-match=set:ipxe,175".to_owned(),
+        ];
+        if let Some(script) = &boot.ipxe_script {
+            options.push(format!("--dhcp-boot=tag:ipxe,{script}"));
+        }
+        if let Some(TftpFile { root, file }) = &boot.efi_file {
+            options.extend([
+                // Client architecture 7: EFI x86-64 (RFC 4578 and its registry).
+                "--dhcp-match=set:efi,option:client-arch,7".to_owned(),
+                format!("--dhcp-boot=tag:efi,tag:!ipxe,{file}"),
+                "--enable-tftp".to_owned(),
+                format!("--tftp-root={}", root.display()),
+            ]);
+        }
+        if let Some(seconds) = boot.renew_seconds {
+            options.push(format!("--dhcp-option=option:T1,{seconds}"));
+        }
+        Self::with(lab, &options).await
+    }
+
+    /// Starts to serve what these options of dnsmasq say: DHCP, router
+    /// advertisements, names.
+    pub async fn with(lab: &Lab, options: &[impl AsRef<OsStr>]) -> Result<Self> {
         let mark = lab.journal.mark();
         let mut command = program::bound_to_this_thread("dnsmasq");
         command
             // No files of the machine: no configuration, no pid file, no leases.
             .args(["--conf-file=/dev/null", "--pid-file"])
+            .args(["--no-resolv", "--no-hosts"])
             .arg(format!("--dhcp-leasefile={}", lab.path("leases").display()))
             // Beside staying in the foreground: keep all privileges. Whoever
             // drops one loses the parent death signal, too (prctl(2)).
             .arg("--no-daemon")
-            .args(["--port=0", "--interface=br0", "--bind-interfaces"])
+            .args(["--interface=br0", "--bind-interfaces", "--log-dhcp"])
             // --no-ping: it would ask for the address for 3 s before the offer.
             .args(["--dhcp-authoritative", "--no-ping"])
-            .arg(format!("--dhcp-range={GUEST_V4},static,255.255.255.0,1h"))
-            .arg(format!("--dhcp-host={mac},{GUEST_V4},{GIVEN_NAME}"))
-            .arg(format!("--dhcp-option=option:router,{HOST_V4}"));
-        // Option 175 is how iPXE says that it is iPXE, be it an option ROM or
-        // a program that the firmware has loaded.
-        command.arg("--dhcp-match=set:ipxe,175");
-        if let Some(script) = &boot.ipxe_script {
-            command.arg(format!("--dhcp-boot=tag:ipxe,{script}"));
-        }
-        if let Some(TftpFile { root, file }) = &boot.efi_file {
-            command
-                // Client architecture 7: EFI x86-64 (RFC 4578 and its registry).
-                .arg("--dhcp-match=set:efi,option:client-arch,7")
-                .arg(format!("--dhcp-boot=tag:efi,tag:!ipxe,{file}"))
-                .arg("--enable-tftp")
-                .arg(format!("--tftp-root={}", root.display()));
-        }
-        if let Some(seconds) = boot.renew_seconds {
-            command.arg(format!("--dhcp-option=option:T1,{seconds}"));
-        }
+            .args(options);
         let mut process = command
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -92,8 +106,8 @@ impl DhcpServer {
             }
         });
         lab.journal
-            .wait_for("dnsmasq's DHCP", mark, START_LIMIT, |event| {
-                event.source == Source::Dhcp && event.text.contains("DHCP, static leases")
+            .wait_for("dnsmasq", mark, START_LIMIT, |event| {
+                event.source == Source::Dhcp && event.text.contains("started, version")
             })
             .await?;
         Ok(Self { _process: process })
