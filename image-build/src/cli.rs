@@ -12,6 +12,7 @@ use landfall_initramfs::path_error;
 use crate::base_url::BaseUrl;
 
 const KERNEL: &str = "KERNEL (one of)";
+const HOSTS: &str = "EACH HOST'S OWN NETWORK";
 
 /// Build the ramdisk that turns a bare server into a CoreOS node, and its media.
 #[derive(Debug, Parser)]
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Initramfs(InitramfsArguments),
     Iso(IsoArguments),
     Pxe(PxeArguments),
+    Hosts(HostsArguments),
     Inspect(InspectArguments),
 }
 
@@ -120,6 +122,26 @@ pub(crate) struct PxeArguments {
     pub(crate) output: OutputArguments,
 }
 
+/// Build a small ramdisk that adds hosts to a finished one.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "landfall-image hosts --hosts DIR|--agent-config FILE -o hosts.img",
+    after_help = "\
+Example:
+  landfall-image hosts --hosts ./hosts -o hosts.img
+  cat initrd.img hosts.img > initrd-site.img
+
+The kernel takes it behind another ramdisk: in one file, as a second initrd of
+a boot loader, or written to boot/embed.img in an ISO, whose place
+boot/landfall-areas.json on it tells. A host of the same name is replaced."
+)]
+pub(crate) struct HostsArguments {
+    #[command(flatten)]
+    pub(crate) hosts: HostArguments,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
 /// Show what a ramdisk or an ISO holds, with its digest.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -165,9 +187,29 @@ pub(crate) struct RamdiskArguments {
     /// Add a configuration file, *.conf; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) config_file: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) hosts: HostArguments,
     /// zstd:1 to zstd:19, or none
     #[arg(long, value_name = "HOW", default_value = "zstd:19")]
     pub(crate) compress: Compression,
+}
+
+/// The networks that the ramdisk brings; they go before those of media and
+/// kernel arguments.
+#[derive(Debug, Default, Args)]
+pub(crate) struct HostArguments {
+    /// One host's, NMState (YAML)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["network_data", "hosts", "agent_config"], help_heading = HOSTS)]
+    pub(crate) nmstate: Option<PathBuf>,
+    /// One host's, network_data.json
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hosts", "agent_config"], help_heading = HOSTS)]
+    pub(crate) network_data: Option<PathBuf>,
+    /// Many: HOSTNAME.yaml (NMState), HOSTNAME.json
+    #[arg(long, value_name = "DIR", help_heading = HOSTS)]
+    pub(crate) hosts: Option<PathBuf>,
+    /// Many: agent-config.yaml of OpenShift
+    #[arg(long, value_name = "FILE", help_heading = HOSTS)]
+    pub(crate) agent_config: Option<PathBuf>,
 }
 
 /// Where the kernel comes from: one of these.

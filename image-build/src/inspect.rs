@@ -5,12 +5,13 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use landfall_initramfs::build::BUILD_FACTS;
-use landfall_initramfs::compress::unpack_segments;
+use landfall_initramfs::compress::{Segment, unpack_segments};
 use landfall_initramfs::kernel_image::KernelImage;
 use landfall_initramfs::{digest_writer, newc, path_error};
 use landfall_media_reader::iso9660::Iso;
 use landfall_module_index::IndexContent;
 use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME};
+use landfall_network_plan::{EmbeddedHost, MacAddr, NetworkPlan, embedded};
 use serde::Serialize;
 
 use crate::areas::{self, Areas};
@@ -65,8 +66,23 @@ pub(crate) struct RamdiskContent {
     pub(crate) firmware: Vec<Member>,
     pub(crate) configuration: Vec<Member>,
     pub(crate) other_files: Vec<Member>,
+    /// The hosts whose network it brings, by file name.
+    pub(crate) hosts: Vec<HostContent>,
     /// What does not fit together.
     pub(crate) faults: Vec<String>,
+}
+
+/// A host and its network.
+#[derive(Debug, Serialize)]
+pub(crate) struct HostContent {
+    pub(crate) file: String,
+    pub(crate) host_name: Option<String>,
+    /// By which the machine is known; of none: any machine.
+    pub(crate) macs: Vec<String>,
+    /// `nmstate`, `network_data` or `none`.
+    pub(crate) kind: &'static str,
+    /// In the normal form of `landfall-agent plan-network --json`.
+    pub(crate) plan: NetworkPlan,
 }
 
 #[derive(Debug, Serialize)]
@@ -82,10 +98,18 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     let size = bytes.len() as u64;
     if bytes.get(32769..32774) == Some(b"CD001") {
         let mut iso = Iso::open(Cursor::new(&bytes))?;
-        let content =
+        let (content, embedded) =
             iso_content(&mut iso).with_context(|| format!("looking into {}", path.display()))?;
         let limit = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let ramdisk = ramdisk(&iso.read("boot/initrd.img", limit)?)?;
+        let mut ramdisk = ramdisk(&iso.read("boot/initrd.img", limit)?)?;
+        // The kernel gets it behind the ramdisk.
+        for segment in &embedded {
+            for entry in newc::Reader::new(&segment.archive).flatten() {
+                if is_host(&entry) {
+                    host(&mut ramdisk, entry.name, entry.data);
+                }
+            }
+        }
         return Ok(Inspection {
             kind: "iso",
             bytes: size,
@@ -108,7 +132,8 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     })
 }
 
-fn iso_content(iso: &mut Iso<Cursor<&Vec<u8>>>) -> Result<IsoContent> {
+/// With what is in its embed area.
+fn iso_content(iso: &mut Iso<Cursor<&Vec<u8>>>) -> Result<(IsoContent, Vec<Segment>)> {
     let description = iso.read(areas::DESCRIPTION_PATH, MAX_DESCRIPTION_BYTES)?;
     let areas: Areas =
         serde_json::from_slice(&description).with_context(|| areas::DESCRIPTION_PATH.to_owned())?;
@@ -119,7 +144,8 @@ fn iso_content(iso: &mut Iso<Cursor<&Vec<u8>>>) -> Result<IsoContent> {
     let kernel_args = areas::read_kargs(&kargs).map(str::to_owned);
     let embed = iso.read(&areas.embed.path, 64 << 20)?;
     let mut embedded_files = Vec::new();
-    for segment in unpack_segments(&embed, MAX_UNPACKED_BYTES).context("embed area")? {
+    let segments = unpack_segments(&embed, MAX_UNPACKED_BYTES).context("embed area")?;
+    for segment in &segments {
         for entry in newc::Reader::new(&segment.archive) {
             let entry = entry?;
             if entry.is_file() {
@@ -127,7 +153,7 @@ fn iso_content(iso: &mut Iso<Cursor<&Vec<u8>>>) -> Result<IsoContent> {
             }
         }
     }
-    Ok(IsoContent {
+    let content = IsoContent {
         label: iso.label.clone(),
         volume_uuid: iso.uuid.clone(),
         kernel_release: kernel.release,
@@ -136,7 +162,8 @@ fn iso_content(iso: &mut Iso<Cursor<&Vec<u8>>>) -> Result<IsoContent> {
         kernel_args,
         embed_size: embed.len(),
         embedded_files,
-    })
+    };
+    Ok((content, segments))
 }
 
 fn ramdisk(file: &[u8]) -> Result<RamdiskContent> {
@@ -186,11 +213,40 @@ fn add(content: &mut RamdiskContent, entry: newc::Entry<'_>) {
         content.modules.push(member);
     } else if name.starts_with("lib/firmware/") {
         content.firmware.push(member);
+    } else if is_host(&entry) {
+        host(content, name, entry.data);
     } else if name.starts_with("etc/") {
         content.configuration.push(member);
     } else {
         content.other_files.push(member);
     }
+}
+
+fn is_host(entry: &newc::Entry<'_>) -> bool {
+    let name = entry.name.strip_prefix(embedded::DIRECTORY);
+    entry.is_file() && name.is_some_and(|name| name.ends_with(embedded::SUFFIX))
+}
+
+/// A later archive of the ramdisk replaces the file of an earlier one.
+fn host(content: &mut RamdiskContent, name: &str, bytes: &[u8]) {
+    content.hosts.retain(|host| host.file != name);
+    let read = EmbeddedHost::from_json(&String::from_utf8_lossy(bytes));
+    let host = match read {
+        Ok(host) => host,
+        Err(error) => return content.faults.push(format!("{name}: {error}")),
+    };
+    let plan = host.plan().unwrap_or_else(|faults| {
+        let faults = faults.iter().map(|fault| format!("{name}: {fault}"));
+        content.faults.extend(faults);
+        NetworkPlan::default()
+    });
+    content.hosts.push(HostContent {
+        file: name.to_owned(),
+        host_name: host.host_name,
+        macs: host.macs.iter().map(MacAddr::to_string).collect(),
+        kind: host.document.kind(),
+        plan,
+    });
 }
 
 /// The index stands behind the modules in the archive: paths are sorted, and `kernel` is before `landfall`.

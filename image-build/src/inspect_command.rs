@@ -1,9 +1,10 @@
 //! `landfall-image inspect`.
 
 use anyhow::Result;
+use landfall_network_plan::describe::describe;
 
 use crate::cli::InspectArguments;
-use crate::inspect::{self, Inspection, IsoContent, Member, RamdiskContent};
+use crate::inspect::{self, HostContent, Inspection, IsoContent, Member, RamdiskContent};
 use crate::report::{Report, megabytes};
 
 pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
@@ -87,7 +88,25 @@ fn ramdisk_lines(ramdisk: &RamdiskContent, lines: &mut Vec<String>) {
         ));
         lines.extend(members.iter().map(member_line));
     }
+    if !ramdisk.hosts.is_empty() {
+        lines.push(format!("hosts: {}", ramdisk.hosts.len()));
+        ramdisk
+            .hosts
+            .iter()
+            .for_each(|host| host_lines(host, lines));
+    }
     lines.extend(ramdisk.faults.iter().map(|fault| format!("FAULT {fault}")));
+}
+
+fn host_lines(host: &HostContent, lines: &mut Vec<String>) {
+    let name = host.host_name.as_deref().unwrap_or("(without a name)");
+    let macs = match host.macs.join(" ") {
+        none if none.is_empty() => "any machine".to_owned(),
+        macs => macs,
+    };
+    lines.push(format!("  {name}, {macs}, {}", host.kind));
+    let plan = describe(&host.plan);
+    lines.extend(plan.iter().map(|line| format!("    {line}")));
 }
 
 fn member_line(member: &Member) -> String {

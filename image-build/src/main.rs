@@ -16,6 +16,8 @@ mod cli;
 mod epoch;
 mod fat_image;
 mod grub_cfg;
+mod hosts;
+mod hosts_command;
 mod inspect;
 mod inspect_command;
 mod iso_command;
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Command::Initramfs(arguments) => ramdisk_command::run(&arguments),
         Command::Iso(arguments) => iso_command::run(&arguments),
         Command::Pxe(arguments) => pxe_command::run(&arguments),
+        Command::Hosts(arguments) => hosts_command::run(&arguments),
         Command::Inspect(arguments) => inspect_command::run(&arguments),
     };
     match result {

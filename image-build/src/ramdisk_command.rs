@@ -4,9 +4,11 @@ use anyhow::Result;
 use landfall_initramfs::build::{self, Recipe, Summary};
 use landfall_initramfs::kernel_source::{Kernel, KernelSource};
 use landfall_initramfs::output_file::OutputFile;
+use landfall_network_plan::embedded;
 
 use crate::cli::{InitramfsArguments, RamdiskArguments};
 use crate::epoch;
+use crate::hosts::Hosts;
 use crate::report::{Report, megabytes};
 use crate::site_configuration::SiteConfiguration;
 
@@ -23,6 +25,7 @@ pub(crate) fn run(arguments: &InitramfsArguments) -> Result<()> {
 pub(crate) struct Ingredients {
     pub(crate) kernel: Kernel,
     site: SiteConfiguration,
+    hosts: Hosts,
 }
 
 /// Finds what any command needs that builds a ramdisk.
@@ -32,6 +35,8 @@ pub(crate) fn find_ingredients(
 ) -> Result<Ingredients> {
     let site = SiteConfiguration::read(arguments.ca_file.as_deref(), &arguments.config_file)?;
     report.warnings(&site.warnings);
+    let hosts = Hosts::read(&arguments.hosts)?;
+    report.warnings(&hosts.warnings);
     let source = arguments.kernel()?;
     report.stage(&match &source {
         KernelSource::InstalledPackage(name) => format!("looking for kernel package {name}"),
@@ -41,7 +46,11 @@ pub(crate) fn find_ingredients(
         }
     });
     let kernel = source.resolve()?;
-    Ok(Ingredients { kernel, site })
+    Ok(Ingredients {
+        kernel,
+        site,
+        hosts,
+    })
 }
 
 /// Builds the ramdisk of any command that needs one.
@@ -51,12 +60,13 @@ pub(crate) fn build_ramdisk(
     output: OutputFile,
     report: &Report,
 ) -> Result<Summary> {
+    let configuration = [&ingredients.site.files[..], &ingredients.hosts.files].concat();
     let recipe = Recipe {
         agent: &arguments.agent,
         kernel: &ingredients.kernel,
         module_set: &arguments.module_set()?,
         firmware_directory: arguments.firmware_dir.as_deref(),
-        configuration: &ingredients.site.files,
+        configuration: &configuration,
         compression: arguments.compress,
         epoch: epoch::from_environment()?,
     };
@@ -77,18 +87,25 @@ fn text(summary: &Summary) -> String {
 
 /// What a person wants to know about a ramdisk, in any summary.
 pub(crate) fn ramdisk_lines(summary: &Summary) -> String {
-    let configuration = match summary.configuration.as_slice() {
+    let is_host = |path: &&String| path.starts_with(embedded::DIRECTORY);
+    let (hosts, site): (Vec<_>, Vec<_>) = summary.configuration.iter().partition(is_host);
+    let configuration = match site.as_slice() {
         [] => "none".to_owned(),
-        paths => paths.join(", "),
+        paths => paths
+            .iter()
+            .map(|path| path.as_str())
+            .collect::<Vec<_>>()
+            .join(", "),
     };
     format!(
-        "  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} files ({})\n  config   {configuration}\n  agent    {}",
+        "  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} files ({})\n  config   {configuration}\n  hosts    {}\n  agent    {}",
         summary.kernel_release,
         summary.modules,
         megabytes(summary.module_bytes),
         summary.module_set,
         summary.firmware_files,
         megabytes(summary.firmware_bytes),
+        hosts.len(),
         megabytes(summary.agent_bytes),
     )
 }

@@ -25,7 +25,7 @@ use std::fmt;
 
 use landfall_boot_params::MacAddr;
 
-use crate::plan::{InterfaceKind, NetworkPlan};
+use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 pub use host_search::{Embedded, EmbeddedHosts};
 pub use stored::EmbeddedError;
 
@@ -138,16 +138,24 @@ impl fmt::Display for EmbeddedHost {
     }
 }
 
-/// The hardware addresses by which a plan knows NICs, and those it gives to
-/// NICs: people write the address that a NIC has, and mean the machine by it.
-pub fn macs_of(plan: &NetworkPlan) -> Vec<MacAddr> {
-    let nics = plan
-        .interfaces
-        .iter()
-        .filter(|interface| interface.kind == InterfaceKind::Ethernet);
+/// The hardware addresses by which a plan knows NICs.
+pub fn known_macs(plan: &NetworkPlan) -> Vec<MacAddr> {
+    macs(plan, |nic| nic.matches.mac)
+}
+
+/// The hardware addresses that a plan gives to NICs. Most people write that
+/// which the NIC has.
+pub fn given_macs(plan: &NetworkPlan) -> Vec<MacAddr> {
+    macs(plan, |nic| nic.set_mac)
+}
+
+fn macs(plan: &NetworkPlan, of: impl Fn(&Interface) -> Option<MacAddr>) -> Vec<MacAddr> {
     let mut macs = Vec::new();
-    for mac in nics.filter_map(|nic| nic.matches.mac.or(nic.set_mac)) {
-        if !macs.contains(&mac) {
+    for interface in &plan.interfaces {
+        if interface.kind == InterfaceKind::Ethernet
+            && let Some(mac) = of(interface)
+            && !macs.contains(&mac)
+        {
             macs.push(mac);
         }
     }

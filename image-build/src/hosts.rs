@@ -1,0 +1,169 @@
+//! Each host's own network: what the user gives of it, checked by the code that
+//! will read it in the ramdisk.
+//!
+//! Nothing is built with a host whose network would not come up: whoever stands
+//! before the machine then cannot ask it. So every fault of every host is told.
+
+mod agent_config;
+mod directory;
+mod rules;
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use landfall_initramfs::build::{CONFIGURATION_DIRECTORY, ConfigurationFile};
+use landfall_initramfs::path_error;
+use landfall_network_plan::{Document, EmbeddedHost, NetworkPlan, embedded, from_network_data};
+
+use crate::cli::HostArguments;
+
+/// Longest file of several hosts: a thousand of them with large networks.
+const MAX_FILE_BYTES: u64 = 8 << 20;
+
+/// The files of the hosts, and what may be wrong with them.
+#[derive(Debug, Default)]
+pub(crate) struct Hosts {
+    pub(crate) files: Vec<ConfigurationFile>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// A host as the user gave it.
+#[derive(Debug)]
+struct Given {
+    /// Where, as a fault calls it: `hosts/node7.yaml`.
+    title: String,
+    host: EmbeddedHost,
+    /// Its hardware addresses stand beside its network; that there is none has
+    /// been told.
+    has_addresses: bool,
+}
+
+/// A host whose network has been understood.
+#[derive(Debug)]
+struct Checked {
+    title: String,
+    host: EmbeddedHost,
+    has_addresses: bool,
+    plan: NetworkPlan,
+}
+
+/// What was found, and every fault of it, one line each.
+#[derive(Debug, Default)]
+struct Reading {
+    given: Vec<Given>,
+    faults: Vec<String>,
+}
+
+impl Hosts {
+    /// Reads and checks the files that the user names.
+    pub(crate) fn read(arguments: &HostArguments) -> Result<Self> {
+        let mut reading = Reading::default();
+        let single = [
+            (
+                &arguments.nmstate,
+                Document::NmState as fn(String) -> Document,
+            ),
+            (&arguments.network_data, Document::NetworkData),
+        ];
+        for (path, kind) in single {
+            if let Some(path) = path {
+                let host = host(None, kind(read_text(path)?));
+                let title = path.display().to_string();
+                reading.given.push(Given {
+                    title,
+                    host,
+                    has_addresses: false,
+                });
+            }
+        }
+        if let Some(path) = &arguments.agent_config {
+            let title = path.display().to_string();
+            agent_config::read(&title, &read_text(path)?, &mut reading);
+        }
+        if let Some(path) = &arguments.hosts {
+            directory::read(path, &mut reading)?;
+        }
+        let Reading { given, mut faults } = reading;
+        let mut warnings = Vec::new();
+        let mut checked = Vec::new();
+        for given in given {
+            checked.extend(check(given, &mut faults, &mut warnings));
+        }
+        rules::tell_apart(&mut checked, &mut faults);
+        rules::same_addresses(&checked, &mut warnings);
+        match faults.as_slice() {
+            [] => {}
+            [fault] => bail!("{fault}"),
+            faults => bail!("{} faults:\n  {}", faults.len(), faults.join("\n  ")),
+        }
+        let mut files: Vec<_> = checked.iter().map(|checked| file(&checked.host)).collect();
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Self { files, warnings })
+    }
+}
+
+fn file(host: &EmbeddedHost) -> ConfigurationFile {
+    let prefix = format!("{CONFIGURATION_DIRECTORY}/");
+    let directory = embedded::DIRECTORY;
+    let directory = directory.strip_prefix(&prefix).unwrap_or(directory);
+    ConfigurationFile {
+        name: format!("{directory}/{}", host.file_name()),
+        bytes: host.to_json().into_bytes(),
+    }
+}
+
+fn host(host_name: Option<String>, document: Document) -> EmbeddedHost {
+    EmbeddedHost {
+        host_name,
+        macs: Vec::new(),
+        nics: std::collections::BTreeMap::new(),
+        document,
+    }
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    let bytes = path_error::read_bounded(path, MAX_FILE_BYTES)?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(_) => bail!("{}: expected text", path.display()),
+    }
+}
+
+/// `None` if its network cannot be used. What network_data says in vain is a
+/// fault here: nobody could mean it.
+fn check(given: Given, faults: &mut Vec<String>, warnings: &mut Vec<String>) -> Option<Checked> {
+    let Given {
+        title,
+        host,
+        has_addresses,
+    } = given;
+    let long = host.document.text().len();
+    if long > from_network_data::LARGEST {
+        let most = from_network_data::LARGEST;
+        faults.push(format!(
+            "{title}: expected at most {most} bytes, found {long}"
+        ));
+        return None;
+    }
+    let plan = match host.plan() {
+        Ok(plan) => plan,
+        Err(found) => {
+            faults.extend(found.iter().map(|fault| format!("{title}: {fault}")));
+            return None;
+        }
+    };
+    let told = plan.warnings.iter().map(|told| format!("{title}: {told}"));
+    match &host.document {
+        Document::NetworkData(_) => faults.extend(told),
+        Document::NmState(_) | Document::None => warnings.extend(told),
+    }
+    Some(Checked {
+        title,
+        host,
+        has_addresses,
+        plan,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! A directory with a file for each host, as OpenShift's image-customization
+//! static server takes it: the file's name is the host's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use landfall_boot_params::dracut_net::is_host_name;
+use landfall_network_plan::Document;
+
+use super::{Given, Reading, host, read_text};
+
+/// Adds every host of the directory. One that is known already without a
+/// network (from an agent-config.yaml) gets that of its file.
+pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<()> {
+    let looking = || format!("looking for hosts in {}", directory.display());
+    let mut paths: Vec<PathBuf> = fs::read_dir(directory)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .with_context(looking)?;
+    paths.sort();
+    let mut found = false;
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // Editors and version control leave such.
+        if name.starts_with('.') || path.is_dir() {
+            continue;
+        }
+        let title = path.display().to_string();
+        let Some((name, kind)) = name.rsplit_once('.') else {
+            reading.faults.push(bad_name(&title));
+            continue;
+        };
+        let text = read_text(&path)?;
+        let document = match kind {
+            // An empty file is a host without a network of its own.
+            _ if text.trim().is_empty() => Document::None,
+            "yaml" | "yml" => Document::NmState(text),
+            "json" => Document::NetworkData(text),
+            _ => {
+                reading.faults.push(bad_name(&title));
+                continue;
+            }
+        };
+        found = true;
+        if !is_host_name(name) {
+            reading.faults.push(format!(
+                "{title}: expected the name of a host before .{kind}, found {name:?}"
+            ));
+            continue;
+        }
+        let is_it = |given: &&mut Given| given.host.host_name.as_deref() == Some(name);
+        match reading.given.iter_mut().find(is_it) {
+            Some(given) if given.host.document == Document::None => {
+                given.title = title;
+                given.host.document = document;
+            }
+            Some(given) => {
+                let other = &given.title;
+                reading.faults.push(format!(
+                    "{title}: the network of {name} is in {other} already"
+                ));
+            }
+            None => {
+                let host = host(Some(name.to_owned()), document);
+                reading.given.push(Given {
+                    title,
+                    host,
+                    has_addresses: false,
+                });
+            }
+        }
+    }
+    if !found {
+        let directory = directory.display();
+        reading.faults.push(format!(
+            "{directory}: expected files HOSTNAME.yaml or HOSTNAME.json, found none"
+        ));
+    }
+    Ok(())
+}
+
+fn bad_name(title: &str) -> String {
+    format!("{title}: expected a name that ends in .yaml (NMState) or .json (network_data)")
+}

@@ -1,0 +1,84 @@
+//! What hosts of one image must not have in common.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use landfall_network_plan::{Document, embedded};
+
+use super::Checked;
+
+/// Gives each host the hardware addresses that tell it, and finds those that
+/// cannot be told from others.
+pub(super) fn tell_apart(checked: &mut [Checked], faults: &mut Vec<String>) {
+    let several = checked.len() > 1;
+    for Checked {
+        host,
+        plan,
+        has_addresses,
+        ..
+    } in checked.iter_mut()
+    {
+        if *has_addresses {
+            continue;
+        }
+        if host.macs.is_empty() {
+            host.macs = embedded::known_macs(plan);
+        }
+        // For a single host it may as well be an address that its NIC is to
+        // get: without one the plan is for any machine.
+        if host.macs.is_empty() && several {
+            host.macs = embedded::given_macs(plan);
+        }
+    }
+    let mut owners = BTreeMap::new();
+    let mut files = BTreeMap::new();
+    for checked in checked.iter() {
+        let Checked { title, host, .. } = checked;
+        if host.macs.is_empty() && several && !checked.has_addresses {
+            let how = match host.document {
+                Document::NetworkData(_) => "give its links an ethernet_mac_address",
+                _ => {
+                    "give an interface `identifier: mac-address` with its mac-address, \
+                     or the host its interfaces in an agent-config.yaml"
+                }
+            };
+            faults.push(format!(
+                "{title}: nothing tells which machine it is for: {how}"
+            ));
+        }
+        for mac in &host.macs {
+            match owners.insert(*mac, title) {
+                Some(other) if other != title => {
+                    faults.push(format!("{title}: {mac} is a NIC of {other} as well"));
+                }
+                _ => {}
+            }
+        }
+        if let Some(other) = files.insert(host.file_name(), title) {
+            faults.push(format!("{title}: has the name of {other}"));
+        }
+    }
+}
+
+/// Two hosts with one static address are a mistake nearly always.
+pub(super) fn same_addresses(checked: &[Checked], warnings: &mut Vec<String>) {
+    let mut owners: BTreeMap<IpAddr, &str> = BTreeMap::new();
+    for Checked { title, plan, .. } in checked {
+        let families = plan.interfaces.iter().flat_map(|i| [&i.ipv4, &i.ipv6]);
+        let addresses = families.flatten().flat_map(|ip| &ip.addresses);
+        for address in addresses.map(|prefix| prefix.address) {
+            let is_link_local = match address {
+                IpAddr::V4(v4) => v4.is_link_local(),
+                IpAddr::V6(v6) => v6.is_unicast_link_local(),
+            };
+            match owners.insert(address, title) {
+                Some(other) if other != title && !is_link_local => {
+                    warnings.push(format!(
+                        "{title}: {address} is an address of {other} as well"
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `landfall-image hosts`.
+
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use landfall_initramfs::build::CONFIGURATION_DIRECTORY;
+use landfall_initramfs::digest_writer::DigestWriter;
+use landfall_initramfs::file_tree::{Content, FileTree, Place};
+use landfall_initramfs::newc;
+use landfall_initramfs::output_file::OutputFile;
+use serde::Serialize;
+
+use crate::cli::HostsArguments;
+use crate::epoch;
+use crate::hosts::Hosts;
+use crate::report::Report;
+
+#[derive(Serialize)]
+struct HostsSummary {
+    path: PathBuf,
+    bytes: u64,
+    sha256: String,
+    hosts: usize,
+}
+
+pub(crate) fn run(arguments: &HostsArguments) -> Result<()> {
+    let report = Report::new(arguments.output.json);
+    let hosts = Hosts::read(&arguments.hosts)?;
+    ensure!(
+        !hosts.files.is_empty(),
+        "expected hosts: --hosts, --agent-config, --nmstate or --network-data"
+    );
+    report.warnings(&hosts.warnings);
+    let mut output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
+    let mut tree = FileTree::default();
+    for file in &hosts.files {
+        let path = format!("{CONFIGURATION_DIRECTORY}/{}", file.name);
+        let content = Content::Bytes(file.bytes.clone());
+        tree.file(&path, content, 0o600, Place::Sorted)?;
+    }
+    let path = output.path().to_owned();
+    let writing = || format!("writing {}", path.display());
+    let digested = DigestWriter::new(BufWriter::new(output.file()));
+    // Not packed: it fits behind a ramdisk that is packed in whatever way.
+    let mut archive = newc::Writer::new(digested);
+    archive.tree(&tree, epoch::from_environment()?)?;
+    let (mut digested, _) = archive.finish()?;
+    digested.flush().with_context(writing)?;
+    let (bytes, sha256) = digested.finish();
+    output.finish()?;
+    let summary = HostsSummary {
+        path,
+        bytes,
+        sha256,
+        hosts: hosts.files.len(),
+    };
+    let text = format!(
+        "{}: {} hosts, {} bytes\n  sha256   {}",
+        summary.path.display(),
+        summary.hosts,
+        summary.bytes,
+        summary.sha256
+    );
+    report.done(&summary, &text)
+}
