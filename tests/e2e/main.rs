@@ -6,6 +6,7 @@
 mod automatic_addresses;
 mod boot_ways;
 mod conductor;
+mod embedded_plans;
 mod fast_track;
 mod image_faults;
 mod images;

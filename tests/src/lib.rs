@@ -9,6 +9,7 @@ pub mod bench;
 pub mod conductor;
 pub mod config_drive;
 pub mod dhcp_server;
+pub mod embedded_hosts;
 mod guest_slots;
 pub mod host_arguments;
 pub mod ignition;

@@ -24,9 +24,12 @@ fn inputs(kernel_arguments: &str) -> Result<Vec<String>> {
     Ok(list)
 }
 
-async fn build(what: &str, kernel_arguments: &str, to: &Path) -> Result<()> {
+async fn build(what: &str, kernel_arguments: &str, hosts: Option<&Path>, to: &Path) -> Result<()> {
     let builder = artifacts::builder()?.display().to_string();
-    let inputs = inputs(kernel_arguments)?;
+    let mut inputs = inputs(kernel_arguments)?;
+    if let Some(folder) = hosts {
+        inputs.extend(["--hosts".to_owned(), folder.display().to_string()]);
+    }
     let to = to.display().to_string();
     let mut arguments = vec![what];
     arguments.extend(inputs.iter().map(String::as_str));
@@ -35,18 +38,22 @@ async fn build(what: &str, kernel_arguments: &str, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An ISO with these kernel arguments.
-pub async fn iso(lab: &Lab, kernel_arguments: &str) -> Result<PathBuf> {
+/// An ISO with these kernel arguments and the networks of these hosts.
+pub async fn iso(lab: &Lab, kernel_arguments: &str, hosts: Option<&Path>) -> Result<PathBuf> {
     let path = lab.path("agent.iso");
-    build("iso", kernel_arguments, &path).await?;
+    build("iso", kernel_arguments, hosts, &path).await?;
     Ok(path)
 }
 
 /// A folder for network boot with these kernel arguments; kernel and ramdisk
 /// come from where the boot loader came from.
-pub async fn network_tree(lab: &Lab, kernel_arguments: &str) -> Result<PathBuf> {
+pub async fn network_tree(
+    lab: &Lab,
+    kernel_arguments: &str,
+    hosts: Option<&Path>,
+) -> Result<PathBuf> {
     let path = lab.path("pxe");
-    build("pxe", kernel_arguments, &path).await?;
+    build("pxe", kernel_arguments, hosts, &path).await?;
     Ok(path)
 }
 

@@ -3,6 +3,8 @@
 //! A [`Plan`] is a point in the table of combinations. [`Plan::site`] makes the
 //! parts for it; a test changes what it is about and starts them.
 
+use std::path::Path;
+
 use anyhow::Result;
 use axum::body::Bytes;
 use serde_json::{Value, json};
@@ -12,6 +14,7 @@ use crate::conductor::script::{Finish, Image, Method, Script};
 use crate::conductor::{self, Conductor};
 use crate::config_drive::ConfigDrive;
 use crate::dhcp_server::{self, DhcpServer, NetworkBoot, TftpFile};
+use crate::embedded_hosts;
 use crate::ignition::Proof;
 use crate::image_server::{self, Behaviour, ImageServer, ServedFile};
 use crate::lab::{Family, GUEST_V4, GUEST_V6, HOST_V4, HOST_V6, Lab};
@@ -50,6 +53,9 @@ pub enum Network {
     StaticV6,
     /// From `ip=`, IPv4, on a bond with the NIC as its port and a VLAN on it.
     Bond,
+    /// From the plan for its MAC address among those of many hosts that the
+    /// ramdisk brings, IPv4. Not with [`Way::Direct`], whose ramdisk is ready.
+    Embedded,
     /// DHCPv4.
     Dhcp,
     /// IPv4 from these arguments, which leave nothing out.
@@ -151,7 +157,11 @@ impl Plan {
     fn family(&self) -> Family {
         match self.network {
             Network::StaticV6 => Family::V6,
-            Network::StaticV4 | Network::Bond | Network::Dhcp | Network::Given(_) => Family::V4,
+            Network::StaticV4
+            | Network::Bond
+            | Network::Embedded
+            | Network::Dhcp
+            | Network::Given(_) => Family::V4,
         }
     }
 
@@ -166,7 +176,8 @@ impl Plan {
                  ip={GUEST_V4}::{HOST_V4}:255.255.255.0::bond0:none",
                 MAC.replace(':', "-")
             ),
-            Network::Dhcp => "ip=dhcp".to_owned(),
+            // As it would stand in a menu that is for hosts without a plan, too.
+            Network::Embedded | Network::Dhcp => "ip=dhcp".to_owned(),
             Network::Given(arguments) => arguments.to_owned(),
         };
         // The menus of the network boot tree say it themselves.
@@ -202,6 +213,7 @@ impl Plan {
         // A name that the network gave goes before the one in the meta data.
         let proof = Proof::new(match self.network {
             Network::Dhcp => dhcp_server::GIVEN_NAME,
+            Network::Embedded => embedded_hosts::NAME,
             _ => META_DATA_NAME,
         });
         let config_drive = match self.deploy {
@@ -253,15 +265,22 @@ impl Plan {
 
     async fn medium(&self, lab: &Lab) -> Result<Medium> {
         let arguments = self.kernel_arguments();
+        let hosts = match self.network {
+            Network::Embedded => Some(embedded_hosts::folder(lab)?),
+            _ => None,
+        };
+        let hosts = hosts.as_deref();
         let boot = match self.way {
             Way::Direct => Boot::Direct {
                 kernel: artifacts::kernel()?,
                 ramdisk: artifacts::ramdisk()?,
                 arguments,
             },
-            Way::Iso => Boot::Iso(media::iso(lab, &arguments).await?),
-            Way::UsbStick => Boot::UsbStick(media::iso(lab, &arguments).await?),
-            Way::Pxe | Way::IpxeChained => return self.network_medium(lab, &arguments).await,
+            Way::Iso => Boot::Iso(media::iso(lab, &arguments, hosts).await?),
+            Way::UsbStick => Boot::UsbStick(media::iso(lab, &arguments, hosts).await?),
+            Way::Pxe | Way::IpxeChained => {
+                return self.network_medium(lab, &arguments, hosts).await;
+            }
         };
         Ok(Medium {
             boot,
@@ -270,10 +289,15 @@ impl Plan {
         })
     }
 
-    async fn network_medium(&self, lab: &Lab, arguments: &str) -> Result<Medium> {
+    async fn network_medium(
+        &self,
+        lab: &Lab,
+        arguments: &str,
+        hosts: Option<&Path>,
+    ) -> Result<Medium> {
         // Always IPv4: QEMU's iPXE ROMs are built without IPv6.
         let base = Family::V4.url(image_server::PORT);
-        let root = media::network_tree(lab, arguments).await?;
+        let root = media::network_tree(lab, arguments, hosts).await?;
         let files = media::served(&root)?;
         let script = Some(format!("{base}/boot.ipxe"));
         let (boot, network_boot) = match (self.way, self.firmware) {
