@@ -8,6 +8,7 @@ mod boot_ways;
 mod conductor;
 mod embedded_plans;
 mod fast_track;
+mod first_boot_network;
 mod image_faults;
 mod images;
 mod machine_faults;

@@ -105,14 +105,30 @@ impl Packing {
     }
 }
 
+const COREOS_IMAGE: &str = "coreos-image";
+const NETWORK_MANAGER_IMAGE: &str = "coreos-image-network-manager";
+
 /// A form of the CoreOS-shaped test image.
 pub fn coreos_image(packing: Packing) -> Result<PathBuf> {
-    existing(out_dir().join("coreos-image").join(packing.file_name()))
+    existing(out_dir().join(COREOS_IMAGE).join(packing.file_name()))
 }
 
 /// Its SHA-256, as the recipe wrote it down.
 pub fn coreos_image_sha256(packing: Packing) -> Result<String> {
-    let path = existing(out_dir().join("coreos-image/SHA256SUMS"))?;
+    sha256(COREOS_IMAGE, packing)
+}
+
+/// The same image, but for Debian's udev and NetworkManager in its initramfs:
+/// for tests of the first boot's network. Only [`Packing::Gz`], with its SHA-256.
+pub fn network_manager_image() -> Result<(PathBuf, String)> {
+    let file = out_dir()
+        .join(NETWORK_MANAGER_IMAGE)
+        .join(Packing::Gz.file_name());
+    Ok((existing(file)?, sha256(NETWORK_MANAGER_IMAGE, Packing::Gz)?))
+}
+
+fn sha256(folder: &str, packing: Packing) -> Result<String> {
+    let path = existing(out_dir().join(folder).join("SHA256SUMS"))?;
     let sums = std::fs::read_to_string(&path)?;
     let line = sums
         .lines()

@@ -1,7 +1,7 @@
 //! Config drives: made as Ironic makes them, found again on a disk.
 
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
@@ -21,20 +21,9 @@ pub struct ConfigDrive {
 impl ConfigDrive {
     /// Makes one that holds `user_data`.
     pub async fn with_user_data(lab: &Lab, user_data: &str) -> Result<Self> {
-        let tree = lab.path("config-drive");
-        let latest = tree.join("openstack/latest");
-        std::fs::create_dir_all(&latest)?;
-        std::fs::write(latest.join("user_data"), user_data)?;
-        std::fs::write(latest.join("meta_data.json"), r#"{"uuid": "node-1"}"#)?;
-        let iso = lab.path("config-drive.iso");
-        let (iso_text, tree) = (iso.display().to_string(), tree.display().to_string());
-        program::run(
-            "xorriso",
-            &[
-                "-as", "mkisofs", "-quiet", "-J", "-r", "-V", "config-2", "-o", &iso_text, &tree,
-            ],
-        )
-        .await?;
+        let meta_data = r#"{"uuid": "node-1"}"#;
+        let files = [("user_data", user_data), ("meta_data.json", meta_data)];
+        let iso = make_iso(lab, &files).await?;
         Ok(Self {
             iso: std::fs::read(&iso)?,
         })
@@ -67,6 +56,32 @@ impl ConfigDrive {
         );
         Ok(())
     }
+}
+
+/// Makes the one on which a ramdisk finds the host's network: an ISO for a CD
+/// drive.
+pub async fn with_network_data(lab: &Lab, network_data: &str) -> Result<PathBuf> {
+    make_iso(lab, &[("network_data.json", network_data)]).await
+}
+
+/// The files lie where OpenStack has them.
+async fn make_iso(lab: &Lab, files: &[(&str, &str)]) -> Result<PathBuf> {
+    let tree = lab.path("config-drive");
+    let latest = tree.join("openstack/latest");
+    std::fs::create_dir_all(&latest)?;
+    for (name, content) in files {
+        std::fs::write(latest.join(name), content)?;
+    }
+    let iso = lab.path("config-drive.iso");
+    let (iso_text, tree) = (iso.display().to_string(), tree.display().to_string());
+    program::run(
+        "xorriso",
+        &[
+            "-as", "mkisofs", "-quiet", "-J", "-r", "-V", "config-2", "-o", &iso_text, &tree,
+        ],
+    )
+    .await?;
+    Ok(iso)
 }
 
 /// A partition as sgdisk(8) prints it.

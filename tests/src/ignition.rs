@@ -34,6 +34,14 @@ impl Proof {
         .to_string()
     }
 
+    /// A config that says nothing but where the rest is: [`Self::config`] is to
+    /// be served there.
+    #[must_use]
+    pub fn pointer(url: &str) -> String {
+        json!({"ignition": {"version": "3.2.0", "config": {"merge": [{"source": url}]}}})
+            .to_string()
+    }
+
     /// What the installed system prints when Ignition has written both files:
     /// the proof and the host name.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -136,6 +136,17 @@ impl ImageServer {
         files: Vec<ServedFile>,
         root: Option<PathBuf>,
     ) -> Result<Self> {
+        let host = [HOST_V4.into(), HOST_V6.into()];
+        Self::start_at(lab, &host, files, root).await
+    }
+
+    /// The same on these addresses of the lab, and no others.
+    pub async fn start_at(
+        lab: &Lab,
+        addresses: &[IpAddr],
+        files: Vec<ServedFile>,
+        root: Option<PathBuf>,
+    ) -> Result<Self> {
         let files = files
             .into_iter()
             .map(|file| (file.name.clone(), Entry::new(file)));
@@ -148,10 +159,8 @@ impl ImageServer {
             dark_for: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
-        for address in [
-            SocketAddr::from((HOST_V4, PORT)),
-            SocketAddr::from((HOST_V6, PORT)),
-        ] {
+        for &address in addresses {
+            let address = SocketAddr::new(address, PORT);
             let listener = TcpListener::bind(address)
                 .await
                 .with_context(|| format!("listening on {address}"))?;

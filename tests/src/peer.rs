@@ -73,6 +73,7 @@ impl Peer {
             nics: vec![format!("{MAC}0")],
             first_tap: PEER_TAP,
             cords: (0..cables).map(end).collect(),
+            data_medium: None,
             boot: Boot::Direct {
                 kernel: artifacts::kernel()?,
                 ramdisk: artifacts::peer_ramdisk()?,

@@ -232,6 +232,7 @@ impl Plan {
                 nics: vec![MAC.to_owned()],
                 first_tap: 0,
                 cords: Vec::new(),
+                data_medium: None,
                 boot: medium.boot,
                 variables: lab.path("uefi-variables"),
             },
@@ -400,6 +401,7 @@ impl Site {
             boot: Boot::Disk,
             nics: Vec::new(),
             cords: Vec::new(),
+            data_medium: None,
             ..self.machine.clone()
         };
         Guest::start(lab, &machine).await

@@ -119,6 +119,8 @@ pub struct Machine {
     pub first_tap: usize,
     /// More NICs, behind those.
     pub cords: Vec<Cord>,
+    /// An ISO in the CD drive that is not for booting. Not with [`Boot::Iso`].
+    pub data_medium: Option<PathBuf>,
     /// What it boots.
     pub boot: Boot,
     /// Where UEFI variables live from one start to the next.

@@ -118,6 +118,13 @@ fn disks(machine: &Machine, list: &mut Arguments) {
 
 fn boot(machine: &Machine, list: &mut Arguments) {
     let order = boot_index(machine, machine.disks.len());
+    if let Some(path) = &machine.data_medium {
+        list.option("-drive", read_only(path));
+        // Not AHCI: the kernel for virtual machines has no driver for it. In a
+        // slot behind all others, whose names do not change with it.
+        list.option("-device", "virtio-scsi-pci,id=drives,addr=0x10");
+        list.option("-device", "scsi-cd,bus=drives.0,drive=media");
+    }
     match &machine.boot {
         Boot::Disk | Boot::IpxeRom | Boot::FirmwarePxe => {}
         Boot::Direct {
@@ -226,6 +233,7 @@ mod tests {
             nics: vec!["52:54:00:00:00:01".into()],
             first_tap: 0,
             cords: Vec::new(),
+            data_medium: None,
             boot,
             variables: "/v".into(),
         }

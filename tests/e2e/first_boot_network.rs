@@ -1,0 +1,299 @@
+//! The installed system has the network of the ramdisk before its Ignition
+//! fetches: the config on the disk says no more than where the rest of it is,
+//! on a server that this network alone leads to.
+//!
+//! The system's own udev and NetworkManager, Debian's, read what the agent has
+//! left them. There is no DHCP server, and the default gateway is an address
+//! that nobody has: without a static route by the router there is no way to the
+//! server.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use anyhow::{Context, Result, ensure};
+use axum::body::Bytes;
+use landfall_tests::artifacts;
+use landfall_tests::conductor::script::Method;
+use landfall_tests::config_drive;
+use landfall_tests::ignition::{INSTALLED_SYSTEM_OK, Proof};
+use landfall_tests::image_server::{self, Behaviour, ImageServer, ServedFile};
+use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF, check_applied};
+use landfall_tests::journal::{Mark, Source};
+use landfall_tests::lab::Lab;
+use landfall_tests::peer::{Peer, host_ends, host_mac};
+use landfall_tests::program;
+use landfall_tests::site::{MAC, META_DATA_NAME, Network, Plan, meta_data};
+use landfall_tests::vm::{Boot, Guest, Machine};
+use serde_json::{Value, json};
+
+use crate::host_test;
+
+/// The router, a second address of the lab's host.
+const ROUTER: &str = "192.0.2.2";
+/// Behind it (RFC 5737, TEST-NET-2).
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
+/// Nobody's address.
+const NOWHERE: &str = "192.0.2.254";
+
+const REMOTE_CONFIG: &str = "rest-of-it.ign";
+
+/// How the host's network is described to the ramdisk.
+#[derive(Default)]
+struct Described {
+    /// By kernel arguments.
+    arguments: &'static str,
+    /// By network_data on a medium.
+    network_data: Option<Value>,
+    /// Its NICs are at so many of the peer's cables; none: on a tap.
+    cables: u16,
+    /// What the installed system shall be called.
+    host_name: &'static str,
+}
+
+/// Installs a host, boots it from its disk, and checks that Ignition has had
+/// everything. Returns where in the journal the boot of the disk begins.
+async fn install_and_boot(lab: &Lab, described: &Described) -> Result<Mark> {
+    for line in [
+        format!("addr add {ROUTER}/24 dev br0"),
+        format!("addr add {SERVER}/32 dev lo"),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        program::run("ip", &words).await?;
+    }
+    let plan = Plan {
+        network: Network::Given(described.arguments),
+        ..Plan::default()
+    };
+    let mut site = plan.site(lab).await?;
+    if described.cables > 0 {
+        site.machine.nics.clear();
+        site.machine.cords = host_ends(described.cables);
+        site.script.macs = (0..described.cables).map(host_mac).collect();
+    }
+    if let Some(data) = &described.network_data {
+        let medium = config_drive::with_network_data(lab, &data.to_string()).await?;
+        site.machine.data_medium = Some(medium);
+    }
+    let (image, hash) = artifacts::network_manager_image()?;
+    site.files[0].content = Bytes::from(std::fs::read(image)?);
+    site.script.image.hash = hash;
+    site.proof = Proof::new(described.host_name);
+    let url = format!("http://{SERVER}:{}/{REMOTE_CONFIG}", image_server::PORT);
+    site.script.method = Method::InstallCoreos {
+        meta_data: meta_data(),
+        ignition: Proof::pointer(&url),
+    };
+    let remote = ServedFile {
+        name: REMOTE_CONFIG.to_owned(),
+        content: Bytes::from(site.proof.config()),
+        behaviour: Behaviour::default(),
+    };
+    let far = ImageServer::start_at(lab, &[SERVER], vec![remote], None).await?;
+    let services = site.serve(lab).await?;
+
+    let guest = site.power_on(lab).await?;
+    guest.console("init: landfall", BOOT).await?;
+    services.conductor.deployed(BOOT + DEPLOYMENT).await?;
+    guest.powered_off(POWER_OFF).await?;
+    ensure!(
+        far.requests(REMOTE_CONFIG).is_empty(),
+        "the ramdisk has fetched what is Ignition's"
+    );
+
+    let off = lab.journal.mark();
+    let machine = Machine {
+        boot: Boot::Disk,
+        data_medium: None,
+        ..site.machine.clone()
+    };
+    let guest = Guest::start(lab, &machine).await?;
+    guest.console(INSTALLED_SYSTEM_OK, FIRST_BOOT).await?;
+    guest.powered_off(POWER_OFF).await?;
+    check_applied(&lab.journal, off, &site.proof)?;
+    let requests = far.requests(REMOTE_CONFIG);
+    ensure!(
+        requests.len() == 1,
+        "expected 1 request, found {requests:?}"
+    );
+    shown(
+        lab,
+        off,
+        &format!("net: route {SERVER_NETWORK} via {ROUTER} dev "),
+    )?;
+    Ok(off)
+}
+
+const SERVER_NETWORK: &str = "198.51.100.0/24";
+
+/// The line of the console that contains this text.
+fn shown(lab: &Lab, mark: Mark, text: &str) -> Result<String> {
+    let found = lab.journal.find(mark, |event| {
+        event.source == Source::Console && event.text.contains(text)
+    });
+    let line = found.with_context(|| format!("the console does not show '{text}'"))?;
+    Ok(line.text)
+}
+
+/// The system got no files, and these words on its kernel's line.
+fn has_arguments(lab: &Lab, mark: Mark, arguments: &str) -> Result<()> {
+    let line = shown(lab, mark, "TEST-ROOT: cmdline: ")?;
+    let expected = format!(" ignition.firstboot rd.neednet=1 {arguments} ");
+    ensure!(line.contains(&expected), "expected {expected:?} in {line}");
+    ensure!(
+        shown(lab, mark, FILES).is_err(),
+        "expected no files in {FILES}"
+    );
+    Ok(())
+}
+
+const FILES: &str = "/boot/coreos-firstboot-network";
+
+/// The system got these files, for root alone, and its image's own arguments; it
+/// keeps the files where NetworkManager looks for them at each later boot.
+fn has_files(lab: &Lab, mark: Mark, names: &[&str]) -> Result<()> {
+    let line = shown(lab, mark, "TEST-ROOT: cmdline: ")?;
+    ensure!(
+        line.contains(" ignition.firstboot rd.neednet=1 ip=dhcp rw "),
+        "expected the image's own arguments in {line}"
+    );
+    for name in names {
+        let file = format!("{FILES}/{name}.nmconnection");
+        let line = shown(lab, mark, &file)?;
+        ensure!(line.contains("TEST-INITRD: 600 root "), "{line}");
+        let kept = format!("/etc/NetworkManager/system-connections/{name}.nmconnection");
+        let line = shown(lab, mark, &kept)?;
+        ensure!(line.contains("TEST-ROOT: file 600 0:0 "), "{line}");
+    }
+    ensure!(
+        !shown(lab, mark, "TEST-ROOT: boot after: ")?.contains("coreos-firstboot-network"),
+        "the files are still on the boot partition"
+    );
+    Ok(())
+}
+
+/// The name is the agent's for the NIC, and has to be udev's as well.
+#[test]
+fn static_route_by_arguments() {
+    host_test("static_route_by_arguments", async |lab| {
+        let arguments = "ip=192.0.2.10::192.0.2.254:24:node7.example.org:enp0s3:none \
+                         rd.route=198.51.100.0/24:192.0.2.2 nameserver=192.0.2.1";
+        let described = Described {
+            arguments,
+            host_name: "node7.example.org",
+            ..Described::default()
+        };
+        let off = install_and_boot(lab, &described).await?;
+        has_arguments(lab, off, arguments)?;
+        shown(lab, off, "net: nameserver 192.0.2.1")?;
+        Ok(())
+    });
+}
+
+fn network(link: &str) -> Value {
+    let zero = "0.0.0.0";
+    json!({
+        "id": "provisioning", "type": "ipv4", "link": link, "network_id": "1",
+        "ip_address": "192.0.2.10", "netmask": "255.255.255.0",
+        "routes": [
+            {"network": zero, "netmask": zero, "gateway": NOWHERE},
+            {"network": "198.51.100.0", "netmask": "255.255.255.0", "gateway": ROUTER},
+        ],
+    })
+}
+
+/// network_data knows NICs by their addresses alone.
+#[test]
+fn static_route_by_network_data() {
+    host_test("static_route_by_network_data", async |lab| {
+        let described = Described {
+            network_data: Some(json!({
+                "links": [{"id": "nic", "type": "phy", "ethernet_mac_address": MAC}],
+                "networks": [network("nic")],
+                "services": [{"type": "dns", "address": "192.0.2.1"}],
+            })),
+            host_name: META_DATA_NAME,
+            ..Described::default()
+        };
+        let off = install_and_boot(lab, &described).await?;
+        has_files(lab, off, &[&MAC.replace(':', "-")])?;
+        shown(lab, off, "net: nameserver 192.0.2.1")?;
+        Ok(())
+    });
+}
+
+/// The switch at the other end of two cables: it bonds them by LACP, and what
+/// comes in without the tag 50 goes nowhere.
+async fn vlan_on_lacp(lab: &Lab) -> Result<Peer> {
+    Peer::start(
+        lab,
+        2,
+        &[
+            "ip link set eth0 up",
+            "ip link add bond0 type bond",
+            "cd /sys/class/net/bond0/bonding",
+            "echo 802.3ad > mode; echo fast > lacp_rate; echo 100 > miimon",
+            "for nic in eth1 eth2; do echo +$nic > slaves; done",
+            "ip link set bond0 up",
+            "ip link add link bond0 name bond0.50 type vlan id 50",
+            "ip link set bond0.50 up",
+            "brctl addbr br0",
+            "brctl addif br0 eth0",
+            "brctl addif br0 bond0.50",
+            "ip link set br0 up",
+        ],
+    )
+    .await
+}
+
+#[test]
+fn vlan_on_a_bond_by_arguments() {
+    host_test("vlan_on_a_bond_by_arguments", async |lab| {
+        let _peer = vlan_on_lacp(lab).await?;
+        let arguments = "bond=bond0:enp0s3,enp0s4:mode=802.3ad,miimon=100,lacp_rate=fast \
+                         vlan=bond0.50:bond0 ip=192.0.2.10::192.0.2.254:24::bond0.50:none \
+                         rd.route=198.51.100.0/24:192.0.2.2:bond0.50";
+        let described = Described {
+            arguments,
+            cables: 2,
+            host_name: META_DATA_NAME,
+            ..Described::default()
+        };
+        let off = install_and_boot(lab, &described).await?;
+        has_arguments(lab, off, arguments)
+    });
+}
+
+#[test]
+fn vlan_on_a_bond_by_network_data() {
+    host_test("vlan_on_a_bond_by_network_data", async |lab| {
+        let _peer = vlan_on_lacp(lab).await?;
+        let port = |number: u16| {
+            let id = format!("port{number}");
+            json!({"id": id, "type": "phy", "ethernet_mac_address": host_mac(number)})
+        };
+        let described = Described {
+            network_data: Some(json!({
+                "links": [
+                    port(0),
+                    port(1),
+                    {
+                        "id": "bond0", "type": "bond", "bond_links": ["port0", "port1"],
+                        "bond_mode": "802.3ad", "bond_miimon": 100,
+                        "ethernet_mac_address": host_mac(0),
+                    },
+                    {
+                        "id": "storage", "type": "vlan", "vlan_link": "bond0", "vlan_id": 50,
+                        "vlan_mac_address": host_mac(0),
+                    },
+                ],
+                "networks": [network("storage")],
+                "services": [],
+            })),
+            cables: 2,
+            host_name: META_DATA_NAME,
+            ..Described::default()
+        };
+        let off = install_and_boot(lab, &described).await?;
+        let ports = [0, 1].map(|number| host_mac(number).replace(':', "-"));
+        has_files(lab, off, &["bond0", "bond0.50", &ports[0], &ports[1]])
+    });
+}
