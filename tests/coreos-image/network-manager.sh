@@ -34,7 +34,11 @@ add_network_manager() {
     copy_libraries "/usr/lib/udev/$program" "$root"
   done
   install -m 644 /usr/lib/systemd/network/99-default.link "$root/usr/lib/systemd/network/"
-  # The kernel asks for rtnl-link-bond and rtnl-link-vlan here.
+  # The kernel asks for rtnl-link-bond and rtnl-link-vlan here.  The option is
+  # systemd's (modprobe.d/systemd.conf): without it the driver makes a bond0 of
+  # its own before NetworkManager can.
   ln -sf ../bin/busybox "$root/sbin/modprobe"
+  mkdir -p "$root/etc/modprobe.d"
+  echo 'options bonding max_bonds=0' > "$root/etc/modprobe.d/systemd.conf"
   install -m 644 "$here/network-manager" "$root/usr/lib/network"
 }

@@ -92,8 +92,11 @@ async fn install_and_boot(lab: &Lab, described: &Described) -> Result<Mark> {
 
     let guest = site.power_on(lab).await?;
     guest.console("init: landfall", BOOT).await?;
-    services.conductor.deployed(BOOT + DEPLOYMENT).await?;
-    guest.powered_off(POWER_OFF).await?;
+    // The answer to the command that ends the boot may be lost in the peer.
+    tokio::select! {
+        off = guest.powered_off(BOOT + DEPLOYMENT) => off?,
+        Err(error) = services.conductor.deployed(BOOT + DEPLOYMENT) => return Err(error),
+    }
     ensure!(
         far.requests(REMOTE_CONFIG).is_empty(),
         "the ramdisk has fetched what is Ignition's"
