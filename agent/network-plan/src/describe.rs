@@ -37,14 +37,16 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
             id,
             parent,
             parent_mac,
+            service,
         } => {
+            let vlan = if *service { "802.1ad VLAN" } else { "VLAN" };
             // The NIC below a VLAN without a name of its own is the subject.
             link.push(match (parent, parent_mac) {
-                (Some(parent), _) => format!("VLAN {id} on {parent}"),
+                (Some(parent), _) => format!("{vlan} {id} on {parent}"),
                 (None, Some(mac)) if interface.matches.name.is_some() => {
-                    format!("VLAN {id} on the NIC with MAC {mac}")
+                    format!("{vlan} {id} on the NIC with MAC {mac}")
                 }
-                (None, _) => format!("VLAN {id}"),
+                (None, _) => format!("{vlan} {id}"),
             });
         }
         InterfaceKind::Bond { options } => {

@@ -7,7 +7,7 @@ use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::is_interface_name;
 
 use crate::from_boot_args::automatic;
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch, NetworkPlan};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, NetworkPlan, Profile};
 
 /// IEEE 802.1Q: 0 is no VLAN, 4095 is kept back.
 const IDS: std::ops::RangeInclusive<u16> = 1..=4094;
@@ -108,6 +108,7 @@ impl NetworkPlan {
                 id: tag,
                 parent: Some(label),
                 parent_mac,
+                service: false,
             },
             multi: false,
             controller: None,
@@ -117,6 +118,8 @@ impl NetworkPlan {
             needed: false,
             ipv4,
             ipv6,
+            down: false,
+            profile: Profile::default(),
         });
     }
 }

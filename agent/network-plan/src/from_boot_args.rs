@@ -243,6 +243,8 @@ fn add_route(interface: &mut Interface, fields: &RouteFields) {
         },
         via: fields.gateway,
         metric: None,
+        table: None,
+        options: Vec::new(),
     };
     add_once(&mut family(interface, fields.network).routes, route);
 }

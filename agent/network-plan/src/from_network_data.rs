@@ -17,7 +17,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::plan::{Automatic, IpPlan, Method, NetworkPlan};
+use crate::plan::{Automatic, IpPlan, Method, NetworkPlan, Settings};
 use fields::Warnings;
 
 /// Longest text that is read: a hundred times what a full rack switch needs.
@@ -131,6 +131,7 @@ fn off() -> IpPlan {
         addresses: Vec::new(),
         gateway: None,
         dns: Vec::new(),
+        search: Vec::new(),
         routes: Vec::new(),
         required: false,
         required_timeout_ms: None,
@@ -138,6 +139,7 @@ fn off() -> IpPlan {
             timeout: Some(DHCP_TIMEOUT),
             ..Automatic::default()
         },
+        settings: Settings::new(),
     }
 }
 

@@ -1,15 +1,18 @@
 //! [`NetworkPlan`] → NetworkManager keyfiles, the form in which CoreOS takes
 //! the network of its first boot (`coreos-firstboot-network/`).
 //!
-//! Identifiers for DHCP are those that OpenShift's images set, and that the
-//! ramdisk has used: a lease that is reserved for the host fits both.
+//! The files are those that `nmstatectl gc` writes: the same names, sections,
+//! keys and values for the same NMState, so that a host has the same profiles
+//! whoever made them (`tests/nmstate-oracle`). What another input says and
+//! NMState cannot is written besides.
 
-use std::fmt::Write as _;
-use std::net::IpAddr;
+mod ip;
+mod sections;
 
+use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 use landfall_boot_params::MacAddr;
-
-use crate::plan::{Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
+use sections::Sections;
+use uuid::Uuid;
 
 /// One file. It holds no secret, but NetworkManager takes none that others
 /// than root can read.
@@ -33,38 +36,69 @@ impl NetworkPlan {
     }
 
     fn keyfile(&self, interface: &Interface) -> Keyfile {
-        let matches = &interface.matches;
-        let id = match (&matches.name, matches.mac) {
-            (Some(name), _) => name.clone(),
-            (None, Some(mac)) => file_name(mac),
-            (None, None) => "any".to_owned(),
-        };
-        let mut text = String::new();
-        let mut sections = Sections(&mut text);
-        sections.begin("connection");
-        sections.add("id", &id);
-        sections.add("type", type_name(&interface.kind));
-        // A VLAN on a NIC that is known by MAC alone gets its name there.
-        if let Some(name) = matches
-            .name
-            .as_ref()
-            .filter(|_| parent_mac(interface).is_none())
-        {
-            sections.add("interface-name", name);
-        }
-        if let Some(controller) = &interface.controller {
-            sections.add("master", controller);
-            sections.add("slave-type", self.controller_type(controller));
-        }
-        sections.ethernet(interface);
+        let mut sections = Sections::default();
+        self.connection(interface, &mut sections);
         sections.kind(&interface.kind);
         if interface.controller.is_none() {
             sections.ip("ipv4", interface.ipv4.as_ref());
             sections.ip("ipv6", interface.ipv6.as_ref());
         }
+        sections.ethernet(interface);
+        if let InterfaceKind::Vlan {
+            parent, parent_mac, ..
+        } = &interface.kind
+        {
+            match (parent, parent_mac) {
+                (Some(parent), None) => sections.add("vlan", "parent", parent),
+                (_, Some(mac)) => self.parent_by_mac(*mac, parent.is_some(), &mut sections),
+                (None, None) => {}
+            }
+        }
+        for (section, settings) in &interface.profile.settings {
+            sections.begin(section);
+            for (key, value) in settings {
+                sections.add(section, key, value);
+            }
+        }
         Keyfile {
-            name: format!("{id}.nmconnection"),
-            text,
+            name: format!("{}.nmconnection", id(interface)),
+            text: sections.to_string(),
+        }
+    }
+
+    fn connection(&self, interface: &Interface, sections: &mut Sections) {
+        let mut add = |key, value: &str| sections.add("connection", key, value);
+        add("id", &id(interface));
+        add("uuid", &uuid(interface));
+        add("type", type_name(&interface.kind));
+        add("autoconnect", if interface.down { "false" } else { "true" });
+        let is_controller = matches!(
+            interface.kind,
+            InterfaceKind::Bond { .. } | InterfaceKind::Bridge { .. } | InterfaceKind::Team { .. }
+        );
+        add("autoconnect-slaves", if is_controller { "1" } else { "-1" });
+        if let Some(name) = &interface.matches.name
+            && !has_label(interface)
+        {
+            add("interface-name", name);
+        }
+        if let Some(controller) = &interface.controller {
+            add("master", controller);
+            add("slave-type", self.controller_type(controller));
+        }
+    }
+
+    /// A VLAN on a NIC that is known by hardware address alone: NetworkManager
+    /// takes the profile of that NIC for its name. Where the VLAN has no name
+    /// of its own it is called after its NIC there, which only the address of
+    /// the NIC makes it do.
+    fn parent_by_mac(&self, mac: MacAddr, has_label: bool, sections: &mut Sections) {
+        let mut interfaces = self.interfaces.iter();
+        let parent =
+            interfaces.find(|i| i.kind == InterfaceKind::Ethernet && i.matches.mac == Some(mac));
+        match parent.filter(|_| !has_label) {
+            Some(parent) => sections.add("vlan", "parent", uuid(parent)),
+            None => sections.add("ethernet", "mac-address", sections::mac(mac)),
         }
     }
 
@@ -75,184 +109,57 @@ impl NetworkPlan {
     }
 }
 
-/// `52-54-00-00-00-01`: a colon is no character for a file on a FAT.
-fn file_name(mac: MacAddr) -> String {
-    mac.to_string().replace(':', "-")
+/// The profile's name, and the file's.
+fn id(interface: &Interface) -> String {
+    match (&interface.profile.id, &interface.matches.name) {
+        (Some(name), _) | (None, Some(name)) => name.clone(),
+        (None, None) => match interface.matches.mac {
+            // A colon is no character for a file on a FAT.
+            Some(mac) => mac.to_string().replace(':', "-"),
+            None => "any".to_owned(),
+        },
+    }
+}
+
+/// The same for the same interface, whenever and by whomever it is made: of
+/// what NMState calls its type and it (RFC 9562, 5.5; name space of URLs).
+fn uuid(interface: &Interface) -> String {
+    let kind = match interface.kind {
+        InterfaceKind::Ethernet => "ethernet",
+        InterfaceKind::Vlan { .. } => "vlan",
+        InterfaceKind::Bond { .. } => "bond",
+        InterfaceKind::Bridge { .. } => "linux-bridge",
+        InterfaceKind::Team { .. } => "team",
+        InterfaceKind::Infiniband { .. } => "infiniband",
+    };
+    let name = match &interface.profile.label {
+        Some(label) => label.clone(),
+        None => id(interface),
+    };
+    let name = format!("{kind}://{name}");
+    Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).to_string()
+}
+
+/// True for a VLAN whose name is only made up until its NIC is known.
+fn has_label(interface: &Interface) -> bool {
+    matches!(
+        interface.kind,
+        InterfaceKind::Vlan {
+            parent: Some(_),
+            parent_mac: Some(_),
+            ..
+        }
+    )
 }
 
 fn type_name(kind: &InterfaceKind) -> &'static str {
     match kind {
-        InterfaceKind::Ethernet => "ethernet",
+        InterfaceKind::Ethernet => "802-3-ethernet",
         InterfaceKind::Vlan { .. } => "vlan",
         InterfaceKind::Bond { .. } => "bond",
         InterfaceKind::Bridge { .. } => "bridge",
         InterfaceKind::Team { .. } => "team",
         InterfaceKind::Infiniband { .. } => "infiniband",
-    }
-}
-
-fn parent_mac(interface: &Interface) -> Option<MacAddr> {
-    match interface.kind {
-        InterfaceKind::Vlan { parent_mac, .. } => parent_mac,
-        _ => None,
-    }
-}
-
-/// A keyfile in the making. Nothing of a plan holds a line break.
-struct Sections<'a>(&'a mut String);
-
-impl Sections<'_> {
-    fn begin(&mut self, name: &str) {
-        if !self.0.is_empty() {
-            self.0.push('\n');
-        }
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.0, "[{name}]");
-    }
-
-    fn add(&mut self, key: &str, value: impl std::fmt::Display) {
-        let _ = writeln!(self.0, "{key}={value}");
-    }
-
-    fn ethernet(&mut self, interface: &Interface) {
-        // For a VLAN: the address of the NIC that carries it.
-        let mac = interface.matches.mac.or(parent_mac(interface));
-        let is_plain = mac.is_none() && interface.set_mac.is_none() && interface.mtu.is_none();
-        if is_plain && interface.ethtool.is_none() {
-            return;
-        }
-        self.begin("ethernet");
-        if let Some(mac) = mac {
-            self.add("mac-address", mac);
-        }
-        if let Some(mac) = interface.set_mac {
-            self.add("cloned-mac-address", mac);
-        }
-        if let Some(mtu) = interface.mtu {
-            self.add("mtu", mtu);
-        }
-        if let Some(Ethtool { autoneg, speed }) = interface.ethtool {
-            self.add("auto-negotiate", autoneg);
-            if let Some(speed) = speed {
-                self.add("speed", speed);
-                self.add("duplex", "full");
-            }
-        }
-    }
-
-    fn kind(&mut self, kind: &InterfaceKind) {
-        match kind {
-            InterfaceKind::Ethernet => {}
-            InterfaceKind::Vlan {
-                id,
-                parent,
-                parent_mac,
-            } => {
-                self.begin("vlan");
-                self.add("id", id);
-                if let Some(parent) = parent.as_ref().filter(|_| parent_mac.is_none()) {
-                    self.add("parent", parent);
-                }
-            }
-            InterfaceKind::Bond { options } => {
-                self.begin("bond");
-                for (name, value) in options {
-                    self.add(name, value);
-                }
-            }
-            InterfaceKind::Bridge { stp } => {
-                self.begin("bridge");
-                self.add("stp", stp);
-            }
-            InterfaceKind::Team { .. } => self.begin("team"),
-            InterfaceKind::Infiniband { mac, parent, p_key } => {
-                self.begin("infiniband");
-                if let Some(mac) = mac {
-                    self.add("mac-address", mac);
-                }
-                if let (Some(parent), Some(key)) = (parent, p_key) {
-                    self.add("p-key", key);
-                    self.add("parent", parent);
-                }
-                self.add("transport-mode", "datagram");
-            }
-        }
-    }
-
-    fn ip(&mut self, family: &str, ip: Option<&IpPlan>) {
-        self.begin(family);
-        let Some(ip) = ip else {
-            return self.add("method", "disabled");
-        };
-        let is_ipv4 = family == "ipv4";
-        self.add("method", method_name(ip.method, is_ipv4));
-        for (index, address) in (1..).zip(&ip.addresses) {
-            self.add(&format!("address{index}"), address);
-        }
-        if let Some(gateway) = ip.gateway {
-            self.add("gateway", gateway);
-        }
-        for (index, route) in (1..).zip(&ip.routes) {
-            let destination = route.destination.network();
-            let nobody = || match destination.address {
-                IpAddr::V4(_) => "0.0.0.0".to_owned(),
-                IpAddr::V6(_) => "::".to_owned(),
-            };
-            let via = route.via.map_or_else(nobody, |via| via.to_string());
-            let key = format!("route{index}");
-            match route.metric {
-                Some(metric) => self.add(&key, format_args!("{destination},{via},{metric}")),
-                None => self.add(&key, format_args!("{destination},{via}")),
-            }
-        }
-        if !ip.dns.is_empty() {
-            let servers: Vec<_> = ip.dns.iter().map(ToString::to_string).collect();
-            self.add("dns", format_args!("{};", servers.join(";")));
-        }
-        if ip.required {
-            self.add("may-fail", false);
-        }
-        if ip.method.is_automatic() {
-            self.automatic(ip, is_ipv4);
-        }
-    }
-
-    fn automatic(&mut self, ip: &IpPlan, is_ipv4: bool) {
-        let automatic = &ip.automatic;
-        if automatic.ignore_dns {
-            self.add("ignore-auto-dns", true);
-        }
-        if let Some(seconds) = automatic.timeout {
-            self.add("dhcp-timeout", seconds);
-        }
-        if let Some(name) = &automatic.host_name {
-            self.add("dhcp-hostname", name);
-        }
-        match (is_ipv4, &automatic.client_id) {
-            (true, None) => self.add("dhcp-client-id", "mac"),
-            (true, Some(id)) => {
-                let bytes: Vec<_> = id.iter().map(|byte| format!("{byte:02x}")).collect();
-                self.add("dhcp-client-id", bytes.join(":"));
-            }
-            (false, _) => {
-                self.add("dhcp-duid", "ll");
-                self.add("dhcp-iaid", "mac");
-            }
-        }
-        if let Some(class) = automatic.vendor_class.as_ref().filter(|_| is_ipv4) {
-            self.add("dhcp-vendor-class-identifier", class);
-        }
-    }
-}
-
-fn method_name(method: Method, is_ipv4: bool) -> &'static str {
-    match method {
-        // Only IPv6 has DHCP without router advertisements.
-        Method::Dhcp if !is_ipv4 => "dhcp",
-        Method::Auto | Method::Dhcp => "auto",
-        Method::Manual => "manual",
-        Method::LinkLocal => "link-local",
-        Method::Disabled => "disabled",
     }
 }
 

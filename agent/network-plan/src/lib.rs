@@ -28,6 +28,6 @@ pub use keyfile::Keyfile;
 pub use landfall_boot_params::MacAddr;
 pub use plan::{
     Automatic, Ethtool, Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method,
-    NetworkPlan, Route,
+    NetworkPlan, Profile, Route, Settings,
 };
 pub use to_boot_args::BootArgs;

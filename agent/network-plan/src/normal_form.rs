@@ -25,6 +25,8 @@ struct InterfaceForm<'a> {
     mtu: Option<u32>,
     set_mac: Option<String>,
     needed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    down: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     vlan: Option<VlanForm<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,11 +83,19 @@ struct IpForm<'a> {
     addresses: Vec<String>,
     gateway: Option<String>,
     dns: Vec<String>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    search: &'a [String],
     routes: Vec<RouteForm>,
     required: bool,
     required_timeout_ms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ignore_auto_dns: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ignore_auto_routes: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    never_default: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auto_route_metric: Option<u32>,
     // Outer `None`: not an automatic method. Inner: no time is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     dhcp_timeout: Option<Option<u32>>,
@@ -106,6 +116,8 @@ struct RouteForm {
     via: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metric: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    options: Option<String>,
 }
 
 impl Serialize for NetworkPlan {
@@ -132,6 +144,7 @@ fn interface_form(interface: &Interface) -> InterfaceForm<'_> {
         mtu: interface.mtu,
         set_mac: interface.set_mac.as_ref().map(MacAddr::to_string),
         needed: interface.needed,
+        down: interface.down,
         vlan: None,
         bond: None,
         bridge: None,
@@ -159,7 +172,9 @@ fn interface_form(interface: &Interface) -> InterfaceForm<'_> {
         }
         InterfaceKind::Bridge { stp } => {
             form.r#type = "bridge";
-            form.bridge = Some(BridgeForm { stp: *stp });
+            form.bridge = Some(BridgeForm {
+                stp: stp.unwrap_or(false),
+            });
         }
         InterfaceKind::Team { .. } => {
             form.r#type = "team";
@@ -187,10 +202,15 @@ fn ip_form(ip: &IpPlan) -> IpForm<'_> {
         addresses: ip.addresses.iter().map(ToString::to_string).collect(),
         gateway: ip.gateway.map(|address| address.to_string()),
         dns: ip.dns.iter().map(ToString::to_string).collect(),
+        search: &ip.search,
         routes: ip.routes.iter().map(route_form).collect(),
         required: ip.required,
         required_timeout_ms: automatic.and(ip.required_timeout_ms),
         ignore_auto_dns: automatic.map(|a| a.ignore_dns),
+        // Only where something is said: no other input than NMState can.
+        ignore_auto_routes: automatic.and_then(|a| a.ignore_routes.then_some(true)),
+        never_default: automatic.and_then(|a| a.never_default.then_some(true)),
+        auto_route_metric: automatic.and_then(|a| a.metric),
         dhcp_timeout: automatic.map(|a| a.timeout),
         dhcp_hostname: automatic.map(|a| a.host_name.as_deref()),
         dhcp_client_id: automatic
@@ -206,7 +226,14 @@ fn route_form(route: &Route) -> RouteForm {
         dst: route.destination.to_string(),
         via: route.via.map(|address| address.to_string()),
         metric: route.metric,
+        options: route_options(route),
     }
+}
+
+/// As a keyfile has them: `table=254,mtu=1400`.
+fn route_options(route: &Route) -> Option<String> {
+    let words = route.option_words();
+    (!words.is_empty()).then(|| words.join(","))
 }
 
 fn method_name(method: Method) -> &'static str {

@@ -41,11 +41,32 @@ pub struct Interface {
     pub ethtool: Option<Ethtool>,
     /// True when the device is worth waiting for.
     pub needed: bool,
+    /// True when it shall stay down: it is described and not brought up.
+    pub down: bool,
     /// `None` for a port.
     pub ipv4: Option<IpPlan>,
     /// `None` for a port.
     pub ipv6: Option<IpPlan>,
+    /// What only the installed system is told.
+    pub profile: Profile,
 }
+
+/// What NetworkManager on the installed system is told of an interface and the
+/// ramdisk does without.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// Name of the profile and its file, where it is not the interface's.
+    pub id: Option<String>,
+    /// What its source calls the interface, where that is neither its name nor
+    /// the profile's.
+    pub label: Option<String>,
+    /// NetworkManager's own settings, by section and key of a keyfile, such as
+    /// `bridge` and `ageing-time`. They go before what the plan says besides.
+    pub settings: BTreeMap<&'static str, Settings>,
+}
+
+/// Keys of one section of a keyfile, with their values as they are written.
+pub type Settings = BTreeMap<String, String>;
 
 /// Which devices an [`Interface`] is for. With neither: every Ethernet device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +92,8 @@ pub enum InterfaceKind {
         /// The hardware address of the NIC that carries it, where its source
         /// knows NICs by nothing else.
         parent_mac: Option<MacAddr>,
+        /// True for a service tag (802.1ad), false for the usual one (802.1Q).
+        service: bool,
     },
     /// A bond.
     Bond {
@@ -79,8 +102,9 @@ pub enum InterfaceKind {
     },
     /// A bridge.
     Bridge {
-        /// Spanning tree.
-        stp: bool,
+        /// Spanning tree. `None`, where nothing is said: off in the ramdisk,
+        /// NetworkManager's own default (on) in the installed system.
+        stp: Option<bool>,
     },
     /// A team.
     Team {
@@ -120,6 +144,8 @@ pub struct IpPlan {
     pub gateway: Option<IpAddr>,
     /// DNS servers, in order.
     pub dns: Vec<IpAddr>,
+    /// Domains in which short names are looked up.
+    pub search: Vec<String>,
     /// Static routes.
     pub routes: Vec<Route>,
     /// True when the interface has failed if this family has.
@@ -128,6 +154,8 @@ pub struct IpPlan {
     pub required_timeout_ms: Option<u32>,
     /// Means something only where [`Method::is_automatic`].
     pub automatic: Automatic,
+    /// NetworkManager's own settings of this family, as [`Profile::settings`].
+    pub settings: Settings,
 }
 
 /// Where addresses come from.
@@ -150,6 +178,12 @@ pub enum Method {
 pub struct Automatic {
     /// Do not take the DNS servers that the network offers.
     pub ignore_dns: bool,
+    /// Do not take the routes that the network offers, its gateway among them.
+    pub ignore_routes: bool,
+    /// Take no default route over this interface.
+    pub never_default: bool,
+    /// Metric of the routes that the network offers.
+    pub metric: Option<u32>,
     /// Seconds that DHCP may take.
     pub timeout: Option<u32>,
     /// Host name to send.
@@ -174,6 +208,11 @@ pub struct Route {
     pub via: Option<IpAddr>,
     /// Metric, where given.
     pub metric: Option<u32>,
+    /// Routing table, where given.
+    pub table: Option<u32>,
+    /// What NMState says of it besides, by NetworkManager's names and in the
+    /// order in which they are written: `weight`, `mtu`, ...
+    pub options: Vec<(&'static str, String)>,
 }
 
 /// An address or network with the length of its prefix.
@@ -200,6 +239,16 @@ impl IpPrefix {
             }
         };
         IpPrefix { address, ..self }
+    }
+}
+
+impl Route {
+    /// Table and options as a keyfile has them: `table=254`, `mtu=1400`.
+    pub fn option_words(&self) -> Vec<String> {
+        let table = self.table.map(|table| format!("table={table}"));
+        let options = self.options.iter();
+        let options = options.map(|(name, value)| format!("{name}={value}"));
+        table.into_iter().chain(options).collect()
     }
 }
 
@@ -313,6 +362,8 @@ mod tests {
             needed: false,
             ipv4: None,
             ipv6: None,
+            down: false,
+            profile: Profile::default(),
         };
         let plan = NetworkPlan {
             interfaces: vec![

@@ -33,6 +33,7 @@ impl NetworkPlan {
                     id,
                     parent,
                     parent_mac,
+                    ..
                 } => {
                     let known = parent.as_ref().and_then(|parent| nics.get(parent));
                     if let (Some(mac), Some(label)) = (known, parent.as_ref()) {

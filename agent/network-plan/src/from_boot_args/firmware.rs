@@ -6,7 +6,7 @@ use landfall_boot_params::firmware_nics::AddressOrigin;
 use landfall_boot_params::{FirmwareNic, FirmwareNics, FirmwareRecord, MacAddr};
 
 use super::profiles::{Profiles, automatic};
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method, Profile};
 
 /// `ip=ibft`, `rd.iscsi.ibft`: an interface for each NIC of the table.
 pub(super) fn add_all(
@@ -88,6 +88,8 @@ fn interface(nic: &FirmwareNic) -> Interface {
         needed: false,
         ipv4: Some(automatic()),
         ipv6: Some(automatic()),
+        down: false,
+        profile: Profile::default(),
     };
     merge(&mut interface, nic);
     interface
@@ -104,6 +106,7 @@ fn merge(interface: &mut Interface, nic: &FirmwareNic) {
             id,
             parent: None,
             parent_mac: Some(nic.mac),
+            service: false,
         };
     }
     let Interface { ipv4, ipv6, .. } = interface;

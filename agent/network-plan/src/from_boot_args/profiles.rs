@@ -4,7 +4,9 @@ use landfall_boot_params::dracut_net::DeviceSpec;
 use landfall_boot_params::{InfinibandAddr, MacAddr, NetArgs};
 
 use crate::bond_rules;
-use crate::plan::{Automatic, Interface, InterfaceKind, InterfaceMatch, IpPlan, Method};
+use crate::plan::{
+    Automatic, Interface, InterfaceKind, InterfaceMatch, IpPlan, Method, Profile, Settings,
+};
 
 /// What an argument finds an interface by. It stays although the interface's
 /// match may change later: `ip=dhcp BOOTIF=...` binds the interface for any
@@ -42,10 +44,12 @@ pub(crate) fn automatic() -> IpPlan {
         addresses: Vec::new(),
         gateway: None,
         dns: Vec::new(),
+        search: Vec::new(),
         routes: Vec::new(),
         required: false,
         required_timeout_ms: None,
         automatic: Automatic::default(),
+        settings: Settings::new(),
     }
 }
 
@@ -260,6 +264,8 @@ impl Profiles {
             needed: false,
             ipv4: Some(self.ipv4.clone()),
             ipv6: Some(self.ipv6.clone()),
+            down: false,
+            profile: Profile::default(),
         };
         self.list.push((key, interface));
         self.list.len() - 1

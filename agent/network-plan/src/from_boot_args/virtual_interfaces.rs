@@ -28,7 +28,7 @@ pub(super) fn add_controller(
             options: options(earlier, argument, warnings),
         },
         // A port that blocks for 30 s would be one too many waits.
-        ControllerKind::Bridge => InterfaceKind::Bridge { stp: false },
+        ControllerKind::Bridge => InterfaceKind::Bridge { stp: Some(false) },
         ControllerKind::Team => InterfaceKind::Team {
             bond_mode: bond_mode(argument, warnings),
         },
@@ -132,6 +132,7 @@ pub(super) fn add_vlan(
         id: argument.id,
         parent,
         parent_mac,
+        service: false,
     };
     profiles.is_parent(&argument.parent);
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::fields::{Fields, Warnings, as_text, shortened};
 use super::off;
 use crate::bond_option;
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, Profile};
 
 /// More than any chassis has.
 const MOST_LINKS: usize = 512;
@@ -101,6 +101,8 @@ fn interface(matches: InterfaceMatch, kind: InterfaceKind, mtu: Option<u32>) -> 
         needed: false,
         ipv4: Some(off()),
         ipv6: Some(off()),
+        down: false,
+        profile: Profile::default(),
     }
 }
 
@@ -298,6 +300,7 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool 
         id: tag as u16,
         parent: Some(label),
         parent_mac,
+        service: false,
     };
     let mtu = mtu(entry, warnings);
     let mut interface = interface(matches, kind, mtu);

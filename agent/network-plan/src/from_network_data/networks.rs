@@ -202,6 +202,8 @@ fn routes(entry: &Fields, is_ipv4: bool, ip: &mut IpPlan, warnings: &mut Warning
                     destination,
                     via,
                     metric,
+                    table: None,
+                    options: Vec::new(),
                 };
                 if !ip.routes.contains(&route) && ip.routes.len() < MOST_ROUTES {
                     ip.routes.push(route);

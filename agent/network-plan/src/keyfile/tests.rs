@@ -32,10 +32,12 @@ fn a_static_address() {
             &of_network_data("ironic_static.json"),
             "52-54-00-00-00-11.nmconnection"
         ),
-        "[connection]\nid=52-54-00-00-00-11\ntype=ethernet\n\n\
-         [ethernet]\nmac-address=52:54:00:00:00:11\nmtu=1500\n\n\
-         [ipv4]\nmethod=manual\naddress1=192.0.2.11/24\ngateway=192.0.2.1\ndns=192.0.2.53;\nmay-fail=false\n\n\
-         [ipv6]\nmethod=disabled\n"
+        "[connection]\nautoconnect=true\nautoconnect-slaves=-1\nid=52-54-00-00-00-11\n\
+         type=802-3-ethernet\nuuid=8c16a4ce-967f-5120-93db-bf9e6cbbfe04\n\n\
+         [ipv4]\naddress0=192.0.2.11/24\ndhcp-timeout=2147483647\ndns=192.0.2.53\n\
+         gateway=192.0.2.1\nmay-fail=false\nmethod=manual\n\n\
+         [ipv6]\ndhcp-timeout=2147483647\nmethod=disabled\n\n\
+         [ethernet]\nmac-address=52:54:00:00:00:11\nmtu=1500\n"
     );
 }
 
@@ -45,17 +47,23 @@ fn a_vlan_on_a_bond() {
     assert_eq!(files.len(), 4);
     assert_eq!(
         text(&files, "52-54-00-00-00-02.nmconnection"),
-        "[connection]\nid=52-54-00-00-00-02\ntype=ethernet\nmaster=bond0\nslave-type=bond\n\n\
+        "[connection]\nautoconnect=true\nautoconnect-slaves=-1\nid=52-54-00-00-00-02\n\
+         master=bond0\nslave-type=bond\ntype=802-3-ethernet\n\
+         uuid=c275209b-faa1-56bd-997b-95bd2e3c5419\n\n\
          [ethernet]\nmac-address=52:54:00:00:00:02\n"
     );
     assert_eq!(
         text(&files, "bond0.nmconnection"),
-        "[connection]\nid=bond0\ntype=bond\ninterface-name=bond0\n\n\
-         [ethernet]\ncloned-mac-address=52:54:00:00:00:01\nmtu=9000\n\n\
+        "[connection]\nautoconnect=true\nautoconnect-slaves=1\nid=bond0\n\
+         interface-name=bond0\ntype=bond\nuuid=925b4a95-2de0-5b2d-bcf5-8b684a7e9cb4\n\n\
          [bond]\nlacp_rate=fast\nmiimon=100\nmode=802.3ad\nxmit_hash_policy=layer3+4\n\n\
-         [ipv4]\nmethod=disabled\n\n[ipv6]\nmethod=disabled\n"
+         [ipv4]\ndhcp-timeout=2147483647\nmethod=disabled\n\n\
+         [ipv6]\ndhcp-timeout=2147483647\nmethod=disabled\n\n\
+         [ethernet]\ncloned-mac-address=52:54:00:00:00:01\nmtu=9000\n"
     );
-    assert!(text(&files, "bond0.50.nmconnection").contains("[vlan]\nid=50\nparent=bond0\n"));
+    assert!(
+        text(&files, "bond0.50.nmconnection").contains("[vlan]\nflags=1\nid=50\nparent=bond0\n")
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::{
-    Automatic, Ethtool, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method, Route,
+    Automatic, Ethtool, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method, Profile, Route,
 };
 
 fn plan(line: &str) -> NetworkPlan {
@@ -177,12 +177,16 @@ fn family(is_ipv4: bool) -> impl Strategy<Value = IpPlan> {
                 destination: IpPrefix { address, length },
                 via: Some(via),
                 metric: None,
+                table: None,
+                options: Vec::new(),
             });
             IpPlan {
                 method: Method::Manual,
                 addresses: addresses.into_iter().map(address).collect(),
                 gateway,
                 dns,
+                search: Vec::new(),
+                settings: BTreeMap::new(),
                 routes: route.into_iter().collect(),
                 required: true,
                 required_timeout_ms: None,
@@ -238,8 +242,10 @@ fn nic(matches: InterfaceMatch, (ipv4, ipv6): (IpPlan, IpPlan)) -> Interface {
         set_mac: None,
         ethtool: None,
         needed: false,
+        down: false,
         ipv4: Some(ipv4),
         ipv6: Some(ipv6),
+        profile: Profile::default(),
     }
 }
 
@@ -298,13 +304,14 @@ fn stacked(mut list: Vec<Interface>, families: (IpPlan, IpPlan), is_bond: bool) 
                 options: BTreeMap::from(options),
             }
         } else {
-            InterfaceKind::Bridge { stp: false }
+            InterfaceKind::Bridge { stp: Some(false) }
         };
         let mut vlan = nic(named("top0.4094"), families);
         vlan.kind = InterfaceKind::Vlan {
             id: 4094,
             parent: Some("top0".to_owned()),
             parent_mac: None,
+            service: false,
         };
         list.extend([top, vlan]);
     }

@@ -1,6 +1,6 @@
 //! Two plans that should be one: what of the first the second has not.
 
-use crate::plan::{Automatic, Interface, IpPlan, NetworkPlan};
+use crate::plan::{Automatic, Interface, InterfaceKind, IpPlan, NetworkPlan};
 
 /// Without an argument, in seconds.
 const DHCP_TIMEOUT: u32 = 90;
@@ -46,6 +46,9 @@ fn normal(interface: &Interface) -> Interface {
     let mut interface = interface.clone();
     // One device has one address.
     interface.multi &= interface.matches.mac.is_none();
+    if let InterfaceKind::Bridge { stp } = &mut interface.kind {
+        stp.get_or_insert(false);
+    }
     for ip in [&mut interface.ipv4, &mut interface.ipv6]
         .into_iter()
         .flatten()

@@ -22,7 +22,10 @@ impl Configurator {
                 InterfaceKind::Bond { options } => {
                     ("bonding", VirtualLink::bond(name, options, mac))
                 }
-                InterfaceKind::Bridge { stp } => ("bridge", VirtualLink::bridge(name, *stp, mac)),
+                InterfaceKind::Bridge { stp } => (
+                    "bridge",
+                    VirtualLink::bridge(name, stp.unwrap_or(false), mac),
+                ),
                 InterfaceKind::Team { bond_mode } => {
                     tracing::info!("{name}: made as a bond in place of a team");
                     let mode = ("mode".to_owned(), (*bond_mode).to_owned());
@@ -149,6 +152,7 @@ fn vlans_on<'a>(
             id,
             parent: Some(parent),
             parent_mac: None,
+            ..
         } = &interface.kind
         else {
             return None;

@@ -1,0 +1,124 @@
+//! A keyfile in the making.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use landfall_boot_params::MacAddr;
+
+use crate::plan::{Ethtool, Interface, InterfaceKind};
+
+/// The order of nmstate's writer.
+const ORDER: &[&str] = &[
+    "connection",
+    "bond",
+    "bond-port",
+    "bridge",
+    "bridge-port",
+    "team",
+    "ipv4",
+    "ipv6",
+    "ethernet",
+    "vlan",
+    "user",
+    "ethtool",
+    "infiniband",
+];
+
+/// Sections, and the keys of each in alphabetical order. What is added later
+/// takes the place of what is there.
+#[derive(Default)]
+pub(super) struct Sections(BTreeMap<&'static str, BTreeMap<String, String>>);
+
+impl Sections {
+    pub(super) fn begin(&mut self, section: &'static str) {
+        self.0.entry(section).or_default();
+    }
+
+    pub(super) fn add(&mut self, section: &'static str, key: &str, value: impl fmt::Display) {
+        let keys = self.0.entry(section).or_default();
+        // Nothing of a plan holds a line break: every parser sees to that.
+        keys.insert(key.to_owned(), value.to_string());
+    }
+
+    /// What the link is told, whatever it is.
+    pub(super) fn ethernet(&mut self, interface: &Interface) {
+        if let Some(address) = interface.matches.mac {
+            self.add("ethernet", "mac-address", mac(address));
+        }
+        if let Some(address) = interface.set_mac {
+            self.add("ethernet", "cloned-mac-address", mac(address));
+        }
+        if let Some(mtu) = interface.mtu {
+            self.add("ethernet", "mtu", mtu);
+        }
+        if let Some(Ethtool { autoneg, speed }) = interface.ethtool {
+            self.add("ethernet", "auto-negotiate", autoneg);
+            if let Some(speed) = speed {
+                self.add("ethernet", "speed", speed);
+                self.add("ethernet", "duplex", "full");
+            }
+        }
+    }
+
+    pub(super) fn kind(&mut self, kind: &InterfaceKind) {
+        match kind {
+            InterfaceKind::Ethernet => {}
+            InterfaceKind::Vlan { id, service, .. } => {
+                // NM_VLAN_FLAG_REORDER_HEADERS, as the kernel has it by default.
+                self.add("vlan", "flags", 1);
+                self.add("vlan", "id", id);
+                if *service {
+                    self.add("vlan", "protocol", "802.1ad");
+                }
+            }
+            InterfaceKind::Bond { options } => {
+                self.begin("bond");
+                for (name, value) in options {
+                    self.add("bond", name, value);
+                }
+            }
+            InterfaceKind::Bridge { stp } => {
+                self.begin("bridge");
+                if let Some(stp) = stp {
+                    self.add("bridge", "stp", stp);
+                }
+            }
+            InterfaceKind::Team { .. } => self.begin("team"),
+            InterfaceKind::Infiniband { mac, parent, p_key } => {
+                if let Some(mac) = mac {
+                    self.add("infiniband", "mac-address", mac);
+                }
+                if let (Some(parent), Some(key)) = (parent, p_key) {
+                    self.add("infiniband", "p-key", key);
+                    self.add("infiniband", "parent", parent);
+                }
+                self.add("infiniband", "transport-mode", "datagram");
+            }
+        }
+    }
+}
+
+impl fmt::Display for Sections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut is_first = true;
+        for section in ORDER {
+            let Some(keys) = self.0.get(section) else {
+                continue;
+            };
+            if !is_first {
+                writeln!(f)?;
+            }
+            is_first = false;
+            writeln!(f, "[{section}]")?;
+            for (key, value) in keys.iter().filter(|(_, value)| !value.is_empty()) {
+                writeln!(f, "{key}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As NetworkManager writes addresses.
+pub(super) fn mac(address: MacAddr) -> String {
+    address.to_string().to_ascii_uppercase()
+}
