@@ -93,7 +93,7 @@ impl Document {
                 faults.extend_from_slice(error.warnings());
                 faults
             }),
-            Document::NmState(_) => Err(vec!["NMState is not read yet".to_owned()]),
+            Document::NmState(text) => NetworkPlan::from_nmstate(text),
             Document::None => Ok(NetworkPlan::default()),
         }
     }

@@ -13,6 +13,7 @@ pub mod embedded;
 mod extra_vlans;
 pub mod from_boot_args;
 pub mod from_network_data;
+pub mod from_nmstate;
 mod keyfile;
 pub mod normal_form;
 pub mod plan;

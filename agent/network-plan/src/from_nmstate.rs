@@ -1,0 +1,114 @@
+//! NMState, YAML → [`NetworkPlan`].
+//!
+//! What is taken is what nmstate's own generator for offline use takes
+//! (`nmstatectl gc`, crate `nmstate` 2.2.62), with its meaning: an interface
+//! without `ipv4` and `ipv6` has no addresses, one without `type` is a NIC, a
+//! port that is not described is one too. `tests/nmstate-oracle` compares the
+//! two. What a ramdisk cannot have is refused with the path of its key, and so
+//! is what NetworkManager would refuse of the generator's files.
+
+mod bond;
+mod bridge;
+mod dns;
+mod ethernet;
+mod fields;
+mod interface;
+mod ip;
+mod ports;
+mod refused;
+mod routes;
+mod vlan;
+mod yaml;
+
+use crate::plan::NetworkPlan;
+use fields::{Fields, Findings};
+use yaml::Yaml;
+
+/// Longest text that is read: some hundred interfaces have a tenth of it.
+pub const LARGEST: usize = 1 << 20;
+
+const TOP: &[&str] = &[
+    "description",
+    "hostname",
+    "dns-resolver",
+    "routes",
+    "interfaces",
+];
+
+impl NetworkPlan {
+    /// The plan that a document describes, and nothing else.
+    ///
+    /// # Errors
+    /// Every fault in one line each, with the path of its key.
+    pub fn from_nmstate(text: &str) -> Result<NetworkPlan, Vec<String>> {
+        if text.len() > LARGEST {
+            let found = text.len();
+            return Err(vec![format!(
+                "expected at most {LARGEST} bytes, found {found}"
+            )]);
+        }
+        let text = text.trim_start_matches('\u{feff}');
+        let document =
+            Yaml::parse(text).map_err(|words| vec![format!("expected YAML: {words}")])?;
+        let findings = Findings::default();
+        let plan = read(&document, &findings);
+        let warnings = findings.into_result()?;
+        let mut plan = plan.unwrap_or_default();
+        plan.warnings = warnings;
+        plan.sort();
+        Ok(plan)
+    }
+}
+
+fn read(document: &Yaml, findings: &Findings) -> Option<NetworkPlan> {
+    let top = match document {
+        // nmstate takes an empty list of routing rules, as it prints it.
+        Yaml::Map(map) => {
+            let top = Fields::unchecked(document, String::new(), findings)?;
+            let empty = |value: &Yaml| match value {
+                Yaml::Null => true,
+                Yaml::Map(map) => map.iter().all(|(_, v)| *v == Yaml::List(Vec::new())),
+                _ => false,
+            };
+            let mut keys = TOP.to_vec();
+            keys.extend(
+                map.iter()
+                    .filter(|(key, value)| key == "route-rules" && empty(value))
+                    .map(|(key, _)| key.as_str()),
+            );
+            top.expect_keys(&[&keys]);
+            top
+        }
+        Yaml::Null => Fields::unchecked(document, String::new(), findings)?,
+        other => {
+            findings.fault(
+                "document",
+                format!("expected a mapping, found {}", other.kind()),
+            );
+            return None;
+        }
+    };
+    let _ = top.text("description");
+    let mut described = interface::read_all(&top);
+    ports::connect(&mut described, findings);
+    routes::read(&top, &mut described);
+    dns::read(&top, &mut described);
+    Some(NetworkPlan {
+        host_name: host_name(&top),
+        interfaces: described.into_interfaces(findings),
+        ..NetworkPlan::default()
+    })
+}
+
+fn host_name(top: &Fields) -> Option<String> {
+    let fields = top.child("hostname", &["running", "config"])?;
+    let _ = fields.text("running");
+    let name = fields.text("config")?;
+    if !landfall_boot_params::dracut_net::is_host_name(name) {
+        fields.fault("config", format!("expected a host name, found {name:?}"));
+    }
+    Some(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

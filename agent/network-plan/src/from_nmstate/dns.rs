@@ -1,0 +1,247 @@
+//! `dns-resolver`: which interface's profile keeps the name servers.
+//!
+//! NMState has them for the whole machine and NetworkManager for a profile:
+//! nmstate looks for one that suits, in the order of the document, and so do
+//! we.
+
+use std::net::IpAddr;
+
+use super::fields::Fields;
+use super::interface::{Described, Interfaces, State};
+use super::ip::Family;
+
+/// Of the family of the first server, which also keeps the domains. Lower goes
+/// first.
+const PRIORITY: u32 = 40;
+const PRIORITY_OF_OTHERS: u32 = 50;
+/// resolv.conf(5).
+const OPTIONS: &[&str] = &[
+    "debug",
+    "edns0",
+    "inet6",
+    "ip6-bytestring",
+    "ip6-dotint",
+    "no-aaaa",
+    "no-check-names",
+    "no-ip6-dotint",
+    "no-reload",
+    "no-tld-query",
+    "rotate",
+    "single-request",
+    "single-request-reopen",
+    "trust-ad",
+    "use-vc",
+];
+const OPTIONS_WITH_NUMBER: &[&str] = &["ndots", "timeout", "attempts"];
+
+/// A server, and the interface of a link-local one.
+type Server<'a> = (IpAddr, Option<&'a str>);
+
+/// Reads it, and gives the servers to interfaces.
+pub(super) fn read(top: &Fields, all: &mut Interfaces) {
+    let keys = ["server", "search", "options"];
+    let Some(dns) = top.child("dns-resolver", &["running", "config"]) else {
+        return;
+    };
+    let _ = dns.child("running", &keys);
+    let Some(fields) = dns.child("config", &keys) else {
+        return;
+    };
+    let servers = servers(&fields);
+    let search: Vec<String> = fields
+        .texts("search")
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(_, domain)| domain.to_owned())
+        .collect();
+    let options = options(&fields);
+    if !servers.is_empty() {
+        give_servers(&servers, search, &options, &fields, all);
+    } else if !search.is_empty() || !options.is_empty() {
+        match suitable_for_domains(all) {
+            Some(family) => keep(family, Vec::new(), search, &options, PRIORITY),
+            None => fields.fault("search", "no interface has addresses to look names up with"),
+        }
+    }
+}
+
+fn servers<'a>(fields: &Fields<'a>) -> Vec<Server<'a>> {
+    let mut servers = Vec::new();
+    for (path, text) in fields.texts("server").unwrap_or_default() {
+        let (address, zone) = match text.split_once('%') {
+            Some((address, zone)) => (address, Some(zone)),
+            None => (text, None),
+        };
+        match address.parse::<IpAddr>() {
+            Ok(address) if zone.is_none() || address.is_ipv6() => servers.push((address, zone)),
+            _ => fields
+                .findings
+                .fault(&path, format!("expected an IP address, found {text:?}")),
+        }
+    }
+    servers
+}
+
+fn options(fields: &Fields) -> Vec<String> {
+    let mut options = Vec::new();
+    for (path, option) in fields.texts("options").unwrap_or_default() {
+        let is_known = match option.split_once(':') {
+            Some((name, _)) => OPTIONS_WITH_NUMBER.contains(&name),
+            None => OPTIONS.contains(&option),
+        };
+        if !is_known {
+            let (known, with) = (OPTIONS.join(", "), OPTIONS_WITH_NUMBER.join(":N, "));
+            fields.findings.fault(
+                &path,
+                format!("expected one of {known}, {with}:N, found {option:?}"),
+            );
+        }
+        options.push(option.to_owned());
+    }
+    options
+}
+
+fn give_servers(
+    servers: &[Server],
+    search: Vec<String>,
+    options: &[String],
+    fields: &Fields,
+    all: &mut Interfaces,
+) {
+    let mut families: Vec<bool> = servers
+        .iter()
+        .map(|(address, _)| address.is_ipv4())
+        .collect();
+    families.dedup();
+    if families.len() > 2 {
+        return fields.fault(
+            "server",
+            "expected the servers of one family together, as each profile keeps those of one",
+        );
+    }
+    let first_is_ipv4 = families.first() == Some(&true);
+    let mut search = Some(search);
+    for is_ipv4 in families {
+        let own: Vec<IpAddr> = servers
+            .iter()
+            .map(|(address, _)| *address)
+            .filter(|address| address.is_ipv4() == is_ipv4)
+            .collect();
+        let zone = servers
+            .iter()
+            .find_map(|(_, zone)| *zone)
+            .filter(|_| !is_ipv4);
+        let place = match zone {
+            Some(zone) => named(zone, fields, all),
+            None => suitable(all, is_ipv4),
+        };
+        let Some(index) = place else {
+            let kind = if is_ipv4 { "IPv4" } else { "IPv6" };
+            fields.fault(
+                "server",
+                format!("no interface has {kind} to ask {} with", own[0]),
+            );
+            continue;
+        };
+        let family = family(&mut all.list[index], is_ipv4);
+        if is_ipv4 == first_is_ipv4 {
+            keep(
+                family,
+                own,
+                search.take().unwrap_or_default(),
+                options,
+                PRIORITY,
+            );
+        } else {
+            keep(family, own, Vec::new(), &[], PRIORITY_OF_OTHERS);
+        }
+    }
+    let zones = servers.iter().filter_map(|(_, zone)| *zone);
+    let mut zones: Vec<_> = zones.collect();
+    zones.sort_unstable();
+    zones.dedup();
+    if zones.len() > 1 {
+        fields.fault("server", "expected link-local servers of one interface");
+    }
+}
+
+fn named(zone: &str, fields: &Fields, all: &Interfaces) -> Option<usize> {
+    let fits = |d: &Described| d.name == zone && d.state != State::Absent;
+    let place = all.list.iter().position(fits);
+    if place.is_none() {
+        fields.fault("server", format!("no interface is called {zone:?}"));
+    }
+    place.filter(|index| is_valid(&all.list[*index], false))
+}
+
+fn family(described: &mut Described, is_ipv4: bool) -> &mut Family {
+    if is_ipv4 {
+        &mut described.ipv4
+    } else {
+        &mut described.ipv6
+    }
+}
+
+fn is_valid(described: &Described, is_ipv4: bool) -> bool {
+    let family = if is_ipv4 {
+        &described.ipv4
+    } else {
+        &described.ipv6
+    };
+    described.state == State::Up && has_ip(described) && family.is_configured()
+}
+
+fn has_ip(described: &Described) -> bool {
+    described.interface.controller.is_none()
+}
+
+/// The first whose own servers do not get in the way, else the first that has
+/// an address.
+fn suitable(all: &Interfaces, is_ipv4: bool) -> Option<usize> {
+    let prefers = |d: &Described| {
+        let family = if is_ipv4 { &d.ipv4 } else { &d.ipv6 };
+        d.state != State::Absent && has_ip(d) && family.prefers_given_dns()
+    };
+    let mut list = all.list.iter();
+    let preferred = list.position(prefers);
+    preferred.or_else(|| all.list.iter().position(|d| is_valid(d, is_ipv4)))
+}
+
+/// Domains alone: with the first that asks the network, else with the first
+/// that has an address.
+fn suitable_for_domains(all: &mut Interfaces) -> Option<&mut Family> {
+    let mut found = None;
+    for needs_automatic in [true, false] {
+        for (index, described) in all.list.iter().enumerate() {
+            for is_ipv4 in [false, true] {
+                let family = if is_ipv4 {
+                    &described.ipv4
+                } else {
+                    &described.ipv6
+                };
+                let fits = family.is_automatic() || !needs_automatic;
+                if found.is_none() && fits && is_valid(described, is_ipv4) {
+                    found = Some((index, is_ipv4));
+                }
+            }
+        }
+    }
+    let (index, is_ipv4) = found?;
+    Some(family(&mut all.list[index], is_ipv4))
+}
+
+fn keep(
+    family: &mut Family,
+    servers: Vec<IpAddr>,
+    search: Vec<String>,
+    options: &[String],
+    priority: u32,
+) {
+    family.plan.dns = servers;
+    family.plan.search = search;
+    let settings = &mut family.plan.settings;
+    settings.insert("dns-priority".to_owned(), priority.to_string());
+    if !options.is_empty() {
+        settings.insert("dns-options".to_owned(), options.join(";"));
+    }
+}

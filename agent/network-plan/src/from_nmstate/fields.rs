@@ -1,0 +1,349 @@
+//! One mapping of the document, read key by key.
+//!
+//! Every fault is kept, with the path of its key, and the reading goes on: an
+//! operator mends all of them at once.
+
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+
+use super::refused;
+use super::yaml::Yaml;
+
+/// A document can be full of faults; an operator reads the first few.
+const MOST_FAULTS: usize = 100;
+
+/// What is wrong with the document, and what of it means nothing.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    faults: RefCell<Vec<String>>,
+    warnings: RefCell<Vec<String>>,
+}
+
+impl Findings {
+    pub(super) fn fault(&self, path: &str, words: impl std::fmt::Display) {
+        add(&self.faults, path, words);
+    }
+
+    pub(super) fn warn(&self, path: &str, words: impl std::fmt::Display) {
+        add(&self.warnings, path, words);
+    }
+
+    /// The faults where there are any, else the warnings.
+    pub(super) fn into_result(self) -> Result<Vec<String>, Vec<String>> {
+        let faults = self.faults.into_inner();
+        if faults.is_empty() {
+            Ok(self.warnings.into_inner())
+        } else {
+            Err(faults)
+        }
+    }
+}
+
+fn add(list: &RefCell<Vec<String>>, path: &str, words: impl std::fmt::Display) {
+    let mut list = list.borrow_mut();
+    if list.len() < MOST_FAULTS {
+        let line = format!("{path}: {words}");
+        if !list.contains(&line) {
+            list.push(line);
+        }
+    } else if list.len() == MOST_FAULTS {
+        list.push("there are more than are told here".to_owned());
+    }
+}
+
+/// A mapping and its path, such as `interfaces[2].ipv4`.
+#[derive(Clone)]
+pub(super) struct Fields<'a> {
+    pub(super) path: String,
+    map: &'a [(String, Yaml)],
+    pub(super) findings: &'a Findings,
+}
+
+impl<'a> Fields<'a> {
+    /// Reads a value as a mapping of these keys. `{}` stands for nothing.
+    pub(super) fn of(
+        value: &'a Yaml,
+        path: String,
+        keys: &[&str],
+        findings: &'a Findings,
+    ) -> Option<Fields<'a>> {
+        let fields = Fields::unchecked(value, path, findings)?;
+        fields.expect_keys(&[keys]);
+        Some(fields)
+    }
+
+    /// The same, with any keys.
+    pub(super) fn unchecked(
+        value: &'a Yaml,
+        path: String,
+        findings: &'a Findings,
+    ) -> Option<Fields<'a>> {
+        let map = match value {
+            Yaml::Null => &[],
+            Yaml::Map(map) => map.as_slice(),
+            other => {
+                findings.fault(&path, format!("expected a mapping, found {}", other.kind()));
+                return None;
+            }
+        };
+        Some(Fields {
+            path,
+            map,
+            findings,
+        })
+    }
+
+    /// Tells keys that are none of these, each with the nearest that is.
+    pub(super) fn expect_keys(&self, known: &[&[&str]]) {
+        let known = || known.iter().flat_map(|keys| keys.iter().copied());
+        for (key, _) in self.map {
+            if known().any(|known| known == key) {
+                continue;
+            }
+            let path = self.at(key);
+            if let Some(instead) = refused::key(key) {
+                self.findings.fault(&path, instead);
+                continue;
+            }
+            let nearest = known().min_by_key(|known| distance(key, known));
+            let nearest = nearest.map_or(String::new(), |key| format!("; the nearest is `{key}`"));
+            self.findings.fault(&path, format!("no such key{nearest}"));
+        }
+    }
+
+    /// The path of a key.
+    pub(super) fn at(&self, key: &str) -> String {
+        let key = key.escape_debug();
+        match self.path.as_str() {
+            "" => key.to_string(),
+            path => format!("{path}.{key}"),
+        }
+    }
+
+    pub(super) fn fault(&self, key: &str, words: impl std::fmt::Display) {
+        self.findings.fault(&self.at(key), words);
+    }
+
+    pub(super) fn warn(&self, key: &str, words: impl std::fmt::Display) {
+        self.findings.warn(&self.at(key), words);
+    }
+
+    /// Whether the key is there, be it with nothing.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.map.iter().any(|(name, _)| name == key)
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&'a Yaml> {
+        let (_, value) = self.map.iter().find(|(name, _)| name == key)?;
+        Some(value).filter(|value| **value != Yaml::Null)
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &'a (String, Yaml)> {
+        self.map.iter()
+    }
+
+    /// A mapping of these keys behind a key.
+    pub(super) fn child(&self, key: &str, keys: &[&str]) -> Option<Fields<'a>> {
+        Fields::of(self.get(key)?, self.at(key), keys, self.findings)
+    }
+
+    /// A list, each item with its path.
+    pub(super) fn list(&self, key: &str) -> Option<Vec<(String, &'a Yaml)>> {
+        let path = self.at(key);
+        match self.get(key)? {
+            Yaml::List(list) => {
+                let items = list.iter().enumerate();
+                Some(
+                    items
+                        .map(|(i, item)| (format!("{path}[{i}]"), item))
+                        .collect(),
+                )
+            }
+            other => {
+                self.fault(key, format!("expected a list, found {}", other.kind()));
+                None
+            }
+        }
+    }
+
+    /// A list of texts.
+    pub(super) fn texts(&self, key: &str) -> Option<Vec<(String, &'a str)>> {
+        let list = self.list(key)?;
+        let items = list.into_iter();
+        Some(
+            items
+                .filter_map(|(path, item)| Some((path.clone(), self.line(path, item)?)))
+                .collect(),
+        )
+    }
+
+    /// A text of one line. Numbers are none, as nmstate has it.
+    pub(super) fn text(&self, key: &str) -> Option<&'a str> {
+        self.line(self.at(key), self.get(key)?)
+    }
+
+    fn line(&self, path: String, value: &'a Yaml) -> Option<&'a str> {
+        match value {
+            Yaml::Text(text) if !text.contains(char::is_control) => Some(text),
+            Yaml::Text(_) => {
+                self.findings.fault(&path, "expected one line of text");
+                None
+            }
+            other => {
+                let found = other.kind();
+                let hint = match other {
+                    Yaml::Integer(_) | Yaml::Bool(_) | Yaml::Float(_) => "; put it in quotes",
+                    _ => "",
+                };
+                self.findings
+                    .fault(&path, format!("expected text, found {found}{hint}"));
+                None
+            }
+        }
+    }
+
+    /// A boolean, or one of the words and numbers that mean one.
+    pub(super) fn flag(&self, key: &str) -> Option<bool> {
+        let value = self.present(key)?;
+        let found = match value {
+            Yaml::Bool(value) => Some(*value),
+            Yaml::Integer(0) => Some(false),
+            Yaml::Integer(1) => Some(true),
+            Yaml::Text(text) => match text.to_ascii_lowercase().as_str() {
+                "1" | "true" | "yes" | "on" | "y" => Some(true),
+                "0" | "false" | "no" | "off" | "n" => Some(false),
+                _ => None,
+            },
+            _ => None,
+        };
+        if found.is_none() {
+            self.fault(
+                key,
+                format!("expected true or false, found {}", value.kind()),
+            );
+        }
+        found
+    }
+
+    /// A boolean and nothing that means one.
+    pub(super) fn strict_flag(&self, key: &str) -> Option<bool> {
+        match self.get(key)? {
+            Yaml::Bool(value) => Some(*value),
+            other => {
+                self.fault(
+                    key,
+                    format!("expected true or false, found {}", other.kind()),
+                );
+                None
+            }
+        }
+    }
+
+    /// A whole number within bounds, or its digits as text.
+    pub(super) fn number(&self, key: &str, bounds: RangeInclusive<i64>) -> Option<i64> {
+        let value = self.present(key)?;
+        let found = match value {
+            Yaml::Integer(value) => i64::try_from(*value).ok(),
+            // Only what cannot be negative may be in hexadecimal digits.
+            Yaml::Text(text) => match text.strip_prefix("0x").filter(|_| *bounds.start() >= 0) {
+                Some(digits) => i64::from_str_radix(digits, 16).ok(),
+                None => text.parse().ok(),
+            },
+            _ => None,
+        };
+        let found = found.filter(|value| bounds.contains(value));
+        if found.is_none() {
+            let (start, end, found) = (bounds.start(), bounds.end(), value.kind());
+            self.fault(key, format!("expected {start} to {end}, found {found}"));
+        }
+        found
+    }
+
+    /// The same for a number that is none below zero.
+    pub(super) fn unsigned(&self, key: &str, most: u32) -> Option<u32> {
+        let number = self.number(key, 0..=most.into())?;
+        u32::try_from(number).ok()
+    }
+
+    /// One of these words; what it stands for. Where `numbers`, a number may
+    /// stand for the text of its digits.
+    pub(super) fn word<T: Copy>(&self, key: &str, words: &[(&str, T)], numbers: bool) -> Option<T> {
+        let value = if numbers {
+            self.present(key)?
+        } else {
+            self.get(key)?
+        };
+        let text = match value {
+            Yaml::Text(text) => text.clone(),
+            Yaml::Integer(value) if numbers => value.to_string(),
+            _ => String::new(),
+        };
+        let found = words.iter().find(|(word, _)| *word == text);
+        if found.is_none() {
+            // Numbers are another way to say the words.
+            let is_digit = |word: &&str| word.parse::<u8>().is_err();
+            let known: Vec<_> = words
+                .iter()
+                .map(|(word, _)| *word)
+                .filter(is_digit)
+                .collect();
+            let (known, found) = (known.join(", "), value.kind());
+            self.fault(key, format!("expected one of {known}, found {found}"));
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    /// A text that parses.
+    pub(super) fn parsed<T: std::str::FromStr>(&self, key: &str, expected: &str) -> Option<T> {
+        let text = self.text(key)?;
+        let value = text.parse().ok();
+        if value.is_none() {
+            self.fault(key, format!("expected {expected}, found {text:?}"));
+        }
+        value
+    }
+
+    /// A value where nmstate takes no `null` for one that is left out.
+    fn present(&self, key: &str) -> Option<&'a Yaml> {
+        if self.has(key) && self.get(key).is_none() {
+            self.fault(key, "expected a value, found nothing");
+        }
+        self.get(key)
+    }
+}
+
+/// Edits that make one word of the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().take(64).collect();
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = change.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_of_words() {
+        for (a, b, edits) in [
+            ("", "", 0),
+            ("mtu", "mtu", 0),
+            ("mut", "mtu", 2),
+            ("speeed", "speed", 1),
+            ("", "ipv4", 4),
+            ("dhcp4", "dhcp", 1),
+        ] {
+            assert_eq!(distance(a, b), edits, "{a} {b}");
+        }
+    }
+}

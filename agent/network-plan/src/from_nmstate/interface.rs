@@ -1,0 +1,406 @@
+//! `interfaces`: each entry by itself.
+
+use landfall_boot_params::MacAddr;
+use landfall_boot_params::dracut_net::is_interface_name;
+
+use super::fields::{Fields, Findings};
+use super::ip::{self, Family};
+use super::ports::Port;
+use super::yaml::Yaml;
+use super::{bond, bridge, ethernet, refused, vlan};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, Profile};
+
+/// More than any chassis has.
+const MOST_INTERFACES: usize = 1024;
+/// The kernel's least for a link with IPv6 (IPV6_MIN_MTU).
+const LEAST_MTU_IPV6: u32 = 1280;
+const MAC: &str = "a hardware address such as 52:54:00:00:00:01";
+
+/// Keys of every type.
+const KEYS: &[&str] = &[
+    "name",
+    "profile-name",
+    "description",
+    "type",
+    "driver",
+    "state",
+    "identifier",
+    "mac-address",
+    "permanent-mac-address",
+    "mtu",
+    "min-mtu",
+    "max-mtu",
+    "wait-ip",
+    "ipv4",
+    "ipv6",
+    "controller",
+    "accept-all-mac-addresses",
+    "copy-mac-from",
+    "lldp",
+    "ethtool",
+    "alt-names",
+];
+const TYPES: &[&str] = &["ethernet", "vlan", "bond", "linux-bridge", "unknown"];
+
+/// What an entry wants of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Up,
+    Down,
+    /// It is known, and has no profile.
+    Absent,
+    /// As if it were not in the list.
+    Ignore,
+}
+
+/// One entry.
+pub(super) struct Described {
+    pub(super) path: String,
+    /// What the rest of the document calls it.
+    pub(super) name: String,
+    pub(super) other_names: Vec<String>,
+    pub(super) state: State,
+    /// True where the name is a label, and the NIC is found by its address.
+    pub(super) by_mac: bool,
+    /// The address that `copy-mac-from` copies.
+    pub(super) mac: Option<MacAddr>,
+    pub(super) copy_mac_from: Option<String>,
+    pub(super) controller: Option<String>,
+    /// `None` for what has no ports or says nothing of them.
+    pub(super) ports: Option<Vec<Port>>,
+    /// The interface that carries a VLAN.
+    pub(super) parent: Option<String>,
+    pub(super) ipv4: Family,
+    pub(super) ipv6: Family,
+    pub(super) interface: Interface,
+}
+
+/// All entries, in the order of the document.
+#[derive(Default)]
+pub(super) struct Interfaces {
+    pub(super) list: Vec<Described>,
+    pub(super) ignored: Vec<String>,
+}
+
+impl Interfaces {
+    /// What the document calls by this name: the interface itself, else the
+    /// one that has it for another name or for its profile's.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        let by_name = |d: &Described| d.name == name && d.is_named();
+        let by_other =
+            |d: &Described| d.state == State::Up && d.other_names.iter().any(|other| other == name);
+        let by_profile = |d: &Described| match &d.interface.profile.id {
+            Some(id) => id == name,
+            None => false,
+        };
+        let position = |is: &dyn Fn(&Described) -> bool| self.list.iter().position(is);
+        position(&by_name)
+            .or_else(|| position(&by_other))
+            .or_else(|| position(&by_profile))
+    }
+
+    /// The interfaces of the plan.
+    pub(super) fn into_interfaces(self, findings: &Findings) -> Vec<Interface> {
+        let mut ids: Vec<String> = Vec::new();
+        let mut interfaces = Vec::new();
+        for described in self.list {
+            if described.state == State::Absent {
+                continue;
+            }
+            let Described {
+                path,
+                name,
+                ipv4,
+                ipv6,
+                mut interface,
+                ..
+            } = described;
+            // Two files of one name would be one file.
+            let id = interface.profile.id.clone().unwrap_or(name);
+            if ids.contains(&id) {
+                findings.fault(
+                    &path,
+                    format!("expected a profile of its own, found a second one called {id:?}"),
+                );
+            }
+            ids.push(id);
+            if interface.controller.is_none() {
+                interface.ipv4 = Some(ipv4.plan);
+                interface.ipv6 = Some(ipv6.plan);
+            }
+            interfaces.push(interface);
+        }
+        interfaces
+    }
+}
+
+impl Described {
+    /// True for one whose name is a device's.
+    fn is_named(&self) -> bool {
+        self.state == State::Up && !self.by_mac
+    }
+
+    /// A NIC of which nothing is known but its name.
+    pub(super) fn plain(name: &str, path: String) -> Described {
+        Described {
+            path,
+            name: name.to_owned(),
+            other_names: Vec::new(),
+            state: State::Up,
+            by_mac: false,
+            mac: None,
+            copy_mac_from: None,
+            controller: None,
+            ports: None,
+            parent: None,
+            ipv4: Family::default(),
+            ipv6: Family::default(),
+            interface: Interface {
+                matches: InterfaceMatch {
+                    name: Some(name.to_owned()),
+                    mac: None,
+                },
+                kind: InterfaceKind::Ethernet,
+                multi: false,
+                controller: None,
+                mtu: None,
+                set_mac: None,
+                ethtool: None,
+                needed: false,
+                down: false,
+                ipv4: None,
+                ipv6: None,
+                profile: Profile::default(),
+            },
+        }
+    }
+
+    /// Writes a setting that only NetworkManager needs.
+    pub(super) fn set(&mut self, section: &'static str, key: &str, value: impl ToString) {
+        let settings = &mut self.interface.profile.settings;
+        let keys = settings.entry(section).or_default();
+        keys.insert(key.to_owned(), value.to_string());
+    }
+}
+
+/// Reads the list. Of two entries for one interface the second counts, as
+/// nmstate has it.
+pub(super) fn read_all(top: &Fields) -> Interfaces {
+    let mut all = Interfaces::default();
+    let list = top.list("interfaces").unwrap_or_default();
+    if list.len() > MOST_INTERFACES {
+        let found = list.len();
+        top.fault(
+            "interfaces",
+            format!("expected at most {MOST_INTERFACES}, found {found}"),
+        );
+        return all;
+    }
+    for (path, entry) in list {
+        let Some(described) = read(entry, path, top.findings) else {
+            continue;
+        };
+        all.ignored.retain(|name| *name != described.name);
+        let place = all.list.iter().position(|d| d.name == described.name);
+        if described.state == State::Ignore {
+            all.ignored.push(described.name);
+            if let Some(place) = place {
+                all.list.remove(place);
+            }
+            continue;
+        }
+        match place {
+            Some(place) => {
+                let words = format!("takes the place of {}", all.list[place].path);
+                top.findings.warn(&described.path, words);
+                all.list[place] = described;
+            }
+            None => all.list.push(described),
+        }
+    }
+    all
+}
+
+fn read(entry: &Yaml, path: String, findings: &Findings) -> Option<Described> {
+    let fields = Fields::unchecked(entry, path.clone(), findings)?;
+    if !fields.has("name") {
+        fields.fault("name", "expected the name of the interface, found nothing");
+    }
+    let name = fields.text("name").map_or(String::new(), str::to_owned);
+    let states = [
+        ("up", State::Up),
+        ("down", State::Down),
+        ("absent", State::Absent),
+        ("ignore", State::Ignore),
+        ("unknown", State::Ignore),
+    ];
+    let state = fields.word("state", &states, false).unwrap_or(State::Up);
+    let mut described = Described::plain(&name, path);
+    described.state = state;
+    described.interface.down = state == State::Down;
+    let kind = fields.text("type").unwrap_or("ethernet");
+    if matches!(state, State::Absent | State::Ignore) {
+        // Nothing becomes of it, and so nothing else of it is looked at.
+        if kind != "ethernet" {
+            described.interface.kind = InterfaceKind::Bridge { stp: None };
+        }
+        return (!name.is_empty()).then_some(described);
+    }
+    read_kind(kind, &fields, &mut described);
+    read_identity(&fields, &mut described);
+    read_link(&fields, &mut described);
+    described.ipv4 = ip::read(&fields, true);
+    described.ipv6 = ip::read(&fields, false);
+    wait_ip(&fields, &mut described);
+    if let Some(mtu) = described.interface.mtu
+        && mtu < LEAST_MTU_IPV6
+        && described.ipv6.enabled
+    {
+        fields.fault(
+            "mtu",
+            format!("expected at least {LEAST_MTU_IPV6} with IPv6, found {mtu}"),
+        );
+    }
+    (!name.is_empty()).then_some(described)
+}
+
+fn read_kind(kind: &str, fields: &Fields, described: &mut Described) {
+    let own: &[&str] = match kind {
+        "vlan" => vlan::read(fields, described),
+        "bond" => bond::read(fields, described),
+        "linux-bridge" => bridge::read(fields, described),
+        "ethernet" | "unknown" => ethernet::read(fields, described),
+        _ => {
+            match refused::kind(kind) {
+                Some(instead) => fields.fault("type", instead),
+                None => {
+                    let known = TYPES[..4].join(", ");
+                    fields.fault("type", format!("expected one of {known}, found {kind:?}"));
+                }
+            }
+            return;
+        }
+    };
+    fields.expect_keys(&[KEYS, own]);
+}
+
+fn read_identity(fields: &Fields, described: &mut Described) {
+    let mac: Option<MacAddr> = fields.parsed("mac-address", MAC);
+    let permanent: Option<MacAddr> = fields.parsed("permanent-mac-address", MAC);
+    described.mac = permanent.or(mac);
+    let identifiers = [("name", false), ("mac-address", true)];
+    described.by_mac = match fields.get("identifier") {
+        Some(Yaml::Text(text)) if text == "pci-address" => {
+            let words = refused::key("pci-address").unwrap_or_default();
+            fields.fault("identifier", words);
+            false
+        }
+        _ => fields.word("identifier", &identifiers, false) == Some(true),
+    };
+    let id = fields.text("profile-name");
+    if let Some(id) = id
+        && (id.is_empty() || id.contains('/') || id.starts_with('.'))
+    {
+        fields.fault(
+            "profile-name",
+            format!("expected a name that a file can have, found {id:?}"),
+        );
+    }
+    described.interface.profile.id = id.map(str::to_owned);
+    let name = described.name.clone();
+    if !described.by_mac {
+        if !name.is_empty() && !is_interface_name(&name) {
+            fields.fault(
+                "name",
+                format!("expected the name of an interface, found {name:?}"),
+            );
+        }
+        described.interface.set_mac = mac.filter(|_| !bond::has_mac_of_port(described));
+    } else {
+        if described.interface.kind != InterfaceKind::Ethernet {
+            fields.fault("identifier", "only a NIC is known by its hardware address");
+        }
+        if mac.is_none() && !fields.has("mac-address") {
+            fields.fault("mac-address", format!("expected {MAC}, found nothing"));
+        }
+        let has_file = !name.contains('/') && !name.starts_with('.');
+        if id.is_none() && !has_file {
+            fields.fault(
+                "name",
+                format!("expected a name that a file can have, found {name:?}"),
+            );
+        }
+        described.interface.matches = InterfaceMatch { name: None, mac };
+        described.interface.profile.id.get_or_insert(name.clone());
+    }
+    if described.interface.profile.id.as_deref() != Some(&name) {
+        described.interface.profile.label = Some(name);
+    }
+    described.copy_mac_from = fields.text("copy-mac-from").map(str::to_owned);
+    described.controller = fields
+        .text("controller")
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned);
+}
+
+fn read_link(fields: &Fields, described: &mut Described) {
+    described.interface.mtu = fields.unsigned("mtu", u32::MAX);
+    for key in ["min-mtu", "max-mtu"] {
+        let _ = fields.unsigned(key, u32::MAX);
+    }
+    let _ = fields.text("driver");
+    if let Some(text) = fields.text("description") {
+        let _ = described
+            .interface
+            .profile
+            .settings
+            .entry("user")
+            .or_default();
+        if !text.is_empty() {
+            described.set("user", "nmstate.interface.description", text);
+        }
+    }
+    if let Some(on) = fields.flag("accept-all-mac-addresses") {
+        described.set("ethernet", "accept-all-mac-addresses", u8::from(on));
+    }
+    if let Some(lldp) = fields.child("lldp", &["enabled", "neighbors"]) {
+        match lldp.flag("enabled") {
+            Some(on) => described.set("connection", "lldp", u8::from(on)),
+            None if !lldp.has("enabled") => {
+                lldp.fault("enabled", "expected true or false, found nothing")
+            }
+            None => {}
+        }
+    }
+    for (path, item) in fields.list("alt-names").unwrap_or_default() {
+        let Some(item) = Fields::of(item, path, &["name", "state"], fields.findings) else {
+            continue;
+        };
+        let is_absent = item.word("state", &[("absent", true)], false) == Some(true);
+        match item.text("name") {
+            Some(name) if !is_absent && name == described.name => {
+                item.fault("name", "expected another name than the interface's own");
+            }
+            Some(name) if !is_absent => described.other_names.push(name.to_owned()),
+            _ => {}
+        }
+    }
+    ethernet::read_ethtool(fields, described);
+}
+
+fn wait_ip(fields: &Fields, described: &mut Described) {
+    let words = [
+        ("any", (false, false)),
+        ("ipv4", (true, false)),
+        ("ipv6", (false, true)),
+        ("ipv4+ipv6", (true, true)),
+    ];
+    let Some((ipv4, ipv6)) = fields.word("wait-ip", &words, false) else {
+        return;
+    };
+    for (family, required) in [(&mut described.ipv4, ipv4), (&mut described.ipv6, ipv6)] {
+        family.plan.required = required && family.enabled;
+        let settings = &mut family.plan.settings;
+        settings.insert("may-fail".to_owned(), (!required).to_string());
+    }
+}

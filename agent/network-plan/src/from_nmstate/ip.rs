@@ -1,0 +1,392 @@
+//! `ipv4` and `ipv6` of an interface.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::fields::Fields;
+use crate::plan::{Automatic, IpPlan, IpPrefix, Method, Settings};
+
+/// NetworkManager's word for never giving up, which is what nmstate wants of
+/// DHCP.
+const FOREVER: u32 = i32::MAX as u32;
+/// More than any host has on one link.
+const MOST_ADDRESSES: usize = 256;
+/// nmstate's word for a metric that is left to others.
+const DEFAULT_METRIC: i64 = -1;
+
+const KEYS: &[&str] = &[
+    "enabled",
+    "dhcp",
+    "address",
+    "dhcp-client-id",
+    "dhcp-duid",
+    "auto-dns",
+    "auto-gateway",
+    "auto-routes",
+    "auto-route-table-id",
+    "auto-route-metric",
+    "addr-gen-mode",
+    "allow-extra-address",
+    "token",
+    "dhcp-send-hostname",
+    "dhcp-custom-hostname",
+];
+const ADDRESS_KEYS: &[&str] = &[
+    "ip",
+    "prefix-length",
+    "mptcp-flags",
+    "valid-life-time",
+    "valid-left",
+    "valid-lft",
+    "preferred-life-time",
+    "preferred-left",
+    "preferred-lft",
+    "protocol",
+];
+
+/// One family of an interface.
+#[derive(Clone)]
+pub(super) struct Family {
+    pub(super) enabled: bool,
+    pub(super) plan: IpPlan,
+}
+
+impl Default for Family {
+    /// One that nothing is said of: off.
+    fn default() -> Family {
+        Family {
+            enabled: false,
+            plan: IpPlan {
+                method: Method::Disabled,
+                addresses: Vec::new(),
+                gateway: None,
+                dns: Vec::new(),
+                search: Vec::new(),
+                routes: Vec::new(),
+                required: false,
+                required_timeout_ms: None,
+                automatic: Automatic {
+                    timeout: Some(FOREVER),
+                    ..Automatic::default()
+                },
+                settings: Settings::new(),
+            },
+        }
+    }
+}
+
+impl Family {
+    /// True when the network is asked.
+    pub(super) fn is_automatic(&self) -> bool {
+        self.plan.method.is_automatic()
+    }
+
+    /// True when name servers can be kept with it.
+    pub(super) fn is_configured(&self) -> bool {
+        self.is_automatic() || !self.plan.addresses.is_empty()
+    }
+
+    /// True when name servers that are given go well with it: none come from
+    /// the network.
+    pub(super) fn prefers_given_dns(&self) -> bool {
+        self.is_configured() && (!self.is_automatic() || self.plan.automatic.ignore_dns)
+    }
+
+    fn set(&mut self, key: &str, value: impl ToString) {
+        self.plan.settings.insert(key.to_owned(), value.to_string());
+    }
+}
+
+/// Reads one family of an interface.
+pub(super) fn read(interface: &Fields, is_ipv4: bool) -> Family {
+    let mut family = Family::default();
+    let (key, own): (_, &[&str]) = if is_ipv4 {
+        ("ipv4", &["forwarding", "prefix-route-metric"])
+    } else {
+        ("ipv6", &["autoconf"])
+    };
+    let keys: Vec<&str> = KEYS.iter().chain(own).copied().collect();
+    let Some(fields) = interface.child(key, &keys) else {
+        return family;
+    };
+    family.enabled = fields.flag("enabled").unwrap_or(false);
+    let addresses = addresses(&fields, is_ipv4);
+    let dhcp = fields.flag("dhcp") == Some(true) && family.enabled;
+    let autoconf = if is_ipv4 {
+        None
+    } else {
+        fields.flag("autoconf")
+    };
+    let has_autoconf = autoconf == Some(true) && family.enabled;
+    if family.enabled {
+        family.plan.addresses = addresses;
+    }
+    family.plan.method = match (family.enabled, dhcp, has_autoconf) {
+        (false, ..) => Method::Disabled,
+        (true, true, true) => Method::Auto,
+        (true, true, false) if is_ipv4 => Method::Auto,
+        (true, true, false) => Method::Dhcp,
+        (true, false, true) => {
+            fields.fault(
+                "autoconf",
+                "nmstate has no autoconf without dhcp; say `dhcp: true` too, which asks by DHCP only if the routers say so",
+            );
+            Method::Auto
+        }
+        (true, false, false) if !family.plan.addresses.is_empty() => Method::Manual,
+        (true, false, false) if is_ipv4 => Method::Disabled,
+        (true, false, false) => Method::LinkLocal,
+    };
+    let _ = fields.strict_flag("allow-extra-address");
+    read_automatic(&fields, &mut family, is_ipv4);
+    if is_ipv4 {
+        let forwarding = fields.strict_flag("forwarding");
+        if let Some(on) = forwarding.filter(|on| family.enabled || !on) {
+            family.set("forwarding", u8::from(on));
+        }
+        let _ = fields.text("addr-gen-mode");
+        let _ = fields.text("token");
+        metric_ipv4(&fields, &mut family);
+    } else {
+        let mode = match fields.text("addr-gen-mode") {
+            None | Some("eui64" | "EUI64") => 0,
+            Some("stable-privacy" | "STABLE-PRIVACY") => 1,
+            Some(other) => other.parse::<i32>().unwrap_or(0),
+        };
+        if mode != 0 {
+            fields.warn("addr-gen-mode", "in the ramdisk the address is of eui64");
+        }
+        family.set("addr-gen-mode", mode);
+        token(&fields, &mut family, autoconf);
+    }
+    family
+}
+
+fn addresses(fields: &Fields, is_ipv4: bool) -> Vec<IpPrefix> {
+    let list = fields.list("address").unwrap_or_default();
+    if list.len() > MOST_ADDRESSES {
+        let found = list.len();
+        fields.fault(
+            "address",
+            format!("expected at most {MOST_ADDRESSES}, found {found}"),
+        );
+        return Vec::new();
+    }
+    let mut addresses = Vec::new();
+    for (path, item) in list {
+        let Some(item) = Fields::of(item, path, ADDRESS_KEYS, fields.findings) else {
+            continue;
+        };
+        for key in ["ip", "prefix-length"] {
+            if !item.has(key) {
+                item.fault(key, "expected a value, found nothing");
+            }
+        }
+        let expected = if is_ipv4 {
+            "an IPv4 address"
+        } else {
+            "an IPv6 address"
+        };
+        let address: Option<IpAddr> = item.parsed("ip", expected);
+        let most = if is_ipv4 { 32 } else { 128 };
+        let length = item.number("prefix-length", 0..=most);
+        let (Some(address), Some(length)) = (address, length.and_then(|n| u8::try_from(n).ok()))
+        else {
+            continue;
+        };
+        if address.is_ipv4() != is_ipv4 {
+            item.fault("ip", format!("expected {expected}, found {address}"));
+            continue;
+        }
+        if let Some(reason) = not_of_an_operator(&item, address) {
+            item.findings.warn(&item.path, reason);
+            continue;
+        }
+        addresses.push(IpPrefix { address, length });
+    }
+    addresses
+}
+
+/// Why an address is left out: a state that was read from a running system has
+/// those that it got from elsewhere, too.
+fn not_of_an_operator(item: &Fields, address: IpAddr) -> Option<&'static str> {
+    for key in ["preferred-life-time", "preferred-left", "preferred-lft"] {
+        let _ = item.text(key);
+    }
+    for key in ["valid-life-time", "valid-left", "valid-lft"] {
+        if item.text(key).is_some_and(|time| time != "forever") {
+            return Some("not used, as it ends some day: the network has given it");
+        }
+    }
+    let protocols = [("lo", false), ("ra", false), ("kernel_ll", false)];
+    let other = match item.get("protocol") {
+        None => false,
+        Some(super::yaml::Yaml::Integer(number)) => !(1..=3).contains(number),
+        Some(super::yaml::Yaml::Text(text)) if text.starts_with(|c: char| c.is_ascii_digit()) => {
+            let number = match text.strip_prefix("0x") {
+                Some(digits) => u8::from_str_radix(digits, 16).ok(),
+                None => text.parse().ok(),
+            };
+            number.is_none_or(|number| !(1..=3).contains(&number))
+        }
+        Some(_) => item.word("protocol", &protocols, true).unwrap_or(false),
+    };
+    if other {
+        return Some("not used, as another program has given it");
+    }
+    match address {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+            Some("not used, as the kernel makes link-local addresses itself")
+        }
+        _ => None,
+    }
+}
+
+fn read_automatic(fields: &Fields, family: &mut Family, is_ipv4: bool) {
+    let dns = fields.flag("auto-dns");
+    let gateway = fields.flag("auto-gateway");
+    let routes = fields.flag("auto-routes");
+    let table = fields.unsigned("auto-route-table-id", u32::MAX);
+    let client_id = fields.text("dhcp-client-id");
+    let duid = fields.text("dhcp-duid");
+    let send_name = fields.strict_flag("dhcp-send-hostname");
+    let name = fields.text("dhcp-custom-hostname");
+    if !family.is_automatic() {
+        if client_id.is_some() {
+            fields.warn("dhcp-client-id", "not used without DHCP");
+        }
+        return;
+    }
+    if let Some(table) = table {
+        family.set("route-table", table);
+        fields.warn(
+            "auto-route-table-id",
+            "in the ramdisk the routes are in the main table",
+        );
+    }
+    if !is_ipv4 {
+        family.set("ra-timeout", FOREVER);
+    }
+    if send_name == Some(false) {
+        family.set("dhcp-send-hostname", false);
+    }
+    let automatic = &mut family.plan.automatic;
+    automatic.ignore_dns = dns == Some(false);
+    automatic.never_default = gateway == Some(false);
+    automatic.ignore_routes = routes == Some(false);
+    automatic.host_name = name
+        .filter(|name| !name.is_empty() && send_name != Some(false))
+        .map(str::to_owned);
+    match client_id.filter(|_| is_ipv4) {
+        None | Some("ll" | "LL") => {}
+        Some("iaid+duid" | "IAID+DUID") => {
+            family.set("dhcp-client-id", "duid");
+            fields.warn(
+                "dhcp-client-id",
+                "in the ramdisk it is the hardware address",
+            );
+        }
+        Some(text) => {
+            family.plan.automatic.client_id = Some(client_id_bytes(text));
+            family.set("dhcp-client-id", text);
+        }
+    }
+    let duid = duid.filter(|_| !is_ipv4).map(|text| match text {
+        "llt" | "LLT" => "llt",
+        "en" | "EN" => "en",
+        "ll" | "LL" => "ll",
+        "uuid" | "UUID" => "uuid",
+        other => other,
+    });
+    if let Some(duid) = duid.filter(|duid| *duid != "ll") {
+        family.set("dhcp-duid", duid);
+        fields.warn("dhcp-duid", "in the ramdisk it is ll");
+    }
+}
+
+/// Hexadecimal bytes with colons, or text, which has the type 0 in front
+/// (nm-settings-nmcli(5), ipv4.dhcp-client-id).
+fn client_id_bytes(text: &str) -> Vec<u8> {
+    let bytes: Option<Vec<u8>> = text
+        .split(':')
+        .map(|digits| {
+            u8::from_str_radix(digits, 16)
+                .ok()
+                .filter(|_| digits.len() <= 2)
+        })
+        .collect();
+    match bytes {
+        Some(bytes) if bytes.len() > 1 => bytes,
+        _ => [&[0], text.as_bytes()].concat(),
+    }
+}
+
+fn metric_ipv4(fields: &Fields, family: &mut Family) {
+    let bounds = DEFAULT_METRIC..=u32::MAX.into();
+    let prefix = fields.number("prefix-route-metric", bounds.clone());
+    let automatic = fields.number("auto-route-metric", bounds);
+    if !family.enabled {
+        return;
+    }
+    let automatic = automatic.filter(|_| family.is_automatic());
+    let metric = match (prefix, automatic) {
+        (Some(DEFAULT_METRIC) | None, other) => other.or(prefix),
+        (other, Some(DEFAULT_METRIC) | None) => other,
+        (Some(prefix), Some(automatic)) => {
+            if prefix != automatic {
+                fields.fault(
+                    "auto-route-metric",
+                    format!("expected that of prefix-route-metric, {prefix}; found {automatic}"),
+                );
+            }
+            Some(automatic)
+        }
+    };
+    set_metric(family, metric);
+}
+
+fn set_metric(family: &mut Family, metric: Option<i64>) {
+    let Some(metric) = metric else {
+        return;
+    };
+    family.set("route-metric", metric);
+    if family.is_automatic() {
+        family.plan.automatic.metric = u32::try_from(metric).ok();
+    }
+}
+
+fn token(fields: &Fields, family: &mut Family, autoconf: Option<bool>) {
+    let metric = fields.number("auto-route-metric", DEFAULT_METRIC..=u32::MAX.into());
+    if family.is_automatic() {
+        set_metric(family, metric.filter(|_| autoconf != Some(false)));
+    }
+    let Some(text) = fields.text("token").filter(|text| !text.is_empty()) else {
+        return;
+    };
+    let Ok(token) = text.parse::<Ipv6Addr>() else {
+        fields.fault(
+            "token",
+            format!("expected an address such as ::1, found {text:?}"),
+        );
+        return;
+    };
+    if token.segments()[..4] != [0; 4] {
+        fields.fault(
+            "token",
+            format!("expected 64 bits of zero in front, found {text:?}"),
+        );
+    }
+    if token.is_unspecified() {
+        return;
+    }
+    if autoconf == Some(false) && family.enabled {
+        fields.fault("token", "expected none without autoconf");
+    }
+    if family.is_automatic() {
+        // Not as an IPv4 address in its end, which Display would make of it.
+        let mut segments = token.segments();
+        segments[0] = 1;
+        let with_prefix = Ipv6Addr::from(segments).to_string();
+        family.set("token", &with_prefix[1..]);
+        fields.warn("token", "in the ramdisk the address is of eui64");
+    }
+}

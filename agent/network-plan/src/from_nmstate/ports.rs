@@ -1,0 +1,245 @@
+//! Which interface is a port of which, lies on which, copies whose address.
+
+use super::fields::Findings;
+use super::interface::{Described, Interfaces, State};
+use crate::plan::{InterfaceKind, Settings};
+
+/// A port in the list of its controller.
+#[derive(Clone)]
+pub(super) struct Port {
+    pub(super) path: String,
+    pub(super) name: String,
+    /// What the port's profile is told, and in which section.
+    pub(super) section: Option<&'static str>,
+    pub(super) settings: Settings,
+    /// Of a bond.
+    pub(super) queue: Option<u32>,
+    /// Of a bridge: it looks at tags.
+    pub(super) has_vlans: bool,
+}
+
+impl Port {
+    pub(super) fn new(name: &str, path: String) -> Port {
+        Port {
+            path,
+            name: name.to_owned(),
+            section: None,
+            settings: Settings::new(),
+            queue: None,
+            has_vlans: false,
+        }
+    }
+}
+
+/// Tells queues that two ports of a bond share, which the kernel refuses.
+pub(super) fn check_queues(ports: &Option<Vec<Port>>, findings: &Findings) {
+    let mut taken = Vec::new();
+    for port in ports.iter().flatten() {
+        let Some(queue) = port.queue else {
+            continue;
+        };
+        if taken.contains(&queue) {
+            findings.fault(
+                &port.path,
+                format!("expected a queue-id of its own, found {queue}"),
+            );
+        }
+        taken.push(queue);
+    }
+}
+
+/// Connects the interfaces with each other.
+pub(super) fn connect(all: &mut Interfaces, findings: &Findings) {
+    copy_macs(all, findings);
+    controllers_exist(all, findings);
+    for index in 0..all.list.len() {
+        let controller = &mut all.list[index];
+        if controller.state == State::Absent {
+            continue;
+        }
+        let name = controller.name.clone();
+        for port in controller.ports.take().unwrap_or_default() {
+            attach(all, &name, port, findings);
+        }
+    }
+    for described in &mut all.list {
+        if described.interface.controller.is_none() {
+            continue;
+        }
+        for (key, family) in [("ipv4", &described.ipv4), ("ipv6", &described.ipv6)] {
+            if family.enabled && described.state == State::Up {
+                findings.fault(
+                    &format!("{}.{key}", described.path),
+                    "a port has no addresses; give them to what it is a port of",
+                );
+            }
+        }
+    }
+    parents(all, findings);
+}
+
+/// A `controller` that a port names for itself.
+fn controllers_exist(all: &mut Interfaces, findings: &Findings) {
+    for index in 0..all.list.len() {
+        let Described {
+            path, name, state, ..
+        } = &all.list[index];
+        let (path, name) = (format!("{path}.controller"), name.clone());
+        if *state == State::Absent {
+            continue;
+        }
+        let Some(wanted) = all.list[index].controller.clone() else {
+            continue;
+        };
+        let controller = all.list.iter_mut().find(|d| d.name == wanted);
+        let Some(controller) = controller.filter(|d| d.state != State::Absent) else {
+            findings.fault(&path, format!("no interface is called {wanted:?}"));
+            continue;
+        };
+        if !is_controller(controller) {
+            findings.fault(&path, format!("{wanted} is neither bond nor linux-bridge"));
+            continue;
+        }
+        match &controller.ports {
+            Some(ports) if !ports.iter().any(|port| port.name == name) => {
+                findings.fault(
+                    &path,
+                    format!("expected {name} among the ports of {wanted}"),
+                );
+            }
+            Some(_) => {}
+            None => all.list[index].interface.controller = Some(wanted),
+        }
+    }
+}
+
+fn is_controller(described: &Described) -> bool {
+    matches!(
+        described.interface.kind,
+        InterfaceKind::Bond { .. } | InterfaceKind::Bridge { .. }
+    )
+}
+
+fn attach(all: &mut Interfaces, controller: &str, port: Port, findings: &Findings) {
+    if all.ignored.contains(&port.name) {
+        return;
+    }
+    let place = all.list.iter().position(|d| d.name == port.name);
+    let place = place.unwrap_or_else(|| {
+        // A port that is not described is a NIC.
+        if !landfall_boot_params::dracut_net::is_interface_name(&port.name) {
+            findings.fault(
+                &port.path,
+                format!("expected the name of an interface, found {:?}", port.name),
+            );
+        }
+        all.list
+            .push(Described::plain(&port.name, port.path.clone()));
+        all.list.len() - 1
+    });
+    let described = &mut all.list[place];
+    if described.name == controller {
+        return findings.fault(&port.path, "an interface is no port of itself");
+    }
+    if let Some(wanted) = &described.controller
+        && wanted != controller
+    {
+        let words = format!("{} says that its controller is {wanted}", described.path);
+        return findings.fault(&port.path, words);
+    }
+    match &described.interface.controller {
+        Some(other) => {
+            let words = format!("{} is a port of {other} already", described.name);
+            return findings.fault(&port.path, words);
+        }
+        None => described.interface.controller = Some(controller.to_owned()),
+    }
+    // nmstate finds these by the profile's interface-name, which one that is
+    // known by its hardware address has not.
+    if let Some(section) = port.section.filter(|_| !described.by_mac) {
+        let settings = &mut described.interface.profile.settings;
+        settings.insert(section, port.settings);
+    }
+}
+
+/// `copy-mac-from`: of bonds and bridges, as nmstate has it.
+fn copy_macs(all: &mut Interfaces, findings: &Findings) {
+    for index in 0..all.list.len() {
+        let described = &all.list[index];
+        let Some(source) = described.copy_mac_from.clone() else {
+            continue;
+        };
+        let path = format!("{}.copy-mac-from", described.path);
+        if !is_controller(described) {
+            findings.warn(
+                &path,
+                "nmstate takes it of bonds and bridges alone; not used",
+            );
+            continue;
+        }
+        let found = all.find(&source).map(|index| &all.list[index]);
+        match found.map(|found| found.mac) {
+            None => findings.fault(&path, format!("no interface is called {source:?}")),
+            Some(None) => findings.fault(
+                &path,
+                format!("{source} has no mac-address here, and its own is not known yet"),
+            ),
+            Some(mac) if !super::bond::has_mac_of_port(described) => {
+                all.list[index].interface.set_mac = mac;
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The interfaces that carry VLANs.
+fn parents(all: &mut Interfaces, findings: &Findings) {
+    for index in 0..all.list.len() {
+        let path = format!("{}.vlan.base-iface", all.list[index].path);
+        let Some(name) = all.list[index].parent.clone() else {
+            continue;
+        };
+        let found = all
+            .find(&name)
+            .or_else(|| all.list.iter().position(|d| d.name == name));
+        let carrier = found.map(|index| &all.list[index]);
+        let is_gone =
+            |d: &Described| d.state == State::Absent && d.interface.kind != InterfaceKind::Ethernet;
+        if carrier.is_some_and(is_gone) && all.list[index].state == State::Up {
+            findings.fault(&path, format!("{name} is absent"));
+        }
+        if has_circle(all, index) {
+            findings.fault(&path, format!("{name} lies on this very interface"));
+            all.list[index].parent = None;
+            continue;
+        }
+        let mac = carrier
+            .filter(|d| d.by_mac)
+            .and_then(|d| d.interface.matches.mac);
+        let name = carrier.map_or(name, |d| d.name.clone());
+        if let InterfaceKind::Vlan {
+            parent, parent_mac, ..
+        } = &mut all.list[index].interface.kind
+        {
+            *parent_mac = mac;
+            *parent = mac.is_none().then_some(name);
+        }
+    }
+}
+
+fn has_circle(all: &Interfaces, start: usize) -> bool {
+    let mut at = start;
+    // As many steps as there are interfaces lead through each of them.
+    for _ in 0..all.list.len() {
+        let parent = all.list[at].parent.as_deref();
+        let Some(next) = parent.and_then(|name| all.list.iter().position(|d| d.name == name))
+        else {
+            return false;
+        };
+        if next == start {
+            return true;
+        }
+        at = next;
+    }
+    true
+}

@@ -1,0 +1,245 @@
+//! `routes`.
+
+use std::net::IpAddr;
+
+use super::fields::Fields;
+use super::interface::{Interfaces, State};
+use super::refused;
+use crate::plan::{IpPrefix, Method, Route};
+
+/// More than any ramdisk has use for.
+const MOST_ROUTES: usize = 4096;
+/// RT_TABLE_MAIN of the kernel.
+const MAIN_TABLE: u32 = 254;
+/// nmstate's word for a metric that is left to the kernel.
+const DEFAULT_METRIC: i64 = -1;
+
+const KEYS: &[&str] = &[
+    "state",
+    "destination",
+    "next-hop-interface",
+    "next-hop-address",
+    "metric",
+    "table-id",
+    "weight",
+    "route-type",
+    "cwnd",
+    "source",
+    "initcwnd",
+    "initrwnd",
+    "mtu",
+    "quickack",
+    "advmss",
+    "lock-mtu",
+];
+
+/// A route and its place among those of its interface: nmstate sorts them, and
+/// takes two that differ in nothing but the metric for one.
+struct Found {
+    interface: usize,
+    key: (bool, Vec<bool>, Vec<String>, Vec<u32>),
+    route: Route,
+}
+
+/// Reads the list, and gives each interface its routes.
+pub(super) fn read(top: &Fields, all: &mut Interfaces) {
+    let Some(fields) = top.child("routes", &["running", "config"]) else {
+        return;
+    };
+    let list = fields.list("config").unwrap_or_default();
+    if list.len() > MOST_ROUTES {
+        let found = list.len();
+        return fields.fault(
+            "config",
+            format!("expected at most {MOST_ROUTES}, found {found}"),
+        );
+    }
+    let mut routes: Vec<Found> = Vec::new();
+    for (path, item) in list {
+        if let Some(fields) = Fields::of(item, path, KEYS, top.findings) {
+            routes.extend(read_one(&fields, all));
+        }
+    }
+    routes.sort_by(|a, b| (a.interface, &a.key).cmp(&(b.interface, &b.key)));
+    routes.dedup_by(|a, b| (a.interface, &a.key) == (b.interface, &b.key));
+    for found in routes {
+        let described = &mut all.list[found.interface];
+        let family = match found.route.destination.address {
+            IpAddr::V4(_) => &mut described.ipv4,
+            IpAddr::V6(_) => &mut described.ipv6,
+        };
+        family.plan.routes.push(found.route);
+        if !family.is_automatic() {
+            family.plan.method = Method::Manual;
+        }
+    }
+}
+
+fn read_one(fields: &Fields, all: &Interfaces) -> Option<Found> {
+    let states = [("absent", true), ("ignore", true)];
+    let is_gone = fields.word("state", &states, false) == Some(true);
+    let destination = fields.text("destination").filter(|text| !text.is_empty());
+    let via: Option<IpAddr> = fields.parsed("next-hop-address", "an IP address");
+    let source: Option<IpAddr> = fields.parsed("source", "an IP address");
+    let metric = fields.number("metric", DEFAULT_METRIC..=u32::MAX.into());
+    let table = fields
+        .unsigned("table-id", u32::MAX)
+        .filter(|table| *table != 0);
+    let weight = fields.number("weight", 1..=256);
+    let positive = |key| fields.number(key, 1..=u32::MAX.into());
+    let (cwnd, mtu, advmss) = (positive("cwnd"), positive("mtu"), positive("advmss"));
+    let initcwnd = fields.unsigned("initcwnd", u32::MAX);
+    let initrwnd = fields.unsigned("initrwnd", u32::MAX);
+    let quickack = fields.flag("quickack");
+    let lock_mtu = fields.flag("lock-mtu");
+    if fields.get("route-type").is_some() {
+        fields.fault("route-type", refused::UNREACHABLE);
+        return None;
+    }
+    let destination = destination.and_then(|text| prefix(text, fields));
+    if is_gone {
+        return None;
+    }
+    let name = fields.text("next-hop-interface");
+    if name.is_none() && !fields.has("next-hop-interface") {
+        fields.fault(
+            "next-hop-interface",
+            "expected the interface of the route, found nothing",
+        );
+    }
+    let destination = match destination {
+        Some(destination) => destination,
+        None => {
+            if fields
+                .get("destination")
+                .is_none_or(|value| value == &super::yaml::Yaml::Text(String::new()))
+            {
+                fields.fault(
+                    "destination",
+                    "expected a network such as 0.0.0.0/0, found nothing",
+                );
+            }
+            return None;
+        }
+    };
+    let is_ipv4 = destination.address.is_ipv4();
+    let interface = carrier(name?, is_ipv4, fields, all)?;
+    let via = via.filter(|via| !via.is_unspecified());
+    if via.is_some_and(|via| via.is_ipv4() != is_ipv4) {
+        fields.fault(
+            "next-hop-address",
+            "expected one of the family of the destination",
+        );
+    }
+    if weight.is_some() && !is_ipv4 {
+        fields.fault(
+            "weight",
+            "expected none for IPv6, which nmstate has not yet",
+        );
+    }
+    let mut options = Vec::new();
+    let mut option = |name, value: Option<String>| options.extend(value.map(|value| (name, value)));
+    let text = |number: Option<i64>| number.map(|number| number.to_string());
+    option("weight", text(weight));
+    option("cwnd", text(cwnd));
+    option("lock-cwnd", cwnd.map(|_| "true".to_owned()));
+    option("src", source.map(|address| address.to_string()));
+    option("initcwnd", text(initcwnd.map(i64::from)));
+    option("initrwnd", text(initrwnd.map(i64::from)));
+    option("mtu", text(mtu));
+    option("lock-mtu", lock_mtu.map(|on| on.to_string()));
+    option("quickack", quickack.map(|on| on.to_string()));
+    option("advmss", text(advmss));
+    let number = |number: Option<i64>| number.and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+    let word = |address: Option<IpAddr>| address.map_or(String::new(), |a| a.to_string());
+    let key = (
+        is_ipv4,
+        vec![quickack.unwrap_or(false), lock_mtu.unwrap_or(false)],
+        vec![destination.to_string(), word(via), word(source)],
+        vec![
+            table.unwrap_or(MAIN_TABLE),
+            number(cwnd),
+            initcwnd.unwrap_or(0),
+            initrwnd.unwrap_or(0),
+            number(mtu),
+            number(weight),
+            number(advmss),
+        ],
+    );
+    Some(Found {
+        interface,
+        key,
+        route: Route {
+            destination,
+            via,
+            metric: metric.and_then(|metric| u32::try_from(metric).ok()),
+            table: Some(table.unwrap_or(MAIN_TABLE)),
+            options,
+        },
+    })
+}
+
+/// The interface over which a route goes.
+fn carrier(name: &str, is_ipv4: bool, fields: &Fields, all: &Interfaces) -> Option<usize> {
+    let Some(index) = all.find(name) else {
+        let is_down = all
+            .list
+            .iter()
+            .any(|d| d.name == name && d.state != State::Up);
+        fields.fault(
+            "next-hop-interface",
+            if all.ignored.iter().any(|ignored| ignored == name) || is_down {
+                format!("{name} is not up")
+            } else {
+                format!("no interface is called {name:?}")
+            },
+        );
+        return None;
+    };
+    let described = &all.list[index];
+    let (family, key) = if is_ipv4 {
+        (&described.ipv4, "ipv4")
+    } else {
+        (&described.ipv6, "ipv6")
+    };
+    if !family.enabled || described.interface.controller.is_some() {
+        fields.fault("next-hop-interface", format!("{name} has no {key}"));
+        return None;
+    }
+    Some(index)
+}
+
+/// `192.0.2.0/24`; without a prefix one address.
+fn prefix(text: &str, fields: &Fields) -> Option<IpPrefix> {
+    let (address, length) = match text.split_once('/') {
+        Some((address, length)) => (address, Some(length)),
+        None => (text, None),
+    };
+    let address: Option<IpAddr> = address.parse().ok();
+    let found = address.and_then(|address| {
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let length = match length {
+            Some(length) => length.parse::<u8>().ok()?,
+            None => most,
+        };
+        (length <= most).then_some(IpPrefix { address, length }.network())
+    });
+    let Some(found) = found else {
+        fields.fault(
+            "destination",
+            format!("expected a network such as 192.0.2.0/24, found {text:?}"),
+        );
+        return None;
+    };
+    // 0.0.0.0/8 is this network (RFC 1122): no route leads there.
+    if let (Some(IpAddr::V4(address)), true) = (address, found.length >= 8)
+        && address.octets()[0] == 0
+    {
+        fields.fault(
+            "destination",
+            "expected no network in 0.0.0.0/8; the default route is 0.0.0.0/0",
+        );
+        return None;
+    }
+    Some(found)
+}

@@ -1,0 +1,220 @@
+//! YAML as a tree, within limits. The only user of the YAML library.
+//!
+//! Scalars mean what the library of nmstate's own program takes them for (YAML
+//! 1.2): `true` is a boolean and `yes` a text.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::options::AliasLimits;
+use serde_saphyr::{Budget, MergeKeyPolicy, Options};
+
+/// Deepest document: NMState needs 8.
+const DEEPEST: usize = 32;
+/// Most values, aliases counted as often as they are used: some hundred
+/// interfaces with all that there is to say of each.
+const MOST_VALUES: usize = 100_000;
+/// Most values that aliases stand for.
+const MOST_REPEATED: usize = 20_000;
+
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Yaml {
+    Null,
+    Bool(bool),
+    Integer(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Yaml>),
+    /// In the order of the document.
+    Map(Vec<(String, Yaml)>),
+}
+
+impl Yaml {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// In one line, with the place, if it is no YAML or beyond the limits.
+    pub(super) fn parse(text: &str) -> Result<Yaml, String> {
+        // An empty document is one that says nothing.
+        let says_nothing = |line: &str| line.trim().is_empty() || line.starts_with('#');
+        if text.lines().all(|line| says_nothing(line) || line == "---") {
+            return Ok(Yaml::Null);
+        }
+        serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
+            let words = error.to_string();
+            let words: Vec<_> = words.split_whitespace().collect();
+            words.join(" ")
+        })
+    }
+
+    /// What it is, for a message.
+    pub(super) fn kind(&self) -> String {
+        match self {
+            Yaml::Null => "nothing".to_owned(),
+            Yaml::Bool(value) => value.to_string(),
+            Yaml::Integer(value) => value.to_string(),
+            Yaml::Float(value) => value.to_string(),
+            Yaml::Text(text) => {
+                let short: String = text.chars().take(60).collect();
+                let more = if short.len() < text.len() { "..." } else { "" };
+                format!("{short:?}{more}")
+            }
+            Yaml::List(_) => "a list".to_owned(),
+            Yaml::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+fn options() -> Options {
+    let mut budget = Budget::default();
+    budget.max_depth = DEEPEST;
+    budget.max_nodes = MOST_VALUES;
+    budget.max_events = 2 * MOST_VALUES;
+    budget.max_recorded_anchor_events = MOST_REPEATED;
+    budget.max_documents = 1;
+    let mut aliases = AliasLimits::default();
+    aliases.max_total_replayed_events = MOST_REPEATED;
+    aliases.max_replay_stack_depth = 8;
+    let mut options = Options::default();
+    options.budget = Some(budget);
+    options.alias_limits = aliases;
+    options.strict_booleans = true;
+    options.merge_keys = MergeKeyPolicy::AsOrdinary;
+    options.with_snippet = false;
+    options
+}
+
+impl<'de> Deserialize<'de> for Yaml {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Yaml, D::Error> {
+        deserializer.deserialize_any(Tree)
+    }
+}
+
+struct Tree;
+
+impl<'de> Visitor<'de> for Tree {
+    type Value = Yaml;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Yaml, E> {
+        Ok(Yaml::Null)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Yaml, E> {
+        Ok(Yaml::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Yaml, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Yaml, E> {
+        Ok(Yaml::Bool(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Yaml, E> {
+        Ok(Yaml::Integer(value.into()))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Yaml, E> {
+        Ok(Yaml::Integer(value.into()))
+    }
+
+    fn visit_i128<E: Error>(self, value: i128) -> Result<Yaml, E> {
+        Ok(Yaml::Integer(value))
+    }
+
+    fn visit_u128<E: Error>(self, value: u128) -> Result<Yaml, E> {
+        Ok(i128::try_from(value).map_or(Yaml::Float(f64::MAX), Yaml::Integer))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Yaml, E> {
+        Ok(Yaml::Float(value))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Yaml, E> {
+        Ok(Yaml::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Yaml, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Yaml::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Yaml, A::Error> {
+        let mut map = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            map.push(entry);
+        }
+        Ok(Yaml::Map(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn scalars_are_those_of_yaml_1_2() {
+        for (text, value) in [
+            ("true", Yaml::Bool(true)),
+            ("yes", Yaml::Text("yes".to_owned())),
+            ("'5'", Yaml::Text("5".to_owned())),
+            ("5", Yaml::Integer(5)),
+            ("0x10", Yaml::Integer(16)),
+            ("-1", Yaml::Integer(-1)),
+            ("~", Yaml::Null),
+            ("", Yaml::Null),
+            ("---", Yaml::Null),
+            ("# nothing\n", Yaml::Null),
+            (
+                "52:54:00:00:00:01",
+                Yaml::Text("52:54:00:00:00:01".to_owned()),
+            ),
+            ("--- {}", Yaml::Map(Vec::new())),
+        ] {
+            assert_eq!(Yaml::parse(text), Ok(value), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_yaml_or_too_much_is_refused_at_once() {
+        let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n\
+             c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n\
+             e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n\
+             g: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nh: &h [*g,*g,*g,*g,*g,*g,*g,*g,*g]\n";
+        let deep = "[".repeat(10_000);
+        let wide = "- x\n".repeat(MOST_VALUES + 1);
+        for text in [
+            bomb,
+            &deep,
+            &wide,
+            "a: [",
+            "a: 1\na: 2",
+            "a: 1\n---\na: 2",
+            "&a [*a]",
+        ] {
+            let start = Instant::now();
+            let error = Yaml::parse(text).expect_err(&text[..text.len().min(20)]);
+            assert!(!error.contains('\n') && error.len() < 400, "{error}");
+            assert!(start.elapsed() < Duration::from_secs(2), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_alias_stands_for_its_value() {
+        let text = "a: &a {x: 1}\nb: *a";
+        let x = Yaml::Map(vec![("x".to_owned(), Yaml::Integer(1))]);
+        let map = vec![("a".to_owned(), x.clone()), ("b".to_owned(), x)];
+        assert_eq!(Yaml::parse(text), Ok(Yaml::Map(map)));
+    }
+}
