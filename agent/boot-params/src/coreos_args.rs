@@ -4,9 +4,9 @@ use crate::cmdline::CommandLine;
 
 /// Network arguments that an unattended CoreOS installation hands on from the
 /// installer's command line to the first boot (coreos-installer's
-/// `coreos-installer-service` script), and two that it has no need of: without
-/// them a link that this boot has may be missing there. Each stands for the bare
-/// word and for `name=value`.
+/// `coreos-installer-service` script), and some that it has no need of: without
+/// them a link that this boot has may be missing there, or get another lease or
+/// other name servers. Each stands for the bare word and for `name=value`.
 const FIRST_BOOT: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",
@@ -26,6 +26,10 @@ const FIRST_BOOT: &[&str] = &[
     "bridge",
     "ib.pkey",
     "rd.ethtool",
+    "rd.iscsi.ibft",
+    "rd.net.dhcp.client-id",
+    "rd.net.dhcp.vendor-class",
+    "rd.net.dns",
     "rd.net.timeout.carrier",
     "coreos.no_persist_ip",
     "coreos.force_persist_ip",
@@ -73,7 +77,8 @@ mod tests {
         let line = CommandLine::parse(
             "BOOT_IMAGE=/vmlinuz console=ttyS0 ip=192.0.2.10::192.0.2.1:24:n1:eth0:none \
              nameserver=192.0.2.2 ipa-api-url=http://192.0.2.1 bond ip6=off ip.x=1 \
-             nameserver=192.0.2.3 BOOTIF=01-52-54-00-00-00-01 rd.neednet=1 rd.net.timeout.dhcp=5",
+             nameserver=192.0.2.3 BOOTIF=01-52-54-00-00-00-01 rd.neednet=1 rd.net.timeout.dhcp=5 \
+             rd.net.dhcp.client-id=eth0:01-02",
         );
         assert_eq!(
             first_boot_arguments(&line),
@@ -83,6 +88,7 @@ mod tests {
                 "bond",
                 "nameserver=192.0.2.3",
                 "BOOTIF=01-52-54-00-00-00-01",
+                "rd.net.dhcp.client-id=eth0:01-02",
             ]
         );
         assert!(first_boot_arguments(&CommandLine::parse("quiet ro")).is_empty());
