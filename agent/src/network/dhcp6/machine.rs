@@ -7,8 +7,6 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use dhcproto::v6::MessageType;
-
 use super::exchange::{Exchange, Held, Offer, Phase};
 use super::lease::Lease;
 use super::message::{Answer, Request, Status};

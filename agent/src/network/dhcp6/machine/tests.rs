@@ -1,6 +1,6 @@
 use super::*;
 use crate::network::dhcp6::message::tests::{MAC, SERVER, answer_bytes, denied, granted};
-use dhcproto::v6::{DhcpOption, Message, OptionCode};
+use dhcproto::v6::{DhcpOption, Message, MessageType, OptionCode};
 use dhcproto::{Decodable as _, Decoder};
 use proptest::prelude::*;
 
