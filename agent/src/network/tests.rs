@@ -5,6 +5,7 @@ mod devices;
 mod duplicates;
 pub(crate) mod lab;
 mod leases;
+mod names;
 mod preference;
 mod scripted_dhcp;
 

@@ -125,13 +125,7 @@ impl Lab {
         let leases = self.dir.path().join("leases");
         let mut command = Command::new("dnsmasq");
         command
-            .args([
-                "-k",
-                "--conf-file=/dev/null",
-                "--no-resolv",
-                "--no-hosts",
-                "--port=0",
-            ])
+            .args(["-k", "--conf-file=/dev/null", "--no-resolv", "--no-hosts"])
             .args([
                 "--except-interface=lo",
                 "--bind-interfaces",
@@ -143,6 +137,10 @@ impl Lab {
             .arg(format!("--dhcp-leasefile={}", leases.display()))
             .arg(format!("--log-facility={}", log.display()))
             .args(options)
+            // It takes no second one.
+            .args(
+                (!options.iter().any(|option| option.starts_with("--port="))).then_some("--port=0"),
+            )
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
