@@ -144,12 +144,16 @@ impl Configurator {
         }
         nic.configured = true;
         let is_automatic = |ip: &&IpPlan| ip.method.is_automatic();
-        let waits_for_router = interface
-            .ipv6
-            .as_ref()
-            .is_some_and(|ip| is_automatic(&ip) && ip.required);
-        if waits_for_router {
-            let at = Instant::now() + ADVERTISEMENT_EXPECTED;
+        // Nothing waits for the second family: discovery begins with the first
+        // address and looks again with each that comes later. What was asked
+        // for and does not come is told.
+        let ipv6 = interface.ipv6.as_ref().filter(is_automatic);
+        let patience = ipv6.and_then(|ip| match ip.required_timeout_ms {
+            Some(time) => Some(Duration::from_millis(time.into())),
+            None => ip.required.then_some(ADVERTISEMENT_EXPECTED),
+        });
+        if let Some(patience) = patience {
+            let at = Instant::now() + patience;
             self.timers.start(Timer::Advertisement(index), at);
         }
         if interface.ipv4.as_ref().is_some_and(|ip| is_automatic(&ip)) {
