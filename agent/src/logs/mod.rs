@@ -23,6 +23,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::report::lines_said;
+use crate::state_file::STATE_DIRECTORY;
 
 /// Where a log file of the agent would be, had it one: the lines of the agent
 /// alone.
@@ -37,6 +38,8 @@ pub fn members(most: Option<usize>) -> Vec<Member> {
     };
     let proc = |name: &str| fs::read_to_string(Path::new("/proc").join(name)).unwrap_or_default();
     let mounts = proc("self/mounts");
+    let network = Path::new(STATE_DIRECTORY).join("network.json");
+    let network = fs::read_to_string(network).unwrap_or_default();
     let mut members = vec![
         Member::new("journal", journal::merge(&kernel, &agent, most)),
         Member::new("df", mounts::df(&mounts)),
@@ -49,6 +52,7 @@ pub fn members(most: Option<usize>) -> Vec<Member> {
         ),
         Member::new("mdstat", proc("mdstat")),
         Member::new("mount", mounts::mount(&mounts)),
+        Member::new("network.json", network),
         Member::new("ps", processes::ps(Path::new("/proc"))),
         Member::new(AGENT_LOG, times(&agent)),
     ];

@@ -107,12 +107,6 @@ impl Link {
         own.into_iter().chain(self.permanent_mac).collect()
     }
 
-    /// All that it may be called by: `enp2s0, eth0 (52:54:00:00:00:01)`.
-    pub fn all_names(&self) -> String {
-        let macs: Vec<_> = self.macs().iter().map(MacAddr::to_string).collect();
-        format!("{} ({})", self.names().join(", "), macs.join(", "))
-    }
-
     fn from_message(message: &LinkMessage) -> Option<Link> {
         let header = &message.header;
         if is_of_a_bridge(message) || is_of_ipv6(message) {

@@ -52,6 +52,7 @@ pub(super) struct Configurator {
     /// not say again for many minutes.
     user_options: UserOptions,
     pub(super) host_name_set: bool,
+    pub(super) missing_devices_told: bool,
     pub(super) reach: watch::Receiver<Reach>,
     pub(super) preference: Preference,
     /// NICs that nothing names are left alone for now.
@@ -84,6 +85,7 @@ impl Configurator {
             clients_started: 0,
             user_options: UserOptions::open()?,
             host_name_set: false,
+            missing_devices_told: false,
             reach,
             preference: Preference::default(),
             others_wait: false,

@@ -1,10 +1,18 @@
 //! What to say when something that was expected has not happened.
 
-use landfall_network_plan::Interface;
+use std::time::Duration;
+
+use landfall_network_plan::{Interface, InterfaceKind};
+use tokio::time::Instant;
 
 use super::configurator::Configurator;
 use super::timers::Timer;
+use crate::network::links::Link;
 use crate::network::state::NicState;
+
+/// What NetworkManager gives a named device to appear (60 s), less the time
+/// after which the first reminder comes.
+const DEVICES_LIMIT: Duration = Duration::from_secs(50);
 
 impl Configurator {
     pub(super) async fn on_timer(&mut self, timer: Timer) {
@@ -25,20 +33,31 @@ impl Configurator {
         }
     }
 
-    fn tell_missing_devices(&self) {
+    /// Once early, for who stands before the console; once for good.
+    fn tell_missing_devices(&mut self) {
+        let is_last = std::mem::replace(&mut self.missing_devices_told, true);
+        if !is_last {
+            let at = Instant::now() + DEVICES_LIMIT;
+            self.timers.start(Timer::Devices, at);
+        }
         if self.nics.is_empty() {
             tracing::warn!("no network device found; waiting -- is its driver in the ramdisk?");
             return;
         }
-        let found: Vec<_> = { self.nics.values() }
-            .map(|nic| nic.link.all_names())
+        let interfaces = self.plan().interfaces.iter().enumerate();
+        let missing: Vec<_> = interfaces
+            .filter(|(_, interface)| !interface.multi && is_device(interface))
+            .filter(|(index, _)| self.nics.values().all(|nic| nic.interface != Some(*index)))
+            .map(|(_, interface)| missing(interface, is_last))
             .collect();
-        let found = found.join("; ");
-        for (index, interface) in self.setup.choice.plan.interfaces.iter().enumerate() {
-            let is_there = self.nics.values().any(|nic| nic.interface == Some(index));
-            if !is_there && !interface.multi {
-                tracing::warn!("{}", missing(interface, &found));
-            }
+        if missing.is_empty() {
+            return;
+        }
+        for text in missing {
+            tracing::warn!("{text}");
+        }
+        for nic in self.nics.values() {
+            tracing::warn!("there is {}", names_and_macs(&nic.link));
         }
     }
 
@@ -94,13 +113,28 @@ fn condition(nic: &NicState) -> String {
     }
 }
 
-fn missing(interface: &Interface, found: &str) -> String {
-    if interface.matches.is_any() {
-        format!("no NIC has a carrier yet; the first that has one is configured (found: {found})")
-    } else {
-        format!(
-            "no device for {} yet; waiting for it (found: {found})",
-            interface.matches
-        )
+/// Bonds, bridges and VLANs are made, and failing to is told at once.
+fn is_device(interface: &Interface) -> bool {
+    interface.kind == InterfaceKind::Ethernet
+}
+
+fn missing(interface: &Interface, is_last: bool) -> String {
+    let matches = &interface.matches;
+    if matches.is_any() {
+        return "no NIC has a carrier yet; the first that has one is configured".to_owned();
     }
+    match is_last {
+        false => format!("no NIC fits {matches} yet; waiting for it"),
+        true => format!("no NIC fits {matches}: going on without, until one appears"),
+    }
+}
+
+/// Everything that a plan could have called it by:
+/// `enp2s0 = eno1 = eth0, 52:54:00:00:00:01, from the factory 52:54:00:00:00:02`
+fn names_and_macs(link: &Link) -> String {
+    let mut text = format!("{}, {}", link.names().join(" = "), link.mac);
+    if let Some(permanent) = link.permanent_mac.filter(|mac| *mac != link.mac) {
+        text.push_str(&format!(", from the factory {permanent}"));
+    }
+    text
 }

@@ -64,7 +64,9 @@ impl Configurator {
             .collect();
         json!({
             "name": state.name,
+            "other_names": nic.map(|nic| &nic.link.alternative_names),
             "mac": state.mac.to_string(),
+            "permanent_mac": state.permanent_mac.map(|mac| mac.to_string()),
             "carrier": state.carrier,
             "plan": interface.map(|interface| interface.matches.to_string()),
             "controller": interface.and_then(|interface| interface.controller.as_ref()),

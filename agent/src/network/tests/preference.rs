@@ -1,6 +1,6 @@
 //! Which of several NICs is used.
 
-use super::lab::{Lab, ip_output, on_a_machine};
+use super::lab::{Lab, ip, ip_output, on_a_machine};
 use super::{POOL, has, nic};
 use crate::network::reach::Reach;
 use crate::network::resolv_conf::DnsServer;
@@ -138,6 +138,26 @@ fn a_name_server_is_asked_over_the_nic_whose_network_has_named_it() {
             .await;
         assert!(way("203.0.113.53").contains("via 192.0.2.1 dev eth1 "));
         assert!(way("203.0.113.54").contains(" dev eth0 "));
+    });
+}
+
+/// A name of some other machine: what could have been meant is listed.
+#[test]
+fn a_name_that_no_nic_has_is_told_with_all_that_there_are() {
+    on_a_machine(async |lab| {
+        lab.plug_in(0);
+        ip("link property add dev eth0 altname enp7s0");
+        let mut network = lab.boot("ip=192.0.2.10:::24::eno9:none ip=52-54-00-00-00-09:dhcp");
+        lab.until(&mut network, "the NIC", |s| !s.nics.is_empty())
+            .await;
+        for line in [
+            "WARN no NIC fits eno9 yet; waiting for it",
+            "WARN no NIC fits the NIC with MAC 52:54:00:00:00:09 yet; waiting for it",
+            "WARN there is eth0 = enp7s0, 52:54:00:00:00:00",
+        ] {
+            lab.until_said(line).await;
+        }
+        assert_eq!(lab.state_file()["nics"][0]["other_names"][0], "enp7s0");
     });
 }
 
