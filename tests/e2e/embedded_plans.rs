@@ -25,7 +25,7 @@ fn host_of_an_iso_for_many() {
         let plan = Plan {
             firmware: Firmware::Uefi,
             way: Way::Iso,
-            network: Network::Embedded,
+            network: Network::HostsFolder,
             ..Plan::default()
         };
         let site = plan.site(lab).await?;
@@ -41,13 +41,14 @@ fn host_of_an_iso_for_many() {
     });
 }
 
-/// iPXE needs a lease, the agent none.
+/// iPXE needs a lease, the agent none; and it finds the NIC that its file calls
+/// by another name.
 #[test]
 fn host_of_a_network_tree_for_many() {
     host_test("host_of_a_network_tree_for_many", async |lab| {
         let plan = Plan {
             way: Way::Pxe,
-            network: Network::Embedded,
+            network: Network::AgentConfig,
             ..Plan::default()
         };
         let site = plan.site(lab).await?;

@@ -1,44 +1,98 @@
-//! The networks of fifty hosts, one of which is that of the test.
+//! The networks of fifty hosts, one of which is that of the test, in the forms
+//! in which the builder takes them. No other host has an address that would
+//! lead anywhere here.
 
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::lab::{GUEST_V4, HOST_V4, Lab};
 use crate::site::MAC;
 
 /// How many there are.
 pub const COUNT: u8 = 50;
-/// What the host of the test is called in its file.
+/// What the host of the test is called.
 pub const NAME: &str = "node37";
 const NUMBER: u8 = 37;
 
-/// A folder for `landfall-image --hosts`. No other host has an address that
-/// would lead anywhere here.
-pub fn folder(lab: &Lab) -> Result<PathBuf> {
+/// Options of the builder for a folder: every other file is NMState.
+pub fn folder(lab: &Lab) -> Result<Vec<String>> {
     let folder = lab.path("hosts");
     fs::create_dir(&folder)?;
     for number in 0..COUNT {
-        let (mac, address) = match number {
-            NUMBER => (MAC.to_owned(), GUEST_V4.to_string()),
-            _ => (
-                format!("52:54:00:e0:00:{number:02x}"),
-                format!("198.51.100.{number}"),
-            ),
+        let (mac, address) = mac_and_address(number);
+        let (document, ending) = match number % 2 {
+            0 => (nmstate("enp1s0", Some(&mac), &address), "yaml"),
+            _ => (network_data(&mac, &address), "json"),
         };
-        let gateway = json!({"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": HOST_V4});
-        let document = json!({
-            "links": [{"id": "port", "type": "phy", "ethernet_mac_address": mac}],
-            "networks": [{
-                "id": "net", "type": "ipv4", "link": "port", "ip_address": address,
-                "netmask": "255.255.255.0", "routes": [gateway],
-            }],
-            "services": [{"type": "dns", "address": HOST_V4}],
-        });
-        let file = folder.join(format!("node{number}.json"));
+        let file = folder.join(format!("node{number}.{ending}"));
         fs::write(file, format!("{document:#}\n"))?;
     }
-    Ok(folder)
+    Ok(vec!["--hosts".to_owned(), folder.display().to_string()])
+}
+
+/// Options of the builder for an agent-config.yaml, which calls the NIC of
+/// each host by a name that this one does not have.
+pub fn agent_config(lab: &Lab) -> Result<Vec<String>> {
+    let host = |number| {
+        let (mac, address) = mac_and_address(number);
+        json!({
+            "hostname": format!("node{number}"),
+            "interfaces": [{"name": "provisioning", "macAddress": mac}],
+            "networkConfig": nmstate("provisioning", None, &address),
+        })
+    };
+    let hosts: Vec<Value> = (0..COUNT).map(host).collect();
+    let document = json!({"apiVersion": "v1beta1", "kind": "AgentConfig", "hosts": hosts});
+    let file = lab.path("agent-config.yaml");
+    fs::write(&file, format!("{document:#}\n"))?;
+    Ok(vec![
+        "--agent-config".to_owned(),
+        file.display().to_string(),
+    ])
+}
+
+fn mac_and_address(number: u8) -> (String, String) {
+    match number {
+        NUMBER => (MAC.to_owned(), GUEST_V4.to_string()),
+        _ => (
+            format!("52:54:00:e0:00:{number:02x}"),
+            format!("198.51.100.{number}"),
+        ),
+    }
+}
+
+fn network_data(mac: &str, address: &str) -> Value {
+    let gateway = json!({"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": HOST_V4});
+    json!({
+        "links": [{"id": "port", "type": "phy", "ethernet_mac_address": mac}],
+        "networks": [{
+            "id": "net", "type": "ipv4", "link": "port", "ip_address": address,
+            "netmask": "255.255.255.0", "routes": [gateway],
+        }],
+        "services": [{"type": "dns", "address": HOST_V4}],
+    })
+}
+
+/// JSON is YAML, too.
+fn nmstate(nic: &str, mac: Option<&str>, address: &str) -> Value {
+    let mut interface = json!({
+        "name": nic, "type": "ethernet", "state": "up",
+        "ipv4": {
+            "enabled": true, "dhcp": false,
+            "address": [{"ip": address, "prefix-length": 24}],
+        },
+    });
+    if let Some(mac) = mac {
+        interface["identifier"] = json!("mac-address");
+        interface["mac-address"] = json!(mac);
+    }
+    json!({
+        "interfaces": [interface],
+        "dns-resolver": {"config": {"server": [HOST_V4]}},
+        "routes": {"config": [{
+            "destination": "0.0.0.0/0", "next-hop-address": HOST_V4, "next-hop-interface": nic,
+        }]},
+    })
 }

@@ -24,12 +24,10 @@ fn inputs(kernel_arguments: &str) -> Result<Vec<String>> {
     Ok(list)
 }
 
-async fn build(what: &str, kernel_arguments: &str, hosts: Option<&Path>, to: &Path) -> Result<()> {
+async fn build(what: &str, kernel_arguments: &str, options: &[String], to: &Path) -> Result<()> {
     let builder = artifacts::builder()?.display().to_string();
     let mut inputs = inputs(kernel_arguments)?;
-    if let Some(folder) = hosts {
-        inputs.extend(["--hosts".to_owned(), folder.display().to_string()]);
-    }
+    inputs.extend_from_slice(options);
     let to = to.display().to_string();
     let mut arguments = vec![what];
     arguments.extend(inputs.iter().map(String::as_str));
@@ -38,10 +36,10 @@ async fn build(what: &str, kernel_arguments: &str, hosts: Option<&Path>, to: &Pa
     Ok(())
 }
 
-/// An ISO with these kernel arguments and the networks of these hosts.
-pub async fn iso(lab: &Lab, kernel_arguments: &str, hosts: Option<&Path>) -> Result<PathBuf> {
+/// An ISO with these kernel arguments and other options of the builder.
+pub async fn iso(lab: &Lab, kernel_arguments: &str, options: &[String]) -> Result<PathBuf> {
     let path = lab.path("agent.iso");
-    build("iso", kernel_arguments, hosts, &path).await?;
+    build("iso", kernel_arguments, options, &path).await?;
     Ok(path)
 }
 
@@ -50,10 +48,10 @@ pub async fn iso(lab: &Lab, kernel_arguments: &str, hosts: Option<&Path>) -> Res
 pub async fn network_tree(
     lab: &Lab,
     kernel_arguments: &str,
-    hosts: Option<&Path>,
+    options: &[String],
 ) -> Result<PathBuf> {
     let path = lab.path("pxe");
-    build("pxe", kernel_arguments, hosts, &path).await?;
+    build("pxe", kernel_arguments, options, &path).await?;
     Ok(path)
 }
 

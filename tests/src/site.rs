@@ -3,8 +3,6 @@
 //! A [`Plan`] is a point in the table of combinations. [`Plan::site`] makes the
 //! parts for it; a test changes what it is about and starts them.
 
-use std::path::Path;
-
 use anyhow::Result;
 use axum::body::Bytes;
 use serde_json::{Value, json};
@@ -53,9 +51,12 @@ pub enum Network {
     StaticV6,
     /// From `ip=`, IPv4, on a bond with the NIC as its port and a VLAN on it.
     Bond,
-    /// From the plan for its MAC address among those of many hosts that the
-    /// ramdisk brings, IPv4. Not with [`Way::Direct`], whose ramdisk is ready.
-    Embedded,
+    /// IPv4 from the plan for its MAC address among those of many hosts that
+    /// the ramdisk brings, made of a folder of files. Not with [`Way::Direct`],
+    /// whose ramdisk is ready.
+    HostsFolder,
+    /// The same, made of an agent-config.yaml.
+    AgentConfig,
     /// DHCPv4.
     Dhcp,
     /// IPv4 from these arguments, which leave nothing out.
@@ -159,7 +160,8 @@ impl Plan {
             Network::StaticV6 => Family::V6,
             Network::StaticV4
             | Network::Bond
-            | Network::Embedded
+            | Network::HostsFolder
+            | Network::AgentConfig
             | Network::Dhcp
             | Network::Given(_) => Family::V4,
         }
@@ -177,7 +179,7 @@ impl Plan {
                 MAC.replace(':', "-")
             ),
             // As it would stand in a menu that is for hosts without a plan, too.
-            Network::Embedded | Network::Dhcp => "ip=dhcp".to_owned(),
+            Network::HostsFolder | Network::AgentConfig | Network::Dhcp => "ip=dhcp".to_owned(),
             Network::Given(arguments) => arguments.to_owned(),
         };
         // The menus of the network boot tree say it themselves.
@@ -213,7 +215,7 @@ impl Plan {
         // A name that the network gave goes before the one in the meta data.
         let proof = Proof::new(match self.network {
             Network::Dhcp => dhcp_server::GIVEN_NAME,
-            Network::Embedded => embedded_hosts::NAME,
+            Network::HostsFolder | Network::AgentConfig => embedded_hosts::NAME,
             _ => META_DATA_NAME,
         });
         let config_drive = match self.deploy {
@@ -266,21 +268,21 @@ impl Plan {
 
     async fn medium(&self, lab: &Lab) -> Result<Medium> {
         let arguments = self.kernel_arguments();
-        let hosts = match self.network {
-            Network::Embedded => Some(embedded_hosts::folder(lab)?),
-            _ => None,
+        let options = match self.network {
+            Network::HostsFolder => embedded_hosts::folder(lab)?,
+            Network::AgentConfig => embedded_hosts::agent_config(lab)?,
+            _ => Vec::new(),
         };
-        let hosts = hosts.as_deref();
         let boot = match self.way {
             Way::Direct => Boot::Direct {
                 kernel: artifacts::kernel()?,
                 ramdisk: artifacts::ramdisk()?,
                 arguments,
             },
-            Way::Iso => Boot::Iso(media::iso(lab, &arguments, hosts).await?),
-            Way::UsbStick => Boot::UsbStick(media::iso(lab, &arguments, hosts).await?),
+            Way::Iso => Boot::Iso(media::iso(lab, &arguments, &options).await?),
+            Way::UsbStick => Boot::UsbStick(media::iso(lab, &arguments, &options).await?),
             Way::Pxe | Way::IpxeChained => {
-                return self.network_medium(lab, &arguments, hosts).await;
+                return self.network_medium(lab, &arguments, &options).await;
             }
         };
         Ok(Medium {
@@ -294,11 +296,11 @@ impl Plan {
         &self,
         lab: &Lab,
         arguments: &str,
-        hosts: Option<&Path>,
+        options: &[String],
     ) -> Result<Medium> {
         // Always IPv4: QEMU's iPXE ROMs are built without IPv6.
         let base = Family::V4.url(image_server::PORT);
-        let root = media::network_tree(lab, arguments, hosts).await?;
+        let root = media::network_tree(lab, arguments, options).await?;
         let files = media::served(&root)?;
         let script = Some(format!("{base}/boot.ipxe"));
         let (boot, network_boot) = match (self.way, self.firmware) {

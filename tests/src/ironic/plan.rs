@@ -126,7 +126,7 @@ impl Plan {
     pub(super) async fn files(&self, lab: &Lab) -> Result<Vec<ServedFile>> {
         let mut files = vec![self.image(lab).await?];
         if self.boot == Boot::OwnIso {
-            let iso = media::iso(lab, &self.own_iso_arguments(), None).await?;
+            let iso = media::iso(lab, &self.own_iso_arguments(), &[]).await?;
             files.push(ServedFile::read(OWN_ISO, &iso)?);
         }
         Ok(files)
