@@ -132,8 +132,9 @@ fn read_options(fields: &Fields, filters: bool, described: &mut Described) {
         "group-addr",
         "a hardware address such as 01:80:c2:00:00:00",
     ) {
-        let address = address.to_string().to_ascii_uppercase();
-        described.set("bridge", "group-address", address);
+        // As nmstate writes it, and NetworkManager has read it ever since.
+        let bytes: Vec<_> = address.0.iter().map(u8::to_string).collect();
+        described.set("bridge", "group-address", bytes.join(";"));
     }
     let masks = ["group-forward-mask", "group-fwd-mask"];
     let masks = masks.map(|key| fields.unsigned(key, u16::MAX.into()));

@@ -105,7 +105,9 @@ impl<'a> Fields<'a> {
                 self.findings.fault(&path, instead);
                 continue;
             }
-            let nearest = known().min_by_key(|known| distance(key, known));
+            // `dns` for `dns-resolver` is nearer than the letters say.
+            let starts_alike = |known: &str| known.starts_with(key.as_str());
+            let nearest = known().min_by_key(|known| (!starts_alike(known), distance(key, known)));
             let nearest = nearest.map_or(String::new(), |key| format!("; the nearest is `{key}`"));
             self.findings.fault(&path, format!("no such key{nearest}"));
         }
