@@ -17,7 +17,7 @@ FUZZ_PROFILE ?=
 LIFE ?=
 RUNS ?= 5
 
-.PHONY: help setup build image peer ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz lint clean
+.PHONY: help setup build image peer ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz nmstate-oracle lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ fuzz: ## Every parser of foreign input under libFuzzer
 	    tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1; \
 	done
+
+nmstate-oracle: ## Renew what nmstate's own generator makes of the NMState cases
+	cd tests/nmstate-oracle && cargo run -q -- $$(ls -d $(CURDIR)/agent/network-plan/test_data/nmstate/*/)
 
 lint: ## Formatting, clippy, licences (if cargo-deny is there)
 	cargo fmt --all --check
