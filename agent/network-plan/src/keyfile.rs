@@ -164,4 +164,6 @@ fn type_name(kind: &InterfaceKind) -> &'static str {
 }
 
 #[cfg(test)]
+mod round_trip;
+#[cfg(test)]
 mod tests;
