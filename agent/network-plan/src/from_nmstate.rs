@@ -60,6 +60,18 @@ impl NetworkPlan {
     }
 }
 
+/// YAML that holds NMState among other things, as JSON, within the same limits
+/// of depth and count.
+///
+/// # Errors
+/// In one line, with the place, if it is no YAML or beyond the limits.
+pub fn yaml_to_json(text: &str) -> Result<serde_json::Value, String> {
+    let text = text.trim_start_matches('\u{feff}');
+    Yaml::parse(text)
+        .map(Yaml::into_json)
+        .map_err(|words| format!("expected YAML: {words}"))
+}
+
 fn read(document: &Yaml, findings: &Findings) -> Option<NetworkPlan> {
     let top = match document {
         Yaml::Map(map) => {

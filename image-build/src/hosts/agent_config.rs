@@ -6,6 +6,7 @@ use std::fmt::Display;
 
 use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::{is_host_name, is_interface_name};
+use landfall_network_plan::from_nmstate::yaml_to_json;
 use landfall_network_plan::{Document, EmbeddedHost};
 use serde_json::{Map, Value};
 
@@ -34,7 +35,7 @@ const INTERFACE_KEYS: &[&str] = &["macAddress", "name"];
 
 /// Adds the hosts of the file.
 pub(super) fn read(title: &str, text: &str, reading: &mut Reading) {
-    let document: Value = match serde_saphyr::from_str(text) {
+    let document: Value = match yaml_to_json(text) {
         Ok(document) => document,
         Err(error) => return reading.faults.push(format!("{title}: {error}")),
     };

@@ -93,6 +93,30 @@ fn every_fault_of_every_host_is_told() {
 }
 
 #[test]
+fn an_agent_config_says_which_nics_its_names_mean() {
+    let found = hosts(&agent_config("agent-config.yaml"));
+    let names: Vec<_> = found.iter().map(EmbeddedHost::to_string).collect();
+    assert_eq!(
+        names,
+        [
+            "master-0 (00:ef:44:21:e6:a5 00:ef:44:21:e6:a6)",
+            "master-1 (00:ef:44:21:e6:b5)"
+        ]
+    );
+    assert_eq!(found[0].nics["eno2"], mac("00:ef:44:21:e6:a6"));
+    let Document::NmState(text) = &found[0].document else {
+        panic!("{:?}", found[0].document)
+    };
+    assert!(text.contains("\"prefix-length\": 24"), "{text}");
+    let plan = found[0].plan().unwrap();
+    let nic = &plan.interfaces[0];
+    assert_eq!(nic.matches.mac, Some(mac("00:ef:44:21:e6:a5")));
+    assert_eq!(nic.matches.name, None);
+    // Nothing is said of this one's network.
+    assert_eq!(found[1].document, Document::None);
+}
+
+#[test]
 fn an_agent_config_tells_the_hosts_of_a_directory() {
     let files = tempfile::tempdir().unwrap();
     let index = files.path().join("index.yaml");

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 use serde_saphyr::options::AliasLimits;
 use serde_saphyr::{Budget, MergeKeyPolicy, Options};
 
@@ -46,6 +47,26 @@ impl Yaml {
             let words: Vec<_> = words.split_whitespace().collect();
             words.join(" ")
         })
+    }
+
+    /// The same in JSON, which has fewer numbers.
+    pub(super) fn into_json(self) -> Value {
+        match self {
+            Yaml::Null => Value::Null,
+            Yaml::Bool(value) => value.into(),
+            Yaml::Integer(value) => match (i64::try_from(value), u64::try_from(value)) {
+                (Ok(value), _) => value.into(),
+                (_, Ok(value)) => value.into(),
+                _ => value.to_string().into(),
+            },
+            Yaml::Float(value) => value.into(),
+            Yaml::Text(text) => text.into(),
+            Yaml::List(list) => list.into_iter().map(Yaml::into_json).collect(),
+            Yaml::Map(map) => map
+                .into_iter()
+                .map(|(key, value)| (key, value.into_json()))
+                .collect(),
+        }
     }
 
     /// What it is, for a message.
@@ -216,5 +237,14 @@ mod tests {
         let x = Yaml::Map(vec![("x".to_owned(), Yaml::Integer(1))]);
         let map = vec![("a".to_owned(), x.clone()), ("b".to_owned(), x)];
         assert_eq!(Yaml::parse(text), Ok(Yaml::Map(map)));
+    }
+
+    #[test]
+    fn json_says_the_same() {
+        let text = "a: [1, -1, 18446744073709551615, 1.5, true, yes, ~]\nb: {c: 'd'}";
+        let expected = serde_json::json!({
+            "a": [1, -1, u64::MAX, 1.5, true, "yes", null], "b": {"c": "d"},
+        });
+        assert_eq!(Yaml::parse(text).unwrap().into_json(), expected);
     }
 }
