@@ -66,6 +66,8 @@ mod tests {
     use landfall_boot_params::NetArgs;
     use landfall_network_plan::Embedded;
 
+    use crate::handover::firstboot_keyfiles;
+
     use super::*;
 
     const DATA: &str = r#"{"links": [
@@ -157,5 +159,41 @@ mod tests {
         );
         assert!(found.keyfiles.is_empty());
         assert!(firstboot_network::line(&found.arguments.unwrap()).is_err());
+    }
+    /// The texts of a document that might get into a file or its name.
+    #[test]
+    fn a_document_writes_no_lines_of_its_own() {
+        let evil = "x\\n[connection]\\nmaster=y";
+        for (id, mode, option) in [
+            (evil, "802.3ad", "fast"),
+            ("../../etc/passwd", "802.3ad", "fast"),
+            ("bond/0", "802.3ad", "fast"),
+            ("bond0", evil, "fast"),
+            ("bond0", "802.3ad", evil),
+            ("bond0\\u0000", "active-backup", "fast\\r"),
+        ] {
+            let data = format!(
+                r#"{{"links": [
+                {{"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"}},
+                {{"id": "{id}", "type": "bond", "bond_links": ["a"], "bond_mode": "{mode}",
+                  "bond_lacp_rate": "{option}"}},
+                {{"id": "{id}v", "type": "vlan", "vlan_link": "{id}", "vlan_id": 5}}],
+                "networks": [{{"id": "{id}", "type": "ipv4_dhcp", "link": "{id}v"}}]}}"#
+            );
+            let found = found("", Some(&data), true);
+            assert_eq!(found.keyfiles.len(), 3, "{data}");
+            firstboot_keyfiles::check(&found.keyfiles).unwrap();
+            for (name, content) in &found.keyfiles {
+                let text = String::from_utf8(content.clone()).unwrap();
+                let sections = text.lines().filter(|line| line.starts_with('['));
+                let mut sections: Vec<&str> = sections.collect();
+                sections.sort_unstable();
+                sections.dedup();
+                let count = text.lines().filter(|line| line.starts_with('[')).count();
+                assert_eq!(sections.len(), count, "{name}: {text}");
+                assert!(!text.contains("=y") && !text.contains('\0'), "{name}: {text}");
+                assert!(!text.contains('\r'), "{name}: {text}");
+            }
+        }
     }
 }
