@@ -19,6 +19,7 @@ use landfall_tests::image_server::{self, Behaviour, ImageServer, ServedFile};
 use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF, check_applied};
 use landfall_tests::journal::{Mark, Source};
 use landfall_tests::lab::Lab;
+use landfall_tests::media;
 use landfall_tests::peer::{Peer, host_ends, host_mac};
 use landfall_tests::program;
 use landfall_tests::site::{MAC, META_DATA_NAME, Network, Plan, meta_data};
@@ -43,6 +44,8 @@ struct Described {
     arguments: &'static str,
     /// By network_data on a medium.
     network_data: Option<Value>,
+    /// By a file for this host in the image: its name and text.
+    embedded: Option<(&'static str, String)>,
     /// Its NICs are at so many of the peer's cables; none: on a tap.
     cables: u16,
     /// What the installed system shall be called.
@@ -72,6 +75,13 @@ async fn install_and_boot(lab: &Lab, described: &Described) -> Result<Mark> {
     if let Some(data) = &described.network_data {
         let medium = config_drive::with_network_data(lab, &data.to_string()).await?;
         site.machine.data_medium = Some(medium);
+    }
+    if let Some((name, text)) = &described.embedded {
+        let folder = lab.path("hosts");
+        std::fs::create_dir(&folder)?;
+        std::fs::write(folder.join(name), text)?;
+        let iso = media::iso(lab, &plan.kernel_arguments(), Some(&folder)).await?;
+        site.machine.boot = Boot::Iso(iso);
     }
     let (image, hash) = artifacts::network_manager_image()?;
     site.files[0].content = Bytes::from(std::fs::read(image)?);
@@ -218,6 +228,49 @@ fn static_route_by_network_data() {
         };
         let off = install_and_boot(lab, &described).await?;
         has_files(lab, off, &[&MAC.replace(':', "-")])?;
+        shown(lab, off, "net: nameserver 192.0.2.1")?;
+        Ok(())
+    });
+}
+
+/// NMState calls the NIC by the name that it has in the installed system.
+#[test]
+fn static_route_by_nmstate() {
+    host_test("static_route_by_nmstate", async |lab| {
+        let text = format!(
+            "\
+interfaces:
+- name: enp0s3
+  type: ethernet
+  state: up
+  ipv4:
+    enabled: true
+    dhcp: false
+    address:
+    - ip: 192.0.2.10
+      prefix-length: 24
+dns-resolver:
+  config:
+    server: [192.0.2.1]
+routes:
+  config:
+  - destination: 0.0.0.0/0
+    next-hop-address: {NOWHERE}
+    next-hop-interface: enp0s3
+  - destination: {SERVER_NETWORK}
+    next-hop-address: {ROUTER}
+    next-hop-interface: enp0s3
+"
+        );
+        let described = Described {
+            // Not used: a file beats arguments.
+            arguments: "ip=dhcp",
+            embedded: Some(("node7.yaml", text)),
+            host_name: "node7",
+            ..Described::default()
+        };
+        let off = install_and_boot(lab, &described).await?;
+        has_files(lab, off, &["enp0s3"])?;
         shown(lab, off, "net: nameserver 192.0.2.1")?;
         Ok(())
     });
