@@ -10,6 +10,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use std::time::Duration;
 
+use super::smbios;
+use super::sysfs;
+use super::system_path::SystemPath;
 use crate::permission::WritePermission;
 use crate::sys::ipmi::Ipmi;
 
@@ -58,13 +61,35 @@ pub fn collect() -> io::Result<BmcAddresses> {
 /// ipmi_devintf makes the device and answers to no modalias; ipmi_si does, but
 /// only where the firmware's tables name the BMC's registers. Init is modprobe,
 /// and elsewhere the drivers are the distribution's business.
+///
+/// Two programs to start are a fifth of the time from the address to the
+/// lookup, so a machine whose firmware names no BMC is spared them.
 fn load_drivers() {
-    if WritePermission::in_ramdisk().is_err() {
+    if WritePermission::in_ramdisk().is_err() || !firmware_names_one(&SystemPath::live()) {
         return;
     }
     for driver in ["ipmi_si", "ipmi_devintf"] {
         let _ = Command::new("/init").args(["-q", "--", driver]).status();
     }
+}
+
+/// Where ipmi_si looks (its ipmi_si_platform.c, ipmi_dmi.c and ipmi_si_pci.c).
+fn firmware_names_one(root: &SystemPath) -> bool {
+    /// IPMI Device Information (DSP0134 7.39).
+    const IPMI_DEVICE: u8 = 38;
+    /// The base and sub-class of an IPMI interface.
+    const PCI_CLASS: &str = "0x0c07";
+    let table = sysfs::bytes(&root.join("sys/firmware/dmi/tables/DMI")).unwrap_or_default();
+    let pci = root.join("sys/bus/pci/devices");
+    smbios::structures(&table).any(|structure| structure.kind == IPMI_DEVICE)
+        || root.join("sys/firmware/acpi/tables/SPMI").exists()
+        || sysfs::names(&root.join("sys/bus/acpi/devices"))
+            .iter()
+            .any(|name| name.starts_with("IPI0001"))
+        || sysfs::names(&pci).iter().any(|device| {
+            sysfs::text(&pci.join(device).join("class"))
+                .is_some_and(|class| class.starts_with(PCI_CLASS))
+        })
 }
 
 /// `ask` sends channel, parameter and set selector, and gives the answer with
@@ -157,6 +182,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::sys_tree::plant;
 
     type Answers = BTreeMap<(u8, u8, u8), Vec<u8>>;
 
@@ -246,6 +272,28 @@ mod tests {
             assert_eq!(found.v4.as_deref(), Some(v4), "{text}");
             assert_eq!(found.v6.as_deref(), Some(v6), "{text}");
             assert_eq!(found.mac.as_deref(), mac, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_firmware_names_a_bmc_or_not() {
+        for (tree, expected) in [
+            ("", false),
+            ("sys/bus/acpi/devices/IPI0001:00/", true),
+            ("sys/bus/acpi/devices/PNP0501:00/", false),
+            ("sys/firmware/acpi/tables/SPMI = x", true),
+            ("sys/bus/pci/devices/0000:00:1f.0/class = 0x0c0701\\n", true),
+            ("sys/bus/pci/devices/0000:00:1f.0/class = 0x0c0500\\n", false),
+            (
+                "sys/firmware/dmi/tables/DMI = \\x26\\x04\\x00\\x10\\x00\\x00",
+                true,
+            ),
+            (
+                "sys/firmware/dmi/tables/DMI = \\x01\\x04\\x00\\x10\\x00\\x00",
+                false,
+            ),
+        ] {
+            assert_eq!(firmware_names_one(plant(tree).path()), expected, "{tree}");
         }
     }
 
