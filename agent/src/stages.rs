@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use landfall_boot_params::NetArgs;
 use landfall_network_plan::Choice;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::clock::Clock;
 use crate::devices_settled::{DevicesSettled, devices_settled};
@@ -22,7 +22,7 @@ use crate::http_client::ServiceClient;
 use crate::interface_names::{self, NamingPolicy};
 use crate::ironic::NoNode;
 use crate::network::reach::Reach;
-use crate::network::{self, NetworkState, Setup};
+use crate::network::{self, HeardVlans, NetworkState, Setup};
 use crate::permission::WritePermission;
 use crate::report::{self, Output};
 use crate::rescue;
@@ -123,6 +123,7 @@ struct Boot {
     clock: Clock,
     network: watch::Receiver<NetworkState>,
     reach: watch::Sender<Reach>,
+    heard_vlans: mpsc::Sender<HeardVlans>,
     devices_settled: DevicesSettled,
     state: &'static Path,
 }
@@ -146,7 +147,8 @@ impl Boot {
         let given = given.map(|found| found.text.as_str());
         let mut choice = Choice::for_boot(&settings.embedded, given, &args);
         let vlans = &settings.params.enable_vlan_interfaces;
-        choice.plan.add_vlans(vlans);
+        let listens = *settings.params.collect_lldp;
+        choice.plan.add_vlans(vlans, listens);
         let setup = Setup {
             // Inspection wants addresses on every one of them.
             boot_nic_first: !*settings.params.inspection_dhcp_all_interfaces,
@@ -161,6 +163,7 @@ impl Boot {
         Ok(Self {
             network: network.state,
             reach: network.reach,
+            heard_vlans: network.heard_vlans,
             client: ServiceClient::new(&http_options(&settings)?)?,
             clock: Clock::of_this_machine(),
             settings: Arc::new(settings),

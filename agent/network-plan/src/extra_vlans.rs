@@ -3,6 +3,8 @@
 //! Ironic's agent makes them for inspection, so that the switch ports of a
 //! trunk show up with what is behind them. They get what every other NIC gets.
 
+use std::collections::BTreeSet;
+
 use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::is_interface_name;
 
@@ -17,8 +19,50 @@ const IDS: std::ops::RangeInclusive<u16> = 1..=4094;
 enum Wanted {
     /// This VLAN on a NIC.
     Vlan(Parent, u16),
-    /// Whatever the switch tells by LLDP, of one NIC or of all.
-    Neighbours,
+    /// Whatever the switch tells by LLDP, of one NIC or (`None`) of all.
+    Neighbours(Option<Parent>),
+}
+
+/// A NIC, and the VLANs that its switch has named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedVlans {
+    /// What the NIC is called.
+    pub nic: String,
+    /// Its other names, and its addresses as text.
+    pub also: Vec<String>,
+    /// The tags.
+    pub tags: Vec<u16>,
+}
+
+/// The VLANs of the list that only the switches can name: a word for each, as
+/// [`NetworkPlan::add_found_vlans`] takes it.
+#[must_use]
+pub fn vlans_by_lldp(list: &[String], nics: &[NamedVlans]) -> Vec<String> {
+    let mut words = BTreeSet::new();
+    for text in list {
+        let Some(Wanted::Neighbours(of)) = Wanted::parse(text) else {
+            continue;
+        };
+        for NamedVlans { nic, also, tags } in nics {
+            let mut names = std::iter::once(nic).chain(also);
+            let is_this = |name: &String| match (&of, name.parse()) {
+                (Some(Parent::Mac(wanted)), Ok(mac)) => *wanted == mac,
+                (Some(Parent::Name(wanted)), _) => wanted == name,
+                _ => false,
+            };
+            if of.is_none() || names.any(is_this) {
+                words.extend(tags.iter().map(|tag| format!("{nic}.{tag}")));
+            }
+        }
+    }
+    words.into_iter().collect()
+}
+
+/// Whether the list has anything that only the switches can name.
+#[must_use]
+pub fn asks_switches(list: &[String]) -> bool {
+    let of_switch = |text: &String| matches!(Wanted::parse(text), Some(Wanted::Neighbours(_)));
+    list.iter().any(of_switch)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,20 +84,23 @@ impl Wanted {
                 let id = id.parse().ok().filter(|id| IDS.contains(id))?;
                 Some(Wanted::Vlan(parent(nic)?, id))
             }
-            None => parent(text).map(|_| Wanted::Neighbours),
+            None if text == "all" => Some(Wanted::Neighbours(None)),
+            None => Some(Wanted::Neighbours(Some(parent(text)?))),
         }
     }
 }
 
 impl NetworkPlan {
     /// Adds the VLANs of the list, unless they are there already. What cannot
-    /// be read, or only be learned from the switch, is a warning.
-    pub fn add_vlans(&mut self, list: &[String]) {
+    /// be read is a warning, and what the switch would have to be asked for
+    /// where nobody listens to it.
+    pub fn add_vlans(&mut self, list: &[String], listens: bool) {
         for text in list {
             match Wanted::parse(text) {
                 Some(Wanted::Vlan(parent, id)) => self.add_vlan(&parent, id),
-                Some(Wanted::Neighbours) => self.warnings.push(format!(
-                    "ipa-enable-vlan-interfaces: {text}: VLANs that a switch names by LLDP are not made yet"
+                Some(Wanted::Neighbours(_)) if listens => {}
+                Some(Wanted::Neighbours(_)) => self.warnings.push(format!(
+                    "ipa-enable-vlan-interfaces: {text}: expected ipa-collect-lldp=1 as well, to hear of VLANs from the switch; ignored"
                 )),
                 None => self.warnings.push(format!(
                     "ipa-enable-vlan-interfaces: {text}: expected NIC.ID, MAC.ID, NIC or all; ignored"
@@ -61,6 +108,15 @@ impl NetworkPlan {
             }
         }
         self.sort();
+    }
+
+    /// Adds what [`vlans_by_lldp`] gave. No interface changes its place.
+    pub fn add_found_vlans(&mut self, words: &[String]) {
+        for word in words {
+            if let Some(Wanted::Vlan(parent, id)) = Wanted::parse(word) {
+                self.add_vlan(&parent, id);
+            }
+        }
     }
 
     fn add_vlan(&mut self, on: &Parent, tag: u16) {
@@ -134,7 +190,7 @@ mod tests {
         let args = NetArgs::from_command_line(&CommandLine::parse(line));
         let mut plan = NetworkPlan::for_boot(&args);
         let list: Vec<_> = list.iter().map(|text| (*text).to_owned()).collect();
-        plan.add_vlans(&list);
+        plan.add_vlans(&list, false);
         plan
     }
 
@@ -184,6 +240,40 @@ mod tests {
         };
         for text in ["all", "eth0", "eth0.4095", "eth0.0", "a/b.5"] {
             assert!(told(text), "{text}: {:?}", plan.warnings);
+        }
+    }
+
+    #[test]
+    fn switches_name_vlans() {
+        let named = |nic: &str, also: &[&str], tags: &[u16]| NamedVlans {
+            nic: nic.to_owned(),
+            also: also.iter().map(|name| (*name).to_owned()).collect(),
+            tags: tags.to_vec(),
+        };
+        let heard = [
+            named("eth0", &[], &[100, 7]),
+            named("eth1", &[], &[]),
+            named("eth2", &["enp2s0", "52:54:00:00:00:02"], &[100]),
+        ];
+        for (list, expected) in [
+            (&["all"][..], &["eth0.100", "eth0.7", "eth2.100"][..]),
+            (&["eth2", "eth2"], &["eth2.100"]),
+            (&["enp2s0"], &["eth2.100"]),
+            (&["52:54:00:00:00:02"], &["eth2.100"]),
+            (&["eth0.5", "eth1", "eth9", "a b"], &[]),
+            (&["eth2", "all"], &["eth0.100", "eth0.7", "eth2.100"]),
+        ] {
+            let list: Vec<_> = list.iter().map(|text| (*text).to_owned()).collect();
+            let words = vlans_by_lldp(&list, &heard);
+            assert_eq!(words, expected, "{list:?}");
+            let mut plan = plan("ip=dhcp", &[]);
+            plan.add_vlans(&list, true);
+            assert!(plan.warnings.iter().all(|w| w.contains("a b")), "{list:?}");
+            let before = plan.interfaces.clone();
+            plan.add_found_vlans(&words);
+            plan.add_found_vlans(&words);
+            assert_eq!(plan.interfaces[..before.len()], before);
+            assert_eq!(plan.interfaces.len(), before.len() + words.len());
         }
     }
 }

@@ -24,6 +24,7 @@ mod vlan_names;
 pub use bond_option::{BondValue, bond_number, bond_value};
 pub use choose::{Choice, Source};
 pub use embedded::{Document, Embedded, EmbeddedHost, EmbeddedHosts};
+pub use extra_vlans::{NamedVlans, asks_switches, vlans_by_lldp};
 pub use from_network_data::NetworkDataError;
 pub use keyfile::Keyfile;
 pub use landfall_boot_params::MacAddr;

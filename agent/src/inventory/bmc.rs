@@ -283,7 +283,10 @@ mod tests {
             ("sys/bus/acpi/devices/PNP0501:00/", false),
             ("sys/firmware/acpi/tables/SPMI = x", true),
             ("sys/bus/pci/devices/0000:00:1f.0/class = 0x0c0701\\n", true),
-            ("sys/bus/pci/devices/0000:00:1f.0/class = 0x0c0500\\n", false),
+            (
+                "sys/bus/pci/devices/0000:00:1f.0/class = 0x0c0500\\n",
+                false,
+            ),
             (
                 "sys/firmware/dmi/tables/DMI = \\x26\\x04\\x00\\x10\\x00\\x00",
                 true,

@@ -25,6 +25,8 @@ pub struct Circumstances {
     /// Put what the neighbours said into each interface, the older way
     /// (`ipa-collect-lldp`).
     pub lldp_in_interfaces: bool,
+    /// What the neighbours said, where they have been listened to already.
+    pub neighbours: Option<lldp::Neighbours>,
     /// The addresses of each NIC by its name.
     pub addresses: BTreeMap<String, Vec<IpAddr>>,
     /// The kernel argument `BOOTIF`, verbatim.
@@ -40,7 +42,7 @@ pub struct Circumstances {
 ///
 /// # Errors
 /// If the thread ends early or JSON cannot hold what was found: bugs of ours.
-pub async fn inspect(circumstances: Circumstances) -> Result<String, String> {
+pub async fn inspect(mut circumstances: Circumstances) -> Result<String, String> {
     let root = SystemPath::live();
     let (chosen, faults) = collectors::by_names(&circumstances.collectors);
     for fault in &faults {
@@ -53,7 +55,10 @@ pub async fn inspect(circumstances: Circumstances) -> Result<String, String> {
         // Without events the list as it is now has to do.
         let _ = wait_for_disk(&waited_below, patience, |disks| !disks.is_empty());
     });
-    let neighbours = if listens {
+    let heard = circumstances.neighbours.take();
+    let neighbours = if heard.is_some() {
+        heard
+    } else if listens {
         tracing::info!(
             "listening for LLDP, at most {} s",
             circumstances.lldp_timeout.as_secs()

@@ -141,6 +141,7 @@ fn gathered(machine: &str, names: &str) -> InspectionBody {
         patience: Patience::of_attempts(1, Duration::ZERO),
         lldp_timeout: Duration::ZERO,
         lldp_in_interfaces: false,
+        neighbours: None,
         addresses: BTreeMap::new(),
         bootif: Some("01-52-54-00-aa-bb-01".into()),
         managers: &[("generic_hardware_manager", "1.2")],

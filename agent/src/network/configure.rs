@@ -23,11 +23,12 @@ mod state_json;
 mod timers;
 mod virtual_links;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use landfall_network_plan::Choice;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::reach::Reach;
 use super::state::NetworkState;
@@ -62,6 +63,19 @@ pub struct Network {
     pub state: watch::Receiver<NetworkState>,
     /// Where discovery tells what it finds out about the way to the service.
     pub reach: watch::Sender<Reach>,
+    /// Takes the VLANs that switches have named.
+    pub heard_vlans: mpsc::Sender<HeardVlans>,
+}
+
+/// What the switches have said, for the network to make of it what is wanted.
+#[derive(Debug)]
+pub struct HeardVlans {
+    /// `ipa-enable-vlan-interfaces`
+    pub wanted: Vec<String>,
+    /// The tags that a switch has named, by the NIC that heard it.
+    pub tags: BTreeMap<String, Vec<u16>>,
+    /// Told when all that is wanted has been made.
+    pub made: oneshot::Sender<()>,
 }
 
 impl Setup {
@@ -86,7 +100,12 @@ impl Setup {
 pub fn start(setup: Setup) -> io::Result<Network> {
     let (sender, state) = watch::channel(NetworkState::default());
     let (reach, found_out) = watch::channel(Reach::default());
-    let configurator = Configurator::new(setup, sender, found_out)?;
+    let (heard_vlans, heard) = mpsc::channel(1);
+    let configurator = Configurator::new(setup, sender, found_out, heard)?;
     tokio::spawn(configurator.run());
-    Ok(Network { state, reach })
+    Ok(Network {
+        state,
+        reach,
+        heard_vlans,
+    })
 }

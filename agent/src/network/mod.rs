@@ -27,7 +27,7 @@ mod static_ipv4;
 mod this_host;
 mod virtual_link;
 
-pub use configure::{Setup, start};
+pub use configure::{HeardVlans, Setup, start};
 pub use firmware_nics::read_firmware_nics;
 pub use inspection_wait::{WaitFor, inspection_addresses};
 pub use observe::observe;

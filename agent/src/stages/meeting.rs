@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use landfall_boot_params::argument_value::{Scheme, ServiceUrls};
 use landfall_boot_params::{BootParams, Origin};
+use landfall_network_plan::asks_switches;
 
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::Boot;
 use crate::api::TlsIdentity;
@@ -19,11 +20,12 @@ use crate::failure::{Class, Failure, Result};
 use crate::host_name;
 use crate::http_client::{HttpOptions, IdentityFiles, Proxies};
 use crate::inventory::inspection::{self, Circumstances};
-use crate::inventory::wait_for_disk;
+use crate::inventory::{lldp, wait_for_disk};
 use crate::ironic::{self, AgentToken, LookupAnswer, NoNode, NotTaken, Query, Service, Transport};
-use crate::network::{self, NetworkState, WaitFor};
+use crate::network::{self, HeardVlans, NetworkState, WaitFor};
 use crate::settings::Settings;
 use crate::state_file::StateFile;
+use crate::system_path::SystemPath;
 use crate::tls::TlsPolicy;
 
 /// How long an address that reaches further than its link is waited for where a
@@ -142,11 +144,14 @@ impl Boot {
             *params.disk_wait_delay,
         );
         devices_settled::wait(self.devices_settled.clone(), patience.timeout).await;
+        let neighbours = self.make_vlans_by_lldp().await;
+        let params = &self.settings.params;
         wait_for_addresses(params, &mut self.network).await;
         let circumstances = Circumstances {
             collectors: params.inspection_collectors.value.clone(),
             lldp_timeout: *params.lldp_timeout,
             lldp_in_interfaces: *params.collect_lldp,
+            neighbours,
             logs: commands::logs_for_inspection,
             patience,
             addresses: self.network.borrow().addresses(),
@@ -172,6 +177,35 @@ impl Boot {
                 None
             }
         }
+    }
+
+    /// Listens to the switches first where they are to name VLANs, which the
+    /// inventory is to have, too. Returns what they said.
+    async fn make_vlans_by_lldp(&self) -> Option<lldp::Neighbours> {
+        let params = &self.settings.params;
+        let wanted = &params.enable_vlan_interfaces.value;
+        if !*params.collect_lldp || !asks_switches(wanted) {
+            return None;
+        }
+        let limit = *params.lldp_timeout;
+        let seconds = limit.as_secs();
+        tracing::info!("listening for VLANs that a switch names by LLDP, at most {seconds} s");
+        let heard = lldp::listen(&SystemPath::live(), limit).await;
+        let tags = heard
+            .iter()
+            .map(|(nic, elements)| (nic.clone(), lldp::tlv::vlan_tags(elements)))
+            .collect();
+        let (made, all_made) = oneshot::channel();
+        let order = HeardVlans {
+            wanted: wanted.clone(),
+            tags,
+            made,
+        };
+        if self.heard_vlans.send(order).await.is_ok() {
+            // Fails only if the network's task has ended; nothing waits for it.
+            let _ = all_made.await;
+        }
+        Some(heard)
     }
 
     /// Asks the network until somebody says where the inventory goes.

@@ -23,6 +23,25 @@ pub fn parse(mut frame: &[u8]) -> Vec<Tlv> {
     elements
 }
 
+/// The tags of the VLANs that a frame names (IEEE 802.1Q annex D, "VLAN Name").
+pub fn vlan_tags(elements: &[Tlv]) -> Vec<u16> {
+    /// Organizationally specific; that of IEEE 802.1 with subtype 3.
+    const SPECIFIC: u8 = 127;
+    const VLAN_NAME: &str = "0080c203";
+    /// 0 is no VLAN, 4095 is kept back.
+    const TAGS: std::ops::RangeInclusive<u16> = 1..=4094;
+    let mut tags = Vec::new();
+    for (kind, digits) in elements {
+        let tag = digits
+            .strip_prefix(VLAN_NAME)
+            .filter(|_| *kind == SPECIFIC)
+            .and_then(|rest| u16::from_str_radix(rest.get(..4)?, 16).ok())
+            .filter(|tag| TAGS.contains(tag) && !tags.contains(tag));
+        tags.extend(tag);
+    }
+    tags
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -50,10 +69,35 @@ mod tests {
         }
     }
 
+    #[test]
+    fn vlans_are_named() {
+        let element = |kind, digits: &str| (kind, digits.to_owned());
+        for (elements, expected) in [
+            (vec![], vec![]),
+            (vec![element(127, "0080c203006406766c616e2d31")], vec![100]),
+            (
+                vec![
+                    element(127, "0080c2030fa000"),
+                    element(127, "0080c2010064"),
+                    element(126, "0080c203006400"),
+                    element(127, "0080c203000700"),
+                    element(127, "0080c203000700"),
+                    element(127, "0080c203000000"),
+                    element(127, "0080c2030fff00"),
+                    element(127, "0080c20300"),
+                ],
+                vec![4000, 7],
+            ),
+        ] {
+            assert_eq!(vlan_tags(&elements), expected, "{elements:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn no_byte_is_read_twice(frame in prop::collection::vec(any::<u8>(), 0..1600)) {
             let elements = parse(&frame);
+            let _ = vlan_tags(&elements);
             let bytes: usize = elements.iter().map(|(_, digits)| 2 + digits.len() / 2).sum();
             prop_assert!(bytes <= frame.len() && bytes + 1 >= frame.len());
         }

@@ -10,9 +10,9 @@ use landfall_network_plan::{IpPrefix, NetworkPlan};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::Setup;
 use super::preference::Preference;
 use super::timers::{Timer, Timers};
+use super::{HeardVlans, Setup};
 use crate::network::advertisements::UserOptions;
 use crate::network::apply::Changes;
 use crate::network::links::{LinkEvent, LinkWatch, Snapshot};
@@ -54,6 +54,7 @@ pub(super) struct Configurator {
     pub(super) host_name_set: bool,
     pub(super) missing_devices_told: bool,
     pub(super) reach: watch::Receiver<Reach>,
+    heard_vlans: mpsc::Receiver<HeardVlans>,
     pub(super) preference: Preference,
     /// NICs that nothing names are left alone for now.
     pub(super) others_wait: bool,
@@ -66,6 +67,7 @@ impl Configurator {
         setup: Setup,
         state: watch::Sender<NetworkState>,
         reach: watch::Receiver<Reach>,
+        heard_vlans: mpsc::Receiver<HeardVlans>,
     ) -> io::Result<Self> {
         let (clients, client_events) = mpsc::channel(CLIENT_EVENTS);
         let (clients6, client6_events) = mpsc::channel(CLIENT_EVENTS);
@@ -87,6 +89,7 @@ impl Configurator {
             host_name_set: false,
             missing_devices_told: false,
             reach,
+            heard_vlans,
             preference: Preference::default(),
             others_wait: false,
             stored_state: String::new(),
@@ -171,6 +174,7 @@ impl Configurator {
                 timer = self.timers.next() => self.on_timer(timer).await,
                 // Nobody tells any more where discovery has ended.
                 Ok(()) = self.reach.changed() => self.on_reach(),
+                Some(heard) = self.heard_vlans.recv() => self.on_heard_vlans(heard).await,
             }
         }
     }

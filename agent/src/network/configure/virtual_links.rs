@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use landfall_network_plan::{InterfaceKind, MacAddr, NetworkPlan};
+use landfall_network_plan::{InterfaceKind, MacAddr, NamedVlans, NetworkPlan, vlans_by_lldp};
 
+use super::HeardVlans;
 use super::configurator::Configurator;
 use super::link_setup::note;
 use super::make_link::make_link;
+use crate::network::nic::Nic;
 use crate::network::virtual_link::{self, VirtualLink};
 
 impl Configurator {
@@ -129,6 +131,30 @@ impl Configurator {
             tracing::warn!("{trouble}");
             nic.trouble = Some(trouble);
         }
+    }
+
+    /// Makes the VLANs that switches have named, where they are wanted.
+    pub(super) async fn on_heard_vlans(&mut self, heard: HeardVlans) {
+        let named = |nic: &Nic| {
+            let (name, also) = (nic.link.name.clone(), nic.link.names());
+            let macs = nic.link.macs();
+            NamedVlans {
+                tags: heard.tags.get(&name).cloned().unwrap_or_default(),
+                nic: name,
+                also: { also.into_iter().map(str::to_owned) }
+                    .chain(macs.iter().map(MacAddr::to_string))
+                    .collect(),
+            }
+        };
+        let nics: Vec<_> = self.nics.values().map(named).collect();
+        let words = vlans_by_lldp(&heard.wanted, &nics);
+        self.setup.choice.plan.add_found_vlans(&words);
+        let indices: Vec<_> = self.nics.keys().copied().collect();
+        for index in indices {
+            self.make_vlans(index).await;
+        }
+        // Nobody may be waiting any more.
+        let _ = heard.made.send(());
     }
 
     async fn make_vlans(&self, parent: u32) {
