@@ -1,0 +1,64 @@
+//! VLANs that a switch names by LLDP: a real lldpd at the other end.
+
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use landfall_tests::installation::BOOT;
+use landfall_tests::journal::{Event, Source};
+use landfall_tests::lab::{Lab, TAPS};
+use landfall_tests::program;
+use landfall_tests::site::Plan;
+use tokio::process::Child;
+
+use crate::host_test;
+
+/// lldpd on the host's first tap, which names two VLANs (IEEE 802.1Q annex D:
+/// the tag in two bytes, the length of the name, the name).
+fn switch(lab: &Lab) -> Result<Child> {
+    let vlan =
+        |value| format!("configure lldp custom-tlv add oui 00,80,c2 subtype 3 oui-info {value}\n");
+    let configuration = lab.path("lldpd.conf");
+    let text = vlan("00,64,04,6c,61,62,31") + &vlan("0f,a0,04,6c,61,62,32");
+    std::fs::write(&configuration, text + "configure lldp tx-interval 1\n")?;
+    program::bound_to_this_thread("lldpd")
+        .args(["-d", "-I", TAPS[0], "-S", "landfall-test-switch", "-u"])
+        .arg(lab.path("lldpd.socket"))
+        .arg("-O")
+        .arg(configuration)
+        .stderr(Stdio::null())
+        .spawn()
+        .context("starting lldpd")
+}
+
+fn is_report(event: &Event) -> bool {
+    event.source == Source::Conductor && event.text.starts_with("continue_inspection 202")
+}
+
+#[test]
+fn vlans_that_a_switch_names() {
+    host_test("vlans_that_a_switch_names", async |lab| {
+        let plan = Plan {
+            more_arguments: "ipa-collect-lldp=1 ipa-enable-vlan-interfaces=all",
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        site.script.hold = true;
+        let _switch = switch(lab)?;
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        lab.journal
+            .wait_for("the inventory", lab.journal.start(), BOOT, is_report)
+            .await?;
+        let inventory = services.conductor.inventory().unwrap_or_default();
+        let nics = inventory["inventory"]["interfaces"].as_array();
+        let mut names: Vec<_> = { nics.into_iter().flatten() }
+            .filter_map(|nic| nic["name"].as_str())
+            .collect();
+        names.sort_unstable();
+        ensure!(
+            names == ["enp0s3", "enp0s3.100", "enp0s3.4000"],
+            "the inventory has {names:?}"
+        );
+        guest.cut_power().await
+    });
+}
