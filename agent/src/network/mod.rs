@@ -9,6 +9,7 @@
 pub(crate) mod advertisements;
 mod apply;
 mod automatic_ipv6;
+mod bridge_option;
 mod configure;
 pub(crate) mod dhcp;
 pub(crate) mod dhcp6;

@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 use landfall_network_plan::{BondValue, MacAddr, bond_number, bond_value};
 use rtnetlink::packet_route::link::{
     InfoBond, InfoBridge, InfoData, InfoKind, InfoVlan, LinkAttribute, LinkInfo, LinkMessage,
+    VlanProtocol,
 };
 use rtnetlink::{LinkBond, LinkMessageBuilder, LinkUnspec};
+
+use super::bridge_option::bridge_option;
 
 /// Milliseconds between two looks at the ports' carriers where the plan has
 /// neither this nor ARP monitoring: without either a bond never notices a dead
@@ -26,6 +29,15 @@ pub(super) struct VirtualLink {
     /// In the order in which the kernel wants them: those first by which it
     /// judges the others.
     options: Vec<LinkOption>,
+}
+
+/// What a VLAN puts before its frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct VlanTag {
+    /// The VLAN's number.
+    pub(super) id: u16,
+    /// Of 802.1ad, around the usual tag of 802.1Q.
+    pub(super) service: bool,
 }
 
 /// One option of a virtual link.
@@ -78,30 +90,54 @@ impl VirtualLink {
     }
 
     /// A VLAN on a device.
-    pub(super) fn vlan(name: &str, parent: u32, id: u16, mac: Option<MacAddr>) -> VirtualLink {
+    pub(super) fn vlan(name: &str, parent: u32, tag: VlanTag, mac: Option<MacAddr>) -> VirtualLink {
+        let VlanTag { id, service } = tag;
+        let (text, protocol) = if service {
+            ("protocol=802.1ad", VlanProtocol::Ieee8021Ad)
+        } else {
+            ("protocol=802.1Q", VlanProtocol::Ieee8021Q)
+        };
         VirtualLink {
             name: name.to_owned(),
             kind: InfoKind::Vlan,
             parent: Some(parent),
             mac,
-            options: vec![LinkOption {
-                text: format!("id={id}"),
-                value: OptionValue::Vlan(InfoVlan::Id(id)),
-            }],
+            options: vec![
+                LinkOption {
+                    text: text.to_owned(),
+                    value: OptionValue::Vlan(InfoVlan::Protocol(protocol)),
+                },
+                LinkOption {
+                    text: format!("id={id}"),
+                    value: OptionValue::Vlan(InfoVlan::Id(id)),
+                },
+            ],
         }
     }
 
-    /// A bridge without ports.
-    pub(super) fn bridge(name: &str, stp: bool, mac: Option<MacAddr>) -> VirtualLink {
+    /// A bridge without ports, with these settings of a keyfile.
+    pub(super) fn bridge(
+        name: &str,
+        stp: bool,
+        settings: &BTreeMap<String, String>,
+        mac: Option<MacAddr>,
+    ) -> VirtualLink {
+        let given = settings.iter().filter_map(|(name, value)| {
+            Some(LinkOption {
+                text: format!("{name}={value}"),
+                value: OptionValue::Bridge(bridge_option(name, value)?),
+            })
+        });
+        let stp = LinkOption {
+            text: format!("stp={stp}"),
+            value: OptionValue::Bridge(InfoBridge::StpState(u32::from(stp).into())),
+        };
         VirtualLink {
             name: name.to_owned(),
             kind: InfoKind::Bridge,
             parent: None,
             mac,
-            options: vec![LinkOption {
-                text: format!("stp={stp}"),
-                value: OptionValue::Bridge(InfoBridge::StpState(u32::from(stp).into())),
-            }],
+            options: std::iter::once(stp).chain(given).collect(),
         }
     }
 
@@ -362,10 +398,11 @@ mod tests {
             Ok(vec!["lacp_rate=fast".to_owned(), "min_links=1".to_owned()])
         );
         assert_eq!(
-            texts(&VirtualLink::bridge("bond0", false, None)),
+            texts(&VirtualLink::bridge("bond0", false, &BTreeMap::new(), None)),
             Err("expected a bond, found a bridge".to_owned())
         );
-        let vlan = |parent, id| VirtualLink::vlan("vlan7", parent, id, None);
+        let vlan =
+            |parent, id| VirtualLink::vlan("vlan7", parent, VlanTag { id, service: false }, None);
         let found = vlan(3, 7)
             .differences(&vlan(3, 8).request())
             .map(|o| o.len());

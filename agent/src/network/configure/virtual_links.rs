@@ -10,11 +10,12 @@ use super::configurator::Configurator;
 use super::link_setup::note;
 use super::make_link::make_link;
 use crate::network::nic::Nic;
-use crate::network::virtual_link::{self, VirtualLink};
+use crate::network::virtual_link::{self, VirtualLink, VlanTag};
 
 impl Configurator {
     /// Makes every bond and bridge: their ports join them as they appear.
     pub(super) async fn make_controllers(&self) {
+        let no_options = BTreeMap::new();
         for interface in &self.plan().interfaces {
             let Some(name) = &interface.matches.name else {
                 continue;
@@ -24,10 +25,12 @@ impl Configurator {
                 InterfaceKind::Bond { options } => {
                     ("bonding", VirtualLink::bond(name, options, mac))
                 }
-                InterfaceKind::Bridge { stp } => (
-                    "bridge",
-                    VirtualLink::bridge(name, stp.unwrap_or(false), mac),
-                ),
+                InterfaceKind::Bridge { stp } => {
+                    let options = interface.profile.settings.get("bridge");
+                    let options = options.unwrap_or(&no_options);
+                    let stp = stp.unwrap_or(false);
+                    ("bridge", VirtualLink::bridge(name, stp, options, mac))
+                }
                 InterfaceKind::Team { bond_mode } => {
                     tracing::info!("{name}: made as a bond in place of a team");
                     let mode = ("mode".to_owned(), (*bond_mode).to_owned());
@@ -161,8 +164,8 @@ impl Configurator {
         let Some(nic) = self.nics.get(&parent) else {
             return;
         };
-        for (name, id, mac) in vlans_on(self.plan(), &nic.link.names()) {
-            let link = VirtualLink::vlan(name, parent, id, mac);
+        for (name, tag, mac) in vlans_on(self.plan(), &nic.link.names()) {
+            let link = VirtualLink::vlan(name, parent, tag, mac);
             self.make(&link, "8021q").await;
         }
     }
@@ -172,21 +175,25 @@ impl Configurator {
 fn vlans_on<'a>(
     plan: &'a NetworkPlan,
     names: &[&str],
-) -> impl Iterator<Item = (&'a str, u16, Option<MacAddr>)> {
+) -> impl Iterator<Item = (&'a str, VlanTag, Option<MacAddr>)> {
     plan.interfaces.iter().filter_map(|interface| {
         let InterfaceKind::Vlan {
             id,
             parent: Some(parent),
             parent_mac: None,
-            ..
+            service,
         } = &interface.kind
         else {
             return None;
         };
+        let tag = VlanTag {
+            id: *id,
+            service: *service,
+        };
         let name = interface.matches.name.as_deref()?;
         names
             .contains(&parent.as_str())
-            .then_some((name, *id, interface.set_mac))
+            .then_some((name, tag, interface.set_mac))
     })
 }
 
@@ -202,7 +209,9 @@ mod tests {
         let mut plan = NetworkPlan::for_boot(&args);
         let found = |plan: &NetworkPlan| -> Vec<_> {
             let vlans = vlans_on(plan, &["enp2s0", "eth0"]);
-            vlans.map(|(name, id, _)| (name.to_owned(), id)).collect()
+            vlans
+                .map(|(name, tag, _)| (name.to_owned(), tag.id))
+                .collect()
         };
         let mut expected = vec![("eth0.5".to_owned(), 5), ("storage7".to_owned(), 7)];
         assert_eq!(found(&plan), expected);
