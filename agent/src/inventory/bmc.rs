@@ -5,6 +5,7 @@
 //! channel that may be a LAN (1 to 11), as `ipmitool lan print` does it.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
@@ -59,8 +60,9 @@ pub fn collect() -> io::Result<BmcAddresses> {
 }
 
 /// ipmi_devintf makes the device and answers to no modalias; ipmi_si does, but
-/// only where the firmware's tables name the BMC's registers. Init is modprobe,
-/// and elsewhere the drivers are the distribution's business.
+/// only where the firmware's tables name the BMC's registers. By the program
+/// that the kernel itself would call: our init in the ramdisk, modprobe(8) in a
+/// live system. Elsewhere the drivers are the distribution's business.
 ///
 /// Two programs to start are a fifth of the time from the address to the
 /// lookup, so a machine whose firmware names no BMC is spared them.
@@ -68,8 +70,13 @@ fn load_drivers() {
     if WritePermission::in_ramdisk().is_err() || !firmware_names_one(&SystemPath::live()) {
         return;
     }
+    let Ok(modprobe) = fs::read_to_string("/proc/sys/kernel/modprobe") else {
+        return;
+    };
     for driver in ["ipmi_si", "ipmi_devintf"] {
-        let _ = Command::new("/init").args(["-q", "--", driver]).status();
+        let _ = Command::new(modprobe.trim_end())
+            .args(["-q", "--", driver])
+            .status();
     }
 }
 
