@@ -1,9 +1,12 @@
 //! May this process destroy data on this machine?
 //!
 //! Everything that writes to a disk or to firmware variables asks for a
-//! [`WritePermission`], and there are exactly two ways to get one: run in the
-//! ramdisk that our init set up, or say `--allow-this-machine`. So nobody
-//! wipes a laptop by trying the agent on it.
+//! [`WritePermission`], and there are exactly three ways to get one: run in the
+//! ramdisk that our init set up, be a service of a live system
+//! (`permission/live_system.rs` has the rule), or say `--allow-this-machine`.
+//! So nobody wipes a laptop by trying the agent on it.
+
+mod live_system;
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +17,66 @@ use crate::failure::{Class, Failure, Result};
 /// under: a copy left from another boot or copied by hand says nothing.
 const RAMDISK_MARKER: &str = "/run/landfall/ramdisk";
 
+/// The same for a live system, written by the agent that has seen that it is
+/// one: later, disks are mounted by the agent itself.
+const LIVE_SYSTEM_MARKER: &str = "/run/landfall/live-system";
+
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The first PID namespace of the system (`PROC_PID_INIT_INO` in the kernel's
+/// include/linux/proc_ns.h).
+pub const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Where the agent lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// In our ramdisk, as the child of our init.
+    Ramdisk,
+    /// In a live system, as a service of its systemd.
+    LiveSystem,
+}
+
+impl Home {
+    /// Where this process is at home. `said`: the operator says that this is a
+    /// live system, where nothing of CoreOS tells it.
+    ///
+    /// # Errors
+    /// On any other machine: what is missing.
+    pub fn find(said: bool) -> Result<Self> {
+        let ramdisk = WritePermission::by_marker(Path::new(RAMDISK_MARKER), Path::new(BOOT_ID));
+        let Err(no_ramdisk) = ramdisk else {
+            return Ok(Self::Ramdisk);
+        };
+        if !live_system::is_service() {
+            return Err(no_ramdisk);
+        }
+        if !Self::is_live_system() {
+            live_system::check(Path::new("/"), said).map_err(|missing| {
+                let details =
+                    format!("this is no live system to the agent: {missing}; nothing was changed");
+                Failure::new(Class::CommandExecutionError, details)
+            })?;
+            mark(Path::new(LIVE_SYSTEM_MARKER))?;
+        }
+        Ok(Self::LiveSystem)
+    }
+
+    /// Whether this boot was found to be a live system.
+    pub fn is_live_system() -> bool {
+        let marker = Path::new(LIVE_SYSTEM_MARKER);
+        WritePermission::by_marker(marker, Path::new(BOOT_ID)).is_ok()
+    }
+}
 
 /// Leaves the marker. For init, which is the only one that knows.
 ///
 /// # Errors
 /// What the file system says.
 pub fn mark_as_ramdisk() -> Result<()> {
-    let marker = Path::new(RAMDISK_MARKER);
+    mark(Path::new(RAMDISK_MARKER))
+}
+
+fn mark(marker: &Path) -> Result<()> {
     let marked = marker
         .parent()
         .map_or(Ok(()), fs::create_dir_all)
@@ -30,7 +85,7 @@ pub fn mark_as_ramdisk() -> Result<()> {
     marked.map_err(|error| {
         Failure::new(
             Class::CommandExecutionError,
-            format!("marking the ramdisk by {RAMDISK_MARKER}: {error}"),
+            format!("marking this boot by {}: {error}", marker.display()),
         )
     })
 }
@@ -41,12 +96,15 @@ pub fn mark_as_ramdisk() -> Result<()> {
 pub struct WritePermission(());
 
 impl WritePermission {
-    /// Permission because this machine runs our ramdisk.
+    /// Permission because this machine runs our ramdisk, or a live system that
+    /// the agent is a service of: nothing in use is on a disk.
     ///
     /// # Errors
     /// On any other machine, with the way to insist.
     pub fn in_ramdisk() -> Result<Self> {
-        Self::by_marker(Path::new(RAMDISK_MARKER), Path::new(BOOT_ID))
+        let boot_id = Path::new(BOOT_ID);
+        Self::by_marker(Path::new(LIVE_SYSTEM_MARKER), boot_id)
+            .or_else(|_| Self::by_marker(Path::new(RAMDISK_MARKER), boot_id))
     }
 
     /// Permission because the operator insisted (`--allow-this-machine`).

@@ -12,7 +12,7 @@ mod shutdown;
 mod supervise;
 
 pub use modprobe::{is_modprobe_call, modprobe};
-pub use shutdown::Ending;
+pub use shutdown::{Ending, carry_out};
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use landfall_module_index::COMPLETE_MARKER;
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 
-use crate::permission;
+use crate::permission::{self, FIRST_PID_NAMESPACE};
 use crate::report::{self, Output};
 use crate::settings::Settings;
 
@@ -38,10 +38,6 @@ pub fn is_init() -> bool {
     });
     std::process::id() == 1 && in_memory && !Path::new("/proc/self").exists()
 }
-
-/// The first PID namespace of the system (`PROC_PID_INIT_INO` in the kernel's
-/// include/linux/proc_ns.h). Asked again once /proc is there.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Everything the ramdisk is for, from /init to reboot. Does not return: PID 1
 /// must not.
@@ -60,6 +56,7 @@ pub fn run() -> ! {
         tracing::warn!("{fault}");
     }
     warn_if_half_unpacked();
+    // Asked again, now that /proc is there.
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     if namespace != Path::new(FIRST_PID_NAMESPACE) {
         tracing::error!(

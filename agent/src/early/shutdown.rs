@@ -60,7 +60,7 @@ fn sync_within(limit: Duration) {
 }
 
 /// Writes everything out, lets the consoles finish, and ends.
-pub(super) fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
+pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     tracing::info!(
         "{} now",
         match ending {

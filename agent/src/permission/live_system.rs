@@ -1,0 +1,246 @@
+//! Is this a live system, all in memory, whose disks are there to be written?
+//!
+//! All of these must hold, so that no installed system is ever taken for one,
+//! whatever unit somebody copies to it:
+//!
+//! 1. systemd has started this process as a service;
+//! 2. this is the machine, not a container on it: the first PID namespace;
+//! 3. CoreOS says so by `/run/ostree-live`, which the generator of its live
+//!    initramfs makes, or the operator by `--live-system`;
+//! 4. the root file system is of a kind that needs no disk (an installed CoreOS
+//!    may have an overlay, but its /sysroot is a disk's);
+//! 5. no disk is mounted anywhere. A CD is none, nor is an ISO 9660 file system
+//!    that is mounted read-only: the live medium as a USB stick.
+
+use std::fs;
+use std::path::Path;
+
+use super::FIRST_PID_NAMESPACE;
+
+/// Left by the live initramfs of CoreOS (coreos-assembler's and
+/// fedora-coreos-config's `live-generator`).
+const COREOS_MARKER: &str = "run/ostree-live";
+
+/// Where nothing on a disk can be behind it by itself.
+const ROOT_KINDS: [&str; 6] = ["rootfs", "tmpfs", "ramfs", "overlay", "squashfs", "erofs"];
+
+/// Block devices that are no disks, by the beginning of their names.
+const NO_DISKS: [&str; 4] = ["loop", "ram", "zram", "sr"];
+
+/// Whether systemd has started this process as a service (`sd_booted(3)`, and
+/// systemd.exec(5) for the variable).
+pub(super) fn is_service() -> bool {
+    std::env::var_os("INVOCATION_ID").is_some() && Path::new("/run/systemd/system").is_dir()
+}
+
+/// Checks 2 to 5 of the machine with this root.
+///
+/// # Errors
+/// What speaks against it.
+pub(super) fn check(root: &Path, said: bool) -> Result<(), String> {
+    let namespace = fs::read_link(root.join("proc/self/ns/pid")).unwrap_or_default();
+    if namespace != Path::new(FIRST_PID_NAMESPACE) {
+        return Err(format!(
+            "expected the PID namespace {FIRST_PID_NAMESPACE}, found {}: a container",
+            namespace.display()
+        ));
+    }
+    if !said && !root.join(COREOS_MARKER).exists() {
+        return Err(format!(
+            "/{COREOS_MARKER} is missing and run was not given --live-system"
+        ));
+    }
+    let mounts = fs::read_to_string(root.join("proc/self/mountinfo"))
+        .map_err(|error| format!("/proc/self/mountinfo: {error}"))?;
+    let name_of = |number: &str| {
+        let link = fs::read_link(root.join("sys/dev/block").join(number)).ok()?;
+        Some(link.file_name()?.to_string_lossy().into_owned())
+    };
+    check_mounts(&mounts, name_of)
+}
+
+/// Checks 4 and 5. `name_of` tells the name of the block device with a number
+/// (`8:1`), if the kernel knows one.
+fn check_mounts(mountinfo: &str, name_of: impl Fn(&str) -> Option<String>) -> Result<(), String> {
+    let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
+    // What is mounted over it counts; what it hides may be the initramfs.
+    let root = mounts.iter().rfind(|mount| mount.place == "/");
+    let Some(root) = root else {
+        return Err("/proc/self/mountinfo tells of no /".to_owned());
+    };
+    if !ROOT_KINDS.contains(&root.kind) {
+        return Err(format!(
+            "expected / on one of {}, found {} on {}",
+            ROOT_KINDS.join(", "),
+            root.kind,
+            root.source
+        ));
+    }
+    match mounts.iter().find(|mount| mount.is_disk(&name_of)) {
+        Some(disk) => Err(format!(
+            "expected no disk in use, found {} mounted on {}",
+            disk.source, disk.place
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A line of mountinfo (proc(5)).
+struct Mount<'a> {
+    number: &'a str,
+    place: &'a str,
+    read_only: bool,
+    kind: &'a str,
+    source: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        // Optional fields stand before the dash.
+        let (mount, file_system) = line.split_once(" - ")?;
+        let mount: Vec<&str> = mount.split(' ').collect();
+        let mut file_system = file_system.split(' ');
+        Some(Self {
+            number: mount.get(2)?,
+            place: mount.get(4)?,
+            read_only: mount.get(5)?.split(',').any(|option| option == "ro"),
+            kind: file_system.next()?,
+            source: file_system.next()?,
+        })
+    }
+
+    fn is_disk(&self, name_of: impl Fn(&str) -> Option<String>) -> bool {
+        if self.kind == "iso9660" && self.read_only {
+            return false;
+        }
+        // btrfs and bcachefs have numbers of their own, ZFS names of its own.
+        let name = match self.source.strip_prefix("/dev/") {
+            _ if self.kind == "zfs" => return true,
+            // devtmpfs may be called by its place.
+            Some(name) if self.number.starts_with("0:") => Some(name.to_owned()),
+            None if self.number.starts_with("0:") => return false,
+            _ => name_of(self.number),
+        };
+        // What nobody knows may be a disk.
+        name.is_none_or(|name| !NO_DISKS.iter().any(|prefix| name.starts_with(prefix)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const COREOS: &str = include_str!("../../test_data/live_system/coreos-live-iso.mountinfo");
+
+    fn checked(mountinfo: &str) -> Result<(), String> {
+        check_mounts(mountinfo, |number| {
+            let name = match number {
+                "7:0" => "loop0",
+                "7:1" => "loop1",
+                "8:3" => "sda3",
+                "8:16" => "sdb",
+                "11:0" => "sr0",
+                "253:0" => "dm-0",
+                _ => return None,
+            };
+            Some(name.to_owned())
+        })
+    }
+
+    #[test]
+    fn what_lives_in_memory() {
+        for mounts in [
+            COREOS,
+            "1 1 0:2 / / rw - rootfs rootfs rw,size=460904k\n22 1 0:5 / /dev rw - devtmpfs dev rw\n",
+            "26 1 0:24 / / rw - overlay overlay rw,lowerdir=/a\n27 26 11:0 / /run/live/medium rw - iso9660 /dev/sr0 ro\n",
+            "26 1 7:0 / / ro - squashfs /dev/loop0 ro\n27 26 8:16 / /run/media/iso ro - iso9660 /dev/sdb ro\n",
+            // A later mount hides an earlier one.
+            "1 1 0:2 / / rw - rootfs rootfs rw\n26 1 7:0 / / ro - erofs /dev/loop0 ro\n",
+        ] {
+            assert_eq!(checked(mounts), Ok(()), "{mounts}");
+        }
+    }
+
+    #[test]
+    fn what_is_installed() {
+        for (mounts, expected) in [
+            (
+                include_str!("../../test_data/live_system/coreos-installed.mountinfo"),
+                "found xfs on /dev/sda4",
+            ),
+            (
+                include_str!("../../test_data/live_system/coreos-installed-composefs.mountinfo"),
+                "found /dev/sda4 mounted on /sysroot",
+            ),
+            (
+                "1 1 8:3 / / rw - ext4 /dev/sda3 rw\n",
+                "found ext4 on /dev/sda3",
+            ),
+            ("1 1 0:30 /root / rw - btrfs /dev/sda3 rw\n", "found btrfs"),
+            ("", "no /"),
+        ] {
+            let error = checked(mounts).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        let overlay = "26 1 0:24 / / rw - overlay overlay rw\n";
+        for (other, why) in [
+            (
+                "27 26 8:3 / /media/root-ro ro - ext4 /dev/sda3 ro",
+                "the root below an overlay",
+            ),
+            (
+                "27 26 0:31 / /home rw - btrfs /dev/sda3 rw",
+                "btrfs has no number of a device",
+            ),
+            ("27 26 0:31 / /home rw - zfs tank/home rw", "nor has ZFS"),
+            (
+                "27 26 8:16 / /mnt rw - iso9660 /dev/sdb rw",
+                "a stick that can be written",
+            ),
+            (
+                "27 26 253:0 / /mnt rw - xfs /dev/mapper/a rw",
+                "whatever is below it",
+            ),
+            (
+                "27 26 99:0 / /mnt rw - xfs /dev/x rw",
+                "a device that nobody knows",
+            ),
+        ] {
+            let error = checked(&format!("{overlay}{other} x\n")).unwrap_err();
+            assert!(error.contains("expected no disk in use"), "{why}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_condition_counts() {
+        let machine = |namespace: &str, marker: bool| {
+            let root = tempfile::tempdir().unwrap();
+            fs::create_dir_all(root.path().join("proc/self/ns")).unwrap();
+            fs::create_dir_all(root.path().join("run")).unwrap();
+            fs::create_dir_all(root.path().join("sys/dev/block")).unwrap();
+            for (number, name) in [("7:0", "loop0"), ("7:1", "loop1"), ("11:0", "sr0")] {
+                let link = root.path().join("sys/dev/block").join(number);
+                symlink(format!("../../devices/virtual/block/{name}"), link).unwrap();
+            }
+            symlink(namespace, root.path().join("proc/self/ns/pid")).unwrap();
+            fs::write(root.path().join("proc/self/mountinfo"), COREOS).unwrap();
+            if marker {
+                fs::write(root.path().join(COREOS_MARKER), "").unwrap();
+            }
+            root
+        };
+        let first = machine(FIRST_PID_NAMESPACE, true);
+        assert_eq!(check(first.path(), false), Ok(()));
+        let unmarked = machine(FIRST_PID_NAMESPACE, false);
+        assert_eq!(check(unmarked.path(), true), Ok(()));
+        let error = check(unmarked.path(), false).unwrap_err();
+        assert!(error.contains("--live-system"), "{error}");
+        let container = machine("pid:[4026532000]", true);
+        let error = check(container.path(), true).unwrap_err();
+        assert!(error.contains("a container"), "{error}");
+        fs::remove_file(first.path().join("proc/self/mountinfo")).unwrap();
+        assert!(check(first.path(), true).is_err());
+    }
+}
