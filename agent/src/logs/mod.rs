@@ -13,6 +13,7 @@ mod journal;
 mod kernel_log;
 mod mounts;
 mod processes;
+mod system_journal;
 
 pub use archive::{Member, pack};
 
@@ -22,6 +23,7 @@ pub(crate) use archive::unpack;
 use std::fs;
 use std::path::Path;
 
+use crate::permission::Home;
 use crate::report::lines_said;
 use crate::state_file::STATE_DIRECTORY;
 
@@ -40,8 +42,12 @@ pub fn members(most: Option<usize>) -> Vec<Member> {
     let mounts = proc("self/mounts");
     let network = Path::new(STATE_DIRECTORY).join("network.json");
     let network = fs::read_to_string(network).unwrap_or_default();
+    let of_the_system = Home::is_live_system().then(|| system_journal::read(most));
+    let journal = of_the_system
+        .flatten()
+        .unwrap_or_else(|| journal::merge(&kernel, &agent, most));
     let mut members = vec![
-        Member::new("journal", journal::merge(&kernel, &agent, most)),
+        Member::new("journal", journal),
         Member::new("df", mounts::df(&mounts)),
         Member::new("dmesg", times(&kernel)),
         Member::new("ip_addr", addresses::ip_addr(Path::new("/sys/class/net"))),

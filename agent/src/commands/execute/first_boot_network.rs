@@ -191,7 +191,10 @@ mod tests {
                 sections.dedup();
                 let count = text.lines().filter(|line| line.starts_with('[')).count();
                 assert_eq!(sections.len(), count, "{name}: {text}");
-                assert!(!text.contains("=y") && !text.contains('\0'), "{name}: {text}");
+                assert!(
+                    !text.contains("=y") && !text.contains('\0'),
+                    "{name}: {text}"
+                );
                 assert!(!text.contains('\r'), "{name}: {text}");
             }
         }
