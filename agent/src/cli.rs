@@ -1,6 +1,6 @@
 //! The command line: what can be said, not what it does.
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use crate::tools::Tool;
 
@@ -9,8 +9,9 @@ use crate::tools::Tool;
 #[command(
     version,
     after_help = "\
-In its ramdisk the agent is started by init. Anywhere else each sub-command
-shows one stage, and nothing is changed unless told to.
+In its ramdisk the agent is started by init, in a live system by systemd.
+Anywhere else each sub-command shows one stage, and nothing is changed unless
+told to.
 
 Examples:
   landfall-agent show-params --cmdline 'ipa-api-url=http://192.0.2.1:6385'
@@ -35,10 +36,22 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the whole agent; in the ramdisk only
-    Run,
+    /// Run the whole agent: in its ramdisk, or as a service of a live system
+    Run(RunArguments),
     #[command(flatten)]
     Tool(Tool),
+}
+
+/// `run`
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// This is a live system in memory: its disks may be written
+    ///
+    /// For systemd units of live systems that are not CoreOS's, which says so
+    /// itself by /run/ostree-live. It is refused all the same where a disk is
+    /// mounted, and in a container.
+    #[arg(long)]
+    pub live_system: bool,
 }
 
 #[cfg(test)]

@@ -132,6 +132,7 @@ fn commands() {
 fn steps_with_their_priorities() {
     let settings = StepSettings {
         inject_files_priority: StepPriority(0),
+        live_system: true,
     };
     let kinds = [StepKind::Clean, StepKind::Deploy, StepKind::Service];
     // By name: the priority in each operation.

@@ -25,6 +25,7 @@ mod http_client;
 mod interface_names;
 mod inventory;
 mod ironic;
+mod live_system;
 mod logs;
 mod media;
 mod memory_use;
@@ -68,7 +69,7 @@ pub fn run() -> ExitCode {
 
     let cli = Cli::parse();
     match cli.command {
-        Command::Run => stages::run(cli.debug),
+        Command::Run(arguments) => stages::run(&arguments, cli.debug),
         Command::Tool(tool) => tools::run(tool, cli.progress_json, cli.debug),
     }
 }

@@ -3,7 +3,7 @@
 //! Every module reports with `tracing`'s macros; the stage that a line names is
 //! the first module below the crate. Here the events become lines: on every
 //! console of /proc/consoles and in the kernel log when we are the ramdisk,
-//! on stderr anywhere else. Consoles are served by one thread each through a
+//! in the journal when we are a service, on stderr anywhere else. Consoles are served by one thread each through a
 //! bounded queue, since a serial line with flow control held low would
 //! otherwise stop the installation.
 
@@ -26,6 +26,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use crate::sys::boot_clock::seconds_since_boot;
+use crate::sys::service_notify::ServiceNotify;
 
 /// Lines a console may lag behind before lines are dropped on it.
 const CONSOLE_QUEUE: usize = 512;
@@ -40,6 +41,9 @@ pub enum Output {
     Consoles,
     /// stderr, for a person at a terminal or a log file.
     Stderr,
+    /// stderr that leads to systemd's journal, each line with its level as
+    /// sd-daemon(3) has it; the last line is the service's status.
+    Journal,
     /// stderr, one JSON object a line: `{"v":1,"time":..,"stage":..,"level":..,"text":..}`.
     JsonLines,
 }
@@ -61,6 +65,8 @@ pub fn start(output: Output, debug: bool) -> Flush {
         },
         Output::Stderr => Sinks::Stderr { json: false },
         Output::JsonLines => Sinks::Stderr { json: true },
+        // Without the socket a status is missed, and no line.
+        Output::Journal => Sinks::Journal(ServiceNotify::from_environment().ok().flatten()),
     };
     let sinks = Arc::new(sinks);
     let layer = Lines {
@@ -125,6 +131,22 @@ impl Line<'_> {
         }
     }
 
+    /// `<4>disk: warning: ...`
+    fn for_journal(&self) -> String {
+        let level = match self.level {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            _ => 7,
+        };
+        format!("<{level}>{}", self.for_status())
+    }
+
+    /// `disk: warning: ...`
+    fn for_status(&self) -> String {
+        format!("{}: {}", self.stage, self.graded())
+    }
+
     fn graded(&self) -> String {
         let grade = match self.level {
             Level::ERROR => "FAILED ",
@@ -155,6 +177,7 @@ enum Sinks {
     Stderr {
         json: bool,
     },
+    Journal(Option<ServiceNotify>),
 }
 
 impl Sinks {
@@ -184,6 +207,15 @@ impl Sinks {
                 };
                 // A closed stderr must not end the work.
                 let _ = writeln!(std::io::stderr(), "{text}");
+            }
+            Self::Journal(notify) => {
+                // Nor must a journal that is gone, or a manager that is busy.
+                let _ = writeln!(std::io::stderr(), "{}", line.for_journal());
+                if let Some(notify) = notify
+                    && line.level <= Level::INFO
+                {
+                    let _ = notify.status(&line.for_status());
+                }
             }
         }
     }
@@ -435,6 +467,24 @@ mod tests {
         assert_eq!(line(Level::INFO), "[    1.500] disk: x");
         assert_eq!(line(Level::WARN), "[    1.500] disk: warning: x");
         assert_eq!(line(Level::ERROR), "[    1.500] disk: FAILED x");
+    }
+
+    #[test]
+    fn the_journal_gets_the_level_in_front() {
+        for (level, expected) in [
+            (Level::ERROR, "<3>disk: FAILED x"),
+            (Level::WARN, "<4>disk: warning: x"),
+            (Level::INFO, "<6>disk: x"),
+            (Level::DEBUG, "<7>disk: x"),
+        ] {
+            let line = Line {
+                time: 1.5,
+                stage: "disk",
+                level,
+                text: "x".into(),
+            };
+            assert_eq!(line.for_journal(), expected);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The boot as a list of stages, in order. Each line calls one module; no
 //! stage starts another.
 
+mod home;
 mod meeting;
 mod serving;
 
@@ -13,6 +14,7 @@ use landfall_boot_params::NetArgs;
 use landfall_network_plan::Choice;
 use tokio::sync::{mpsc, watch};
 
+use crate::cli::RunArguments;
 use crate::clock::Clock;
 use crate::devices_settled::{DevicesSettled, devices_settled};
 use crate::early::{self, Ending};
@@ -21,38 +23,48 @@ use crate::handover::written_disk::release_left_mounts;
 use crate::http_client::ServiceClient;
 use crate::interface_names::{self, NamingPolicy};
 use crate::ironic::NoNode;
+use crate::live_system::{self, LiveSystem};
 use crate::network::reach::Reach;
 use crate::network::{self, HeardVlans, NetworkState, Setup};
-use crate::permission::WritePermission;
+use crate::permission::Home;
 use crate::report::{self, Output};
 use crate::rescue;
 use crate::settings::{Settings, embedded_hosts};
 use crate::state_file::STATE_DIRECTORY;
 use crate::system_path::SystemPath;
+use home::{live_network, name_host};
+use meeting::wait_for_hardware;
 pub use meeting::{http_options, ironic_by_mdns};
-use meeting::{name_host, wait_for_hardware};
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Runs the agent in the ramdisk until the boot is to end. The exit code says
-/// how: see [`Ending`]; any other means that something went wrong.
-pub fn run(debug: bool) -> ExitCode {
-    if let Err(failure) = WritePermission::in_ramdisk() {
-        // The network of this machine would be taken over, too.
-        report::start(Output::Stderr, debug);
-        tracing::error!("{failure}");
-        return ExitCode::FAILURE;
-    }
+/// how: see [`Ending`]; any other means that something went wrong. In a live
+/// system there is no init of ours to read it: the boot ends by logind.
+pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
+    let home = match Home::find(arguments.live_system) {
+        Ok(home) => home,
+        Err(failure) => {
+            // The network of this machine would be taken over, too.
+            report::start(Output::Stderr, debug);
+            tracing::error!("{failure}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let output = match home {
+        Home::Ramdisk => Output::Consoles,
+        Home::LiveSystem => Output::Journal,
+    };
     let settings = match Settings::of_this_boot() {
         Ok(settings) => settings,
         Err(error) => {
-            report::start(Output::Consoles, debug);
+            report::start(output, debug);
             tracing::error!("/proc/cmdline: {error}");
             return ExitCode::FAILURE;
         }
     };
-    let flush = report::start(Output::Consoles, debug || settings.params.wants_debug());
+    let flush = report::start(output, debug || settings.params.wants_debug());
     report::tell_panics(&flush);
     // One thread drives all conversations; disks are written on threads of
     // their own.
@@ -66,18 +78,37 @@ pub fn run(debug: bool) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let outcome = runtime.block_on(boot(settings));
+    let outcome = runtime.block_on(async {
+        match home {
+            Home::Ramdisk => boot(settings, None).await,
+            Home::LiveSystem => in_live_system(settings).await,
+        }
+    });
     if let Err(failure) = &outcome {
         tracing::error!("{failure}");
     }
     flush.wait(LAST_LINES);
-    match outcome {
-        Ok(ending) => ExitCode::from(ending.exit_code()),
-        Err(_) => ExitCode::FAILURE,
+    match (outcome, home) {
+        (Ok(ending), Home::Ramdisk) => ExitCode::from(ending.exit_code()),
+        // logind has not done it.
+        (Ok(ending), Home::LiveSystem) => early::carry_out(ending, || ()),
+        (Err(_), _) => ExitCode::FAILURE,
     }
 }
 
-async fn boot(settings: Settings) -> Result<Ending> {
+/// Lives beside systemd, which is told about it, and asked for the ending.
+async fn in_live_system(settings: Settings) -> Result<Ending> {
+    tracing::info!("landfall {} in a live system", env!("CARGO_PKG_VERSION"));
+    live_system::keep_watchdog();
+    let services = LiveSystem::connect().await?;
+    live_system::tell_ready();
+    let ending = boot(settings, Some(services.clone())).await?;
+    services.end(ending).await;
+    Ok(ending)
+}
+
+/// The boot in either home: `live` are the services of a live system.
+async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
     release_left_mounts();
     let devices_settled = devices_settled();
     let hosts = embedded_hosts(Path::new("/"));
@@ -88,8 +119,8 @@ async fn boot(settings: Settings) -> Result<Ending> {
         .with_virtual_media(move || settled.borrow().is_some())
         .await;
     settings.report();
-    name_host(&settings.params);
-    let mut boot = Boot::start(settings, devices_settled)?;
+    name_host(&settings.params, live.as_ref()).await;
+    let mut boot = Boot::start(settings, devices_settled, live)?;
     if rescue::is_rescued() {
         match rescue::leave_to_the_rescuer().await {}
     }
@@ -126,14 +157,20 @@ struct Boot {
     heard_vlans: mpsc::Sender<HeardVlans>,
     devices_settled: DevicesSettled,
     state: &'static Path,
+    /// `None` in our ramdisk.
+    live: Option<LiveSystem>,
 }
 
 impl Boot {
     /// Sets the network going.
-    fn start(settings: Settings, devices_settled: DevicesSettled) -> Result<Self> {
+    fn start(
+        settings: Settings,
+        devices_settled: DevicesSettled,
+        live: Option<LiveSystem>,
+    ) -> Result<Self> {
         let mut args = NetArgs::from_command_line(&settings.command_line);
         let (naming, warnings) = NamingPolicy::from_command_line(&settings.command_line);
-        if args.asks_firmware() {
+        if live.is_none() && args.asks_firmware() {
             // No device stands for the table, so nothing else loads its driver.
             early::modprobe(&"iscsi_ibft".into());
             let machine = SystemPath::live();
@@ -149,17 +186,22 @@ impl Boot {
         let vlans = &settings.params.enable_vlan_interfaces;
         let listens = *settings.params.collect_lldp;
         choice.plan.add_vlans(vlans, listens);
-        let setup = Setup {
-            // Inspection wants addresses on every one of them.
-            boot_nic_first: !*settings.params.inspection_dhcp_all_interfaces,
-            ..Setup::in_ramdisk(choice, naming)
+        let network = match &live {
+            Some(services) => live_network(services.clone(), choice),
+            None => {
+                let setup = Setup {
+                    // Inspection wants addresses on every one of them.
+                    boot_nic_first: !*settings.params.inspection_dhcp_all_interfaces,
+                    ..Setup::in_ramdisk(choice, naming)
+                };
+                network::start(setup).map_err(|error| {
+                    Failure::new(
+                        Class::CommandExecutionError,
+                        format!("the kernel's network interface: {error}"),
+                    )
+                })?
+            }
         };
-        let network = network::start(setup).map_err(|error| {
-            Failure::new(
-                Class::CommandExecutionError,
-                format!("the kernel's network interface: {error}"),
-            )
-        })?;
         Ok(Self {
             network: network.state,
             reach: network.reach,
@@ -169,6 +211,7 @@ impl Boot {
             settings: Arc::new(settings),
             devices_settled,
             state: Path::new(STATE_DIRECTORY),
+            live,
         })
     }
 

@@ -35,6 +35,7 @@ const ROWS: &[&[&str]] = &[
         "early",
         "devices_settled",
         "interface_names",
+        "live_system",
         "network",
         "clock",
         "discovery",

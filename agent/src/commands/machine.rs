@@ -14,6 +14,7 @@ use super::image_info::ImageInfo;
 use crate::devices_settled::DevicesSettled;
 use crate::failure::{Class, Failure, Result};
 use crate::http_client::HttpOptions;
+use crate::live_system::LiveSystem;
 use crate::settings::Settings;
 use crate::state_file::StateFile;
 
@@ -29,6 +30,8 @@ pub struct Machine {
     pub devices_settled: DevicesSettled,
     /// Takes what a command asks to come after it.
     pub departure: watch::Sender<Option<Departure>>,
+    /// The services of the live system that this is; `None` in our ramdisk.
+    pub live: Option<LiveSystem>,
     /// The node that this machine is, as Ironic has told last.
     pub node: Mutex<Node>,
     /// What `standby.prepare_image` has written last.

@@ -40,6 +40,8 @@ struct Step {
     /// clean step may be aborted so, no deploy step.)
     abortable_service: bool,
     arguments: Option<&'static [Argument]>,
+    /// Needs the services of a live system.
+    live_system_only: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -67,6 +69,7 @@ const NOWHERE: Step = Step {
     service: None,
     abortable_service: false,
     arguments: None,
+    live_system_only: false,
 };
 
 const STEPS: &[Step] = &[
@@ -141,6 +144,14 @@ const STEPS: &[Step] = &[
         arguments: Some(&[]),
         ..NOWHERE
     },
+    Step {
+        manager: "CoreOSInstallHardwareManager",
+        name: "start_assisted_install",
+        deploy: BY_NAME,
+        arguments: Some(&[]),
+        live_system_only: true,
+        ..NOWHERE
+    },
 ];
 
 /// What the steps' priorities depend on.
@@ -148,6 +159,8 @@ const STEPS: &[Step] = &[
 pub struct StepSettings {
     /// `ipa-inject-files-priority`
     pub inject_files_priority: StepPriority,
+    /// Whether this is a live system, whose services can be asked.
+    pub live_system: bool,
 }
 
 /// The answer to `get_clean_steps` and its like, by the class names of the
@@ -174,6 +187,9 @@ pub fn list(kind: StepKind, settings: StepSettings) -> Value {
 impl Step {
     /// As Ironic reads it, `None` if it is no step of this operation.
     fn describe(&self, kind: StepKind, settings: StepSettings) -> Option<Value> {
+        if self.live_system_only && !settings.live_system {
+            return None;
+        }
         let (priority, abortable) = match kind {
             StepKind::Clean => (self.clean?, true),
             StepKind::Deploy => (self.deploy?, false),
@@ -272,6 +288,7 @@ mod tests {
 
     const SETTINGS: StepSettings = StepSettings {
         inject_files_priority: StepPriority(7),
+        live_system: false,
     };
 
     #[test]

@@ -14,6 +14,7 @@ mod configure;
 pub(crate) mod dhcp;
 pub(crate) mod dhcp6;
 mod firmware_nics;
+mod follow;
 mod inspection_wait;
 mod ipv6_sysctl;
 mod linkdown;
@@ -28,8 +29,9 @@ mod static_ipv4;
 mod this_host;
 mod virtual_link;
 
-pub use configure::{HeardVlans, Setup, start};
+pub use configure::{HeardVlans, Network, Setup, start};
 pub use firmware_nics::read_firmware_nics;
+pub use follow::follow;
 pub use inspection_wait::{WaitFor, inspection_addresses};
 pub use observe::observe;
 pub use routes::{Way, routes_of, way_to};

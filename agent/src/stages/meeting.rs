@@ -17,7 +17,6 @@ use crate::commands;
 use crate::devices_settled;
 use crate::discovery::{self, AdvertiseRules, Advertised, Found, Place, Question, Wanted};
 use crate::failure::{Class, Failure, Result};
-use crate::host_name;
 use crate::http_client::{HttpOptions, IdentityFiles, Proxies};
 use crate::inventory::inspection::{self, Circumstances};
 use crate::inventory::{lldp, wait_for_disk};
@@ -204,6 +203,10 @@ impl Boot {
         if self.heard_vlans.send(order).await.is_ok() {
             // Fails only if the network's task has ended; nothing waits for it.
             let _ = all_made.await;
+        } else {
+            tracing::warn!(
+                "ipa-enable-vlan-interfaces: in a live system the links are NetworkManager's; no VLAN is made"
+            );
         }
         Some(heard)
     }
@@ -397,16 +400,6 @@ fn warn_all(warnings: &[String]) {
 
 fn failure(details: String) -> Failure {
     Failure::new(Class::CommandExecutionError, details)
-}
-
-/// Calls the host as OpenShift does unless it has a name; the network may
-/// know a better one.
-pub(super) fn name_host(params: &BootParams) {
-    if let Some(name) = &params.default_hostname.value
-        && let Err(error) = host_name::set_default(name)
-    {
-        tracing::warn!("IPA_DEFAULT_HOSTNAME: setting the host name {name}: {error}");
-    }
 }
 
 /// Gives slow controllers the time that an operator wants for them.

@@ -80,6 +80,7 @@ impl Boot {
             http: image_options(&self.settings)?,
             devices_settled: self.devices_settled.clone(),
             departure: departure_wanted,
+            live: self.live.clone(),
             node: Mutex::new(Node(node.node.clone())),
             prepared: Mutex::default(),
             written_disk: StateFile::new(self.state, "written-disk"),

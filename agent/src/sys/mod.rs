@@ -19,6 +19,7 @@ pub mod nvme_ioctl;
 pub mod packet_socket;
 pub mod route_group;
 pub mod scsi_generic;
+pub mod service_notify;
 pub mod uevent;
 pub mod wall_clock;
 pub mod xattr;

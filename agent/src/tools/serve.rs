@@ -68,6 +68,7 @@ async fn serve(arguments: &Arguments) -> Result<()> {
         settings,
         devices_settled,
         departure,
+        live: None,
         node: Mutex::default(),
         prepared: Mutex::default(),
         written_disk: StateFile::nowhere(),

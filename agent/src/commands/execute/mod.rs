@@ -1,5 +1,6 @@
 //! Does what a command says: the switchboard to everything below.
 
+mod assisted_install;
 mod bootloader;
 mod checksum;
 mod collect_logs;
@@ -136,6 +137,9 @@ impl Machine {
             "write_image" => write_image::execute(self, node, &arguments, permission).await,
             "inject_files" => inject_files::execute(self, node, &arguments, permission?).await,
             "install_coreos" => install_coreos::execute(self, node, permission?).await,
+            "start_assisted_install" => {
+                assisted_install::execute(self.live.as_ref(), permission?).await
+            }
             _ => Err(steps::unknown(name)),
         }
     }
@@ -143,6 +147,7 @@ impl Machine {
     fn step_settings(&self) -> StepSettings {
         StepSettings {
             inject_files_priority: *self.settings.params.inject_files_priority,
+            live_system: self.live.is_some(),
         }
     }
 

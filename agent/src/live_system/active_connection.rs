@@ -1,0 +1,100 @@
+//! One profile of NetworkManager on its way to be active.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use tokio::time::Instant;
+use zbus::OwnedObjectPath;
+
+use super::bus::Bus;
+use super::network_manager::{ACTIVE_CONNECTION, SERVICE};
+
+/// NetworkManager gives DHCP 45 s; a bond on a switch that blocks its ports
+/// for 30 s more needs all of this.
+pub(super) const ACTIVATION_LIMIT: Duration = Duration::from_secs(90);
+
+/// What has become of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is up.
+    Activated,
+    /// It is not, and why.
+    GivenUp(String),
+    /// The time is over, and it is still on its way.
+    Activating,
+}
+
+/// Follows an active connection by its signals until it is one thing or the
+/// other.
+pub(super) async fn follow(bus: &Bus, path: OwnedObjectPath) -> zbus::Result<Outcome> {
+    let end = Instant::now() + ACTIVATION_LIMIT;
+    let active = bus.object(SERVICE, path, ACTIVE_CONNECTION).await?;
+    // Before the state is read, so that no change falls between.
+    let mut changes = active.receive_signal("StateChanged").await?;
+    let state: u32 = match active.get_property("State").await {
+        Ok(state) => state,
+        // It has come and gone.
+        Err(_) => return Ok(Outcome::GivenUp("it is gone again".to_owned())),
+    };
+    if let Some(outcome) = outcome(state, 0) {
+        return Ok(outcome);
+    }
+    while let Ok(change) = tokio::time::timeout_at(end, changes.next()).await {
+        let Some(change) = change else {
+            return Ok(Outcome::GivenUp("NetworkManager is gone".to_owned()));
+        };
+        let (state, reason): (u32, u32) = change.body().deserialize()?;
+        if let Some(outcome) = outcome(state, reason) {
+            return Ok(outcome);
+        }
+    }
+    Ok(Outcome::Activating)
+}
+
+/// By `NMActiveConnectionState`; `None` while it may become either.
+fn outcome(state: u32, reason: u32) -> Option<Outcome> {
+    match state {
+        2 => Some(Outcome::Activated),
+        3 | 4 => Some(Outcome::GivenUp(words(reason).to_owned())),
+        _ => None,
+    }
+}
+
+/// `NMActiveConnectionStateReason` in words.
+fn words(reason: u32) -> &'static str {
+    match reason {
+        2 => "somebody has disconnected it",
+        3 => "the device is disconnected",
+        4 => "the service behind it has stopped",
+        5 => "the IP configuration is not valid",
+        6 => "no connection in the time allowed",
+        7 | 8 => "the service behind it does not start",
+        9 => "secrets are missing",
+        10 => "the secrets are refused",
+        11 => "the profile is deleted",
+        12 => "what it depends on has failed",
+        13 => "the device cannot be made",
+        14 => "the device is gone",
+        _ => "NetworkManager does not say why",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_three_states_are_an_end() {
+        let given_up = |text: &str| Some(Outcome::GivenUp(text.to_owned()));
+        for (state, reason, expected) in [
+            (0, 0, None),
+            (1, 1, None),
+            (2, 1, Some(Outcome::Activated)),
+            (3, 6, given_up("no connection in the time allowed")),
+            (4, 14, given_up("the device is gone")),
+            (4, 99, given_up("NetworkManager does not say why")),
+        ] {
+            assert_eq!(outcome(state, reason), expected, "{state} {reason}");
+        }
+    }
+}

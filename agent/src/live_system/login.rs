@@ -1,0 +1,42 @@
+//! logind: the end of the boot.
+
+use std::time::Duration;
+
+use super::bus::{Bus, fault};
+use crate::failure::Result;
+
+/// How long the system may take to stop its services, this one among them:
+/// systemd's own limit for one is 90 s.
+const STOP_LIMIT: Duration = Duration::from_secs(180);
+
+/// Asks for the ending by one of logind's methods, and waits to be stopped.
+/// Returns if that does not come.
+pub(super) async fn end(bus: &Bus, method: &'static str) {
+    tracing::info!("asking logind: {method}");
+    match ask(bus, method).await {
+        Ok(()) => {
+            tokio::time::sleep(STOP_LIMIT).await;
+            let seconds = STOP_LIMIT.as_secs();
+            tracing::error!("{method}: the system still runs after {seconds} s");
+        }
+        Err(failure) => tracing::error!("{failure}"),
+    }
+}
+
+async fn ask(bus: &Bus, method: &'static str) -> Result<()> {
+    let asked = async {
+        let manager = bus
+            .known_object(
+                "org.freedesktop.login1",
+                "/org/freedesktop/login1",
+                "org.freedesktop.login1.Manager",
+            )
+            .await?;
+        let interactive = false;
+        let answer: () = manager.call(method, &(interactive,)).await?;
+        zbus::Result::Ok(answer)
+    };
+    asked
+        .await
+        .map_err(|error| fault(&format!("{method} by logind"), &error))
+}

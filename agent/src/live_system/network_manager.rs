@@ -1,0 +1,232 @@
+//! NetworkManager: a plan becomes profiles, and they become active.
+//!
+//! The files stay: NetworkManager starts again with them, and CoreOS' own
+//! installer would find them where it looks (`--copy-network`).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use futures_util::future::join_all;
+use landfall_network_plan::{Keyfile, NetworkPlan};
+use zbus::{ObjectPath, OwnedObjectPath};
+
+use super::active_connection::{ACTIVATION_LIMIT, Outcome, follow};
+use super::bus::{Bus, Object};
+use crate::private_file;
+
+/// Its name on the bus.
+pub(super) const SERVICE: &str = "org.freedesktop.NetworkManager";
+
+/// The interface of an active connection.
+pub(super) const ACTIVE_CONNECTION: &str = "org.freedesktop.NetworkManager.Connection.Active";
+
+/// Where it keeps profiles that last.
+const PROFILES: &str = "/etc/NetworkManager/system-connections";
+
+/// Writes, loads and activates a profile for each interface that the plan
+/// means in particular. What fails is reported; the others go on.
+pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
+    let files = match write_all(Path::new(PROFILES), &plan.keyfiles()) {
+        Ok(files) => files,
+        Err(error) => {
+            tracing::error!("NetworkManager's profiles: {error}");
+            return;
+        }
+    };
+    if files.is_empty() {
+        return;
+    }
+    match load(bus, &files).await {
+        Ok(profiles) => {
+            join_all(profiles.iter().map(|profile| activate(bus, profile))).await;
+        }
+        Err(error) => tracing::error!("having NetworkManager load {PROFILES}: {error}"),
+    }
+}
+
+/// Takes every device off the network, and none comes back by itself.
+pub(super) async fn disable(bus: &Bus) -> zbus::Result<()> {
+    let manager = bus
+        .known_object(SERVICE, "/org/freedesktop/NetworkManager", SERVICE)
+        .await?;
+    let enable = false;
+    manager.call("Enable", &(enable,)).await
+}
+
+/// Writes the files, each as a whole: NetworkManager watches the directory.
+/// Returns them in the order in which they can become active.
+fn write_all(directory: &Path, keyfiles: &[Keyfile]) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut keyfiles: Vec<&Keyfile> = keyfiles.iter().collect();
+    keyfiles.sort_by_key(|keyfile| rank(keyfile));
+    for keyfile in keyfiles {
+        let path = directory.join(&keyfile.name);
+        // Not the suffix of a profile, and hidden: it is never taken for one.
+        let new = directory.join(format!(".{}.new", keyfile.name));
+        private_file::write(&new, keyfile.text.as_bytes())
+            .and_then(|()| fs::rename(&new, &path))
+            .map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+        files.push(path);
+    }
+    Ok(files)
+}
+
+/// A bond is there before its ports, and what a VLAN is on before the VLAN.
+fn rank(keyfile: &Keyfile) -> u8 {
+    let kind = keyfile
+        .text
+        .lines()
+        .find_map(|line| line.strip_prefix("type="));
+    match kind {
+        Some("bond" | "bridge" | "team") => 0,
+        Some("vlan") => 2,
+        _ => 1,
+    }
+}
+
+/// A profile that NetworkManager has loaded.
+struct Profile {
+    name: String,
+    path: OwnedObjectPath,
+}
+
+async fn load(bus: &Bus, files: &[PathBuf]) -> zbus::Result<Vec<Profile>> {
+    let settings = bus
+        .known_object(
+            SERVICE,
+            "/org/freedesktop/NetworkManager/Settings",
+            "org.freedesktop.NetworkManager.Settings",
+        )
+        .await?;
+    let paths: Vec<&str> = files.iter().filter_map(|path| path.to_str()).collect();
+    let (_, refused): (bool, Vec<String>) = settings.call("LoadConnections", &(paths,)).await?;
+    for file in refused {
+        tracing::error!("NetworkManager does not take {file}; its journal says why");
+    }
+    let known: Vec<OwnedObjectPath> = settings.call("ListConnections", &()).await?;
+    let mut profiles = Vec::new();
+    for path in known {
+        let connection = bus
+            .object(
+                SERVICE,
+                path.clone(),
+                "org.freedesktop.NetworkManager.Settings.Connection",
+            )
+            .await?;
+        // One that is deleted meanwhile is none of ours.
+        let Ok(file) = connection.get_property::<String>("Filename").await else {
+            continue;
+        };
+        if let Some(place) = files.iter().position(|ours| ours == Path::new(&file)) {
+            profiles.push((
+                place,
+                Profile {
+                    name: name_of(&files[place]),
+                    path,
+                },
+            ));
+        }
+    }
+    profiles.sort_by_key(|(place, _)| *place);
+    Ok(profiles.into_iter().map(|(_, profile)| profile).collect())
+}
+
+fn name_of(file: &Path) -> String {
+    let stem = file.file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
+}
+
+/// Takes the device from whatever profile it has, such as the one that
+/// NetworkManager makes up for every NIC. A device that is not there yet gets
+/// its profile when it appears: `autoconnect` is the default of a profile.
+async fn activate(bus: &Bus, profile: &Profile) {
+    let name = &profile.name;
+    let began = async {
+        let manager: Object = bus
+            .known_object(SERVICE, "/org/freedesktop/NetworkManager", SERVICE)
+            .await?;
+        // Where the device was free NetworkManager has begun by itself: to ask
+        // again would take the address away for a moment.
+        let active = match active_already(bus, &manager, &profile.path).await? {
+            Some(active) => active,
+            None => {
+                let any = ObjectPath::try_from("/")?;
+                manager
+                    .call("ActivateConnection", &(&profile.path, &any, &any))
+                    .await?
+            }
+        };
+        follow(bus, active).await
+    };
+    match began.await {
+        Ok(Outcome::Activated) => tracing::info!("NetworkManager: {name} is active"),
+        Ok(Outcome::GivenUp(why)) => tracing::error!("NetworkManager: {name}: {why}"),
+        Ok(Outcome::Activating) => tracing::warn!(
+            "NetworkManager: {name} is not active after {} s",
+            ACTIVATION_LIMIT.as_secs()
+        ),
+        Err(error) => tracing::warn!("NetworkManager: {name} cannot be activated now: {error}"),
+    }
+}
+
+/// The active connection of a profile, if it has one.
+async fn active_already(
+    bus: &Bus,
+    manager: &Object,
+    profile: &OwnedObjectPath,
+) -> zbus::Result<Option<OwnedObjectPath>> {
+    let active: Vec<OwnedObjectPath> = manager.get_property("ActiveConnections").await?;
+    for path in active {
+        let connection = bus.object(SERVICE, path.clone(), ACTIVE_CONNECTION).await?;
+        // One that is gone meanwhile is none of ours.
+        let of = connection.get_property::<OwnedObjectPath>("Connection");
+        if of.await.is_ok_and(|of| of == *profile) {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn profiles_are_private_and_replaced_as_a_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let keyfile = |text: &str| Keyfile {
+            name: "eth0.nmconnection".to_owned(),
+            text: text.to_owned(),
+        };
+        for text in ["[connection]\nid=a\n", "[connection]\nid=b\n"] {
+            let written = write_all(dir.path(), &[keyfile(text)]).unwrap();
+            assert_eq!(written, [dir.path().join("eth0.nmconnection")]);
+            assert_eq!(fs::read_to_string(&written[0]).unwrap(), text);
+            let mode = fs::metadata(&written[0]).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let error = write_all(Path::new("/proc/nowhere"), &[keyfile("")]).unwrap_err();
+        assert!(error.to_string().contains("eth0.nmconnection"), "{error}");
+    }
+
+    #[test]
+    fn what_others_need_comes_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let keyfiles = ["vlan", "ethernet", "bond"].map(|kind| Keyfile {
+            name: format!("{kind}.nmconnection"),
+            text: format!("[connection]\nid={kind}\ntype={kind}\n"),
+        });
+        let written = write_all(dir.path(), &keyfiles).unwrap();
+        let names: Vec<String> = written.iter().map(|file| name_of(file)).collect();
+        assert_eq!(names, ["bond", "ethernet", "vlan"]);
+    }
+
+    #[test]
+    fn a_profile_is_called_as_its_file() {
+        assert_eq!(name_of(Path::new("/a/bond0.100.nmconnection")), "bond0.100");
+    }
+}

@@ -1,0 +1,165 @@
+//! systemd: other units.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use zbus::OwnedObjectPath;
+
+use super::bus::{Bus, Object, fault};
+use crate::failure::{Class, Failure, Result};
+
+const SYSTEMD: &str = "org.freedesktop.systemd1";
+
+/// A change that was missed, as while systemd reads its units anew, is seen
+/// after this time all the same.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// Where a unit stands.
+#[derive(Debug, PartialEq, Eq)]
+enum Standing {
+    Running,
+    Ended,
+    /// With systemd's word for why.
+    Failed(String),
+}
+
+/// Starts a unit and follows it to its end, which may be hours away: Ironic
+/// has a limit for a whole deployment, and no other one is needed.
+pub(super) async fn run_to_end(bus: &Bus, name: &str) -> Result<()> {
+    let ended = run(bus, name).await;
+    match ended.map_err(|error| fault(name, &error))? {
+        // The words of the original, which people search for.
+        Standing::Failed(result) => Err(Failure::new(
+            Class::DeploymentError,
+            format!("Assisted Installer Agent has failed with result \"{result}\": {name}"),
+        )
+        .hint("the journal of the live system, which is among the logs that Ironic collects, says why")),
+        Standing::Running | Standing::Ended => Ok(()),
+    }
+}
+
+async fn run(bus: &Bus, name: &str) -> zbus::Result<Standing> {
+    let manager = bus
+        .known_object(
+            SYSTEMD,
+            "/org/freedesktop/systemd1",
+            "org.freedesktop.systemd1.Manager",
+        )
+        .await?;
+    subscribe(&manager).await?;
+    let path: OwnedObjectPath = manager.call("LoadUnit", &(name,)).await?;
+    let unit = Unit::of(bus, path).await?;
+    let mut changes = unit.properties.receive_signal("PropertiesChanged").await?;
+    let mut jobs = manager.receive_signal("JobRemoved").await?;
+    if unit.standing().await? == Standing::Running {
+        tracing::warn!("{name} runs already");
+    }
+    let job: OwnedObjectPath = manager.call("StartUnit", &(name, "fail")).await?;
+    tracing::info!("{name} started");
+    let mut job_is_over = false;
+    loop {
+        // Before the job is over the unit may not have begun to be active.
+        if job_is_over {
+            match unit.standing().await? {
+                Standing::Running => {}
+                ended => return Ok(ended),
+            }
+        }
+        tokio::select! {
+            Some(removed) = jobs.next(), if !job_is_over => {
+                let body = removed.body();
+                let (_, path, _, result): (u32, OwnedObjectPath, String, String) =
+                    body.deserialize()?;
+                if path == job {
+                    job_is_over = true;
+                    // `failed` is the unit's own, which knows why.
+                    if !matches!(result.as_str(), "done" | "failed") {
+                        return Ok(Standing::Failed(result));
+                    }
+                }
+            }
+            Some(_) = changes.next() => {}
+            () = tokio::time::sleep(LOOK_AGAIN) => {
+                // Its removal may be what was missed.
+                job_is_over |= unit.job().await?.as_str() == "/";
+            }
+        }
+    }
+}
+
+/// Asks for signals, which are sent only if somebody wants them. Once for the
+/// whole connection.
+async fn subscribe(manager: &Object) -> zbus::Result<()> {
+    match manager.call("Subscribe", &()).await {
+        Err(zbus::Error::MethodError(name, ..))
+            if name.as_str() == "org.freedesktop.systemd1.AlreadySubscribed" =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// A service, by the interfaces that are needed of it.
+struct Unit {
+    unit: Object,
+    service: Object,
+    properties: Object,
+}
+
+impl Unit {
+    async fn of(bus: &Bus, path: OwnedObjectPath) -> zbus::Result<Self> {
+        let interface = |name| bus.object(SYSTEMD, path.clone(), name);
+        Ok(Self {
+            unit: interface("org.freedesktop.systemd1.Unit").await?,
+            service: interface("org.freedesktop.systemd1.Service").await?,
+            properties: interface("org.freedesktop.DBus.Properties").await?,
+        })
+    }
+
+    async fn standing(&self) -> zbus::Result<Standing> {
+        let state: String = self.unit.get_property("ActiveState").await?;
+        let result: String = self.service.get_property("Result").await?;
+        Ok(standing(&state, result))
+    }
+
+    /// The job that is under way for it; `/` if there is none.
+    async fn job(&self) -> zbus::Result<OwnedObjectPath> {
+        let (_, path): (u32, OwnedObjectPath) = self.unit.get_property("Job").await?;
+        Ok(path)
+    }
+}
+
+/// By `ActiveState` and `Result` (org.freedesktop.systemd1(5)).
+fn standing(state: &str, result: String) -> Standing {
+    match state {
+        "failed" => Standing::Failed(result),
+        // A unit that failed and is not kept (`CollectMode`), or was told to be
+        // stopped.
+        "inactive" if result != "success" => Standing::Failed(result),
+        "inactive" => Standing::Ended,
+        _ => Standing::Running,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_has_ended_when_systemd_says_so() {
+        for (state, result, expected) in [
+            ("activating", "success", Standing::Running),
+            ("active", "success", Standing::Running),
+            ("deactivating", "exit-code", Standing::Running),
+            ("reloading", "success", Standing::Running),
+            // Restart= of the unit.
+            ("activating", "exit-code", Standing::Running),
+            ("inactive", "success", Standing::Ended),
+            ("inactive", "signal", Standing::Failed("signal".into())),
+            ("failed", "exit-code", Standing::Failed("exit-code".into())),
+        ] {
+            assert_eq!(standing(state, result.to_owned()), expected, "{state}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A network that somebody else configures: the same account of it as of our
+//! own, and not one change. In a live system NetworkManager does the work.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+use landfall_network_plan::Choice;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::links::{Link, LinkAddress, LinkEvent, LinkKind, LinkWatch, Snapshot};
+use super::nic::{Nic, choose};
+use super::resolv_conf::DnsServer;
+use super::state::{AddressOrigin, NetworkState};
+
+/// As long as a NIC that has no carrier yet may be on its way to one.
+const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
+/// Between two attempts to talk to the kernel after it has refused.
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+/// No resolver reads more of its file.
+const RESOLV_CONF_LIMIT: u64 = 64 << 10;
+
+/// Follows the network on the current runtime, for as long as the process
+/// lives. `choice` tells addresses of a plan from others.
+pub fn follow(choice: Choice) -> watch::Receiver<NetworkState> {
+    let (state, receiver) = watch::channel(NetworkState::default());
+    let observer = Observer {
+        choice,
+        state,
+        nics: BTreeMap::new(),
+    };
+    tokio::spawn(observer.run());
+    receiver
+}
+
+struct Observer {
+    choice: Choice,
+    state: watch::Sender<NetworkState>,
+    /// By the kernel's index.
+    nics: BTreeMap<u32, Nic>,
+}
+
+impl Observer {
+    async fn run(mut self) {
+        loop {
+            match LinkWatch::open().await {
+                Ok((watch, snapshot)) => self.follow(watch, snapshot).await,
+                Err(error) => {
+                    tracing::error!("asking the kernel for its network devices: {error}");
+                    sleep(REOPEN_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Takes over what there is, then follows the events until some get lost.
+    async fn follow(&mut self, mut watch: LinkWatch, snapshot: Snapshot) {
+        let is_there = |index: &u32| snapshot.links.iter().any(|link| link.index == *index);
+        self.nics.retain(|index, _| is_there(index));
+        for nic in self.nics.values_mut() {
+            nic.addresses.clear();
+        }
+        for link in snapshot.links {
+            self.on_link(link);
+        }
+        for address in snapshot.addresses {
+            self.on_address(address);
+        }
+        let carrier_expected = Instant::now() + CARRIER_EXPECTED;
+        let mut waits_for_carrier = true;
+        loop {
+            self.publish();
+            tokio::select! {
+                event = watch.next() => match event {
+                    Some(event) => self.on_event(event),
+                    None => return,
+                },
+                () = sleep_until(carrier_expected), if waits_for_carrier => {
+                    waits_for_carrier = false;
+                    for nic in self.nics.values_mut() {
+                        nic.missed_carrier = !nic.link.carrier;
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::Link(link) => self.on_link(link),
+            LinkEvent::LinkGone(index) => {
+                if let Some(nic) = self.nics.remove(&index) {
+                    tracing::warn!("{} is gone", nic.title());
+                }
+            }
+            LinkEvent::Address(address) => self.on_address(address),
+            LinkEvent::AddressGone(address) => {
+                if let Some(nic) = self.nics.get_mut(&address.index) {
+                    nic.forget_address(address.prefix.address);
+                }
+            }
+            // Whoever configures the network listens to routers.
+            LinkEvent::Router(_) => {}
+        }
+    }
+
+    fn on_link(&mut self, link: Link) {
+        match link.kind {
+            LinkKind::Loopback | LinkKind::Other => return,
+            LinkKind::Nic | LinkKind::Virtual => {}
+        }
+        let index = link.index;
+        let nic = self.nics.entry(index).or_insert_with(|| {
+            tracing::debug!("{} ({}) found", link.name, link.mac);
+            Nic::new(Link {
+                carrier: false,
+                ..link.clone()
+            })
+        });
+        match (nic.link.carrier, link.carrier) {
+            (false, true) => tracing::info!("{} ({}) carrier up", link.name, link.mac),
+            (true, false) => tracing::warn!("{} carrier lost", nic.title()),
+            _ => {}
+        }
+        nic.link = link;
+        if nic.interface.is_none() {
+            let link = nic.link.clone();
+            let taken = |wanted| self.nics.values().any(|nic| nic.interface == Some(wanted));
+            let chosen = choose(&self.choice.plan, &link, taken);
+            if let Some(nic) = self.nics.get_mut(&index) {
+                nic.interface = chosen;
+            }
+        }
+    }
+
+    fn on_address(&mut self, address: LinkAddress) {
+        let Some(nic) = self.nics.get_mut(&address.index) else {
+            return;
+        };
+        nic.note_address(address.clone());
+        let interface = nic.interface.map(|i| &self.choice.plan.interfaces[i]);
+        let origin = nic.origin(&address, interface, self.choice.source);
+        let (name, prefix) = (&nic.link.name, address.prefix);
+        if address.duplicate {
+            tracing::warn!("{name} {prefix}: another machine on this link has the address");
+        } else if !address.tentative && !nic.told.contains(&prefix.address) {
+            match origin {
+                AddressOrigin::LinkLocal => tracing::debug!("{name} {prefix} {origin}"),
+                AddressOrigin::Foreign => tracing::info!("{name} {prefix}"),
+                _ => tracing::info!("{name} {prefix} from {origin}"),
+            }
+            nic.told.push(prefix.address);
+        }
+    }
+
+    fn publish(&self) {
+        let interface = |nic: &Nic| nic.interface.map(|i| &self.choice.plan.interfaces[i]);
+        let new = NetworkState {
+            nics: self
+                .nics
+                .values()
+                .map(|nic| nic.state(interface(nic), self.choice.source))
+                .collect(),
+            dns: servers(Path::new("/etc/resolv.conf")),
+            ..NetworkState::default()
+        };
+        self.state.send_if_modified(|old| {
+            let changed = *old != new;
+            *old = new;
+            changed
+        });
+    }
+}
+
+/// The servers that the resolver asks (resolv.conf(5)).
+fn servers(path: &Path) -> Vec<DnsServer> {
+    let mut text = String::new();
+    // Without the file there is none.
+    let _ =
+        File::open(path).and_then(|file| file.take(RESOLV_CONF_LIMIT).read_to_string(&mut text));
+    text.lines()
+        .filter_map(|line| line.trim().strip_prefix("nameserver"))
+        .filter_map(|server| {
+            let (address, interface) = match server.trim().split_once('%') {
+                Some((address, interface)) => (address, Some(interface.to_owned())),
+                None => (server.trim(), None),
+            };
+            let address = address.parse().ok()?;
+            Some(DnsServer { address, interface })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use landfall_network_plan::{NetworkPlan, Source};
+
+    use super::*;
+    use crate::network::tests::lab::{ip, on_a_machine};
+
+    #[test]
+    fn servers_of_the_resolver() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("resolv.conf");
+        assert_eq!(servers(&path), []);
+        let text = "# nameserver 192.0.2.9\nsearch lab\nnameserver 192.0.2.1\n nameserver\tfe80::1%eth0\nnameserver x\n";
+        fs::write(&path, text).unwrap();
+        let told: Vec<String> = servers(&path).iter().map(DnsServer::to_string).collect();
+        assert_eq!(told, ["192.0.2.1", "fe80::1%eth0"]);
+    }
+
+    #[test]
+    fn tells_what_others_do_and_does_nothing() {
+        on_a_machine(async |lab| {
+            lab.plug_in(0);
+            let mut network = follow(Choice {
+                plan: NetworkPlan::default(),
+                source: Source::Default,
+                host: None,
+                faults: Vec::new(),
+            });
+            ip("link set eth0 up");
+            ip("addr add 192.0.2.10/24 dev eth0");
+            let state = network
+                .wait_for(NetworkState::is_online)
+                .await
+                .unwrap()
+                .clone();
+            let nic = state.nics.iter().find(|nic| nic.name == "eth0").unwrap();
+            assert!(nic.addresses.iter().any(|known| known.usable
+                && known.prefix.to_string() == "192.0.2.10/24"
+                && known.origin == AddressOrigin::Foreign));
+            ip("addr del 192.0.2.10/24 dev eth0");
+            network.wait_for(|state| !state.is_online()).await.unwrap();
+            ip("link set eth0 down");
+            let down = |state: &NetworkState| state.nics.iter().all(|nic| !nic.carrier);
+            network.wait_for(down).await.unwrap();
+        });
+    }
+}

@@ -1,0 +1,152 @@
+//! Messages to the service manager that has started this process (sd_notify(3)):
+//! a datagram to the socket that NOTIFY_SOCKET names.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// The longest status; systemd shows it in one line.
+const STATUS_LIMIT: usize = 200;
+
+/// The way to the service manager.
+#[derive(Debug)]
+pub struct ServiceNotify {
+    socket: UnixDatagram,
+    manager: SocketAddr,
+}
+
+impl ServiceNotify {
+    /// The way, where the manager wants to be told anything.
+    ///
+    /// # Errors
+    /// If its socket cannot be used.
+    pub fn from_environment() -> io::Result<Option<Self>> {
+        match std::env::var_os("NOTIFY_SOCKET") {
+            Some(path) => Self::to(&path).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn to(path: &OsStr) -> io::Result<Self> {
+        let manager = match path.as_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+            _ => SocketAddr::from_pathname(path)?,
+        };
+        let socket = UnixDatagram::unbound()?;
+        // A manager that does not read must not stop the work.
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, manager })
+    }
+
+    /// The service has started.
+    ///
+    /// # Errors
+    /// If the manager's socket does not take it; so for the others.
+    pub fn ready(&self) -> io::Result<()> {
+        self.send("READY=1")
+    }
+
+    /// What the service is doing, for `systemctl status`.
+    ///
+    /// # Errors
+    /// As [`ServiceNotify::ready`].
+    pub fn status(&self, text: &str) -> io::Result<()> {
+        // One line, since each line is a variable of its own.
+        let line = text.lines().next().unwrap_or_default();
+        let end = line.floor_char_boundary(STATUS_LIMIT);
+        self.send(&format!("STATUS={}", &line[..end]))
+    }
+
+    /// The service is alive.
+    ///
+    /// # Errors
+    /// As [`ServiceNotify::ready`].
+    pub fn alive(&self) -> io::Result<()> {
+        self.send("WATCHDOG=1")
+    }
+
+    fn send(&self, text: &str) -> io::Result<()> {
+        let sent = self.socket.send_to_addr(text.as_bytes(), &self.manager);
+        sent.map(drop)
+    }
+}
+
+/// How often [`ServiceNotify::alive`] is to be said: twice in the time after
+/// which the manager gives this process up (sd_watchdog_enabled(3)). `None` if
+/// it does not watch.
+pub fn watchdog_interval() -> Option<Duration> {
+    let own = std::process::id().to_string();
+    let process = std::env::var_os("WATCHDOG_PID");
+    interval(std::env::var_os("WATCHDOG_USEC"), process, &own)
+}
+
+fn interval(limit: Option<OsString>, process: Option<OsString>, own: &str) -> Option<Duration> {
+    if process.is_some_and(|process| process != own) {
+        return None;
+    }
+    let limit: u64 = limit?.to_str()?.parse().ok()?;
+    (limit > 1).then(|| Duration::from_micros(limit / 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_it_by_path_and_by_abstract_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let name = format!("landfall-test-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        for (socket, target) in [
+            (
+                UnixDatagram::bind(&path).unwrap(),
+                path.clone().into_os_string(),
+            ),
+            (
+                UnixDatagram::bind_addr(&address).unwrap(),
+                format!("@{name}").into(),
+            ),
+        ] {
+            let notify = ServiceNotify::to(&target).unwrap();
+            notify.ready().unwrap();
+            notify.status("one\ntwo").unwrap();
+            notify.status(&"\u{e9}".repeat(STATUS_LIMIT)).unwrap();
+            notify.alive().unwrap();
+            let mut bytes = [0; 500];
+            let long = format!("STATUS={}", "\u{e9}".repeat(STATUS_LIMIT / 2));
+            for expected in ["READY=1", "STATUS=one", &long, "WATCHDOG=1"] {
+                let length = socket.recv(&mut bytes).unwrap();
+                assert_eq!(String::from_utf8_lossy(&bytes[..length]), *expected);
+            }
+        }
+        assert!(
+            ServiceNotify::to(OsStr::new("/nowhere"))
+                .unwrap()
+                .ready()
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn the_watchdog_is_fed_twice_in_its_time() {
+        for (limit, process, expected) in [
+            (None, None, None),
+            (Some("30000000"), None, Some(15)),
+            (Some("30000000"), Some("7"), Some(15)),
+            (Some("30000000"), Some("8"), None),
+            (Some("0"), None, None),
+            (Some("x"), None, None),
+        ] {
+            let found = interval(limit.map(Into::into), process.map(Into::into), "7");
+            assert_eq!(
+                found,
+                expected.map(Duration::from_secs),
+                "{limit:?} {process:?}"
+            );
+        }
+    }
+}
