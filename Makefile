@@ -37,6 +37,17 @@ build: setup ## The agent (release, static), the builder, a ramdisk with its ker
 	$(builder) pxe --agent $(agent) --kernel-deb out/packages/linux-image-*.deb -o out/pxe --force
 	$(builder) pxe --agent $(agent) --kernel-deb out/packages/generic/linux-image-*.deb -o out/pxe-generic --force
 
+# Before the ramdisk's agent where both are made: they share a name in cargo's
+# folder, and the last one stays.
+live-agent: ## The agent for a live system, with D-Bus: out/live-system/landfall-agent
+	cargo build --release -p landfall-agent --features live-system
+	mkdir -p out/live-system
+	cp $(agent) out/live-system/landfall-agent
+
+live-system: setup ## Debian's systemd and NetworkManager in a ramdisk, for the tests
+	tests/live-system/build.sh --kernel-deb out/packages/linux-image-*.deb \
+	  --ignition-deb out/packages/ignition_*.deb -o out/live-system
+
 image: setup ## The CoreOS-shaped image that the tests install, without and with NetworkManager
 	tests/coreos-image/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --ignition-deb out/packages/ignition_*.deb -o out/coreos-image

@@ -10,6 +10,7 @@ use landfall_initramfs::module_set::ModuleSet;
 use landfall_initramfs::path_error;
 
 use crate::base_url::BaseUrl;
+use crate::live_ignition::FileUrl;
 
 const KERNEL: &str = "KERNEL (one of)";
 const HOSTS: &str = "EACH HOST'S OWN NETWORK";
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Iso(IsoArguments),
     Pxe(PxeArguments),
     Hosts(HostsArguments),
+    CoreosLive(CoreosLiveArguments),
     Inspect(InspectArguments),
 }
 
@@ -138,6 +140,54 @@ boot/landfall-areas.json on it tells. A host of the same name is replaced."
 pub(crate) struct HostsArguments {
     #[command(flatten)]
     pub(crate) hosts: HostArguments,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// Write the Ignition config that makes a CoreOS live system run the agent.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "landfall-image coreos-live --agent PATH --agent-url URL [OPTIONS] -o live.ign",
+    after_help = "\
+Example:
+  landfall-image coreos-live --agent ./landfall-agent-live \\
+      --agent-url http://192.0.2.1:8080/landfall-agent-live \\
+      --api-url http://192.0.2.1:6385 \\
+      --inspection-callback-url \\
+        http://192.0.2.1:6385/v1/continue_inspection -o live.ign
+  coreos-installer iso ignition embed -i live.ign rhcos-live.iso
+
+Ignition fetches the agent from the URL and checks that it is, byte for byte,
+the one that --agent names. It is built by `make live-agent`: the agent of the
+ramdisk does not speak D-Bus. systemd then runs it as landfall-agent.service."
+)]
+pub(crate) struct CoreosLiveArguments {
+    /// The agent: a static program with the feature live-system
+    #[arg(long, value_name = "PATH")]
+    pub(crate) agent: PathBuf,
+    /// Where the live system fetches the same file from
+    #[arg(long, value_name = "URL")]
+    pub(crate) agent_url: FileUrl,
+    /// Ironic; several with commas between them
+    #[arg(long, value_name = "URL")]
+    pub(crate) api_url: Option<String>,
+    /// Where the inventory goes
+    #[arg(long, value_name = "URL")]
+    pub(crate) inspection_callback_url: Option<String>,
+    /// Verify no server
+    #[arg(long, conflicts_with = "ca_file")]
+    pub(crate) insecure: bool,
+    /// Trust these certificate authorities (a PEM file)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Add a configuration file, *.conf; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config_file: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) hosts: HostArguments,
+    /// For a live system that is not CoreOS
+    #[arg(long)]
+    pub(crate) any_live_system: bool,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }

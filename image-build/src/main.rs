@@ -13,6 +13,7 @@ mod areas;
 mod base_url;
 mod boot_parts;
 mod cli;
+mod coreos_live_command;
 mod epoch;
 mod fat_image;
 mod grub_cfg;
@@ -23,6 +24,7 @@ mod inspect_command;
 mod iso_command;
 mod iso_image;
 mod kernel_args;
+mod live_ignition;
 mod medium_identity;
 mod pxe_command;
 mod pxe_tree;
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Command::Iso(arguments) => iso_command::run(&arguments),
         Command::Pxe(arguments) => pxe_command::run(&arguments),
         Command::Hosts(arguments) => hosts_command::run(&arguments),
+        Command::CoreosLive(arguments) => coreos_live_command::run(&arguments),
         Command::Inspect(arguments) => inspect_command::run(&arguments),
     };
     match result {

@@ -513,3 +513,55 @@ fn hosts_are_added_to_a_finished_ramdisk_and_iso() {
             .contains("expected hosts: --hosts")
     );
 }
+
+#[test]
+fn a_live_system_gets_exactly_the_agent_that_was_named() {
+    let fixture = Fixture::new();
+    fixture.put("live-agent", b"...org.freedesktop.NetworkManager...");
+    fixture.put("site.conf", b"[DEFAULT]\nlisten_port = 9998\n");
+    let url = "http://192.0.2.1:8080/agent";
+    let command = [
+        "coreos-live",
+        "--json",
+        "-o",
+        "live.ign",
+        "--agent-url",
+        url,
+    ];
+    let more = [
+        "--api-url",
+        "http://192.0.2.1:6385",
+        "--config-file",
+        "site.conf",
+    ];
+    let run = |agent: &str| fixture.run(&[&command[..], &more, &["--agent", agent]].concat());
+
+    let refused = run("agent");
+    assert!(!refused.status.success());
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        told.contains("agent: expected an agent with the feature live-system"),
+        "{told}"
+    );
+    assert!(!fixture.path("live.ign").exists());
+
+    let made = run("live-agent");
+    let told = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "{told}");
+    let summary: Value = serde_json::from_slice(&made.stdout).unwrap();
+    let digest = Command::new("sha512sum")
+        .arg(fixture.path("live-agent"))
+        .output()
+        .unwrap();
+    let digest = String::from_utf8(digest.stdout).unwrap();
+    let digest = digest.split(' ').next().unwrap();
+    assert_eq!(summary["agent_sha512"], digest);
+    let files = ["/etc/ironic-python-agent.conf", "/etc/landfall/site.conf"];
+    assert_eq!(summary["configuration"], serde_json::json!(files));
+
+    let config: Value =
+        serde_json::from_slice(&fs::read(fixture.path("live.ign")).unwrap()).unwrap();
+    let agent = &config["storage"]["files"][0]["contents"];
+    assert_eq!(agent["source"], url);
+    assert_eq!(agent["verification"]["hash"], format!("sha512-{digest}"));
+}

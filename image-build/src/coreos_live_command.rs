@@ -1,0 +1,138 @@
+//! `landfall-image coreos-live`.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use landfall_boot_params::BootParams;
+use landfall_initramfs::build::CONFIGURATION_DIRECTORY;
+use landfall_initramfs::output_file::OutputFile;
+use serde::Serialize;
+use sha2::{Digest as _, Sha512};
+
+use crate::cli::CoreosLiveArguments;
+use crate::hosts::Hosts;
+use crate::live_ignition::{self, AGENT, EmbeddedFile, UNIT};
+use crate::report::{Report, megabytes};
+use crate::site_configuration::SiteConfiguration;
+
+/// The file that OpenShift's image-customization-controller writes, under the
+/// name that it has there: whoever looks for it finds it.
+const IRONIC_FILE: &str = "/etc/ironic-python-agent.conf";
+
+/// Only an agent that can ask NetworkManager has its name in it.
+const LIVE_FEATURE: &[u8] = b"org.freedesktop.NetworkManager";
+
+/// The room that a CoreOS live ISO has for its config, packed by xz.
+const EMBED_AREA: usize = 256 << 10;
+
+#[derive(Serialize)]
+struct Summary {
+    path: PathBuf,
+    bytes: usize,
+    agent: &'static str,
+    agent_bytes: usize,
+    agent_sha512: String,
+    unit: &'static str,
+    configuration: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &CoreosLiveArguments) -> Result<()> {
+    let report = Report::new(arguments.output.json);
+    let mut output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
+    let site = SiteConfiguration::read(arguments.ca_file.as_deref(), &arguments.config_file)?;
+    report.warnings(&site.warnings);
+    let hosts = Hosts::read(&arguments.hosts)?;
+    report.warnings(&hosts.warnings);
+    let agent = fs::read(&arguments.agent)
+        .with_context(|| format!("reading {}", arguments.agent.display()))?;
+    ensure!(
+        agent
+            .windows(LIVE_FEATURE.len())
+            .any(|part| part == LIVE_FEATURE),
+        "{}: expected an agent with the feature live-system, found none: make live-agent builds one",
+        arguments.agent.display()
+    );
+    let agent_sha512 = hexadecimal(&Sha512::digest(&agent));
+    let mut files = Vec::new();
+    files.extend(ironic_file(arguments, &report));
+    let configuration = site.files.into_iter().chain(hosts.files);
+    files.extend(configuration.map(|file| EmbeddedFile {
+        path: format!("/{CONFIGURATION_DIRECTORY}/{}", file.name),
+        bytes: file.bytes,
+    }));
+    let unit = live_ignition::unit(arguments.any_live_system);
+    let config = live_ignition::config(&arguments.agent_url, &agent_sha512, &files, &unit);
+    let text = format!("{config:#}\n");
+    if text.len() > EMBED_AREA {
+        report.warnings(&[format!(
+            "{} bytes: a live ISO has room for {EMBED_AREA}, after packing",
+            text.len()
+        )]);
+    }
+    output
+        .file()
+        .write_all(text.as_bytes())
+        .with_context(|| format!("writing {}", arguments.output.output.display()))?;
+    output.finish()?;
+    let summary = Summary {
+        path: arguments.output.output.clone(),
+        bytes: text.len(),
+        agent: AGENT,
+        agent_bytes: agent.len(),
+        agent_sha512,
+        unit: UNIT,
+        configuration: files.into_iter().map(|file| file.path).collect(),
+    };
+    report.done(&summary, &summary.text())
+}
+
+impl Summary {
+    fn text(&self) -> String {
+        let configuration = match self.configuration.as_slice() {
+            [] => "none".to_owned(),
+            paths => paths.join(", "),
+        };
+        format!(
+            "{}: {} bytes\n  agent    {} ({})\n  sha512   {}\n  unit     {}\n  config   {configuration}",
+            self.path.display(),
+            self.bytes,
+            self.agent,
+            megabytes(self.agent_bytes as u64),
+            self.agent_sha512,
+            self.unit,
+        )
+    }
+}
+
+/// Where Ironic is, if the operator says it here.
+fn ironic_file(arguments: &CoreosLiveArguments, report: &Report) -> Option<EmbeddedFile> {
+    let options = [
+        ("api_url", arguments.api_url.as_deref()),
+        (
+            "inspection_callback_url",
+            arguments.inspection_callback_url.as_deref(),
+        ),
+        ("insecure", arguments.insecure.then_some("True")),
+    ];
+    let mut text = "[DEFAULT]\n".to_owned();
+    for (name, value) in options {
+        if let Some(value) = value {
+            text.push_str(&format!("{name} = {value}\n"));
+        }
+    }
+    // What the agent would say, now.
+    let mut params = BootParams::default();
+    params.read_file(IRONIC_FILE, &text);
+    report.warnings(&params.warnings);
+    let says_something = options.iter().any(|(_, value)| value.is_some());
+    says_something.then(|| EmbeddedFile {
+        path: IRONIC_FILE.to_owned(),
+        bytes: text.into_bytes(),
+    })
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
