@@ -11,6 +11,7 @@ mod fast_track;
 mod first_boot_network;
 mod image_faults;
 mod images;
+mod live_system;
 mod lldp_vlans;
 mod machine_faults;
 mod original_inventory;

@@ -31,6 +31,16 @@ pub fn agent() -> Result<PathBuf> {
     existing(target_dir().join(TRIPLE).join("release/landfall-agent"))
 }
 
+/// The agent for a live system: the same with the feature `live-system`.
+pub fn live_agent() -> Result<PathBuf> {
+    existing(out_dir().join("live-system/landfall-agent"))
+}
+
+/// Debian's systemd and NetworkManager as a ramdisk.
+pub fn live_system() -> Result<PathBuf> {
+    existing(out_dir().join("live-system/live.img"))
+}
+
 /// The builder; its own speed does not matter here, so the debug build will do.
 pub fn builder() -> Result<PathBuf> {
     existing(target_dir().join(TRIPLE).join("debug/landfall-image"))

@@ -60,9 +60,10 @@ pub(super) fn full(script: &Script, deploy_step: &Value, unmasked: bool) -> Valu
             json!({"meta_data": meta_data, "user_data": ignition, "network_data": {}})
         }
         Method::WriteImage { config_drive } => json!(config_drive),
+        Method::AssistedInstall { .. } => Value::Null,
     };
     let interface = match &script.method {
-        Method::InstallCoreos { .. } => "custom-agent",
+        Method::InstallCoreos { .. } | Method::AssistedInstall { .. } => "custom-agent",
         Method::WriteImage { .. } => "direct",
     };
     let mut node = template(include_str!("node.json"));
@@ -103,8 +104,9 @@ pub(super) fn ports(script: &Script) -> Value {
 /// The deploy step that the script asks for, with its arguments.
 pub(super) fn step(script: &Script) -> Value {
     match &script.method {
-        Method::InstallCoreos { .. } => {
-            json!({"interface": "deploy", "step": "install_coreos", "priority": 80, "args": {}})
+        Method::InstallCoreos { .. } | Method::AssistedInstall { .. } => {
+            let name = script.method.step_name();
+            json!({"interface": "deploy", "step": name, "priority": 80, "args": {}})
         }
         Method::WriteImage { config_drive } => {
             let image = &script.image;

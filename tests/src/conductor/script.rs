@@ -52,6 +52,11 @@ pub enum Method {
         /// The config drive as Ironic sends it: base64 of gzip of ISO 9660.
         config_drive: Option<String>,
     },
+    /// `custom-agent` with the step `start_assisted_install`, in a live system.
+    AssistedInstall {
+        /// How often the step fails, to be given again.
+        failures: usize,
+    },
 }
 
 impl Method {
@@ -59,6 +64,7 @@ impl Method {
         match self {
             Self::InstallCoreos { .. } => "install_coreos",
             Self::WriteImage { .. } => "write_image",
+            Self::AssistedInstall { .. } => "start_assisted_install",
         }
     }
 }

@@ -1,0 +1,244 @@
+//! The agent as a service of a live system: the real systemd, D-Bus,
+//! NetworkManager and Ignition, all in the guest's memory.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use landfall_tests::artifacts;
+use landfall_tests::conductor::script::{Finish, Image, Method, Script};
+use landfall_tests::conductor::{self, Conductor};
+use landfall_tests::image_server::{self, ImageServer, ServedFile};
+use landfall_tests::installation::{BOOT, DEPLOYMENT, POWER_OFF};
+use landfall_tests::journal::{Event, Source};
+use landfall_tests::lab::{Family, GUEST_V4, HOST_V4, Lab};
+use landfall_tests::program;
+use landfall_tests::site::{MAC, TEST_ARGUMENTS};
+use landfall_tests::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
+use serde_json::{Value, json};
+
+use crate::host_test;
+
+/// Half of it is the system itself, unpacked.
+const MEMORY_MIB: u32 = 1024;
+
+const HOST_NAME: &str = "live-host-1";
+
+const AGENT_FILE: &str = "landfall-agent-live";
+
+/// What stands for OpenShift's installer: it tells what it sees of the agent's
+/// work, fails the first time, and ends well the second.
+const INSTALLER: &str = r#"#!/bin/sh
+say() { echo "INSTALLER: $*"; }
+say "service $(systemctl show -P Type -P ActiveState -P SubState landfall-agent | tr '\n' ' ')"
+say "status $(systemctl show -P StatusText landfall-agent)"
+say "host name $(hostname) static $(cat /etc/hostname)"
+for file in /etc/NetworkManager/system-connections/*; do
+  say "profile $(stat -c '%n %a %u' "$file")"
+done
+nmcli -t -f TYPE,STATE,FILENAME connection show --active | while read -r line; do say "active $line"; done
+say "default $(ip -4 route show default)"
+say "resolver $(grep nameserver /etc/resolv.conf)"
+sleep 2
+[ -e /run/installer-failed ] && exit 0
+: > /run/installer-failed
+exit 3
+"#;
+
+const INSTALLER_UNIT: &str = "\
+[Unit]
+Description=Stands for OpenShift's installer
+[Service]
+ExecStart=/usr/local/bin/installer
+StandardOutput=journal+console
+";
+
+#[test]
+fn service_of_a_live_system() {
+    host_test("service_of_a_live_system", async |lab| {
+        let images = ImageServer::start(
+            lab,
+            vec![ServedFile::read(AGENT_FILE, &artifacts::live_agent()?)?],
+        )
+        .await?;
+        let conductor = Conductor::start(lab, script()).await?;
+        let guest = Guest::start(lab, &machine(lab).await?).await?;
+
+        // Else the end of a system that is broken would be waited for.
+        guest.console("]: agent: landfall ", BOOT).await?;
+        conductor.deployed(BOOT + DEPLOYMENT).await?;
+        guest.powered_off(POWER_OFF).await?;
+
+        let fetched = images.requests(AGENT_FILE);
+        ensure!(fetched.len() == 1, "Ignition has fetched: {fetched:?}");
+        check_console(lab)?;
+        let failed =
+            "the step failed: Assisted Installer Agent has failed with result \"exit-code\"";
+        line(lab, Source::Conductor, failed)?;
+        line(lab, Source::Conductor, &format!("lookup 200 of {MAC}"))?;
+        Ok(())
+    });
+}
+
+/// What the guest has said of the agent, and of what the agent did to it.
+fn check_console(lab: &Lab) -> Result<()> {
+    for text in [
+        // Ignition has taken our config whole.
+        "Ignition finished successfully",
+        "INSTALLER: service notify active running",
+        "INSTALLER: status live_system: agent.service started",
+        &format!("INSTALLER: host name {HOST_NAME} static {HOST_NAME}"),
+        "nmconnection 600 0",
+        "INSTALLER: active 802-3-ethernet:activated:/etc/NetworkManager/system-connections/",
+        &format!("INSTALLER: default default via {HOST_V4} "),
+        "INSTALLER: resolver nameserver 192.0.2.53",
+        &format!("network: eth0 {GUEST_V4}/24 from embedded plan"),
+        // Without us nobody would have asked.
+        "systemd-logind",
+        "System is rebooting",
+    ] {
+        line(lab, Source::Console, text)?;
+    }
+    let unknown = lab.journal.find(lab.journal.start(), |event| {
+        event.source == Source::Console && event.text.contains("Unused key")
+    });
+    ensure!(unknown.is_none(), "Ignition: {unknown:?}");
+    Ok(())
+}
+
+fn line(lab: &Lab, source: Source, text: &str) -> Result<Event> {
+    let found = lab.journal.find(lab.journal.start(), |event| {
+        event.source == source && event.text.contains(text)
+    });
+    found.with_context(|| format!("nobody said '{text}'"))
+}
+
+fn script() -> Script {
+    Script {
+        macs: vec![MAC.to_owned()],
+        root_device: None,
+        uefi: false,
+        image: Image {
+            url: image_server::url(Family::V4, "none"),
+            hash_algorithm: "sha256",
+            hash: "00".repeat(32),
+        },
+        method: Method::AssistedInstall { failures: 1 },
+        finish: Finish::Reboot,
+        hold: false,
+        heartbeat_timeout: conductor::HEARTBEAT_TIMEOUT,
+        poll_while_held: false,
+    }
+}
+
+async fn machine(lab: &Lab) -> Result<Machine> {
+    let disk = lab.path("disk.raw");
+    std::fs::File::create(&disk)?.set_len(5 << 30)?;
+    Ok(Machine {
+        firmware: Firmware::Bios,
+        memory_mib: MEMORY_MIB,
+        disks: vec![Disk {
+            path: disk,
+            bus: Bus::VirtioBlk,
+            unplugged: false,
+        }],
+        nics: vec![MAC.to_owned()],
+        boot: Boot::Direct {
+            kernel: artifacts::kernel()?,
+            ramdisk: ramdisk(lab).await?,
+            // The address of the initramfs' own network, for Ignition; it is
+            // gone when systemd begins.
+            arguments: format!(
+                "{TEST_ARGUMENTS} net.ifnames=0 live.address={GUEST_V4}/24 \
+                 IPA_DEFAULT_HOSTNAME={HOST_NAME}"
+            ),
+        },
+        variables: lab.path("uefi-variables"),
+        first_tap: 0,
+        cords: Vec::new(),
+        data_medium: None,
+        late_nic: false,
+    })
+}
+
+/// What the image builder is told of the host's network.
+fn network_data(lab: &Lab) -> Result<PathBuf> {
+    let path = lab.path("network_data.json");
+    let network_data = json!({
+        "links": [{"id": "nic", "type": "phy", "ethernet_mac_address": MAC}],
+        "networks": [{
+            "id": "provisioning", "type": "ipv4", "link": "nic",
+            "ip_address": GUEST_V4, "netmask": "255.255.255.0",
+            "routes": [{"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": HOST_V4}],
+        }],
+        "services": [{"type": "dns", "address": "192.0.2.53"}],
+    });
+    std::fs::write(&path, network_data.to_string())?;
+    Ok(path)
+}
+
+/// The live system with the config of our builder embedded, as CoreOS has it.
+async fn ramdisk(lab: &Lab) -> Result<PathBuf> {
+    let folder = lab.path("embedded");
+    std::fs::create_dir_all(&folder)?;
+    let config = folder.join("config.ign");
+    let api = Family::V4.url(conductor::PORT);
+    let callback = format!("{api}/v1/continue_inspection");
+    let agent = artifacts::live_agent()?.display().to_string();
+    let builder = artifacts::builder()?.display().to_string();
+    let config_text = config.display().to_string();
+    let url = image_server::url(Family::V4, AGENT_FILE);
+    let network = network_data(lab)?.display().to_string();
+    let options = [
+        "coreos-live",
+        "--agent",
+        &agent,
+        "--agent-url",
+        &url,
+        "--api-url",
+        &api,
+        "--inspection-callback-url",
+        &callback,
+        "--network-data",
+        &network,
+        "-o",
+        &config_text,
+    ];
+    program::run(&builder, &options).await?;
+    let text = std::fs::read_to_string(&config)?;
+    std::fs::write(&config, with_installer(serde_json::from_str(&text)?)?)?;
+
+    let archive = lab.path("config.cpio");
+    let pack = format!(
+        "cd {} && echo config.ign | cpio -o -H newc --quiet > {}",
+        folder.display(),
+        archive.display()
+    );
+    program::run("sh", &["-c", &pack]).await?;
+    let mut ramdisk = std::fs::read(artifacts::live_system()?)?;
+    // The kernel looks for the next archive at a multiple of four.
+    ramdisk.resize(ramdisk.len().next_multiple_of(4), 0);
+    ramdisk.extend(std::fs::read(&archive)?);
+    let path = lab.path("live.img");
+    std::fs::write(&path, ramdisk)?;
+    Ok(path)
+}
+
+/// Adds what OpenShift's own config brings: the unit that the step starts.
+fn with_installer(mut config: Value) -> Result<String> {
+    let script = BASE64_STANDARD.encode(INSTALLER);
+    let files = config["storage"]["files"].as_array_mut();
+    files.context("no files in the config")?.push(json!({
+        "path": "/usr/local/bin/installer",
+        "mode": 0o755,
+        "overwrite": true,
+        "contents": {"source": format!("data:;base64,{script}")},
+    }));
+    let units = config["systemd"]["units"].as_array_mut();
+    units.context("no units in the config")?.push(json!({
+        "name": "agent.service",
+        "contents": INSTALLER_UNIT,
+    }));
+    Ok(config.to_string())
+}

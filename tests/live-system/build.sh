@@ -1,0 +1,95 @@
+#!/bin/bash
+# Builds the live system that the agent is tested in beside its own ramdisk:
+# Debian's systemd, udev, D-Bus and NetworkManager in an initramfs, with the real
+# Ignition before them, as in a CoreOS live system.
+#
+#   build.sh --kernel-deb FILE --ignition-deb FILE -o DIR
+#
+# The result is DIR/live.img (zstd).  Needs root, for the packages' own scripts
+# in a chroot, and the package archive.  A build is skipped when DIR/key already
+# names its recipe and packages; rm DIR/key takes newer ones from the archive.
+set -euo pipefail
+export LC_ALL=C TZ=UTC PATH="$PATH:/usr/sbin:/sbin"
+
+here=$(cd "$(dirname "$0")" && pwd)
+kernel_deb='' ignition_deb='' out=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --kernel-deb) kernel_deb=$2; shift 2 ;;
+    --ignition-deb) ignition_deb=$2; shift 2 ;;
+    -o) out=$2; shift 2 ;;
+    *) sed -n '6p' "$0" >&2; exit 2 ;;
+  esac
+done
+for file in "$kernel_deb" "$ignition_deb"; do
+  [ -f "$file" ] || { echo "build.sh: no package file '$file' (tests/setup.sh downloads them)" >&2; exit 1; }
+done
+[ -n "$out" ] || { echo 'build.sh: -o DIR is missing' >&2; exit 2; }
+
+image_key() {
+  (cd "$here" && find . -type f | sort | xargs sha256sum)
+  sha256sum < "$kernel_deb"
+  sha256sum < "$ignition_deb"
+}
+key=$(image_key | sha256sum | cut -c1-64)
+mkdir -p "$out"; out=$(cd "$out" && pwd)
+if [ "$(cat "$out/key" 2> /dev/null)" = "$key" ] && [ -f "$out/live.img" ]; then exit 0; fi
+rm -f "$out/key"
+say() { echo "live-system: $*" >&2; }
+
+work=$(mktemp -d "$out/build.XXXXXX"); trap 'rm -rf "$work"' EXIT
+root=$work/root
+
+# What a live system is of: init, device manager, bus, network; and dhcpcd is
+# not in it, since NetworkManager has a client of its own.
+packages='systemd-sysv,udev,dbus,network-manager,kmod,iproute2,busybox-static'
+# What this machine installs from, third parties left out.
+mirrors=()
+for list in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
+  [ ! -s "$list" ] || mirrors+=("$list")
+done
+say "installing $packages"
+# Nobody reads manuals in there, and locales are most of the rest.
+mmdebstrap --quiet --variant=essential --include="$packages" \
+  --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+  --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
+  "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" "${mirrors[@]}"
+
+say 'kernel modules, Ignition'
+mkdir "$work/kernel" "$work/ignition"
+dpkg-deb -x "$kernel_deb" "$work/kernel"
+dpkg-deb -x "$ignition_deb" "$work/ignition"
+release=$(basename "$(echo "$work"/kernel/boot/vmlinuz-*)" | sed 's/^vmlinuz-//')
+# Debian 13 installs below /usr/lib/modules, Debian 12 below /lib/modules.
+for modules in "$work/kernel/usr/lib/modules/$release" "$work/kernel/lib/modules/$release"; do
+  [ -d "$modules" ] && break
+done
+mkdir -p "$root/usr/lib/modules"
+cp -a "$modules" "$root/usr/lib/modules/$release"
+depmod -b "$root" "$release"
+install -m 755 "$(find "$work/ignition" -path '*/dracut/*' -name ignition -type f)" "$root/usr/bin/ignition"
+
+# Left over from the installation: caches, the package manager's memory.
+rm -rf "$root"/var/lib/apt/* "$root"/var/cache/* "$root"/var/lib/dpkg "$root"/usr/share/{doc,man,locale,zoneinfo,i18n} \
+  "$root"/usr/lib/x86_64-linux-gnu/{gconv,perl-base,perl5} "$root"/usr/share/perl* "$root"/boot/*
+# A first boot, which takes Ignition's presets.
+echo uninitialized > "$root/etc/machine-id"
+rm -f "$root/etc/hostname" "$root/etc/resolv.conf"
+# As in CoreOS: nothing starts that nobody has asked for.
+mkdir -p "$root/etc/systemd/system-preset"
+echo 'disable *' > "$root/etc/systemd/system-preset/90-default.preset"
+# The journal on the serial line, where the test reads it.
+mkdir -p "$root/etc/systemd/journald.conf.d"
+printf '[Journal]\nStorage=volatile\nForwardToConsole=yes\nTTYPath=/dev/ttyS0\nMaxLevelConsole=info\n' \
+  > "$root/etc/systemd/journald.conf.d/console.conf"
+# Nobody answers questions, and nobody logs in.
+ln -sf /dev/null "$root/etc/systemd/system/systemd-firstboot.service"
+ln -sf /dev/null "$root/etc/systemd/system/serial-getty@ttyS0.service"
+rm -f "$root/etc/NetworkManager/dispatcher.d/01-ifupdown"
+install -m 755 "$here/init" "$root/init"
+
+say 'packing'
+(cd "$root" && find . -print0 | sort -z | cpio -0o -H newc -R 0:0 --quiet) | zstd -q -9 -T0 > "$work/live.img"
+mv "$work/live.img" "$out/"
+echo "$key" > "$out/key"
+say "$(stat -c '%s bytes' "$out/live.img"), unpacked $(du -sm "$root" | cut -f1) MiB"
