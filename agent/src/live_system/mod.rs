@@ -3,7 +3,7 @@
 //! of its services here, over D-Bus.
 //!
 //! Behind the cargo feature `live-system`: the ramdisk's agent has nobody to
-//! ask, and each MB of it counts. Without the feature the type is
+//! ask, and D-Bus would be a twelfth of it. Without the feature the type is
 //! there, and no value of it.
 
 #[cfg(feature = "live-system")]

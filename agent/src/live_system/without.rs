@@ -16,7 +16,6 @@ impl LiveSystem {
     ///
     /// # Errors
     /// Always.
-    #[expect(clippy::unused_async, reason = "as in an agent with the feature")]
     pub async fn connect() -> Result<Self> {
         let details =
             "this agent is built for its own ramdisk, without the cargo feature live-system";
@@ -28,13 +27,11 @@ impl LiveSystem {
     ///
     /// # Errors
     /// None.
-    #[expect(clippy::unused_async, reason = "as in an agent with the feature")]
     pub async fn set_host_name(&self, _: &str) -> Result<()> {
         match self.0 {}
     }
 
     /// See [`LiveSystem::set_host_name`].
-    #[expect(clippy::unused_async, reason = "as in an agent with the feature")]
     pub async fn configure_network(&self, _: &NetworkPlan) {
         match self.0 {}
     }
@@ -43,13 +40,11 @@ impl LiveSystem {
     ///
     /// # Errors
     /// None.
-    #[expect(clippy::unused_async, reason = "as in an agent with the feature")]
     pub async fn run_unit(&self, _: &str) -> Result<()> {
         match self.0 {}
     }
 
     /// See [`LiveSystem::set_host_name`].
-    #[expect(clippy::unused_async, reason = "as in an agent with the feature")]
     pub async fn end(&self, _: Ending) {
         match self.0 {}
     }
