@@ -13,6 +13,8 @@ use super::dhcp6::{self, Lease, Want};
 /// Routers, the DHCP client and its lease.
 #[derive(Default)]
 pub(super) struct AutomaticIpv6 {
+    /// It has been given what the plan has for it.
+    pub(super) begun: bool,
     /// The last word of the routers on DHCP.
     pub(super) routers: Option<RouterFlags>,
     /// What they say to the resolver.

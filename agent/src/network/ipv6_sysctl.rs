@@ -58,8 +58,8 @@ const WITHOUT_DELAY: [(&str, &str); 3] = [
     ("dad_transmits", "0"),
 ];
 
-/// Has the kernel ask for all addresses that come from now on. By the time that
-/// a carrier is told to us, the link-local address is there.
+/// Has the kernel ask for all addresses that come from now on: to be called when
+/// the link-local address is there.
 pub fn detect_duplicates(root: &Path, device: &str) {
     let path: PathBuf = [root, Path::new(device), Path::new("dad_transmits")]
         .iter()

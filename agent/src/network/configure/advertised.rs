@@ -1,15 +1,20 @@
 //! What routers say → a DHCP client, and the resolver.
 
 use std::io;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::Path;
 
 use landfall_network_plan::Method;
 use tokio::time::Instant;
 
 use super::configurator::Configurator;
+use super::link_setup::add_planned;
 use super::timers::Timer;
 use crate::network::advertisements::{RouterFlags, UserOption};
 use crate::network::automatic_ipv6::Kind;
+use crate::network::ipv6_sysctl;
 use crate::network::links::LinkAddress;
+use crate::network::nic::metric;
 
 impl Configurator {
     pub(super) fn on_router(&mut self, flags: RouterFlags) {
@@ -25,6 +30,34 @@ impl Configurator {
             );
         }
         self.update_client6(flags.index);
+    }
+
+    /// Gives a NIC with a carrier what the plan has for IPv6, once its
+    /// link-local address is there: from then on the kernel asks who has an
+    /// address, which it must not do for that one (see `ipv6_sysctl`). It comes
+    /// with the carrier or a moment later, as the kernel has time.
+    pub(super) async fn begin_ipv6(&mut self, index: u32) {
+        let Some(nic) = self.nics.get_mut(&index) else {
+            return;
+        };
+        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let is_there = nic.addresses.iter().any(|a| link_local(a).is_some());
+        if let Some(interface) = interface
+            && let Some(ip) = interface.ipv6.as_ref()
+            && ip.method != Method::Disabled
+            && nic.configured
+            && !nic.ipv6.begun
+            && is_there
+        {
+            nic.ipv6.begun = true;
+            ipv6_sysctl::detect_duplicates(Path::new(ipv6_sysctl::ROOT), &nic.link.name);
+            for error in add_planned(&self.changes, index, ip, metric(index, interface)).await {
+                let trouble = format!("{} {error}", nic.link.name);
+                tracing::warn!("{trouble}");
+                nic.trouble = Some(trouble);
+            }
+        }
+        self.update_client6(index);
     }
 
     /// Starts the DHCP client that fits to what routers and plan say, as soon
@@ -129,13 +162,13 @@ impl Configurator {
     }
 }
 
-fn usable_link_local(address: &LinkAddress) -> Option<std::net::Ipv6Addr> {
+fn link_local(address: &LinkAddress) -> Option<Ipv6Addr> {
     match address.prefix.address {
-        std::net::IpAddr::V6(v6)
-            if v6.is_unicast_link_local() && !address.tentative && !address.duplicate =>
-        {
-            Some(v6)
-        }
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => Some(v6),
         _ => None,
     }
+}
+
+fn usable_link_local(address: &LinkAddress) -> Option<Ipv6Addr> {
+    link_local(address).filter(|_| !address.tentative && !address.duplicate)
 }

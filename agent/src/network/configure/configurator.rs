@@ -151,7 +151,7 @@ impl Configurator {
             self.on_link(link).await;
         }
         for address in snapshot.addresses {
-            self.on_address(address);
+            self.on_address(address).await;
         }
         for flags in snapshot.routers {
             self.on_router(flags);
@@ -188,7 +188,7 @@ impl Configurator {
                     tracing::warn!("{} is gone", nic.title());
                 }
             }
-            LinkEvent::Address(address) => self.on_address(address),
+            LinkEvent::Address(address) => self.on_address(address).await,
             LinkEvent::AddressGone(address) => self.on_address_gone(&address).await,
             LinkEvent::Router(flags) => self.on_router(flags),
         }

@@ -1,6 +1,5 @@
 //! Events of one device → what the plan has for it.
 
-use std::path::Path;
 use std::time::Duration;
 
 use landfall_network_plan::{IpPlan, Method};
@@ -11,7 +10,6 @@ use super::link_setup::{add_planned, prepare_link};
 use super::mtu::needed_mtu;
 use super::naming::give_names;
 use super::timers::Timer;
-use crate::network::ipv6_sysctl;
 use crate::network::links::{Link, LinkAddress, LinkKind};
 use crate::network::nic::{Nic, choose, metric};
 use crate::network::state::AddressOrigin;
@@ -131,11 +129,8 @@ impl Configurator {
             return;
         };
         let metric = metric(index, interface);
-        ipv6_sysctl::detect_duplicates(Path::new(ipv6_sysctl::ROOT), &nic.link.name);
-        for ip in [&interface.ipv4, &interface.ipv6].into_iter().flatten() {
-            if ip.method == Method::Disabled {
-                continue;
-            }
+        let ipv4 = interface.ipv4.as_ref();
+        if let Some(ip) = ipv4.filter(|ip| ip.method != Method::Disabled) {
             for error in add_planned(&self.changes, index, ip, metric).await {
                 let trouble = format!("{} {error}", nic.link.name);
                 tracing::warn!("{trouble}");
@@ -143,6 +138,7 @@ impl Configurator {
             }
         }
         nic.configured = true;
+        nic.ipv6.begun = false;
         let is_automatic = |ip: &&IpPlan| ip.method.is_automatic();
         // Nothing waits for the second family: discovery begins with the first
         // address and looks again with each that comes later. What was asked
@@ -159,7 +155,7 @@ impl Configurator {
         if interface.ipv4.as_ref().is_some_and(|ip| is_automatic(&ip)) {
             self.start_client(index);
         }
-        self.update_client6(index);
+        self.begin_ipv6(index).await;
     }
 
     /// Addresses stay: the cable may have been moved to another port of the
@@ -179,7 +175,7 @@ impl Configurator {
         }
     }
 
-    pub(super) fn on_address(&mut self, address: LinkAddress) {
+    pub(super) async fn on_address(&mut self, address: LinkAddress) {
         let Some(nic) = self.nics.get_mut(&address.index) else {
             return;
         };
@@ -199,6 +195,6 @@ impl Configurator {
             }
             nic.told.push(prefix.address);
         }
-        self.update_client6(address.index);
+        self.begin_ipv6(address.index).await;
     }
 }
