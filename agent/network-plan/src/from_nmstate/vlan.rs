@@ -58,6 +58,9 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
         *service = protocol == Some(true);
     }
     described.interface.kind = kind;
+    if protocol == Some(true) {
+        fields.warn("protocol", "the ramdisk has 802.1q in its place");
+    }
     // The writer says only what is not the usual.
     if protocol == Some(false) {
         described.set("vlan", "protocol", "802.1Q");
