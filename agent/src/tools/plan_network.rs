@@ -83,7 +83,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(sysfs) = &arguments.sysfs {
         let nics = nics(sysfs);
         // The normal form of arguments is what they say, whatever the machine.
-        let is_normal_form = arguments.json && arguments.network_data.is_none() && arguments.nmstate.is_none();
+        let is_normal_form =
+            arguments.json && arguments.network_data.is_none() && arguments.nmstate.is_none();
         for (name, macs) in nics.iter().filter(|_| !is_normal_form) {
             plan.name_vlans(name, macs);
         }

@@ -29,6 +29,7 @@ impl Configurator {
             for ip in [&interface.ipv4, &interface.ipv6].into_iter().flatten() {
                 let by = |address: &IpAddr| DnsServer::by(&nic.link.name, *address);
                 add_all(&mut state.dns, ip.dns.iter().map(by));
+                add_all(&mut state.search, ip.search.iter().cloned());
             }
         }
         for (_, nic, interface) in configured {
