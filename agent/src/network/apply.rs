@@ -219,6 +219,10 @@ fn finished<T>(builder: RouteMessageBuilder<T>, index: u32, route: &DeviceRoute)
         .output_interface(index)
         .priority(route.metric)
         .protocol(RouteProtocol::Static);
+    let builder = match route.table {
+        Some(table) => builder.table_id(table),
+        None => builder,
+    };
     let builder = if route.onlink {
         builder.onlink()
     } else {

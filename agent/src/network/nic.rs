@@ -57,6 +57,8 @@ pub struct DeviceRoute {
     pub via: Option<IpAddr>,
     /// Smaller goes first.
     pub metric: u32,
+    /// The routing table; `None`: the main one.
+    pub table: Option<u32>,
     /// The next hop is on the link although no prefix says so.
     pub onlink: bool,
 }
@@ -218,6 +220,7 @@ pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
             destination: route.destination.network(),
             via: route.via,
             metric: route.metric.unwrap_or(metric),
+            table: route.table,
             onlink: false,
         })
         .collect();
@@ -234,16 +237,18 @@ pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
 pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
     let mut addresses = ip.addresses.clone();
     addresses.push(lease.address);
-    lease
-        .routes
-        .iter()
-        .filter(|(destination, _)| destination.length != 0 || ip.gateway.is_none())
+    let automatic = &ip.automatic;
+    let has_default = automatic.never_default || ip.gateway.is_some();
+    let offered = lease.routes.iter().filter(|_| !automatic.ignore_routes);
+    offered
+        .filter(|(destination, _)| destination.length != 0 || !has_default)
         .copied()
         .chain(ways_to_name_servers(lease, ip))
         .map(|(destination, via)| DeviceRoute {
             destination,
             via: via.map(IpAddr::V4),
-            metric,
+            metric: automatic.metric.unwrap_or(metric),
+            table: None,
             onlink: needs_onlink(via.map(IpAddr::V4), &addresses),
         })
         .collect()
@@ -281,6 +286,7 @@ fn default_route(gateway: IpAddr, metric: u32) -> DeviceRoute {
         destination: IpPrefix { address, length: 0 },
         via: Some(gateway),
         metric,
+        table: None,
         onlink: false,
     }
 }
@@ -405,5 +411,21 @@ mod tests {
         let leased = leased_routes(&lease, ip, 101);
         assert_eq!(leased.len(), 1, "{leased:?}");
         assert_eq!(leased[0].destination.to_string(), "10.0.0.0/8");
+
+        let mut ip = ip.clone();
+        ip.gateway = None;
+        let shown = |ip: &IpPlan| -> Vec<_> {
+            let routes = leased_routes(&lease, ip, 101);
+            let show = |r: &DeviceRoute| format!("{} {}", r.destination, r.metric);
+            routes.iter().map(show).collect()
+        };
+        assert_eq!(shown(&ip), ["10.0.0.0/8 101", "0.0.0.0/0 101"]);
+        ip.automatic.metric = Some(7);
+        ip.automatic.never_default = true;
+        assert_eq!(shown(&ip), ["10.0.0.0/8 7"]);
+        ip.automatic.ignore_routes = true;
+        assert_eq!(shown(&ip), [""; 0]);
+        ip.routes[0].table = Some(254);
+        assert_eq!(planned_routes(&ip, 101)[0].table, Some(254));
     }
 }

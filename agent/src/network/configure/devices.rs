@@ -87,6 +87,14 @@ impl Configurator {
             plan.name_vlans(&nic.link.name, &nic.link.macs());
         }
         let interface = nic.interface.map(|i| &plan.interfaces[i]);
+        if interface.is_some_and(|interface| interface.down) {
+            if nic.link.up {
+                tracing::info!("{} is switched off, as the plan says", nic.title());
+                let result = self.changes.down(index).await;
+                nic.trouble = result.err().map(|e| format!("switching off: {e}"));
+            }
+            return;
+        }
         let mtu = needed_mtu(plan, &nic.link, interface);
         for error in prepare_link(&self.changes, &nic.link, interface, mtu).await {
             let trouble = format!("{}: {error}", nic.title());
@@ -128,6 +136,9 @@ impl Configurator {
         let Some(interface) = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]) else {
             return;
         };
+        if interface.down {
+            return;
+        }
         let metric = metric(index, interface);
         let ipv4 = interface.ipv4.as_ref();
         if let Some(ip) = ipv4.filter(|ip| ip.method != Method::Disabled) {

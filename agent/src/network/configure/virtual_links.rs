@@ -16,7 +16,7 @@ impl Configurator {
     /// Makes every bond and bridge: their ports join them as they appear.
     pub(super) async fn make_controllers(&self) {
         let no_options = BTreeMap::new();
-        for interface in &self.plan().interfaces {
+        for interface in self.plan().interfaces.iter().filter(|i| !i.down) {
             let Some(name) = &interface.matches.name else {
                 continue;
             };
@@ -176,7 +176,8 @@ fn vlans_on<'a>(
     plan: &'a NetworkPlan,
     names: &[&str],
 ) -> impl Iterator<Item = (&'a str, VlanTag, Option<MacAddr>)> {
-    plan.interfaces.iter().filter_map(|interface| {
+    let wanted = plan.interfaces.iter().filter(|interface| !interface.down);
+    wanted.filter_map(|interface| {
         let InterfaceKind::Vlan {
             id,
             parent: Some(parent),
