@@ -46,11 +46,13 @@ struct Family {
     /// Destination, next hop, metric, options.
     routes: Vec<(IpPrefix, Option<IpAddr>, Option<u32>, String)>,
     required: bool,
-    /// Where the network is asked: ignored name servers and routes, no default
-    /// route, seconds, name that is sent.
-    automatic: Option<(bool, bool, bool, Option<u32>, Option<String>)>,
+    /// Where the network is asked.
+    automatic: Option<Asked>,
 }
 
+/// Ignored name servers and routes, no default route, seconds, name that is
+/// sent.
+type Asked = (bool, bool, bool, Option<u32>, Option<String>);
 type File = BTreeMap<String, BTreeMap<String, String>>;
 
 fn parse(text: &str) -> File {
