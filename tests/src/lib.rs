@@ -18,7 +18,7 @@ pub mod installation;
 pub mod ironic;
 pub mod journal;
 pub mod lab;
-mod media;
+pub mod media;
 pub mod old_disk;
 pub mod peer;
 pub mod program;
