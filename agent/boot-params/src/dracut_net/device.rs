@@ -52,17 +52,27 @@ impl DeviceSpec {
 const RESERVED: [&str; 5] = [".", "..", "all", "default", "bonding_masters"];
 
 /// What the kernel's `dev_valid_name()` lets pass, but nothing that it would
-/// fill in (`%d`) and nothing that is taken.
+/// fill in (`%d`), nothing that is taken, and no control characters, which a
+/// JSON document can hold: the kernel ends a name at NUL.
 pub fn is_interface_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= MAX_NAME
         && !RESERVED.contains(&text)
-        && !text.contains(|c: char| matches!(c, '/' | ':' | '%') || c.is_ascii_whitespace())
+        && !text
+            .contains(|c: char| matches!(c, '/' | ':' | '%') || c.is_whitespace() || c.is_control())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_are_no_part_of_a_name() {
+        for text in ["eth0\0", "eth0\n", "e\u{1b}0", "e\u{85}", "e\u{2028}"] {
+            assert!(!is_interface_name(text), "{text:?}");
+        }
+        assert!(is_interface_name("bond\u{f6}"));
+    }
 
     #[test]
     fn names_addresses_and_neither() {
