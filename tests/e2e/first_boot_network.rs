@@ -80,7 +80,8 @@ async fn install_and_boot(lab: &Lab, described: &Described) -> Result<Mark> {
         let folder = lab.path("hosts");
         std::fs::create_dir(&folder)?;
         std::fs::write(folder.join(name), text)?;
-        let iso = media::iso(lab, &plan.kernel_arguments(), Some(&folder)).await?;
+        let hosts = ["--hosts".to_owned(), folder.display().to_string()];
+        let iso = media::iso(lab, &plan.kernel_arguments(), &hosts).await?;
         site.machine.boot = Boot::Iso(iso);
     }
     let (image, hash) = artifacts::network_manager_image()?;
