@@ -109,7 +109,7 @@ impl Search {
         let mut has_network = true;
         loop {
             let state = network.borrow_and_update().clone();
-            self.follow(&state, reach);
+            self.follow(&state, has_network, reach);
             let wake = self.start_due();
             let service = self.urls.join(" ");
             let show_at = self.screen.show(&service, &state, &reach.borrow());
@@ -128,7 +128,7 @@ impl Search {
     }
 
     /// Begins, ends and begins again as the NICs change.
-    fn follow(&mut self, state: &NetworkState, reach: &watch::Sender<Reach>) {
+    fn follow(&mut self, state: &NetworkState, has_network: bool, reach: &watch::Sender<Reach>) {
         let online: Vec<&NicState> = state.nics.iter().filter(|nic| nic.is_online()).collect();
         let gone: Vec<Place> = self.tries.keys().copied().collect();
         for place in gone.into_iter().flatten() {
@@ -151,7 +151,11 @@ impl Search {
                 .insert(Some(nic.index), Try::new(Some(start), usable));
         }
         // A way that no NIC of ours tells of: the loopback, a tunnel.
-        let hopeless = online.is_empty() || self.tries.values().all(|known| known.failures > 0);
+        let hopeless = match online.is_empty() {
+            false => self.tries.values().all(|known| known.failures > 0),
+            // Link-local ones alone may do.
+            true => !has_network || state.nics.iter().any(|nic| !nic.addresses.is_empty()),
+        };
         if hopeless && !self.tries.contains_key(&None) {
             self.tries.insert(None, Try::new(None, Vec::new()));
         }

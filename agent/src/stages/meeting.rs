@@ -60,8 +60,7 @@ impl Boot {
         }
     }
 
-    /// Waits for an address, then for a service that answers. `None` if nobody
-    /// said where to look.
+    /// Waits for a service that answers. `None` if nobody said where to look.
     pub(super) async fn find_service(&mut self) -> Option<Found> {
         let params = &self.settings.params;
         let timeout = *params.http_request_timeout;
@@ -90,8 +89,6 @@ impl Boot {
         };
         if by_link_local {
             self.first_address_or(FAR_ADDRESS_LIMIT).await;
-        } else {
-            network::first_address(&mut self.network).await;
         }
         let wanted = Wanted { place, timeout };
         let found = discovery::find(
