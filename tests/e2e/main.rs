@@ -15,6 +15,7 @@ mod live_system;
 mod lldp_vlans;
 mod machine_faults;
 mod original_inventory;
+mod reaching_the_service;
 mod two_guests;
 
 use std::io::Write;

@@ -2,6 +2,7 @@
 //! iPXE.
 
 use std::ffi::OsStr;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -25,6 +26,27 @@ pub struct DhcpServer {
     _process: Child,
 }
 
+/// Where a server serves, and what it hands out there.
+#[derive(Debug, Clone, Copy)]
+pub struct Subnet {
+    /// The bridge it listens on.
+    pub bridge: &'static str,
+    /// The address of the one host that it serves, in a network of 24 bits.
+    pub guest: Ipv4Addr,
+    /// The default gateway.
+    pub router: Ipv4Addr,
+}
+
+impl Default for Subnet {
+    fn default() -> Self {
+        Self {
+            bridge: "br0",
+            guest: GUEST_V4,
+            router: HOST_V4,
+        }
+    }
+}
+
 /// What DHCP tells a host that boots by network.
 #[derive(Debug, Clone, Default)]
 pub struct NetworkBoot {
@@ -32,6 +54,8 @@ pub struct NetworkBoot {
     pub ipxe_script: Option<String>,
     /// To UEFI firmware: a file, by TFTP.
     pub efi_file: Option<TftpFile>,
+    /// Where; the lab's own network otherwise.
+    pub subnet: Subnet,
     /// T1 of every lease; the usual half of an hour otherwise.
     pub renew_seconds: Option<u32>,
 }
@@ -46,13 +70,18 @@ pub struct TftpFile {
 }
 
 impl DhcpServer {
-    /// Starts to serve. `mac` always gets the lab's guest address.
+    /// Starts to serve. `mac` always gets the guest's address.
     pub async fn start(lab: &Lab, mac: &str, boot: &NetworkBoot) -> Result<Self> {
+        let Subnet {
+            bridge,
+            guest,
+            router,
+        } = boot.subnet;
         let mut options = vec![
             "--port=0".to_owned(),
-            format!("--dhcp-range={GUEST_V4},static,255.255.255.0,1h"),
-            format!("--dhcp-host={mac},{GUEST_V4},{GIVEN_NAME}"),
-            format!("--dhcp-option=option:router,{HOST_V4}"),
+            format!("--dhcp-range={guest},static,255.255.255.0,1h"),
+            format!("--dhcp-host={mac},{guest},{GIVEN_NAME}"),
+            format!("--dhcp-option=option:router,{router}"),
             // Option 175 is how iPXE says that it is iPXE, be it an option ROM
             // or a program that the firmware has loaded.
             "--dhcp-match=set:ipxe,175".to_owned(),
@@ -72,23 +101,29 @@ impl DhcpServer {
         if let Some(seconds) = boot.renew_seconds {
             options.push(format!("--dhcp-option=option:T1,{seconds}"));
         }
-        Self::with(lab, &options).await
+        Self::on(lab, bridge, &options).await
     }
 
     /// Starts to serve what these options of dnsmasq say: DHCP, router
     /// advertisements, names.
     pub async fn with(lab: &Lab, options: &[impl AsRef<OsStr>]) -> Result<Self> {
+        Self::on(lab, Subnet::default().bridge, options).await
+    }
+
+    async fn on(lab: &Lab, bridge: &str, options: &[impl AsRef<OsStr>]) -> Result<Self> {
         let mark = lab.journal.mark();
+        let leases = lab.path(&format!("leases-{bridge}"));
         let mut command = program::bound_to_this_thread("dnsmasq");
         command
             // No files of the machine: no configuration, no pid file, no leases.
             .args(["--conf-file=/dev/null", "--pid-file"])
             .args(["--no-resolv", "--no-hosts"])
-            .arg(format!("--dhcp-leasefile={}", lab.path("leases").display()))
+            .arg(format!("--dhcp-leasefile={}", leases.display()))
             // Beside staying in the foreground: keep all privileges. Whoever
             // drops one loses the parent death signal, too (prctl(2)).
             .arg("--no-daemon")
-            .args(["--interface=br0", "--bind-interfaces", "--log-dhcp"])
+            .args(["--bind-interfaces", "--log-dhcp"])
+            .arg(format!("--interface={bridge}"))
             // --no-ping: it would ask for the address for 3 s before the offer.
             .args(["--dhcp-authoritative", "--no-ping"])
             .args(options);

@@ -6,6 +6,7 @@
 
 pub mod artifacts;
 pub mod bench;
+pub mod capture;
 pub mod conductor;
 pub mod config_drive;
 pub mod dhcp_server;

@@ -235,6 +235,7 @@ impl Plan {
                 first_tap: 0,
                 cords: Vec::new(),
                 data_medium: None,
+                late_nic: false,
                 boot: medium.boot,
                 variables: lab.path("uefi-variables"),
             },

@@ -121,6 +121,9 @@ pub struct Machine {
     pub cords: Vec<Cord>,
     /// An ISO in the CD drive that is not for booting. Not with [`Boot::Iso`].
     pub data_medium: Option<PathBuf>,
+    /// Whether there is a slot, and a tap behind those of the others, for a NIC
+    /// that comes later: [`Guest::plug_nic`].
+    pub late_nic: bool,
     /// What it boots.
     pub boot: Boot,
     /// Where UEFI variables live from one start to the next.

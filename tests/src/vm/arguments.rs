@@ -38,6 +38,7 @@ pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> 
     disks(machine, &mut list);
     boot(machine, &mut list);
     nics(machine, &mut list);
+    late_nic(machine, &mut list);
     cords(machine, &mut list);
     list.0
 }
@@ -182,6 +183,25 @@ fn nics(machine: &Machine, list: &mut Arguments) {
     }
 }
 
+/// The slot for a NIC that comes later, and the tap it will be on.
+pub(super) const LATE: &str = "late";
+
+/// The root bus of a q35 machine takes nothing while it runs; a port of its own
+/// does.
+fn late_nic(machine: &Machine, list: &mut Arguments) {
+    let free = TAPS.get(machine.first_tap + machine.nics.len());
+    if let Some(tap) = free.filter(|_| machine.late_nic) {
+        list.option(
+            "-netdev",
+            format!("tap,id={LATE},ifname={tap},script=no,downscript=no"),
+        );
+        list.option(
+            "-device",
+            format!("pcie-root-port,id={LATE}-slot,chassis=1"),
+        );
+    }
+}
+
 /// The name of a cable's network device in QEMU.
 pub(super) fn cord_name(number: u16) -> String {
     format!("cord{number}")
@@ -234,6 +254,7 @@ mod tests {
             first_tap: 0,
             cords: Vec::new(),
             data_medium: None,
+            late_nic: false,
             boot,
             variables: "/v".into(),
         }

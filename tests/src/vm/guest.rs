@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 use tokio::task::JoinHandle;
 
-use super::arguments::{OVMF_VARIABLES, SERIAL, arguments, cord_name};
+use super::arguments::{LATE, OVMF_VARIABLES, SERIAL, arguments, cord_name};
 use super::qmp::{self, Qmp};
 use super::{Firmware, Machine, accelerator, console};
 use crate::journal::{Event, Journal, MACHINE_ENDED, Mark, Source};
@@ -141,6 +141,29 @@ impl Guest {
         self.journal.record(self.voice.machine, text);
         let arguments = json!({"name": cord_name(number), "up": connected});
         self.qmp.execute("set_link", arguments).await.map(drop)
+    }
+
+    /// The same for a NIC on a tap.
+    pub async fn set_carrier(&mut self, nic: usize, connected: bool) -> Result<()> {
+        let how = if connected { "in" } else { "out" };
+        let text = format!("cable of NIC {nic} plugged {how}");
+        self.journal.record(self.voice.machine, text);
+        let arguments = json!({"name": format!("net{nic}"), "up": connected});
+        self.qmp.execute("set_link", arguments).await.map(drop)
+    }
+
+    /// Plugs a NIC into the slot that is kept for one.
+    pub async fn plug_nic(&mut self, mac: &str) -> Result<()> {
+        self.journal
+            .record(self.voice.machine, format!("NIC {mac} plugged in"));
+        let device = json!({
+            "driver": "virtio-net-pci",
+            "bus": format!("{LATE}-slot"),
+            "netdev": LATE,
+            "mac": mac,
+            "romfile": "",
+        });
+        self.qmp.execute("device_add", device).await.map(drop)
     }
 
     /// Waits until the machine is reset: by its own reboot.
