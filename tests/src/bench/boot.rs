@@ -63,10 +63,10 @@ pub fn table(runs: usize) -> Result<Table> {
             &column(|run| run.lookup - run.init),
         ),
     ];
-    for step in 1..STEPS.len() {
+    for (step, (name, ..)) in STEPS.iter().enumerate().skip(1) {
         let took = |run: &Run| run.steps[step].saturating_sub(run.steps[step - 1]);
         let values: Vec<_> = ours.iter().map(took).collect();
-        let name = format!("    until {}", STEPS[step].0);
+        let name = format!("    until {name}");
         rows.push(Row::seconds(&name, &values));
     }
     let size = |path: std::path::PathBuf| Ok::<_, anyhow::Error>(path.metadata()?.len());
