@@ -198,10 +198,7 @@ fn servers(path: &Path) -> Vec<DnsServer> {
 mod tests {
     use std::fs;
 
-    use landfall_network_plan::{NetworkPlan, Source};
-
     use super::*;
-    use crate::network::tests::lab::{ip, on_a_machine};
 
     #[test]
     fn servers_of_the_resolver() {
@@ -212,34 +209,5 @@ mod tests {
         fs::write(&path, text).unwrap();
         let told: Vec<String> = servers(&path).iter().map(DnsServer::to_string).collect();
         assert_eq!(told, ["192.0.2.1", "fe80::1%eth0"]);
-    }
-
-    #[test]
-    fn tells_what_others_do_and_does_nothing() {
-        on_a_machine(async |lab| {
-            lab.plug_in(0);
-            let mut network = follow(Choice {
-                plan: NetworkPlan::default(),
-                source: Source::Default,
-                host: None,
-                faults: Vec::new(),
-            });
-            ip("link set eth0 up");
-            ip("addr add 192.0.2.10/24 dev eth0");
-            let state = network
-                .wait_for(NetworkState::is_online)
-                .await
-                .unwrap()
-                .clone();
-            let nic = state.nics.iter().find(|nic| nic.name == "eth0").unwrap();
-            assert!(nic.addresses.iter().any(|known| known.usable
-                && known.prefix.to_string() == "192.0.2.10/24"
-                && known.origin == AddressOrigin::Foreign));
-            ip("addr del 192.0.2.10/24 dev eth0");
-            network.wait_for(|state| !state.is_online()).await.unwrap();
-            ip("link set eth0 down");
-            let down = |state: &NetworkState| state.nics.iter().all(|nic| !nic.carrier);
-            network.wait_for(down).await.unwrap();
-        });
     }
 }
