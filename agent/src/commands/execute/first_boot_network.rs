@@ -1,11 +1,13 @@
 //! The network of this boot, for the first boot of the installed system: where
 //! we needed a static address, so does its Ignition.
 
-use landfall_boot_params::CommandLine;
 use landfall_boot_params::coreos_args::{arguments_beside_files, first_boot_arguments};
+use landfall_boot_params::{CommandLine, NetArgs};
 use landfall_network_plan::{Choice, Source};
 
 use crate::handover::firstboot_network;
+use crate::network;
+use crate::settings::Settings;
 
 /// In one of the two forms that CoreOS takes: files beat arguments there, as
 /// they did here. Empty where nobody said anything: the image has a default of
@@ -48,6 +50,32 @@ impl FirstBootNetwork {
     }
 }
 
+/// What this boot's network was made of, with the names that the NICs have: a
+/// source that knows them by hardware address alone cannot say in a keyfile
+/// what a VLAN lies on, or which port of a bond is the primary one.
+pub(super) async fn choice_of_this_boot(settings: &Settings) -> Choice {
+    let given = settings.network_data.as_ref();
+    let mut choice = Choice::for_boot(
+        &settings.embedded,
+        given.map(|found| found.text.as_str()),
+        &NetArgs::from_command_line(&settings.command_line),
+    );
+    match network::observe().await {
+        Ok(state) => {
+            for nic in state.nics.iter().filter(|nic| !nic.is_virtual) {
+                // The port of a bond has the bond's address besides.
+                let mac = nic.permanent_mac.unwrap_or(nic.mac);
+                choice.plan.name_vlans(&nic.name, &[mac]);
+            }
+            choice.plan.sort();
+        }
+        Err(error) => {
+            tracing::warn!("the names of the NICs, for the installed system's network: {error}");
+        }
+    }
+    choice
+}
+
 /// `BOOTIF=` alone is a network boot menu's word, no operator's: it says where
 /// the ramdisk came from, and every NIC was asked all the same.
 fn is_changed_default(line: &CommandLine) -> bool {
@@ -63,7 +91,6 @@ fn with_network(arguments: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use landfall_boot_params::NetArgs;
     use landfall_network_plan::Embedded;
 
     use crate::handover::firstboot_keyfiles;

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use landfall_boot_params::{NetArgs, Setting};
+use landfall_boot_params::Setting;
 use landfall_network_plan::Choice;
 use serde_json::Value;
 
-use super::first_boot_network::FirstBootNetwork;
+use super::first_boot_network::{FirstBootNetwork, choice_of_this_boot};
 use super::{bootloader, checksum, image_server, root_disk, software_raid};
 use crate::commands::command::Node;
 use crate::commands::image_info::GivenChecksum;
@@ -33,7 +33,8 @@ pub(super) async fn execute(
     node: &Node,
     permission: WritePermission,
 ) -> Result<Value> {
-    let wanted = Wanted::read(machine, node)?;
+    let network = choice_of_this_boot(&machine.settings).await;
+    let wanted = Wanted::read(machine, node, &network)?;
     let disk = root_disk::find(machine, node).await?;
     // As the original: an old array would take the disk when the new system
     // assembles its arrays. Only an operator who never cleans is spared.
@@ -70,7 +71,7 @@ pub(super) async fn execute(
 }
 
 impl Wanted {
-    fn read(machine: &Machine, node: &Node) -> Result<Self> {
+    fn read(machine: &Machine, node: &Node, network: &Choice) -> Result<Self> {
         let text = |key: &str| {
             node.instance_info(key)
                 .and_then(Value::as_str)
@@ -113,15 +114,9 @@ impl Wanted {
         )?;
         let user_data = ignition_config(&config_drive["user_data"]);
         let host_name = host_name(&config_drive["meta_data"]);
-        let given = machine.settings.network_data.as_ref();
-        let line = &machine.settings.command_line;
         let network = FirstBootNetwork::of_this_boot(
-            line,
-            &Choice::for_boot(
-                &machine.settings.embedded,
-                given.map(|found| found.text.as_str()),
-                &NetArgs::from_command_line(line),
-            ),
+            &machine.settings.command_line,
+            network,
             may_copy_network(&config_drive["meta_data"], &params.coreos_copy_network),
         );
         let changes = CoreosChanges {
