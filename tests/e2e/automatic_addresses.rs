@@ -94,6 +94,37 @@ fn slaac_and_rdnss() {
     });
 }
 
+/// Both families, each for itself: the service has a name with an address of
+/// each, and the host answers under both of its own.
+#[test]
+fn dual_stack() {
+    host_test("dual_stack", async |lab| {
+        let _router = DhcpServer::with(
+            lab,
+            &[
+                "--enable-ra",
+                POOL,
+                "--dhcp-host=52:54:00:c0:ff:01,192.0.2.77",
+                "--dhcp-range=2001:db8::,ra-only,64",
+                &format!("--host-record=ironic.lab.example,{HOST_V4},{HOST_V6}"),
+            ],
+        )
+        .await?;
+        let url = format!("http://ironic.lab.example:{}", conductor::PORT);
+        let site = host(lab, "ip=dhcp,dhcp6", &url).await?;
+        let (_services, guest) = up(lab, &site).await?;
+        said(lab, "192.0.2.77/24 from DHCP server 192.0.2.1")?;
+        // The lookup does not wait for it.
+        let by_router = "2001:db8::5054:ff:fec0:ff01/64 from router advertisement";
+        guest.console(by_router, BOOT).await?;
+        for address in ["192.0.2.77", "2001:db8::5054:ff:fec0:ff01"] {
+            let words = ["-c", "3", "-W", "5", address];
+            program::run("ping", &words).await?;
+        }
+        guest.cut_power().await
+    });
+}
+
 #[test]
 fn dhcpv6_address() {
     host_test("dhcpv6_address", async |lab| {
