@@ -36,7 +36,7 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the whole agent: in its ramdisk, or as a service of a live system
+    /// Run the whole agent: in its ramdisk, or in a live system
     Run(RunArguments),
     #[command(flatten)]
     Tool(Tool),
@@ -47,10 +47,10 @@ pub enum Command {
 pub struct RunArguments {
     /// This is a live system in memory: its disks may be written
     ///
-    /// For systemd units of live systems that are not CoreOS's, which says so
-    /// itself by /run/ostree-live. It is refused all the same where a disk is
-    /// mounted, and in a container.
-    #[arg(long)]
+    /// For systemd units of live systems that are not CoreOS's, which says
+    /// so itself by /run/ostree-live. It is refused all the same where a
+    /// disk is mounted, and in a container.
+    #[arg(long, verbatim_doc_comment)]
     pub live_system: bool,
 }
 
