@@ -17,7 +17,7 @@ FUZZ_PROFILE ?=
 LIFE ?=
 RUNS ?= 5
 
-.PHONY: help setup build image peer ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz nmstate-oracle lint clean
+.PHONY: help setup build live-agent live-system image peer ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz nmstate-oracle lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,10 +78,10 @@ test-unit: setup ## Unit and table tests of all crates
 	cargo test --workspace --exclude landfall-tests
 	cargo test -p landfall-tests --lib --bins
 
-test-e2e: build image peer ## Virtual hosts through firmware, kernel, agent and Ignition
+test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
 	cargo test -p landfall-tests --test e2e
 
-test-e2e-all: build image peer ## Those that take long as well: a day of fast track
+test-e2e-all: live-agent build live-system image peer ## Those that take long as well: a day of fast track
 	cargo test -p landfall-tests --test e2e -- --include-ignored
 
 test-ironic-gates: build image ironic ## Two whole lives of a host under the real Ironic

@@ -14,9 +14,9 @@ say() { echo "setup: $*" >&2; }
 packages='gcc libc6-dev make xorriso genisoimage mtools grub-common grub-pc-bin grub-efi-amd64-bin
   grub-efi-amd64-signed shim-signed'
 if [ "${1:-}" != --build-only ]; then
-  # The lab, and the recipe of the test image.
+  # The lab, and the recipes of the test image and of the live system.
   packages="$packages avahi-daemon openssl qemu-system-x86 ipxe-qemu ipxe ovmf dnsmasq-base lldpd iproute2 iputils-ping util-linux mount passwd
-    busybox-static udev gdisk e2fsprogs xfsprogs dosfstools cpio zstd xz-utils kmod libc-bin"
+    busybox-static udev gdisk e2fsprogs xfsprogs dosfstools cpio zstd xz-utils kmod libc-bin mmdebstrap"
   # What makes what cleaning has to erase.
   packages="$packages bcache-tools btrfs-progs cryptsetup-bin erofs-utils exfatprogs f2fs-tools gfs2-utils
     lvm2 mdadm nilfs-tools ntfs-3g udftools util-linux-extra"
