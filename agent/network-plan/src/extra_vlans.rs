@@ -9,7 +9,7 @@ use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::is_interface_name;
 
 use crate::from_boot_args::automatic;
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch, NetworkPlan, Profile};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, NetworkPlan};
 
 /// IEEE 802.1Q: 0 is no VLAN, 4095 is kept back.
 const IDS: std::ops::RangeInclusive<u16> = 1..=4094;
@@ -155,27 +155,20 @@ impl NetworkPlan {
             Some(others) => (others.ipv4.clone(), others.ipv6.clone()),
             None => (Some(automatic()), Some(automatic())),
         };
+        let matches = InterfaceMatch {
+            name: Some(name),
+            mac: None,
+        };
         self.interfaces.push(Interface {
-            matches: InterfaceMatch {
-                name: Some(name),
-                mac: None,
-            },
             kind: InterfaceKind::Vlan {
                 id: tag,
                 parent: Some(label),
                 parent_mac,
                 service: false,
             },
-            multi: false,
-            controller: None,
-            mtu: None,
-            set_mac: None,
-            ethtool: None,
-            needed: false,
             ipv4,
             ipv6,
-            down: false,
-            profile: Profile::default(),
+            ..Interface::of(matches)
         });
     }
 }

@@ -17,7 +17,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::plan::{Automatic, IpPlan, Method, NetworkPlan, Settings};
+use crate::plan::{Automatic, IpPlan, Method, NetworkPlan};
 use fields::Warnings;
 
 /// Longest text that is read: a hundred times what a full rack switch needs.
@@ -127,19 +127,11 @@ impl NetworkPlan {
 /// A family that no network has asked for yet.
 fn off() -> IpPlan {
     IpPlan {
-        method: Method::Disabled,
-        addresses: Vec::new(),
-        gateway: None,
-        dns: Vec::new(),
-        search: Vec::new(),
-        routes: Vec::new(),
-        required: false,
-        required_timeout_ms: None,
         automatic: Automatic {
             timeout: Some(DHCP_TIMEOUT),
             ..Automatic::default()
         },
-        settings: Settings::new(),
+        ..IpPlan::of(Method::Disabled)
     }
 }
 

@@ -224,6 +224,45 @@ pub struct IpPrefix {
     pub length: u8,
 }
 
+impl Interface {
+    /// A NIC of which nothing is said but which one is meant. Like a port it has
+    /// neither family.
+    pub(crate) fn of(matches: InterfaceMatch) -> Interface {
+        Interface {
+            matches,
+            kind: InterfaceKind::Ethernet,
+            multi: false,
+            controller: None,
+            mtu: None,
+            set_mac: None,
+            ethtool: None,
+            needed: false,
+            down: false,
+            ipv4: None,
+            ipv6: None,
+            profile: Profile::default(),
+        }
+    }
+}
+
+impl IpPlan {
+    /// A family of which nothing is said but its method.
+    pub(crate) fn of(method: Method) -> IpPlan {
+        IpPlan {
+            method,
+            addresses: Vec::new(),
+            gateway: None,
+            dns: Vec::new(),
+            search: Vec::new(),
+            routes: Vec::new(),
+            required: false,
+            required_timeout_ms: None,
+            automatic: Automatic::default(),
+            settings: Settings::new(),
+        }
+    }
+}
+
 impl IpPrefix {
     /// The network: the same with every bit behind the prefix zero, which is
     /// the only form of a destination that the kernel takes.
@@ -349,21 +388,11 @@ mod tests {
         let mac = MacAddr([2, 0, 0, 0, 0, 1]);
         let other = MacAddr([2, 0, 0, 0, 0, 2]);
         let interface = |name: Option<&str>, mac, multi| Interface {
-            matches: InterfaceMatch {
+            multi,
+            ..Interface::of(InterfaceMatch {
                 name: name.map(str::to_owned),
                 mac,
-            },
-            kind: InterfaceKind::Ethernet,
-            multi,
-            controller: None,
-            mtu: None,
-            set_mac: None,
-            ethtool: None,
-            needed: false,
-            ipv4: None,
-            ipv6: None,
-            down: false,
-            profile: Profile::default(),
+            })
         };
         let plan = NetworkPlan {
             interfaces: vec![

@@ -6,7 +6,7 @@ use landfall_boot_params::firmware_nics::AddressOrigin;
 use landfall_boot_params::{FirmwareNic, FirmwareNics, FirmwareRecord, MacAddr};
 
 use super::profiles::{Profiles, automatic};
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method, Profile};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method};
 
 /// `ip=ibft`, `rd.iscsi.ibft`: an interface for each NIC of the table.
 pub(super) fn add_all(
@@ -78,18 +78,9 @@ fn address_of(matches: &InterfaceMatch, firmware: &FirmwareNics) -> Option<MacAd
 
 fn interface(nic: &FirmwareNic) -> Interface {
     let mut interface = Interface {
-        matches: InterfaceMatch::default(),
-        kind: InterfaceKind::Ethernet,
-        multi: false,
-        controller: None,
-        mtu: None,
-        set_mac: None,
-        ethtool: None,
-        needed: false,
         ipv4: Some(automatic()),
         ipv6: Some(automatic()),
-        down: false,
-        profile: Profile::default(),
+        ..Interface::of(InterfaceMatch::default())
     };
     merge(&mut interface, nic);
     interface

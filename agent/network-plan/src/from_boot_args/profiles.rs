@@ -4,9 +4,7 @@ use landfall_boot_params::dracut_net::DeviceSpec;
 use landfall_boot_params::{InfinibandAddr, MacAddr, NetArgs};
 
 use crate::bond_rules;
-use crate::plan::{
-    Automatic, Interface, InterfaceKind, InterfaceMatch, IpPlan, Method, Profile, Settings,
-};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, Method};
 
 /// What an argument finds an interface by. It stays although the interface's
 /// match may change later: `ip=dhcp BOOTIF=...` binds the interface for any
@@ -39,18 +37,7 @@ pub(super) struct Profiles {
 
 /// A family that is asked of the network and may fail.
 pub(crate) fn automatic() -> IpPlan {
-    IpPlan {
-        method: Method::Auto,
-        addresses: Vec::new(),
-        gateway: None,
-        dns: Vec::new(),
-        search: Vec::new(),
-        routes: Vec::new(),
-        required: false,
-        required_timeout_ms: None,
-        automatic: Automatic::default(),
-        settings: Settings::new(),
-    }
+    IpPlan::of(Method::Auto)
 }
 
 impl Profiles {
@@ -254,18 +241,10 @@ impl Profiles {
 
     fn add(&mut self, key: Key, matches: InterfaceMatch, multi: bool) -> usize {
         let interface = Interface {
-            matches,
-            kind: InterfaceKind::Ethernet,
             multi,
-            controller: None,
-            mtu: None,
-            set_mac: None,
-            ethtool: None,
-            needed: false,
             ipv4: Some(self.ipv4.clone()),
             ipv6: Some(self.ipv6.clone()),
-            down: false,
-            profile: Profile::default(),
+            ..Interface::of(matches)
         };
         self.list.push((key, interface));
         self.list.len() - 1

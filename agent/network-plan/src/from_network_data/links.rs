@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::fields::{Fields, Warnings, as_text, shortened};
 use super::off;
 use crate::bond_option;
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch, Profile};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
 
 /// More than any chassis has.
 const MOST_LINKS: usize = 512;
@@ -91,18 +91,11 @@ fn drop_repeated(entries: &mut Vec<Fields>, warnings: &mut Warnings) {
 
 fn interface(matches: InterfaceMatch, kind: InterfaceKind, mtu: Option<u32>) -> Interface {
     Interface {
-        matches,
         kind,
-        multi: false,
-        controller: None,
         mtu,
-        set_mac: None,
-        ethtool: None,
-        needed: false,
         ipv4: Some(off()),
         ipv6: Some(off()),
-        down: false,
-        profile: Profile::default(),
+        ..Interface::of(matches)
     }
 }
 

@@ -8,7 +8,7 @@ use super::ip::{self, Family};
 use super::ports::Port;
 use super::yaml::Yaml;
 use super::{bond, bridge, ethernet, refused, vlan};
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch, Profile};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
 
 /// More than any chassis has.
 const MOST_INTERFACES: usize = 1024;
@@ -155,23 +155,10 @@ impl Described {
             parent: None,
             ipv4: Family::default(),
             ipv6: Family::default(),
-            interface: Interface {
-                matches: InterfaceMatch {
-                    name: Some(name.to_owned()),
-                    mac: None,
-                },
-                kind: InterfaceKind::Ethernet,
-                multi: false,
-                controller: None,
-                mtu: None,
-                set_mac: None,
-                ethtool: None,
-                needed: false,
-                down: false,
-                ipv4: None,
-                ipv6: None,
-                profile: Profile::default(),
-            },
+            interface: Interface::of(InterfaceMatch {
+                name: Some(name.to_owned()),
+                mac: None,
+            }),
         }
     }
 

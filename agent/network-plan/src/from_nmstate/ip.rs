@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::fields::Fields;
-use crate::plan::{Automatic, IpPlan, IpPrefix, Method, Settings};
+use crate::plan::{Automatic, IpPlan, IpPrefix, Method};
 
 /// NetworkManager's word for never giving up, which is what nmstate wants of
 /// DHCP.
@@ -56,19 +56,11 @@ impl Default for Family {
         Family {
             enabled: false,
             plan: IpPlan {
-                method: Method::Disabled,
-                addresses: Vec::new(),
-                gateway: None,
-                dns: Vec::new(),
-                search: Vec::new(),
-                routes: Vec::new(),
-                required: false,
-                required_timeout_ms: None,
                 automatic: Automatic {
                     timeout: Some(FOREVER),
                     ..Automatic::default()
                 },
-                settings: Settings::new(),
+                ..IpPlan::of(Method::Disabled)
             },
         }
     }

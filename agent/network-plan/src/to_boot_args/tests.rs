@@ -6,9 +6,7 @@ use landfall_boot_params::MacAddr;
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{
-    Automatic, Ethtool, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method, Profile, Route,
-};
+use crate::plan::{Ethtool, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method, Route};
 
 fn plan(line: &str) -> NetworkPlan {
     NetworkPlan::from_boot_args(&NetArgs::from_command_line(&CommandLine::parse(line)))
@@ -181,16 +179,12 @@ fn family(is_ipv4: bool) -> impl Strategy<Value = IpPlan> {
                 options: Vec::new(),
             });
             IpPlan {
-                method: Method::Manual,
                 addresses: addresses.into_iter().map(address).collect(),
                 gateway,
                 dns,
-                search: Vec::new(),
-                settings: BTreeMap::new(),
                 routes: route.into_iter().collect(),
                 required: true,
-                required_timeout_ms: None,
-                automatic: Automatic::default(),
+                ..IpPlan::of(Method::Manual)
             }
         },
     )
@@ -235,17 +229,9 @@ fn families() -> impl Strategy<Value = (IpPlan, IpPlan)> {
 fn nic(matches: InterfaceMatch, (ipv4, ipv6): (IpPlan, IpPlan)) -> Interface {
     Interface {
         multi: matches.is_any() && ipv4.addresses.is_empty() && ipv6.addresses.is_empty(),
-        matches,
-        kind: InterfaceKind::Ethernet,
-        controller: None,
-        mtu: None,
-        set_mac: None,
-        ethtool: None,
-        needed: false,
-        down: false,
         ipv4: Some(ipv4),
         ipv6: Some(ipv6),
-        profile: Profile::default(),
+        ..Interface::of(matches)
     }
 }
 
