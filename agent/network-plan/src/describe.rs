@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use crate::normal_form::hex_with_colons;
 use crate::plan::{Automatic, Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
 
 /// Seconds that DHCP has where nobody says otherwise.
@@ -150,8 +149,8 @@ fn describe_automatic(automatic: &Automatic, words: &mut Vec<String>) {
         Some(seconds) if seconds >= i32::MAX as u32 => words.push("without a limit".to_owned()),
         Some(seconds) => words.push(format!("for at most {seconds} s")),
     }
-    if let Some(id) = &automatic.client_id {
-        words.push(format!("as client {}", hex_with_colons(id)));
+    if let Some(id) = automatic.client_id_text() {
+        words.push(format!("as client {id}"));
     }
     if let Some(class) = &automatic.vendor_class {
         words.push(format!("of class {class}"));

@@ -213,9 +213,7 @@ fn ip_form(ip: &IpPlan) -> IpForm<'_> {
         auto_route_metric: automatic.and_then(|a| a.metric),
         dhcp_timeout: automatic.map(|a| a.timeout),
         dhcp_hostname: automatic.map(|a| a.host_name.as_deref()),
-        dhcp_client_id: automatic
-            .and_then(|a| a.client_id.as_deref())
-            .map(hex_with_colons),
+        dhcp_client_id: automatic.and_then(|a| a.client_id_text()),
         vendor_class: automatic.and_then(|a| a.vendor_class.as_deref()),
         mode: automatic.and_then(|a| a.mode),
     }
@@ -244,10 +242,4 @@ fn method_name(method: Method) -> &'static str {
         Method::Disabled => "disabled",
         Method::Dhcp => "dhcp",
     }
-}
-
-/// `00:61:62`
-pub(crate) fn hex_with_colons(bytes: &[u8]) -> String {
-    let words: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    words.join(":")
 }

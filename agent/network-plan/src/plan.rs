@@ -263,6 +263,15 @@ impl IpPlan {
     }
 }
 
+impl Automatic {
+    /// The client identifier as people write it: `00:61:62`.
+    pub(crate) fn client_id_text(&self) -> Option<String> {
+        let bytes = self.client_id.as_ref()?.iter();
+        let bytes: Vec<_> = bytes.map(|byte| format!("{byte:02x}")).collect();
+        Some(bytes.join(":"))
+    }
+}
+
 impl IpPrefix {
     /// The network: the same with every bit behind the prefix zero, which is
     /// the only form of a destination that the kernel takes.

@@ -77,16 +77,12 @@ impl Sections {
             };
             self.add(family, key, name);
         }
-        match (is_ipv4, &automatic.client_id) {
-            (true, None) => self.add(family, "dhcp-client-id", "mac"),
-            (true, Some(id)) => {
-                let bytes: Vec<_> = id.iter().map(|byte| format!("{byte:02x}")).collect();
-                self.add(family, "dhcp-client-id", bytes.join(":"));
-            }
-            (false, _) => {
-                self.add(family, "dhcp-duid", "ll");
-                self.add(family, "dhcp-iaid", "mac");
-            }
+        if is_ipv4 {
+            let id = automatic.client_id_text();
+            self.add(family, "dhcp-client-id", id.as_deref().unwrap_or("mac"));
+        } else {
+            self.add(family, "dhcp-duid", "ll");
+            self.add(family, "dhcp-iaid", "mac");
         }
         if let Some(class) = automatic.vendor_class.as_ref().filter(|_| is_ipv4) {
             self.add(family, "dhcp-vendor-class-identifier", class);

@@ -51,14 +51,13 @@ pub(super) fn arguments(interface: &Interface, plan: &NetworkPlan) -> Vec<String
         _ => arguments.push(short_form(&device, "none", "")),
     }
     arguments.extend(tails.iter().map(|tail| short_form(&device, NEUTRAL, tail)));
-    let id = interface
+    let asked = interface
         .ipv4
         .as_ref()
         .filter(|ip| ip.method.is_automatic());
-    if let Some(id) = id.and_then(|ip| ip.automatic.client_id.as_ref()) {
-        let bytes: Vec<_> = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let bytes = bytes.join("-");
-        arguments.push(format!("rd.net.dhcp.client-id={device}:{bytes}"));
+    if let Some(id) = asked.and_then(|ip| ip.automatic.client_id_text()) {
+        let id = id.replace(':', "-");
+        arguments.push(format!("rd.net.dhcp.client-id={device}:{id}"));
     }
     arguments
 }
