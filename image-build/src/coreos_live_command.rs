@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, ensure};
 use landfall_boot_params::BootParams;
 use landfall_initramfs::build::CONFIGURATION_DIRECTORY;
+use landfall_initramfs::digest_writer;
 use landfall_initramfs::output_file::OutputFile;
 use serde::Serialize;
 use sha2::{Digest as _, Sha512};
@@ -54,7 +55,7 @@ pub(crate) fn run(arguments: &CoreosLiveArguments) -> Result<()> {
         "{}: expected an agent with the feature live-system, found none: make live-agent builds one",
         arguments.agent.display()
     );
-    let agent_sha512 = hexadecimal(&Sha512::digest(&agent));
+    let agent_sha512 = digest_writer::hex(&Sha512::digest(&agent));
     let mut files = Vec::new();
     files.extend(ironic_file(arguments, &report));
     let configuration = site.files.into_iter().chain(hosts.files);
@@ -131,8 +132,4 @@ fn ironic_file(arguments: &CoreosLiveArguments, report: &Report) -> Option<Embed
         path: IRONIC_FILE.to_owned(),
         bytes: text.into_bytes(),
     })
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
