@@ -88,11 +88,9 @@ impl Document {
     /// Every fault, one line each, if the text cannot be used.
     fn plan(&self) -> Result<NetworkPlan, Vec<String>> {
         match self {
-            Document::NetworkData(text) => NetworkPlan::from_network_data(text).map_err(|error| {
-                let mut faults = vec![error.to_string()];
-                faults.extend_from_slice(error.warnings());
-                faults
-            }),
+            Document::NetworkData(text) => {
+                NetworkPlan::from_network_data(text).map_err(|error| error.lines())
+            }
             Document::NmState(text) => NetworkPlan::from_nmstate(text),
             Document::None => Ok(NetworkPlan::default()),
         }

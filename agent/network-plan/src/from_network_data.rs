@@ -78,6 +78,14 @@ impl NetworkDataError {
             _ => &[],
         }
     }
+
+    /// All of it, one line each: what is wrong with the whole, then the single
+    /// faults.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.to_string()];
+        lines.extend_from_slice(self.warnings());
+        lines
+    }
 }
 
 impl NetworkPlan {

@@ -128,13 +128,7 @@ fn of_nmstate(file: &Path) -> Result<NetworkPlan> {
 
 fn of_network_data(file: &Path) -> Result<NetworkPlan> {
     let text = read(file, from_network_data::LARGEST)?;
-    Ok(
-        NetworkPlan::from_network_data(&text).unwrap_or_else(|error| {
-            let mut faults = vec![error.to_string()];
-            faults.extend_from_slice(error.warnings());
-            nothing(faults)
-        }),
-    )
+    Ok(NetworkPlan::from_network_data(&text).unwrap_or_else(|error| nothing(error.lines())))
 }
 
 fn read(file: &Path, largest: usize) -> Result<String> {
