@@ -1,5 +1,7 @@
 //! What a setting is called by those who set it.
 
+use crate::edit_distance::edit_distance;
+
 /// The names of one setting. Most have two: a kernel argument, and an option
 /// in the files and answers that follow oslo.config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,51 +68,15 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     let limit = name.len().div_ceil(4).min(3);
     candidates
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= limit)
-        .map(|candidate| (distance(name.as_bytes(), candidate.as_bytes()), candidate))
+        .map(|candidate| (edit_distance(name, candidate), candidate))
         .filter(|&(distance, _)| distance <= limit)
         .min()
         .map(|(_, candidate)| candidate)
 }
 
-/// The number of insertions, deletions, replacements and exchanges of
-/// neighbours that make `b` of `a` (optimal string alignment): the commonest
-/// mistyping, `ulr`, is to be one and not two.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut before: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let mut least = (row[j] + usize::from(x != y))
-                .min(row[j + 1] + 1)
-                .min(next[j] + 1);
-            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
-                least = least.min(before[j - 1] + 1);
-            }
-            next.push(least);
-        }
-        before = std::mem::replace(&mut row, next);
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances() {
-        for (a, b, expected) in [
-            ("", "", 0),
-            ("a", "", 1),
-            ("kitten", "sitting", 3),
-            ("url", "ulr", 1),
-            ("ca", "abc", 3),
-        ] {
-            assert_eq!(distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
-            assert_eq!(distance(b.as_bytes(), a.as_bytes()), expected, "{b} {a}");
-        }
-    }
 
     #[test]
     fn only_a_near_miss_is_offered() {

@@ -6,11 +6,15 @@
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
+use landfall_boot_params::edit_distance;
+
 use super::refused;
 use super::yaml::Yaml;
 
 /// A document can be full of faults; an operator reads the first few.
 const MOST_FAULTS: usize = 100;
+/// No known key is longer, so the rest of an unknown one is not compared.
+const LONGEST_KEY: usize = 64;
 
 /// What is wrong with the document, and what of it means nothing.
 #[derive(Debug, Default)]
@@ -107,7 +111,9 @@ impl<'a> Fields<'a> {
             }
             // `dns` for `dns-resolver` is nearer than the letters say.
             let starts_alike = |known: &str| known.starts_with(key.as_str());
-            let nearest = known().min_by_key(|known| (!starts_alike(known), distance(key, known)));
+            let start: String = key.chars().take(LONGEST_KEY).collect();
+            let distance = |known: &str| edit_distance(&start, known);
+            let nearest = known().min_by_key(|known| (!starts_alike(known), distance(known)));
             let nearest = nearest.map_or(String::new(), |key| format!("; the nearest is `{key}`"));
             self.findings.fault(&path, format!("no such key{nearest}"));
         }
@@ -311,41 +317,5 @@ impl<'a> Fields<'a> {
             self.fault(key, "expected a value, found nothing");
         }
         self.get(key)
-    }
-}
-
-/// Edits that make one word of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().take(64).collect();
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = change.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_distance_of_words() {
-        for (a, b, edits) in [
-            ("", "", 0),
-            ("mtu", "mtu", 0),
-            ("mut", "mtu", 2),
-            ("speeed", "speed", 1),
-            ("", "ipv4", 4),
-            ("dhcp4", "dhcp", 1),
-        ] {
-            assert_eq!(distance(a, b), edits, "{a} {b}");
-        }
     }
 }
