@@ -110,9 +110,7 @@ impl Choice {
             faults,
         }
     }
-}
 
-impl Choice {
     /// The source and the host, as the console tells them.
     pub fn told(&self) -> String {
         match (&self.host, self.source) {
