@@ -25,9 +25,11 @@ pub(super) const ACTIVE_CONNECTION: &str = "org.freedesktop.NetworkManager.Conne
 const PROFILES: &str = "/etc/NetworkManager/system-connections";
 
 /// Writes, loads and activates a profile for each interface that the plan
-/// means in particular. What fails is reported; the others go on.
+/// means in particular; one that shall stay down is only written and loaded.
+/// What fails is reported; the others go on.
 pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
-    let files = match write_all(Path::new(PROFILES), &plan.keyfiles()) {
+    let keyfiles = plan.keyfiles();
+    let files = match write_all(Path::new(PROFILES), &keyfiles) {
         Ok(files) => files,
         Err(error) => {
             tracing::error!("NetworkManager's profiles: {error}");
@@ -39,7 +41,9 @@ pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
     }
     match load(bus, &files).await {
         Ok(profiles) => {
-            join_all(profiles.iter().map(|profile| activate(bus, profile))).await;
+            let stays_down = names_of_idle(&keyfiles);
+            let wanted = profiles.iter().filter(|p| !stays_down.contains(&p.name));
+            join_all(wanted.map(|profile| activate(bus, profile))).await;
         }
         Err(error) => tracing::error!("having NetworkManager load {PROFILES}: {error}"),
     }
@@ -72,13 +76,24 @@ fn write_all(directory: &Path, keyfiles: &[Keyfile]) -> io::Result<Vec<PathBuf>>
     Ok(files)
 }
 
+/// The profiles that NetworkManager is not to activate by itself, and neither
+/// are we: the plan has their interfaces down.
+fn names_of_idle(keyfiles: &[Keyfile]) -> Vec<String> {
+    let is_idle = |keyfile: &&Keyfile| value(keyfile, "autoconnect=") == Some("false");
+    let idle = keyfiles.iter().filter(is_idle);
+    idle.map(|keyfile| name_of(Path::new(&keyfile.name)))
+        .collect()
+}
+
+/// What stands behind the first `key=`.
+fn value<'a>(keyfile: &'a Keyfile, key: &str) -> Option<&'a str> {
+    let mut lines = keyfile.text.lines();
+    lines.find_map(|line| line.strip_prefix(key))
+}
+
 /// A bond is there before its ports, and what a VLAN is on before the VLAN.
 fn rank(keyfile: &Keyfile) -> u8 {
-    let kind = keyfile
-        .text
-        .lines()
-        .find_map(|line| line.strip_prefix("type="));
-    match kind {
+    match value(keyfile, "type=") {
         Some("bond" | "bridge" | "team") => 0,
         Some("vlan") => 2,
         _ => 1,
@@ -223,6 +238,14 @@ mod tests {
         let written = write_all(dir.path(), &keyfiles).unwrap();
         let names: Vec<String> = written.iter().map(|file| name_of(file)).collect();
         assert_eq!(names, ["bond", "ethernet", "vlan"]);
+    }
+
+    #[test]
+    fn what_shall_be_down_is_not_activated() {
+        let text = "interfaces:\n- {name: eth0, state: down}\n- {name: eth1, state: up}\n";
+        let keyfiles = NetworkPlan::from_nmstate(text).unwrap().keyfiles();
+        assert_eq!(keyfiles.len(), 2);
+        assert_eq!(names_of_idle(&keyfiles), ["eth0"]);
     }
 
     #[test]
