@@ -2,9 +2,10 @@
 
 use tokio::time::{Instant, sleep_until};
 
-/// Something to look at when its time has come. Nothing waits for it: all but
-/// [`Timer::Others`] and [`Timer::AdvertisedDns`] only lead to a line on the
-/// console.
+/// Something to look at when its time has come. Nothing waits for it. Most lead
+/// to a line on the console and no more; [`Timer::Others`], and
+/// [`Timer::Carrier`] of the boot NIC, let the other NICs begin, and
+/// [`Timer::AdvertisedDns`] forgets what has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Has every interface of the plan found its device?
