@@ -141,7 +141,7 @@ impl Observer {
             return;
         };
         nic.note_address(address.clone());
-        let interface = nic.interface.map(|i| &self.choice.plan.interfaces[i]);
+        let interface = nic.interface_of(&self.choice.plan);
         let origin = nic.origin(&address, interface, self.choice.source);
         let (name, prefix) = (&nic.link.name, address.prefix);
         if address.duplicate {
@@ -157,7 +157,7 @@ impl Observer {
     }
 
     fn publish(&self) {
-        let interface = |nic: &Nic| nic.interface.map(|i| &self.choice.plan.interfaces[i]);
+        let interface = |nic: &Nic| nic.interface_of(&self.choice.plan);
         let new = NetworkState {
             nics: self
                 .nics

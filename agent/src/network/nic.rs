@@ -101,6 +101,17 @@ impl Nic {
         format!("{} ({})", self.link.name, self.link.mac)
     }
 
+    /// The interface of the plan that it has become.
+    pub(super) fn interface_of<'p>(&self, plan: &'p NetworkPlan) -> Option<&'p Interface> {
+        self.interface.map(|index| &plan.interfaces[index])
+    }
+
+    /// Tells what is wrong with it, and keeps it for whoever looks later.
+    pub(super) fn complain(&mut self, trouble: String) {
+        tracing::warn!("{trouble}");
+        self.trouble = Some(trouble);
+    }
+
     /// The kernel's news of an address.
     pub(super) fn note_address(&mut self, address: LinkAddress) {
         let known = self.addresses.iter_mut();

@@ -40,7 +40,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let interface = nic.interface_of(&self.setup.choice.plan);
         let is_there = nic.addresses.iter().any(|a| link_local(a).is_some());
         if let Some(interface) = interface
             && let Some(ip) = interface.ipv6.as_ref()
@@ -52,9 +52,7 @@ impl Configurator {
             nic.ipv6.begun = true;
             ipv6_sysctl::detect_duplicates(Path::new(ipv6_sysctl::ROOT), &nic.link.name);
             for error in add_planned(&self.changes, index, ip, metric(index, interface)).await {
-                let trouble = format!("{} {error}", nic.link.name);
-                tracing::warn!("{trouble}");
-                nic.trouble = Some(trouble);
+                nic.complain(format!("{} {error}", nic.link.name));
             }
         }
         self.update_client6(index);
@@ -67,7 +65,7 @@ impl Configurator {
         let Some(nic) = self.nics.get(&index).filter(|nic| nic.link.carrier) else {
             return;
         };
-        let interface = nic.interface.map(|i| &self.plan().interfaces[i]);
+        let interface = nic.interface_of(self.plan());
         let Some(ip) = interface.and_then(|interface| interface.ipv6.as_ref()) else {
             return;
         };

@@ -22,7 +22,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let interface = nic.interface_of(&self.setup.choice.plan);
         let Some(ip) = interface.and_then(|interface| interface.ipv4.as_ref()) else {
             return;
         };
@@ -65,7 +65,7 @@ impl Configurator {
             Verdict::Free => {
                 tracing::info!("{name} {address}: nobody else on this link has the address now");
                 nic.trouble = None;
-                let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+                let interface = nic.interface_of(&self.setup.choice.plan);
                 let Some(interface) = interface else {
                     return;
                 };

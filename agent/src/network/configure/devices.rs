@@ -86,7 +86,7 @@ impl Configurator {
         if nic.link.kind == LinkKind::Nic {
             plan.name_vlans(&nic.link.name, &nic.link.macs());
         }
-        let interface = nic.interface.map(|i| &plan.interfaces[i]);
+        let interface = nic.interface_of(plan);
         if interface.is_some_and(|interface| interface.down) {
             if nic.link.up {
                 tracing::info!("{} is switched off, as the plan says", nic.title());
@@ -97,9 +97,7 @@ impl Configurator {
         }
         let mtu = needed_mtu(plan, &nic.link, interface);
         for error in prepare_link(&self.changes, &nic.link, interface, mtu).await {
-            let trouble = format!("{}: {error}", nic.title());
-            tracing::warn!("{trouble}");
-            nic.trouble = Some(trouble);
+            nic.complain(format!("{}: {error}", nic.title()));
         }
         self.connect(index).await;
     }
@@ -133,7 +131,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let Some(interface) = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]) else {
+        let Some(interface) = nic.interface_of(&self.setup.choice.plan) else {
             return;
         };
         if interface.down {
@@ -143,9 +141,7 @@ impl Configurator {
         let ipv4 = interface.ipv4.as_ref();
         if let Some(ip) = ipv4.filter(|ip| ip.method != Method::Disabled) {
             for error in add_planned(&self.changes, index, ip, metric).await {
-                let trouble = format!("{} {error}", nic.link.name);
-                tracing::warn!("{trouble}");
-                nic.trouble = Some(trouble);
+                nic.complain(format!("{} {error}", nic.link.name));
             }
         }
         nic.configured = true;
@@ -173,9 +169,7 @@ impl Configurator {
     /// same switch. A new client asks for the same lease when it is back.
     async fn on_carrier_lost(&mut self, index: u32) {
         if let Some(nic) = self.nics.get_mut(&index) {
-            let trouble = format!("{} carrier lost", nic.title());
-            tracing::warn!("{trouble}");
-            nic.trouble = Some(trouble);
+            nic.complain(format!("{} carrier lost", nic.title()));
             nic.client = None;
             nic.ipv6.stop_client();
             nic.questions.abort_all();
@@ -191,7 +185,7 @@ impl Configurator {
             return;
         };
         nic.note_address(address.clone());
-        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let interface = nic.interface_of(&self.setup.choice.plan);
         let origin = nic.origin(&address, interface, self.setup.choice.source);
         if address.duplicate {
             return self.tell_duplicate(&address);

@@ -19,7 +19,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let interface = nic.interface_of(&self.setup.choice.plan);
         let Some(ip) = interface.and_then(|interface| interface.ipv4.as_ref()) else {
             return;
         };
@@ -66,9 +66,7 @@ impl Configurator {
                 nic.trouble = Some(trouble);
             }
             dhcp::Event::Trouble(error) => {
-                let trouble = format!("{name} DHCP: {error}");
-                tracing::warn!("{trouble}");
-                nic.trouble = Some(trouble);
+                nic.complain(format!("{name} DHCP: {error}"));
             }
         }
     }
@@ -77,7 +75,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let Some(interface) = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]) else {
+        let Some(interface) = nic.interface_of(&self.setup.choice.plan) else {
             return;
         };
         let Some(ip) = &interface.ipv4 else {
@@ -139,9 +137,7 @@ impl Configurator {
             note(&mut errors, &told_route("adding", route), result);
         }
         for error in errors {
-            let trouble = format!("{name} DHCP: {error}");
-            tracing::warn!("{trouble}");
-            nic.trouble = Some(trouble);
+            nic.complain(format!("{name} DHCP: {error}"));
         }
         nic.lease_routes = routes;
         let host_name = lease.host_name.clone();

@@ -24,7 +24,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let interface = nic.interface_of(&self.setup.choice.plan);
         let Some(ip) = interface.and_then(|interface| interface.ipv6.as_ref()) else {
             return;
         };
@@ -90,7 +90,7 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let Some(interface) = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]) else {
+        let Some(interface) = nic.interface_of(&self.setup.choice.plan) else {
             return;
         };
         let metric = metric(index, interface);
@@ -124,9 +124,7 @@ impl Configurator {
             note(&mut errors, &format!("adding {prefix}"), result);
         }
         for error in errors {
-            let trouble = format!("{name} DHCPv6: {error}");
-            tracing::warn!("{trouble}");
-            nic.trouble = Some(trouble);
+            nic.complain(format!("{name} DHCPv6: {error}"));
         }
     }
 

@@ -28,7 +28,7 @@ impl Configurator {
     }
 
     pub(super) fn current_state(&self) -> NetworkState {
-        let interface = |nic: &Nic| nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let interface = |nic: &Nic| nic.interface_of(&self.setup.choice.plan);
         let mut state = NetworkState {
             nics: self
                 .nics

@@ -81,7 +81,7 @@ impl Configurator {
             return false;
         };
         nic.missed_carrier = true;
-        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let interface = nic.interface_of(&self.setup.choice.plan);
         if interface.is_some_and(|interface| !interface.matches.is_any()) {
             let trouble = format!("{} no carrier", nic.title());
             tracing::warn!("{trouble}; waiting -- check cable and switch port");

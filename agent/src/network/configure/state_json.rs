@@ -50,9 +50,7 @@ impl Configurator {
     }
 
     fn nic_json(&self, state: &NicState, nic: Option<&Nic>) -> Value {
-        let interface = nic
-            .and_then(|nic| nic.interface)
-            .map(|index| &self.setup.choice.plan.interfaces[index]);
+        let interface = nic.and_then(|nic| nic.interface_of(&self.setup.choice.plan));
         let addresses: Vec<_> = state.addresses.iter().map(address_json).collect();
         let reach = self.reach.borrow();
         let way: Vec<_> = reach

@@ -130,9 +130,7 @@ impl Configurator {
             return;
         };
         for error in errors {
-            let trouble = format!("{name}: {error}");
-            tracing::warn!("{trouble}");
-            nic.trouble = Some(trouble);
+            nic.complain(format!("{name}: {error}"));
         }
     }
 
