@@ -255,7 +255,7 @@ fn far_address_of(index: u32) -> Option<IpAddr> {
     v6.or(addresses.first()).copied()
 }
 
-fn is_link_local(address: IpAddr) -> bool {
+pub(super) fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),

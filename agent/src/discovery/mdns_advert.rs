@@ -9,6 +9,8 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use nix::net::if_::if_nametoindex;
 use reqwest::Url;
 
+use super::advertised_address::is_link_local;
+
 /// The longest URL that is made of an answer.
 const URL_LIMIT: usize = 2048;
 
@@ -153,10 +155,7 @@ impl Advert {
 
 impl AdvertAddress {
     fn is_link_local(&self) -> bool {
-        match self.address {
-            IpAddr::V4(address) => address.is_link_local(),
-            IpAddr::V6(address) => address.is_unicast_link_local(),
-        }
+        is_link_local(self.address)
     }
 
     fn socket(&self, port: u16) -> Option<SocketAddr> {

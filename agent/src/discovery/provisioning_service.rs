@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use reqwest::Method;
 use tokio::sync::watch;
 
 use super::mdns::{Question, ask_network};
 use super::mdns_advert::Endpoint;
 use super::reach_screen;
 use super::search::{News, Reached, Search, WrongDates};
+use super::walk::Walker;
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Occasion};
-use crate::http_client::{Answer, NoAnswer, ServiceClient, exchange};
+use crate::http_client::ServiceClient;
 use crate::network::NetworkState;
 use crate::network::reach::Reach;
 
@@ -188,23 +188,14 @@ async fn date_helps(
     let Ok(anybody) = client.trusting_anybody() else {
         return false;
     };
-    let date = match get(&anybody, url, timeout).await {
-        Ok(answer) => answer.date,
-        Err(_) => None,
+    let walker = Walker {
+        client: anybody,
+        start: None,
+        limit: timeout,
     };
+    let answer = walker.get(url).await.ok();
+    let date = answer.and_then(|answer| answer.date);
     date.is_some_and(|date| clock.compare_with(&date, url, Occasion::RefusedCertificate))
-}
-
-async fn get(client: &ServiceClient, url: &str, timeout: Duration) -> Result<Answer, NoAnswer> {
-    let request = client
-        .request(Method::GET, url)
-        .map_err(|failure| NoAnswer::because(failure.details))?;
-    exchange(
-        request
-            .header("Accept", "application/json")
-            .timeout(timeout),
-    )
-    .await
 }
 
 #[cfg(test)]

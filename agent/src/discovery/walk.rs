@@ -254,7 +254,8 @@ impl Walker {
         }
     }
 
-    async fn get(&self, url: &str) -> Result<Answer, NoAnswer> {
+    /// What the service at a base URL answers, without looking at the way.
+    pub(super) async fn get(&self, url: &str) -> Result<Answer, NoAnswer> {
         let interface = self.start.as_ref().map(|start| start.name.as_str());
         let url = format!("{}/", url.trim_end_matches('/'));
         let request = self.client.request_over(interface, Method::GET, &url);
