@@ -27,6 +27,12 @@ pub enum Source {
 }
 
 impl Source {
+    /// True for a file that describes the network; false for kernel arguments,
+    /// and where nobody says anything.
+    pub fn is_document(self) -> bool {
+        matches!(self, Source::Embedded | Source::NetworkData)
+    }
+
     /// How the state file calls it.
     pub fn key(self) -> &'static str {
         match self {

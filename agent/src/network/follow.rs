@@ -11,6 +11,7 @@ use landfall_network_plan::Choice;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::announce::announce;
 use super::links::{Link, LinkAddress, LinkEvent, LinkKind, LinkWatch, Snapshot};
 use super::nic::{Nic, choose};
 use super::resolv_conf::DnsServer;
@@ -24,8 +25,10 @@ const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 const RESOLV_CONF_LIMIT: u64 = 64 << 10;
 
 /// Follows the network on the current runtime, for as long as the process
-/// lives. `choice` tells addresses of a plan from others.
+/// lives. `choice` tells addresses of a plan from others. Its plan is told where
+/// it is a document's, which somebody then carries out.
 pub fn follow(choice: Choice) -> watch::Receiver<NetworkState> {
+    announce(&choice, choice.source.is_document());
     let (state, receiver) = watch::channel(NetworkState::default());
     let observer = Observer {
         choice,

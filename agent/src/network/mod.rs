@@ -7,6 +7,7 @@
 //! [`NetworkState`].
 
 pub(crate) mod advertisements;
+mod announce;
 mod apply;
 mod automatic_ipv6;
 mod bridge_option;

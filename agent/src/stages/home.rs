@@ -2,8 +2,7 @@
 //! a live system with its services.
 
 use landfall_boot_params::BootParams;
-use landfall_network_plan::describe::describe;
-use landfall_network_plan::{Choice, Source};
+use landfall_network_plan::Choice;
 use tokio::sync::{mpsc, watch};
 
 use crate::host_name;
@@ -31,11 +30,6 @@ pub(super) async fn name_host(params: &BootParams, live: Option<&LiveSystem>) {
 /// its generator has made profiles of them in the initramfs, and where nobody
 /// says anything it asks every network by itself.
 pub(super) fn live_network(services: LiveSystem, choice: Choice) -> Network {
-    for fault in &choice.faults {
-        tracing::error!("network: {fault}");
-    }
-    tracing::info!("network: source: {}", choice.told());
-    let is_ours = !matches!(choice.source, Source::KernelArguments | Source::Default);
     let network = Network {
         state: network::follow(choice.clone()),
         // NetworkManager has rules of its own for which NIC goes first.
@@ -44,13 +38,7 @@ pub(super) fn live_network(services: LiveSystem, choice: Choice) -> Network {
         // NetworkManager would not know them.
         heard_vlans: mpsc::channel(1).0,
     };
-    if is_ours {
-        for line in describe(&choice.plan) {
-            tracing::info!("network: plan: {line}");
-        }
-        for warning in &choice.plan.warnings {
-            tracing::warn!("network: {warning}");
-        }
+    if choice.source.is_document() {
         tokio::spawn(async move {
             if let Some(name) = &choice.plan.host_name {
                 set_host_name(&services, name).await;

@@ -25,11 +25,10 @@ impl FirstBootNetwork {
     /// Of the boot with this command line and this plan. Without `may_copy` no
     /// files are handed on, but the arguments.
     pub(super) fn of_this_boot(line: &CommandLine, choice: &Choice, may_copy: bool) -> Self {
-        let is_file = !matches!(choice.source, Source::KernelArguments | Source::Default);
         if choice.source == Source::Default && !is_changed_default(line) {
             return Self::default();
         }
-        if !(is_file && may_copy) {
+        if !(choice.source.is_document() && may_copy) {
             let arguments = with_network(&first_boot_arguments(line));
             // What GRUB would take for commands, as in a bond's
             // arp_ip_target=192.0.2.1;192.0.2.2, goes as files.
@@ -187,6 +186,7 @@ mod tests {
         assert!(found.keyfiles.is_empty());
         assert!(firstboot_network::line(&found.arguments.unwrap()).is_err());
     }
+
     /// The texts of a document that might get into a file or its name.
     #[test]
     fn a_document_writes_no_lines_of_its_own() {

@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use landfall_network_plan::describe::describe;
 use landfall_network_plan::{IpPrefix, NetworkPlan};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
@@ -14,6 +13,7 @@ use super::preference::Preference;
 use super::timers::{Timer, Timers};
 use super::{HeardVlans, Setup};
 use crate::network::advertisements::UserOptions;
+use crate::network::announce::announce;
 use crate::network::apply::Changes;
 use crate::network::links::{LinkEvent, LinkWatch, Snapshot};
 use crate::network::nic::{ClientTag, Nic};
@@ -115,16 +115,7 @@ impl Configurator {
     }
 
     fn begin(&mut self) {
-        for fault in &self.setup.choice.faults {
-            tracing::error!("{fault}");
-        }
-        tracing::info!("source: {}", self.setup.choice.told());
-        for line in describe(&self.setup.choice.plan) {
-            tracing::info!("plan: {line}");
-        }
-        for warning in &self.setup.choice.plan.warnings {
-            tracing::warn!("{warning}");
-        }
+        announce(&self.setup.choice, true);
         if let Err(error) = resolv_conf::write_hosts(&self.setup.hosts) {
             tracing::warn!("{error}");
         }
