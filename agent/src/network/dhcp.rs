@@ -37,6 +37,8 @@ pub struct Settings {
     pub host_name: Option<String>,
     /// Vendor class to send.
     pub vendor_class: Option<String>,
+    /// Differentiated services code point of what is sent (RFC 2474).
+    pub code_point: u8,
     /// How long one series of attempts goes on.
     pub series: Duration,
     /// The address the interface had before, to be asked for again.

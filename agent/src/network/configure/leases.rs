@@ -177,6 +177,7 @@ fn settings(nic: &Nic, ip: &IpPlan) -> dhcp::Settings {
         client_id: automatic.client_id.clone(),
         host_name: automatic.host_name.clone(),
         vendor_class: automatic.vendor_class.clone(),
+        code_point: automatic.dscp.unwrap_or(0),
         series: timeout.unwrap_or(SERIES),
         previous: previous.and_then(|address| match address {
             std::net::IpAddr::V4(v4) => Some(v4),

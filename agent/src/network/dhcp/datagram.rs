@@ -9,16 +9,22 @@ const IP_HEADER: usize = 20;
 const UDP_HEADER: usize = 8;
 const UDP: u8 = 17;
 
+/// The octet of a header that holds a differentiated services code point
+/// (RFC 2474, 3).
+pub(super) fn traffic_class(code_point: u8) -> u8 {
+    code_point << 2
+}
+
 /// A packet from nobody to everybody with this payload, which has to be
 /// shorter than 64 KiB.
-pub(super) fn broadcast_packet(payload: &[u8]) -> Vec<u8> {
+pub(super) fn broadcast_packet(payload: &[u8], code_point: u8) -> Vec<u8> {
     let udp_length = UDP_HEADER + payload.len();
     let length = |n: usize| u16::try_from(n).unwrap_or(u16::MAX).to_be_bytes();
     let (source, destination) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
 
     let mut packet = Vec::with_capacity(IP_HEADER + udp_length);
-    // Version 4, five words of header; best effort.
-    packet.extend([0x45, 0]);
+    // Version 4, five words of header.
+    packet.extend([0x45, traffic_class(code_point)]);
     packet.extend(length(IP_HEADER + udp_length));
     // Identification, no fragment offset, time to live, protocol, checksum.
     packet.extend([0, 0, 0, 0, 64, UDP, 0, 0]);
@@ -86,14 +92,16 @@ mod tests {
 
     /// The packet with the ports of an answer.
     fn answer(payload: &[u8]) -> Vec<u8> {
-        let mut packet = broadcast_packet(payload);
+        let mut packet = broadcast_packet(payload, 0);
         packet[20..24].copy_from_slice(&[0, 67, 0, 68]);
         packet
     }
 
     #[test]
     fn checksums_are_those_of_the_rfcs() {
-        let packet = broadcast_packet(b"abc");
+        let urgent = broadcast_packet(b"abc", 48);
+        assert_eq!((urgent[1], ones_sum(&urgent[..20], 0)), (0xc0, u16::MAX));
+        let packet = broadcast_packet(b"abc", 0);
         assert_eq!(ones_sum(&packet[..20], 0), u16::MAX);
         // By hand: the complement of 4500 + 001f + 4011 + ffff + ffff.
         assert_eq!(packet[10..12], [0x7a, 0xcf]);

@@ -217,6 +217,7 @@ pub(super) mod tests {
             client_id: None,
             host_name: Some("node7".into()),
             vendor_class: None,
+            code_point: 0,
             series: Duration::from_secs(90),
             previous: None,
         }

@@ -9,7 +9,7 @@ use nix::sys::socket::{
 };
 use tokio::net::UdpSocket;
 
-use super::datagram::{CLIENT_PORT, SERVER_PORT, broadcast_packet, payload};
+use super::datagram::{CLIENT_PORT, SERVER_PORT, broadcast_packet, payload, traffic_class};
 use super::{Settings, message};
 use crate::sys::packet_socket::PacketSocket;
 
@@ -20,18 +20,23 @@ const BUFFER: usize = message::LONGEST + 100;
 /// Speaks for an interface without an address.
 pub(super) struct Broadcast {
     socket: PacketSocket,
+    code_point: u8,
 }
 
 impl Broadcast {
     pub(super) fn open(settings: &Settings) -> io::Result<Broadcast> {
         let socket = PacketSocket::open(settings.index, CLIENT_PORT)?;
-        Ok(Broadcast { socket })
+        Ok(Broadcast {
+            socket,
+            code_point: settings.code_point,
+        })
     }
 
     /// A full queue means that others are sending a great deal: the message is
     /// lost, as it could be on the wire, and sent again later.
     pub(super) fn send(&self, message: &[u8]) -> io::Result<()> {
-        match self.socket.broadcast(&broadcast_packet(message)) {
+        let packet = broadcast_packet(message, self.code_point);
+        match self.socket.broadcast(&packet) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             result => result,
         }
@@ -73,8 +78,10 @@ impl Unicast {
         setsockopt(&fd, sockopt::BindToDevice, &settings.name.clone().into())?;
         let local = SockaddrIn::from(SocketAddrV4::new(address, CLIENT_PORT));
         bind(fd.as_raw_fd(), &local)?;
+        let speaker = UdpSocket::from_std(fd.into())?;
+        speaker.set_tos_v4(traffic_class(settings.code_point).into())?;
         Ok(Unicast {
-            speaker: UdpSocket::from_std(fd.into())?,
+            speaker,
             listener: Broadcast::open(settings)?,
         })
     }
