@@ -1,6 +1,6 @@
 //! What the installed CoreOS has to see again on its first boot.
 
-use crate::cmdline::CommandLine;
+use crate::cmdline::{CommandLine, Token};
 
 /// Network arguments that an unattended CoreOS installation hands on from the
 /// installer's command line to the first boot (coreos-installer's
@@ -11,6 +11,7 @@ const FIRST_BOOT: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",
     "net.naming-scheme",
+    "net.naming_scheme",
     "ip",
     "ifname",
     "rd.route",
@@ -42,6 +43,7 @@ const BESIDE_FILES: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",
     "net.naming-scheme",
+    "net.naming_scheme",
     "ifname",
     "biosdevname",
     "coreos.no_persist_ip",
@@ -63,9 +65,14 @@ pub fn arguments_beside_files(line: &CommandLine) -> Vec<&str> {
 fn named<'a>(line: &'a CommandLine, names: &[&str]) -> Vec<&'a str> {
     line.tokens()
         .iter()
-        .filter(|token| names.contains(&token.key.as_str()))
+        .filter(|token| names.iter().any(|name| is_called(token, name)))
         .map(|token| token.text.as_str())
         .collect()
+}
+
+/// Names are exact, but for the one that boot loaders write.
+fn is_called(token: &Token, name: &str) -> bool {
+    token.key == name || (name == "BOOTIF" && token.key.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
@@ -92,6 +99,25 @@ mod tests {
             ]
         );
         assert!(first_boot_arguments(&CommandLine::parse("quiet ro")).is_empty());
+    }
+
+    /// Both spellings are read (`interface_names`), and BOOTIF in any case.
+    #[test]
+    fn whatever_this_boot_reads_is_handed_on() {
+        let line = "net.naming_scheme=v257 net.naming-scheme=v252 bootif=01-52-54-00-00-00-01";
+        let line = CommandLine::parse(line);
+        assert_eq!(
+            first_boot_arguments(&line),
+            [
+                "net.naming_scheme=v257",
+                "net.naming-scheme=v252",
+                "bootif=01-52-54-00-00-00-01"
+            ]
+        );
+        assert_eq!(
+            arguments_beside_files(&line),
+            ["net.naming_scheme=v257", "net.naming-scheme=v252"]
+        );
     }
 
     #[test]
