@@ -18,6 +18,8 @@ use super::state::{AddressOrigin, AddressState, NicState};
 /// wants for routes to the same destination.
 const METRIC_PARTICULAR: u32 = 100;
 const METRIC_OTHER: u32 = 1100;
+/// `RT_TABLE_MAIN` in linux/include/uapi/linux/rtnetlink.h.
+const MAIN_TABLE: u32 = 254;
 
 /// A NIC and everything we know about it.
 pub(super) struct Nic {
@@ -243,13 +245,23 @@ pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
 }
 
 /// The routes that a lease gives. A default route of the plan stays the only
-/// one of its device. A name server is asked over the NIC whose network has
-/// named it, though the default route of another goes first.
+/// one of its device, and no route of the plan is replaced, nor goes with the
+/// lease. A name server is asked over the NIC whose network has named it,
+/// though the default route of another goes first.
 pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
     let mut addresses = ip.addresses.clone();
     addresses.push(lease.address);
     let automatic = &ip.automatic;
     let has_default = automatic.never_default || ip.gateway.is_some();
+    let planned = planned_routes(ip, metric);
+    // The kernel would take it for the same route.
+    let is_planned = |route: &DeviceRoute| {
+        let of_lease = (route.destination, route.metric);
+        let in_main_table = |table| table == MAIN_TABLE;
+        planned.iter().any(|route| {
+            (route.destination, route.metric) == of_lease && route.table.is_none_or(in_main_table)
+        })
+    };
     let offered = lease.routes.iter().filter(|_| !automatic.ignore_routes);
     offered
         .filter(|(destination, _)| destination.length != 0 || !has_default)
@@ -262,6 +274,7 @@ pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<Devi
             table: None,
             onlink: needs_onlink(via.map(IpAddr::V4), &addresses),
         })
+        .filter(|route| !is_planned(route))
         .collect()
 }
 
@@ -420,11 +433,11 @@ mod tests {
             mtu: None,
         };
         let leased = leased_routes(&lease, ip, 101);
-        assert_eq!(leased.len(), 1, "{leased:?}");
-        assert_eq!(leased[0].destination.to_string(), "10.0.0.0/8");
+        assert_eq!(leased, [], "they would take the place of those given");
 
         let mut ip = ip.clone();
         ip.gateway = None;
+        ip.routes[0].table = Some(7);
         let shown = |ip: &IpPlan| -> Vec<_> {
             let routes = leased_routes(&lease, ip, 101);
             let show = |r: &DeviceRoute| format!("{} {}", r.destination, r.metric);
