@@ -107,7 +107,7 @@ impl Configurator {
         if let Some(old) = nic
             .lease
             .as_ref()
-            .filter(|old| old.address != lease.address)
+            .filter(|old| old.address != lease.address && !ip.addresses.contains(&old.address))
         {
             let result = self.changes.remove_address(index, old.address).await;
             note(&mut errors, &format!("removing {}", old.address), result);
@@ -127,11 +127,14 @@ impl Configurator {
             let result = self.changes.set_mtu(index, mtu).await;
             note(&mut errors, &format!("setting MTU {mtu}"), result);
         }
-        let result = self
-            .changes
-            .add_address(index, lease.address, Lifetime::of(lease.lifetime), metric)
-            .await;
-        note(&mut errors, &format!("adding {}", lease.address), result);
+        // What the plan gives as well is there for ever, and stays so.
+        if !ip.addresses.contains(&lease.address) {
+            let result = self
+                .changes
+                .add_address(index, lease.address, Lifetime::of(lease.lifetime), metric)
+                .await;
+            note(&mut errors, &format!("adding {}", lease.address), result);
+        }
         for route in &routes {
             let result = self.changes.add_route(index, route).await;
             note(&mut errors, &told_route("adding", route), result);
@@ -156,7 +159,10 @@ impl Configurator {
             let result = self.changes.remove_route(index, &route).await;
             note(&mut errors, &told_route("removing", &route), result);
         }
-        if let Some(lease) = nic.lease.take() {
+        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let ip = interface.and_then(|interface| interface.ipv4.as_ref());
+        let is_given = |lease: &Lease| ip.is_some_and(|ip| ip.addresses.contains(&lease.address));
+        if let Some(lease) = nic.lease.take().filter(|lease| !is_given(lease)) {
             let result = self.changes.remove_address(index, lease.address).await;
             note(&mut errors, &format!("removing {}", lease.address), result);
         }

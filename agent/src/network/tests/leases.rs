@@ -148,3 +148,37 @@ fn another_server_takes_over_a_lease() {
         assert!(!lab.said().iter().any(ended), "{:#?}", lab.said());
     });
 }
+
+/// A server may reserve for the host what the host is given by its operator,
+/// too. What the operator gave is for ever.
+#[test]
+fn a_static_address_outlives_a_lease_of_it() {
+    on_a_machine(async |lab| {
+        plug_in(lab);
+        let server = ScriptedDhcp::start(lab, [3, 100, 200], Mood::Generous);
+        let mut network = lab.boot("ip=192.0.2.100:::24::eth0:dhcp");
+        lab.until_said(
+            "INFO eth0 192.0.2.100/24 from DHCP server 192.0.2.1 for 200 s, gateway 192.0.2.1",
+        )
+        .await;
+        {
+            let mut script = server.script();
+            script.mood = Mood::Forgetful;
+            script.address = [192, 0, 2, 200].into();
+        }
+        let state = lab
+            .until(&mut network, "another lease", |s| {
+                has(s, "eth0", "192.0.2.200/24")
+            })
+            .await;
+        assert!(has(&state, "eth0", "192.0.2.100/24"), "{state:?}");
+        let addresses = ip_output("-o -4 addr show dev eth0");
+        let given = addresses
+            .lines()
+            .find(|line| line.contains(" 192.0.2.100/24 "));
+        assert!(
+            given.is_some_and(|line| line.contains("forever")),
+            "{addresses}"
+        );
+    });
+}
