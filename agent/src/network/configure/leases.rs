@@ -6,6 +6,7 @@ use landfall_network_plan::IpPlan;
 
 use super::configurator::Configurator;
 use super::link_setup::{note, told_route};
+use super::mtu::leased_mtu;
 use crate::network::apply::Lifetime;
 use crate::network::dhcp::{self, Lease};
 use crate::network::nic::{ClientTag, DhcpClient, Nic, leased_routes, metric};
@@ -120,10 +121,9 @@ impl Configurator {
             let result = self.changes.remove_route(index, route).await;
             note(&mut errors, &told_route("removing", route), result);
         }
-        if let Some(mtu) = lease
-            .mtu
-            .filter(|mtu| interface.mtu.is_none() && *mtu != nic.link.mtu)
-        {
+        let plan = &self.setup.choice.plan;
+        let leased_mtu = |mtu| leased_mtu(plan, &nic.link, interface, mtu);
+        if let Some(mtu) = lease.mtu.and_then(leased_mtu) {
             let result = self.changes.set_mtu(index, mtu).await;
             note(&mut errors, &format!("setting MTU {mtu}"), result);
         }

@@ -1,12 +1,14 @@
 //! The MTU that a device must have: its own, or what lies on it needs. Pure.
 
-use landfall_network_plan::{Interface, InterfaceKind, NetworkPlan};
+use landfall_network_plan::{Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
 
 use crate::network::links::Link;
 
 /// VLANs on a bond in a bridge are three levels; a plan whose interfaces lie on
 /// each other in a circle ends here.
 const MOST_LEVELS: u8 = 8;
+/// RFC 8200, 5, and the kernel's IPV6_MIN_MTU.
+const LEAST_IPV6: u32 = 1280;
 
 /// What the plan says of the device itself goes first. Without that a VLAN
 /// with an MTU raises the device below it, for the kernel refuses a VLAN that
@@ -18,6 +20,30 @@ pub(super) fn needed_mtu(
     interface: Option<&Interface>,
 ) -> Option<u32> {
     of_device(plan, &link.names(), interface, MOST_LEVELS)
+}
+
+/// What becomes of the MTU that a DHCP server names; `None`: the device stays as
+/// it is. The plan goes first, and so does what lies on the device: the kernel
+/// makes a VLAN smaller together with the device below it. With less than 1280
+/// the kernel switches IPv6 off and takes its addresses away, static ones too;
+/// NetworkManager stops there as well.
+pub(super) fn leased_mtu(
+    plan: &NetworkPlan,
+    link: &Link,
+    interface: &Interface,
+    leased: u32,
+) -> Option<u32> {
+    if interface.mtu.is_some() {
+        return None;
+    }
+    let is_on = |ip: &IpPlan| ip.method != Method::Disabled;
+    let least = match interface.ipv6.as_ref().is_some_and(is_on) {
+        true => LEAST_IPV6,
+        false => 0,
+    };
+    let needed = needed_mtu(plan, link, Some(interface)).unwrap_or(0);
+    let mtu = leased.max(least).max(needed);
+    (mtu != link.mtu).then_some(mtu)
 }
 
 fn of_device(
@@ -50,7 +76,8 @@ fn of_device(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use landfall_boot_params::{CommandLine, NetArgs};
+    use crate::network::links::LinkKind;
+    use landfall_boot_params::{CommandLine, MacAddr, NetArgs};
 
     #[test]
     fn what_lies_on_a_device_raises_it() {
@@ -75,6 +102,41 @@ mod tests {
             assert!(interface.is_some(), "{name}");
             let mtu = of_device(&plan, &[name], interface, MOST_LEVELS);
             assert_eq!(mtu, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_server_does_not_take_what_the_plan_needs() {
+        for (line, leased, expected) in [
+            ("ip=eth0:dhcp", 9000, Some(9000)),
+            ("ip=eth0:dhcp", 1500, None),
+            ("ip=eth0:dhcp", 576, Some(1280)),
+            ("ip=eth0:dhcp ip=eth0:off", 576, Some(576)),
+            ("ip=eth0:dhcp:4000", 1400, None),
+            (
+                "ip=eth0:dhcp vlan=eth0.5:eth0 ip=eth0.5:dhcp:1480",
+                1400,
+                Some(1480),
+            ),
+        ] {
+            let plan =
+                NetworkPlan::for_boot(&NetArgs::from_command_line(&CommandLine::parse(line)));
+            let link = Link {
+                index: 2,
+                name: "eth0".to_owned(),
+                alternative_names: Vec::new(),
+                kind: LinkKind::Nic,
+                mac: MacAddr([2, 0, 0, 0, 0, 1]),
+                permanent_mac: None,
+                up: true,
+                carrier: true,
+                mtu: 1500,
+                controller: None,
+            };
+            let mut found = plan.interfaces.iter();
+            let interface = found.find(|i| i.matches.name.as_deref() == Some("eth0"));
+            let mtu = leased_mtu(&plan, &link, interface.unwrap(), leased);
+            assert_eq!(mtu, expected, "{line} {leased}");
         }
     }
 }
