@@ -11,6 +11,10 @@
 //!    may have an overlay, but its /sysroot is a disk's);
 //! 5. no disk is mounted anywhere. A CD is none, nor is an ISO 9660 file system
 //!    that is mounted read-only: the live medium as a USB stick.
+//!
+//! The last two must hold for PID 1 as well: a container without a PID
+//! namespace of its own (`podman run --pid=host`), or a service with a root of
+//! its own (`RootImage=`), sees nothing of the machine's disks.
 
 use std::fs;
 use std::path::Path;
@@ -50,13 +54,17 @@ pub(super) fn check(root: &Path, said: bool) -> Result<(), String> {
             "/{COREOS_MARKER} is missing and run was not given --live-system"
         ));
     }
-    let mounts = fs::read_to_string(root.join("proc/self/mountinfo"))
-        .map_err(|error| format!("/proc/self/mountinfo: {error}"))?;
     let name_of = |number: &str| {
         let link = fs::read_link(root.join("sys/dev/block").join(number)).ok()?;
         Some(link.file_name()?.to_string_lossy().into_owned())
     };
-    check_mounts(&mounts, name_of)
+    for process in ["1", "self"] {
+        let file = format!("proc/{process}/mountinfo");
+        let mounts = fs::read_to_string(root.join(&file));
+        let mounts = mounts.map_err(|error| format!("/{file}: {error}"))?;
+        check_mounts(&mounts, name_of)?;
+    }
+    Ok(())
 }
 
 /// Checks 4 and 5. `name_of` tells the name of the block device with a number
@@ -66,7 +74,7 @@ fn check_mounts(mountinfo: &str, name_of: impl Fn(&str) -> Option<String>) -> Re
     // What is mounted over it counts; what it hides may be the initramfs.
     let root = mounts.iter().rfind(|mount| mount.place == "/");
     let Some(root) = root else {
-        return Err("/proc/self/mountinfo tells of no /".to_owned());
+        return Err("mountinfo tells of no /".to_owned());
     };
     if !ROOT_KINDS.contains(&root.kind) {
         return Err(format!(
@@ -218,6 +226,7 @@ mod tests {
         let machine = |namespace: &str, marker: bool| {
             let root = tempfile::tempdir().unwrap();
             fs::create_dir_all(root.path().join("proc/self/ns")).unwrap();
+            fs::create_dir_all(root.path().join("proc/1")).unwrap();
             fs::create_dir_all(root.path().join("run")).unwrap();
             fs::create_dir_all(root.path().join("sys/dev/block")).unwrap();
             for (number, name) in [("7:0", "loop0"), ("7:1", "loop1"), ("11:0", "sr0")] {
@@ -225,7 +234,10 @@ mod tests {
                 symlink(format!("../../devices/virtual/block/{name}"), link).unwrap();
             }
             symlink(namespace, root.path().join("proc/self/ns/pid")).unwrap();
-            fs::write(root.path().join("proc/self/mountinfo"), COREOS).unwrap();
+            for process in ["1", "self"] {
+                let mounts = format!("proc/{process}/mountinfo");
+                fs::write(root.path().join(mounts), COREOS).unwrap();
+            }
             if marker {
                 fs::write(root.path().join(COREOS_MARKER), "").unwrap();
             }
@@ -240,7 +252,17 @@ mod tests {
         let container = machine("pid:[4026532000]", true);
         let error = check(container.path(), true).unwrap_err();
         assert!(error.contains("a container"), "{error}");
-        fs::remove_file(first.path().join("proc/self/mountinfo")).unwrap();
-        assert!(check(first.path(), true).is_err());
+        // A service, or a container among the machine's processes, may have
+        // mounts of its own; the machine's are those of its PID 1.
+        let installed = include_str!("../../test_data/live_system/coreos-installed.mountinfo");
+        fs::write(first.path().join("proc/1/mountinfo"), installed).unwrap();
+        let error = check(first.path(), true).unwrap_err();
+        assert!(error.contains("found xfs on /dev/sda4"), "{error}");
+        for process in ["1", "self"] {
+            fs::write(first.path().join("proc/1/mountinfo"), COREOS).unwrap();
+            let mounts = format!("proc/{process}/mountinfo");
+            fs::remove_file(first.path().join(mounts)).unwrap();
+            assert!(check(first.path(), true).is_err(), "{process}");
+        }
     }
 }
