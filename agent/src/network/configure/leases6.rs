@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use landfall_network_plan::IpPrefix;
+use landfall_network_plan::{Interface, IpPrefix};
 use tokio::sync::mpsc;
 
 use super::configurator::Configurator;
@@ -105,13 +105,16 @@ impl Configurator {
             tracing::info!("{name} {text}");
         }
         nic.trouble = None;
+        // What the plan gives as well is there for ever, and stays so.
+        let own = |leased: &LeasedAddress| !is_given(interface, leased);
         let is_other = |old: &LeasedAddress| Some(old.address) != address.map(|new| new.address);
-        if let Some(old) = before.and_then(|old| old.address).filter(is_other) {
+        let before = before.and_then(|old| old.address).filter(own);
+        if let Some(old) = before.filter(is_other) {
             let old = alone(old.address);
             let result = self.changes.remove_address(index, old).await;
             note(&mut errors, &format!("removing {old}"), result);
         }
-        if let Some(address) = address {
+        if let Some(address) = address.filter(own) {
             let lifetime = Lifetime {
                 preferred: address.preferred,
                 valid: address.valid,
@@ -132,7 +135,10 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        if let Some(address) = nic.ipv6.drop_lease().and_then(|lease| lease.address) {
+        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let own = |leased: &LeasedAddress| !interface.is_some_and(|i| is_given(i, leased));
+        let leased = nic.ipv6.drop_lease().and_then(|lease| lease.address);
+        if let Some(address) = leased.filter(own) {
             let address = alone(address.address);
             if let Err(error) = self.changes.remove_address(index, address).await {
                 tracing::warn!("{} DHCPv6: removing {address}: {error}", nic.link.name);
@@ -155,6 +161,14 @@ impl Configurator {
         }
         self.drop_lease6(index).await;
     }
+}
+
+/// Whether the plan gives the address, with whatever prefix: the kernel knows an
+/// IPv6 address of a device once.
+fn is_given(interface: &Interface, leased: &LeasedAddress) -> bool {
+    let ip = interface.ipv6.as_ref();
+    let mut given = ip.into_iter().flat_map(|ip| &ip.addresses);
+    given.any(|given| given.address == leased.address)
 }
 
 /// Which other addresses are on the link, only routers know.

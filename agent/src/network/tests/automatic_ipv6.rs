@@ -261,3 +261,26 @@ fn a_static_address_is_used_at_once() {
         assert!(took < Duration::from_millis(900), "{took:?}");
     });
 }
+
+/// To the kernel the leased address, with /128, is the one that is there.
+#[test]
+fn a_static_address_outlives_a_lease_of_it() {
+    on_a_machine(async |lab| {
+        plug_in(lab);
+        let _server = lab.dnsmasq("port0", &["--enable-ra", STATEFUL_RANGE, HOST]);
+        let _network = lab.boot("ip=[2001:db8::77]:::64::eth0:auto6");
+        lab.until_so("a lease", || {
+            let is_lease = |line: &String| line.contains("eth0 2001:db8::77/128 from DHCP server");
+            lab.said().iter().any(is_lease)
+        })
+        .await;
+        // The lease is told before it is applied.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let addresses = ip_output("-o -6 addr show dev eth0");
+        let given = { addresses.lines() }.find(|line| line.contains(" 2001:db8::77/64 "));
+        assert!(
+            given.is_some_and(|line| line.contains("valid_lft forever")),
+            "{addresses}"
+        );
+    });
+}
