@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, CacheInfo};
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use rtnetlink::packet_route::route::{RouteMessage, RouteProtocol, RouteScope};
-use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
+use rtnetlink::{AddressAddRequest, Handle, LinkUnspec, RouteMessageBuilder};
 
 use super::nic::DeviceRoute;
 
@@ -136,27 +136,37 @@ impl Changes {
         lifetime: Lifetime,
         metric: u32,
     ) -> io::Result<()> {
-        let ip = address.address;
-        let mut request = self
-            .handle
-            .address()
-            .add(index, ip, address.length)
-            .replace();
+        let mut request = self.address_request(index, address, metric);
         let attributes = &mut request.message_mut().attributes;
-        attributes.push(AddressAttribute::RoutePriority(metric));
         if lifetime.valid.is_some() || lifetime.preferred.is_some() {
             let mut times = CacheInfo::default();
             times.ifa_preferred = seconds(lifetime.preferred);
             times.ifa_valid = seconds(lifetime.valid);
             attributes.push(AddressAttribute::CacheInfo(times));
         }
-        if ip.is_ipv6() {
+        if address.address.is_ipv6() {
             // Used while the kernel asks whether somebody else has it, where
             // the device may do so; see `ipv6_sysctl`.
             let optimistic = AddressAttribute::Flags(AddressFlags::Optimistic);
             attributes.push(optimistic);
         }
         request.execute().await.map_err(cause)
+    }
+
+    /// Adds an address that another machine has had. An IPv6 one is not used
+    /// before the kernel has asked who has it.
+    pub async fn try_address(&self, index: u32, address: IpPrefix, metric: u32) -> io::Result<()> {
+        let request = self.address_request(index, address, metric);
+        request.execute().await.map_err(cause)
+    }
+
+    fn address_request(&self, index: u32, address: IpPrefix, metric: u32) -> AddressAddRequest {
+        let request = self.handle.address();
+        let request = request.add(index, address.address, address.length);
+        let mut request = request.replace();
+        let attributes = &mut request.message_mut().attributes;
+        attributes.push(AddressAttribute::RoutePriority(metric));
+        request
     }
 
     /// Takes an address away.

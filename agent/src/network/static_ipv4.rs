@@ -23,7 +23,7 @@ use crate::backoff::between;
 
 /// Until somebody who has moved the other machine sees it work. Not sooner:
 /// two that ask for the same address at the same time both step back.
-const PAUSE: Duration = Duration::from_secs(20);
+pub(super) const PAUSE: Duration = Duration::from_secs(20);
 
 /// What has been found out about an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

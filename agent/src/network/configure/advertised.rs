@@ -148,16 +148,6 @@ impl Configurator {
             nic.forget_address(address.prefix.address);
         }
     }
-
-    pub(super) fn tell_duplicate(&mut self, address: &LinkAddress) {
-        let Some(nic) = self.nics.get_mut(&address.index) else {
-            return;
-        };
-        let (name, prefix) = (&nic.link.name, address.prefix);
-        let trouble = format!("{name} {prefix}: another machine on this link has the address");
-        tracing::warn!("{trouble}; it is not used");
-        nic.trouble = Some(trouble);
-    }
 }
 
 fn link_local(address: &LinkAddress) -> Option<Ipv6Addr> {

@@ -1,14 +1,71 @@
-//! Another machine has a static IPv4 address → it is not used.
+//! Another machine has a static address → it is not used until that one is gone.
+//!
+//! Who has an IPv4 address we ask. For IPv6 the kernel does, but it asks once:
+//! one wrong answer, or a machine that is moved a minute later, would cost the
+//! host its address for good.
 
 use landfall_network_plan::IpPrefix;
+use tokio::time::Instant;
 
 use super::configurator::Configurator;
 use super::link_setup::add_planned;
+use super::timers::Timer;
+use crate::backoff::between;
 use crate::network::dhcp::conflict::Asker;
+use crate::network::links::LinkAddress;
 use crate::network::nic::{ClientTag, metric};
 use crate::network::static_ipv4::{self, Verdict};
 
 impl Configurator {
+    /// The kernel has been told that another machine has this IPv6 address.
+    pub(super) fn tell_duplicate(&mut self, address: &LinkAddress) {
+        let Some(nic) = self.nics.get_mut(&address.index) else {
+            return;
+        };
+        let trouble = duplicate_trouble(&nic.link.name, address);
+        if nic.trouble.as_ref() != Some(&trouble) {
+            tracing::warn!("{trouble}; it is not used");
+        }
+        nic.trouble = Some(trouble);
+        let wait = static_ipv4::PAUSE.mul_f64(between(0.75, 1.25));
+        let timer = Timer::Duplicate(address.index);
+        self.timers.start(timer, Instant::now() + wait);
+    }
+
+    /// Has the kernel ask again who has the static IPv6 addresses that another
+    /// machine had when it was asked last.
+    pub(super) async fn ask_again_for_static6(&mut self, index: u32) {
+        let Some(nic) = self.nics.get(&index) else {
+            return;
+        };
+        let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
+        let Some((interface, ip)) = interface.and_then(|i| Some((i, i.ipv6.as_ref()?))) else {
+            return;
+        };
+        let is_lost = |a: &&LinkAddress| a.duplicate && ip.addresses.contains(&a.prefix);
+        let lost = nic.addresses.iter().filter(is_lost);
+        for address in lost.map(|address| address.prefix) {
+            let removed = self.changes.remove_address(index, address).await;
+            let metric = metric(index, interface);
+            let added = self.changes.try_address(index, address, metric).await;
+            if let Err(error) = removed.and(added) {
+                tracing::warn!("{} trying {address} again: {error}", nic.link.name);
+            }
+        }
+    }
+
+    /// The kernel has asked, and nobody else has the address.
+    pub(super) fn tell_free(&mut self, address: &LinkAddress) {
+        let Some(nic) = self.nics.get_mut(&address.index) else {
+            return;
+        };
+        let (name, prefix) = (&nic.link.name, address.prefix);
+        if nic.trouble == Some(duplicate_trouble(name, address)) {
+            tracing::info!("{name} {prefix}: nobody else on this link has the address now");
+            nic.trouble = None;
+        }
+    }
+
     /// Asks who else has the static addresses that a NIC is about to get.
     pub(super) fn ask_for_static(&mut self, index: u32) {
         let own = self.nics.values().flat_map(|nic| {
@@ -83,4 +140,9 @@ impl Configurator {
             }
         }
     }
+}
+
+fn duplicate_trouble(name: &str, address: &LinkAddress) -> String {
+    let prefix = address.prefix;
+    format!("{name} {prefix}: another machine on this link has the address")
 }

@@ -190,6 +190,12 @@ impl Configurator {
         if address.duplicate {
             return self.tell_duplicate(&address);
         }
+        if !address.tentative {
+            self.tell_free(&address);
+        }
+        let Some(nic) = self.nics.get_mut(&address.index) else {
+            return;
+        };
         let (name, prefix) = (&nic.link.name, address.prefix);
         if !address.tentative && !nic.told.contains(&prefix.address) {
             match origin {

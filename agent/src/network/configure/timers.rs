@@ -4,8 +4,9 @@ use tokio::time::{Instant, sleep_until};
 
 /// Something to look at when its time has come. Nothing waits for it. Most lead
 /// to a line on the console and no more; [`Timer::Others`], and
-/// [`Timer::Carrier`] of the boot NIC, let the other NICs begin, and
-/// [`Timer::AdvertisedDns`] forgets what has ended.
+/// [`Timer::Carrier`] of the boot NIC, let the other NICs begin,
+/// [`Timer::AdvertisedDns`] forgets what has ended, and [`Timer::Duplicate`]
+/// asks for an address again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Has every interface of the plan found its device?
@@ -20,6 +21,8 @@ pub(super) enum Timer {
     Advertisement(u32),
     /// Does everything that routers have told this NIC still count?
     AdvertisedDns(u32),
+    /// Is the machine gone that has a static IPv6 address of this NIC?
+    Duplicate(u32),
 }
 
 /// Timers that are running.

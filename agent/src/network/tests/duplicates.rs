@@ -38,6 +38,31 @@ fn a_static_address_of_another_machine_is_given_back_until_that_one_is_gone() {
     });
 }
 
+/// The kernel asks once for each address that it is given.
+#[test]
+fn a_static_ipv6_address_comes_back_when_the_other_machine_is_gone() {
+    on_a_machine(async |lab| {
+        lab.plug_in(0);
+        lab.port("addr add 2001:db8::10/64 dev port0 nodad");
+        lab.port("link set port0 up");
+        let mut network = lab.boot("ip=[2001:db8::10]:::64::eth0:none");
+        lab.until_said(
+            "WARN eth0 2001:db8::10/64: another machine on this link has the address; \
+             it is not used",
+        )
+        .await;
+        lab.port("addr del 2001:db8::10/64 dev port0");
+        lab.until_said("INFO eth0 2001:db8::10/64: nobody else on this link has the address now")
+            .await;
+        let state = lab
+            .until(&mut network, "the address back", |s| {
+                has(s, "eth0", "2001:db8::10/64")
+            })
+            .await;
+        assert_eq!(nic(&state, "eth0").unwrap().trouble, None);
+    });
+}
+
 /// Linux answers on every NIC for the addresses of all of them.
 #[test]
 fn the_other_nic_of_the_same_machine_is_not_another_machine() {
