@@ -277,34 +277,10 @@ routes:
     });
 }
 
-/// The switch at the other end of two cables: it bonds them by LACP, and what
-/// comes in without the tag 50 goes nowhere.
-async fn vlan_on_lacp(lab: &Lab) -> Result<Peer> {
-    Peer::start(
-        lab,
-        2,
-        &[
-            "ip link set eth0 up",
-            "ip link add bond0 type bond",
-            "cd /sys/class/net/bond0/bonding",
-            "echo 802.3ad > mode; echo fast > lacp_rate; echo 100 > miimon",
-            "for nic in eth1 eth2; do echo +$nic > slaves; done",
-            "ip link set bond0 up",
-            "ip link add link bond0 name bond0.50 type vlan id 50",
-            "ip link set bond0.50 up",
-            "brctl addbr br0",
-            "brctl addif br0 eth0",
-            "brctl addif br0 bond0.50",
-            "ip link set br0 up",
-        ],
-    )
-    .await
-}
-
 #[test]
 fn vlan_on_a_bond_by_arguments() {
     host_test("vlan_on_a_bond_by_arguments", async |lab| {
-        let _peer = vlan_on_lacp(lab).await?;
+        let _peer = Peer::vlan_on_lacp(lab).await?;
         let arguments = "bond=bond0:enp0s3,enp0s4:mode=802.3ad,miimon=100,lacp_rate=fast \
                          vlan=bond0.50:bond0 ip=192.0.2.10::192.0.2.254:24::bond0.50:none \
                          rd.route=198.51.100.0/24:192.0.2.2:bond0.50";
@@ -322,7 +298,7 @@ fn vlan_on_a_bond_by_arguments() {
 #[test]
 fn vlan_on_a_bond_by_network_data() {
     host_test("vlan_on_a_bond_by_network_data", async |lab| {
-        let _peer = vlan_on_lacp(lab).await?;
+        let _peer = Peer::vlan_on_lacp(lab).await?;
         let port = |number: u16| {
             let id = format!("port{number}");
             json!({"id": id, "type": "phy", "ethernet_mac_address": host_mac(number)})

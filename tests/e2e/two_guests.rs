@@ -177,25 +177,7 @@ fn no_complaint(lab: &Lab, device: &str) -> Result<()> {
 #[test]
 fn vlan_on_lacp() {
     host_test("vlan_on_lacp", async |lab| {
-        let mut peer = Peer::start(
-            lab,
-            2,
-            &[
-                "ip link set eth0 up",
-                "ip link add bond0 type bond",
-                "cd /sys/class/net/bond0/bonding",
-                "echo 802.3ad > mode; echo fast > lacp_rate; echo 100 > miimon",
-                "for nic in eth1 eth2; do echo +$nic > slaves; done",
-                "ip link set bond0 up",
-                "ip link add link bond0 name bond0.50 type vlan id 50",
-                "ip link set bond0.50 up",
-                "brctl addbr br0",
-                "brctl addif br0 eth0",
-                "brctl addif br0 bond0.50",
-                "ip link set br0 up",
-            ],
-        )
-        .await?;
+        let mut peer = Peer::vlan_on_lacp(lab).await?;
         let mut guest = arrive(
             lab,
             2,

@@ -91,6 +91,26 @@ impl Peer {
         Ok(peer)
     }
 
+    /// Starts one that bonds two cables by LACP; what comes in without the tag 50
+    /// goes nowhere.
+    pub async fn vlan_on_lacp(lab: &Lab) -> Result<Self> {
+        const SETUP: &[&str] = &[
+            "ip link set eth0 up",
+            "ip link add bond0 type bond",
+            "cd /sys/class/net/bond0/bonding",
+            "echo 802.3ad > mode; echo fast > lacp_rate; echo 100 > miimon",
+            "for nic in eth1 eth2; do echo +$nic > slaves; done",
+            "ip link set bond0 up",
+            "ip link add link bond0 name bond0.50 type vlan id 50",
+            "ip link set bond0.50 up",
+            "brctl addbr br0",
+            "brctl addif br0 eth0",
+            "brctl addif br0 bond0.50",
+            "ip link set br0 up",
+        ];
+        Self::start(lab, 2, SETUP).await
+    }
+
     /// Runs one line of shell and returns what it has written.
     pub async fn run(&mut self, lab: &Lab, command: &str) -> Result<String> {
         let mark = lab.journal.mark();
