@@ -2,10 +2,9 @@
 
 use std::net::IpAddr;
 
-use crate::plan::{Automatic, Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
-
-/// Seconds that DHCP has where nobody says otherwise.
-const USUAL_TIMEOUT: u32 = 90;
+use crate::plan::{
+    Automatic, Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan, USUAL_DHCP_TIMEOUT,
+};
 
 /// One line an interface and family, short enough for a serial console.
 pub fn describe(plan: &NetworkPlan) -> Vec<String> {
@@ -145,7 +144,7 @@ fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
 /// What is not as everybody has it.
 fn describe_automatic(automatic: &Automatic, words: &mut Vec<String>) {
     match automatic.timeout {
-        None | Some(USUAL_TIMEOUT) => {}
+        None | Some(USUAL_DHCP_TIMEOUT) => {}
         Some(seconds) if seconds >= i32::MAX as u32 => words.push("without a limit".to_owned()),
         Some(seconds) => words.push(format!("for at most {seconds} s")),
     }

@@ -17,13 +17,11 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::plan::{Automatic, IpPlan, Method, NetworkPlan};
+use crate::plan::{Automatic, IpPlan, Method, NetworkPlan, USUAL_DHCP_TIMEOUT};
 use fields::Warnings;
 
 /// Longest text that is read: a hundred times what a full rack switch needs.
 pub const LARGEST: usize = 1 << 20;
-/// NetworkManager's time for one DHCP transaction.
-const DHCP_TIMEOUT: u32 = 90;
 
 /// Why a document as a whole is of no use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +134,7 @@ impl NetworkPlan {
 fn off() -> IpPlan {
     IpPlan {
         automatic: Automatic {
-            timeout: Some(DHCP_TIMEOUT),
+            timeout: Some(USUAL_DHCP_TIMEOUT),
             ..Automatic::default()
         },
         ..IpPlan::of(Method::Disabled)

@@ -6,6 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use landfall_boot_params::{InfinibandAddr, MacAddr};
 
+/// Seconds that DHCP has where nobody says otherwise: NetworkManager's time for
+/// one transaction.
+pub(crate) const USUAL_DHCP_TIMEOUT: u32 = 90;
+
 /// What a machine's network shall be.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NetworkPlan {

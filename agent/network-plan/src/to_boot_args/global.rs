@@ -1,10 +1,9 @@
 //! Arguments that are for the machine as a whole.
 
 use super::interface::device;
-use crate::plan::{Interface, InterfaceKind, IpPlan, NetworkPlan};
+use crate::plan::{Interface, InterfaceKind, IpPlan, NetworkPlan, USUAL_DHCP_TIMEOUT};
 
-/// Seconds and milliseconds without an argument.
-const DHCP_TIMEOUT: u32 = 90;
+/// Milliseconds without an argument.
 const IP_REQUIRED_TIMEOUT_MS: u32 = 20_000;
 /// The longest time, which is called otherwise.
 const INFINITY: u32 = i32::MAX as u32;
@@ -19,7 +18,7 @@ pub(super) fn arguments(plan: &NetworkPlan) -> Vec<String> {
         add("rd.net.timeout.carrier", &seconds.to_string());
     }
     match asked().find_map(|ip| ip.automatic.timeout) {
-        None | Some(DHCP_TIMEOUT) => {}
+        None | Some(USUAL_DHCP_TIMEOUT) => {}
         Some(INFINITY) => add("rd.net.timeout.dhcp", "infinity"),
         Some(seconds) => add("rd.net.timeout.dhcp", &seconds.to_string()),
     }

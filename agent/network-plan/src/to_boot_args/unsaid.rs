@@ -1,9 +1,6 @@
 //! Two plans that should be one: what of the first the second has not.
 
-use crate::plan::{Automatic, Interface, InterfaceKind, IpPlan, NetworkPlan};
-
-/// Without an argument, in seconds.
-const DHCP_TIMEOUT: u32 = 90;
+use crate::plan::{Automatic, Interface, InterfaceKind, IpPlan, NetworkPlan, USUAL_DHCP_TIMEOUT};
 
 /// One line for each thing that `said` does not have as `wanted` has it.
 pub(super) fn differences(wanted: &NetworkPlan, said: &NetworkPlan) -> Vec<String> {
@@ -54,7 +51,7 @@ fn normal(interface: &Interface) -> Interface {
         .flatten()
     {
         if ip.method.is_automatic() {
-            ip.automatic.timeout.get_or_insert(DHCP_TIMEOUT);
+            ip.automatic.timeout.get_or_insert(USUAL_DHCP_TIMEOUT);
             // The routers have the last word.
             ip.automatic.mode = None;
         } else {
