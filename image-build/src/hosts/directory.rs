@@ -26,6 +26,11 @@ pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<()> {
             continue;
         }
         let title = path.display().to_string();
+        // A pipe would be waited for, and nobody says for what.
+        if !path.is_file() {
+            reading.faults.push(format!("{title}: expected a file"));
+            continue;
+        }
         let Some((name, kind)) = name.rsplit_once('.') else {
             reading.faults.push(bad_name(&title));
             continue;

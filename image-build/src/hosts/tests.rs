@@ -154,6 +154,26 @@ fn an_agent_config_tells_the_hosts_of_a_directory() {
 }
 
 #[test]
+fn a_pipe_among_the_hosts_is_not_waited_for() {
+    let files = tempfile::tempdir().unwrap();
+    let pipe = files.path().join("a.yaml");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    std::os::unix::fs::symlink("nowhere", files.path().join("b.yaml")).unwrap();
+    let (sender, outcome) = std::sync::mpsc::channel();
+    let arguments = HostArguments {
+        hosts: Some(files.path().to_owned()),
+        ..HostArguments::default()
+    };
+    std::thread::spawn(move || sender.send(Hosts::read(&arguments).map(drop)));
+    let found = outcome.recv_timeout(std::time::Duration::from_secs(10));
+    let error = found.expect("it waits for ever").unwrap_err().to_string();
+    for name in ["a.yaml: expected a file", "b.yaml: expected a file"] {
+        assert!(error.contains(name), "{error}");
+    }
+}
+
+#[test]
 fn faults_of_an_agent_config_have_their_paths() {
     let known = "expected keys of hostname, interfaces, networkConfig, role, rootDeviceHints; \
                  found \"networkconfig\"";
