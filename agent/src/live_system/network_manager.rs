@@ -43,7 +43,21 @@ pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
         Ok(profiles) => {
             let stays_down = names_of_idle(&keyfiles);
             let wanted = profiles.iter().filter(|p| !stays_down.contains(&p.name));
-            join_all(wanted.map(|profile| activate(bus, profile))).await;
+            let mut begun = Vec::new();
+            // One after the other: NetworkManager refuses what lies on a device
+            // that it does not know of yet.
+            for profile in wanted {
+                match begin(bus, profile).await {
+                    Ok(active) => begun.push((&profile.name, active)),
+                    Err(error) => cannot_now(&profile.name, &error),
+                }
+            }
+            join_all(
+                begun
+                    .into_iter()
+                    .map(|(name, active)| wait(bus, name, active)),
+            )
+            .await;
         }
         Err(error) => tracing::error!("having NetworkManager load {PROFILES}: {error}"),
     }
@@ -155,34 +169,36 @@ fn name_of(file: &Path) -> String {
 /// Takes the device from whatever profile it has, such as the one that
 /// NetworkManager makes up for every NIC. A device that is not there yet gets
 /// its profile when it appears: `autoconnect` is the default of a profile.
-async fn activate(bus: &Bus, profile: &Profile) {
-    let name = &profile.name;
-    let began = async {
-        let manager: Object = bus
-            .known_object(SERVICE, "/org/freedesktop/NetworkManager", SERVICE)
-            .await?;
-        // Where the device was free NetworkManager has begun by itself: to ask
-        // again would take the address away for a moment.
-        let active = match active_already(bus, &manager, &profile.path).await? {
-            Some(active) => active,
-            None => {
-                let any = ObjectPath::try_from("/")?;
-                manager
-                    .call("ActivateConnection", &(&profile.path, &any, &any))
-                    .await?
-            }
-        };
-        follow(bus, active).await
-    };
-    match began.await {
+async fn begin(bus: &Bus, profile: &Profile) -> zbus::Result<OwnedObjectPath> {
+    let manager: Object = bus
+        .known_object(SERVICE, "/org/freedesktop/NetworkManager", SERVICE)
+        .await?;
+    // Where the device was free NetworkManager has begun by itself: to ask
+    // again would take the address away for a moment.
+    if let Some(active) = active_already(bus, &manager, &profile.path).await? {
+        return Ok(active);
+    }
+    let any = ObjectPath::try_from("/")?;
+    manager
+        .call("ActivateConnection", &(&profile.path, &any, &any))
+        .await
+}
+
+/// Waits, bounded, for what has become of it.
+async fn wait(bus: &Bus, name: &str, active: OwnedObjectPath) {
+    match follow(bus, active).await {
         Ok(Outcome::Activated) => tracing::info!("NetworkManager: {name} is active"),
         Ok(Outcome::GivenUp(why)) => tracing::error!("NetworkManager: {name}: {why}"),
         Ok(Outcome::Activating) => tracing::warn!(
             "NetworkManager: {name} is not active after {} s",
             ACTIVATION_LIMIT.as_secs()
         ),
-        Err(error) => tracing::warn!("NetworkManager: {name} cannot be activated now: {error}"),
+        Err(error) => cannot_now(name, &error),
     }
+}
+
+fn cannot_now(name: &str, error: &zbus::Error) {
+    tracing::warn!("NetworkManager: {name} cannot be activated now: {error}");
 }
 
 /// The active connection of a profile, if it has one.
