@@ -19,21 +19,21 @@ mod outcome;
 mod preference;
 mod reminders;
 mod resolver;
-mod state_json;
 mod timers;
 mod virtual_links;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use landfall_network_plan::Choice;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::reach::Reach;
 use super::state::NetworkState;
+use super::state_json::StoredState;
 use crate::interface_names::NamingPolicy;
-use crate::state_file::{STATE_DIRECTORY, StateFile};
+
 use configurator::Configurator;
 
 /// What is to be done, and where the files are that go with it.
@@ -46,7 +46,7 @@ pub struct Setup {
     /// The file of local names.
     pub hosts: PathBuf,
     /// Where the state is told in JSON, for operators and log collection.
-    pub state_file: StateFile,
+    pub state_file: StoredState,
     /// How NICs are called.
     pub naming: NamingPolicy,
     /// Whether the machine's name may be set.
@@ -85,7 +85,7 @@ impl Setup {
             choice,
             resolv_conf: "/etc/resolv.conf".into(),
             hosts: "/etc/hosts".into(),
-            state_file: StateFile::new(Path::new(STATE_DIRECTORY), "network.json"),
+            state_file: StoredState::of_this_boot(),
             naming,
             set_host_name: true,
             boot_nic_first: true,

@@ -16,6 +16,8 @@ use super::links::{Link, LinkAddress, LinkEvent, LinkKind, LinkWatch, Snapshot};
 use super::nic::{Nic, choose};
 use super::resolv_conf::DnsServer;
 use super::state::{AddressOrigin, NetworkState};
+use super::state_json::{StoredState, state_json};
+use crate::network::reach::Reach;
 
 /// As long as a NIC that has no carrier yet may be on its way to one.
 const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
@@ -34,6 +36,7 @@ pub fn follow(choice: Choice) -> watch::Receiver<NetworkState> {
         choice,
         state,
         nics: BTreeMap::new(),
+        stored_state: StoredState::of_this_boot(),
     };
     tokio::spawn(observer.run());
     receiver
@@ -44,6 +47,7 @@ struct Observer {
     state: watch::Sender<NetworkState>,
     /// By the kernel's index.
     nics: BTreeMap<u32, Nic>,
+    stored_state: StoredState,
 }
 
 impl Observer {
@@ -159,9 +163,11 @@ impl Observer {
         }
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
         let interface = |nic: &Nic| nic.interface_of(&self.choice.plan);
         let new = NetworkState {
+            source: Some(self.choice.source),
+            faults: self.choice.faults.clone(),
             nics: self
                 .nics
                 .values()
@@ -170,6 +176,9 @@ impl Observer {
             dns: servers(Path::new("/etc/resolv.conf")),
             ..NetworkState::default()
         };
+        // NetworkManager has rules of its own for which NIC goes first.
+        let shown = state_json(&self.choice, &new, &self.nics, &Reach::default());
+        self.stored_state.store(&shown);
         self.state.send_if_modified(|old| {
             let changed = *old != new;
             *old = new;

@@ -26,6 +26,7 @@ pub(crate) mod reach;
 pub(crate) mod resolv_conf;
 mod routes;
 pub(crate) mod state;
+mod state_json;
 mod static_ipv4;
 mod this_host;
 mod virtual_link;

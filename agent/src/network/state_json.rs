@@ -1,80 +1,108 @@
 //! /run/landfall/network.json: source, warnings, and the state of each NIC, for
 //! whoever reads logs.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use landfall_network_plan::Choice;
 use serde_json::{Value, json};
 
-use super::configurator::Configurator;
-use crate::network::dhcp::Lease;
-use crate::network::dhcp6;
-use crate::network::nic::Nic;
-use crate::network::reach::StepResult;
-use crate::network::state::{AddressState, NetworkState, NicState};
+use super::dhcp::Lease;
+use super::dhcp6;
+use super::nic::Nic;
+use super::reach::{Reach, StepResult};
+use super::state::{AddressState, NetworkState, NicState};
+use crate::state_file::{STATE_DIRECTORY, StateFile};
 
-impl Configurator {
+/// The file, and what it holds.
+#[derive(Debug, Clone)]
+pub struct StoredState {
+    file: StateFile,
+    text: String,
+}
+
+impl StoredState {
+    /// /run/landfall/network.json.
+    pub fn of_this_boot() -> StoredState {
+        StoredState::new(StateFile::new(Path::new(STATE_DIRECTORY), "network.json"))
+    }
+
+    /// In this file; nothing has been written yet.
+    pub fn new(file: StateFile) -> StoredState {
+        StoredState {
+            file,
+            text: String::new(),
+        }
+    }
+
     /// Writes the file where it would be different. Failing costs an operator
     /// a look and nobody else anything, so it is told once.
-    pub(super) fn store_state(&mut self, state: &NetworkState) {
-        let text = format!("{:#}\n", self.state_json(state));
-        if self.stored_state == text {
+    pub(super) fn store(&mut self, state: &Value) {
+        let text = format!("{state:#}\n");
+        if self.text == text {
             return;
         }
-        if let Err(error) = self.setup.state_file.store(text.as_bytes())
-            && self.stored_state.is_empty()
+        if let Err(error) = self.file.store(text.as_bytes())
+            && self.text.is_empty()
         {
             tracing::warn!("network.json: {error}");
         }
-        self.stored_state = text;
+        self.text = text;
     }
+}
 
-    fn state_json(&self, state: &NetworkState) -> Value {
-        let choice = &self.setup.choice;
-        let nics: Vec<_> = state
-            .nics
-            .iter()
-            .map(|nic| self.nic_json(nic, self.nics.get(&nic.index)))
-            .collect();
-        let reached = state
-            .preferred
-            .and_then(|index| state.nics.iter().find(|nic| nic.index == index));
-        json!({
-            "source": choice.source.key(),
-            "host": choice.host,
-            "service_reached_over": reached.map(|nic| &nic.name),
-            "faults": choice.faults,
-            "warnings": choice.plan.warnings,
-            "nics": nics,
-            "dns": state.dns.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "search": state.search,
-            "ntp": state.ntp,
-        })
-    }
+/// The state as the file has it. `nics` know more than the state tells.
+pub(super) fn state_json(
+    choice: &Choice,
+    state: &NetworkState,
+    nics: &BTreeMap<u32, Nic>,
+    reach: &Reach,
+) -> Value {
+    let shown: Vec<_> = state
+        .nics
+        .iter()
+        .map(|nic| nic_json(choice, nic, nics.get(&nic.index), reach))
+        .collect();
+    let reached = state
+        .preferred
+        .and_then(|index| state.nics.iter().find(|nic| nic.index == index));
+    json!({
+        "source": choice.source.key(),
+        "host": choice.host,
+        "service_reached_over": reached.map(|nic| &nic.name),
+        "faults": choice.faults,
+        "warnings": choice.plan.warnings,
+        "nics": shown,
+        "dns": state.dns.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "search": state.search,
+        "ntp": state.ntp,
+    })
+}
 
-    fn nic_json(&self, state: &NicState, nic: Option<&Nic>) -> Value {
-        let interface = nic.and_then(|nic| nic.interface_of(&self.setup.choice.plan));
-        let addresses: Vec<_> = state.addresses.iter().map(address_json).collect();
-        let reach = self.reach.borrow();
-        let way: Vec<_> = reach
-            .ways
-            .get(&state.index)
-            .into_iter()
-            .flatten()
-            .map(StepResult::json)
-            .collect();
-        json!({
-            "name": state.name,
-            "other_names": nic.map(|nic| &nic.link.alternative_names),
-            "mac": state.mac.to_string(),
-            "permanent_mac": state.permanent_mac.map(|mac| mac.to_string()),
-            "carrier": state.carrier,
-            "plan": interface.map(|interface| interface.matches.to_string()),
-            "controller": interface.and_then(|interface| interface.controller.as_ref()),
-            "addresses": addresses,
-            "lease": nic.and_then(|nic| nic.lease.as_ref()).map(lease_json),
-            "dhcpv6": nic.and_then(|nic| nic.ipv6.lease()).map(lease6_json),
-            "trouble": state.trouble,
-            "way_to_service": way,
-        })
-    }
+fn nic_json(choice: &Choice, state: &NicState, nic: Option<&Nic>, reach: &Reach) -> Value {
+    let interface = nic.and_then(|nic| nic.interface_of(&choice.plan));
+    let addresses: Vec<_> = state.addresses.iter().map(address_json).collect();
+    let way: Vec<_> = reach
+        .ways
+        .get(&state.index)
+        .into_iter()
+        .flatten()
+        .map(StepResult::json)
+        .collect();
+    json!({
+        "name": state.name,
+        "other_names": nic.map(|nic| &nic.link.alternative_names),
+        "mac": state.mac.to_string(),
+        "permanent_mac": state.permanent_mac.map(|mac| mac.to_string()),
+        "carrier": state.carrier,
+        "plan": interface.map(|interface| interface.matches.to_string()),
+        "controller": interface.and_then(|interface| interface.controller.as_ref()),
+        "addresses": addresses,
+        "lease": nic.and_then(|nic| nic.lease.as_ref()).map(lease_json),
+        "dhcpv6": nic.and_then(|nic| nic.ipv6.lease()).map(lease6_json),
+        "trouble": state.trouble,
+        "way_to_service": way,
+    })
 }
 
 fn address_json(address: &AddressState) -> Value {

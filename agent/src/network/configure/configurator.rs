@@ -58,8 +58,6 @@ pub(super) struct Configurator {
     pub(super) preference: Preference,
     /// NICs that nothing names are left alone for now.
     pub(super) others_wait: bool,
-    /// The text of the state file.
-    pub(super) stored_state: String,
 }
 
 impl Configurator {
@@ -92,7 +90,6 @@ impl Configurator {
             heard_vlans,
             preference: Preference::default(),
             others_wait: false,
-            stored_state: String::new(),
         })
     }
 

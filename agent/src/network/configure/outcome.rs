@@ -4,6 +4,7 @@ use super::configurator::Configurator;
 use crate::network::nic::Nic;
 use crate::network::resolv_conf;
 use crate::network::state::NetworkState;
+use crate::network::state_json::state_json;
 
 impl Configurator {
     /// Tells everybody who watches, if anything is different.
@@ -18,7 +19,8 @@ impl Configurator {
         {
             tracing::warn!("{error}");
         }
-        self.store_state(&new);
+        let shown = state_json(&self.setup.choice, &new, &self.nics, &self.reach.borrow());
+        self.setup.state_file.store(&shown);
         // Last, so that whoever wakes up finds the resolver's file written.
         self.state.send_if_modified(|old| {
             let changed = *old != new;

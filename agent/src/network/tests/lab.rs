@@ -20,6 +20,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
 use crate::interface_names::NamingPolicy;
 use crate::network::configure::Network;
+use crate::network::state_json::StoredState;
 use crate::network::{NetworkState, Setup, start};
 use crate::skip::skip;
 use crate::state_file::StateFile;
@@ -184,7 +185,7 @@ impl Lab {
         let setup = Setup {
             resolv_conf: self.dir.path().join("resolv.conf"),
             hosts: self.dir.path().join("hosts"),
-            state_file: StateFile::new(self.dir.path(), "network.json"),
+            state_file: StoredState::new(StateFile::new(self.dir.path(), "network.json")),
             ..Setup::in_ramdisk(
                 Choice::for_boot(&Embedded::default(), network_data, &args),
                 NamingPolicy::from_command_line(&line).0,
