@@ -35,8 +35,25 @@ const NICS: &[&str] = &[
 /// A link of the document and the interface it has become.
 pub(super) struct Link {
     /// What the rest of the document calls it. Never a NIC's name.
-    pub(super) id: String,
+    id: String,
+    /// The ids of further links with the same NIC.
+    also: Vec<String>,
     pub(super) interface: Interface,
+}
+
+impl Link {
+    fn new(id: String, interface: Interface) -> Link {
+        Link {
+            id,
+            also: Vec::new(),
+            interface,
+        }
+    }
+
+    /// Whether the document means it by this id.
+    pub(super) fn is_called(&self, id: &str) -> bool {
+        self.id == id || self.also.iter().any(|also| also == id)
+    }
 }
 
 /// Reads the list. A link that cannot be used is a warning; the others stay.
@@ -47,7 +64,7 @@ pub(super) fn read(value: Option<&Value>, warnings: &mut Warnings) -> Vec<Link> 
     let mut links = Vec::new();
     for entry in &entries {
         if !is(&entry, "bond") && !is(&entry, "vlan") {
-            links.extend(nic(entry, warnings));
+            nic(entry, &mut links, warnings);
         }
     }
     for entry in entries.iter().filter(|entry| is(entry, "bond")) {
@@ -108,8 +125,12 @@ fn mac(entry: &Fields, key: &str, warnings: &mut Warnings) -> Option<MacAddr> {
     entry.parsed(key, expected, warnings)
 }
 
-fn nic(entry: &Fields, warnings: &mut Warnings) -> Option<Link> {
-    let id = entry.quiet_text("id")?;
+/// Some write a link for each address family of a NIC: two profiles for one
+/// device would be in each other's way, and one file's name.
+fn nic(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
+    let Some(id) = entry.quiet_text("id") else {
+        return;
+    };
     let title = &entry.title;
     if let Some(kind) = entry.text("type", warnings)
         && !NICS.contains(&kind.as_str())
@@ -123,17 +144,25 @@ fn nic(entry: &Fields, warnings: &mut Warnings) -> Option<Link> {
         warnings.add(format!(
             "{title} has no usable ethernet_mac_address; ignored"
         ));
-        return None;
+        return;
     };
     let matches = InterfaceMatch {
         name: None,
         mac: Some(mac),
     };
     let mtu = mtu(entry, warnings);
-    Some(Link {
-        id,
-        interface: interface(matches, InterfaceKind::Ethernet, mtu),
-    })
+    let mut known = links.iter_mut();
+    if let Some(known) = known.find(|known| known.interface.matches == matches) {
+        let other = shortened(&known.id);
+        warnings.add(format!(
+            "{title}: ethernet_mac_address is that of link {other}; taken for the same link"
+        ));
+        known.interface.mtu = known.interface.mtu.or(mtu);
+        known.also.push(id);
+        return;
+    }
+    let interface = interface(matches, InterfaceKind::Ethernet, mtu);
+    links.push(Link::new(id, interface));
 }
 
 fn bond(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
@@ -152,7 +181,7 @@ fn bond(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
     };
     let mut found = false;
     for port in ports(entry, warnings) {
-        let link = links.iter_mut().find(|link| link.id == port);
+        let link = links.iter_mut().find(|link| link.is_called(&port));
         let is_free = |link: &&mut Link| {
             let interface = &link.interface;
             interface.kind == InterfaceKind::Ethernet && interface.controller.is_none()
@@ -182,7 +211,7 @@ fn bond(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
     let mtu = mtu(entry, warnings);
     let mut interface = interface(matches, InterfaceKind::Bond { options }, mtu);
     interface.set_mac = mac(entry, "ethernet_mac_address", warnings);
-    links.push(Link { id, interface });
+    links.push(Link::new(id, interface));
 }
 
 fn ports(entry: &Fields, warnings: &mut Warnings) -> Vec<String> {
@@ -258,7 +287,7 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool 
         return true;
     };
     let parent = entry.quiet_text("vlan_link");
-    let parent = links.iter().find(|link| Some(&link.id) == parent.as_ref());
+    let parent = parent.and_then(|id| links.iter().find(|link| link.is_called(&id)));
     let Some(parent) = parent else {
         return false;
     };
@@ -298,7 +327,7 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool 
     let mtu = mtu(entry, warnings);
     let mut interface = interface(matches, kind, mtu);
     interface.set_mac = mac(entry, "vlan_mac_address", warnings);
-    links.push(Link { id, interface });
+    links.push(Link::new(id, interface));
     true
 }
 

@@ -18,9 +18,8 @@ const ADDRESS: &str = "an IP address";
 pub(super) fn read(value: Option<&Value>, links: &mut [Link], warnings: &mut Warnings) {
     for entry in Fields::list(value, "network", MOST_NETWORKS, warnings) {
         let wanted = entry.quiet_text("link");
-        let link = links
-            .iter_mut()
-            .find(|link| Some(&link.id) == wanted.as_ref());
+        let is_it = |link: &&mut Link| wanted.as_deref().is_some_and(|id| link.is_called(id));
+        let link = links.iter_mut().find(is_it);
         let title = &entry.title;
         match link {
             None => {

@@ -32,6 +32,32 @@ fn every_document_gives_its_plan() {
     );
 }
 
+#[test]
+fn two_links_with_one_nic_are_one_link() {
+    let plan = NetworkPlan::from_network_data(
+        r#"{"links": [
+        {"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:0a"},
+        {"id": "b", "type": "vif", "ethernet_mac_address": "52:54:00:00:00:0A", "mtu": 9000},
+        {"id": "v", "type": "vlan", "vlan_link": "b", "vlan_id": 5}],
+        "networks": [
+        {"id": "m", "type": "ipv4_dhcp", "link": "a"},
+        {"id": "n", "type": "ipv6_slaac", "link": "b"}]}"#,
+    );
+    let plan = plan.unwrap();
+    let [nic, vlan] = &plan.interfaces[..] else {
+        panic!("{plan:?}");
+    };
+    let method = |ip: &Option<IpPlan>| ip.as_ref().unwrap().method;
+    assert_eq!(method(&nic.ipv4), Method::Auto);
+    assert_eq!(method(&nic.ipv6), Method::Auto);
+    assert_eq!(nic.mtu, Some(9000));
+    assert_eq!(vlan.matches.name.as_deref(), Some("a.5"));
+    assert_eq!(
+        plan.warnings,
+        ["link b: ethernet_mac_address is that of link a; taken for the same link"]
+    );
+}
+
 fn error(text: &str) -> String {
     NetworkPlan::from_network_data(text)
         .unwrap_err()
