@@ -144,10 +144,10 @@ pub(crate) struct HostsArguments {
     pub(crate) output: OutputArguments,
 }
 
-/// Write the Ignition config that makes a CoreOS live system run the agent.
+/// Write the Ignition config for a CoreOS live system.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "landfall-image coreos-live --agent PATH --agent-url URL [OPTIONS] -o live.ign",
+    override_usage = "landfall-image coreos-live --agent PATH --agent-url URL [OPTIONS] -o FILE",
     after_help = "\
 Example:
   landfall-image coreos-live --agent ./landfall-agent-live \\
