@@ -9,6 +9,7 @@
 pub(crate) mod advertisements;
 mod announce;
 mod apply;
+mod arp_sysctl;
 mod automatic_ipv6;
 mod bridge_option;
 mod configure;

@@ -20,7 +20,7 @@ use crate::network::nic::{ClientTag, Nic};
 use crate::network::reach::Reach;
 use crate::network::state::NetworkState;
 use crate::network::static_ipv4::Verdict;
-use crate::network::{dhcp, dhcp6, linkdown, resolv_conf};
+use crate::network::{arp_sysctl, dhcp, dhcp6, linkdown, resolv_conf};
 
 /// By then every driver that is in the ramdisk has looked at its devices.
 const DEVICES_EXPECTED: Duration = Duration::from_secs(10);
@@ -123,8 +123,14 @@ impl Configurator {
         self.timers.start(Timer::Devices, now + DEVICES_EXPECTED);
         self.timers.start(Timer::Online, now + ONLINE_EXPECTED);
         self.let_others_wait();
-        if let Err(error) = linkdown::ignore_routes(Path::new("/proc/sys/net")) {
-            tracing::warn!("{error}");
+        let switches = Path::new("/proc/sys/net");
+        for result in [
+            linkdown::ignore_routes(switches),
+            arp_sysctl::answer_for_own_addresses(switches),
+        ] {
+            if let Err(error) = result {
+                tracing::warn!("{error}");
+            }
         }
     }
 
