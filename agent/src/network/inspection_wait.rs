@@ -13,6 +13,11 @@ use tokio::sync::watch;
 
 use super::state::{NetworkState, NicState};
 
+/// A router's advertisement gives an address in no time, a DHCP server takes a
+/// moment, and the inventory is to have both. Not the whole limit: where IPv6 is
+/// all there is nobody answers.
+const SECOND_FAMILY: Duration = Duration::from_secs(3);
+
 /// Which NICs are to have an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitFor {
@@ -32,11 +37,29 @@ pub async fn inspection_addresses(
 ) -> bool {
     let is_ready = |state: &NetworkState| state.has_addresses(wanted);
     // An error means that the network's task has ended: nothing will come.
-    let waited = tokio::time::timeout(limit, network.wait_for(is_ready)).await;
-    matches!(waited, Ok(Ok(_)))
+    let waited = tokio::time::timeout(limit, network.wait_for(is_ready));
+    let is_ready = matches!(waited.await, Ok(Ok(_)));
+    if is_ready {
+        let is_complete = |state: &NetworkState| !state.awaits_ipv4(wanted);
+        let rest = limit.min(SECOND_FAMILY);
+        let _ = tokio::time::timeout(rest, network.wait_for(is_complete)).await;
+    }
+    is_ready
 }
 
 impl NetworkState {
+    /// Whether one of them may still get an IPv4 address besides.
+    fn awaits_ipv4(&self, wanted: WaitFor) -> bool {
+        self.nics.iter().any(|nic| {
+            let is_wanted = match wanted {
+                WaitFor::Nothing => false,
+                WaitFor::BootNic(mac) => nic.mac == mac || nic.permanent_mac == Some(mac),
+                WaitFor::AllNics => true,
+            };
+            is_wanted && nic.carrier && nic.awaits_ipv4
+        })
+    }
+
     fn has_addresses(&self, wanted: WaitFor) -> bool {
         match wanted {
             WaitFor::Nothing => true,
@@ -82,6 +105,7 @@ mod tests {
             carrier,
             awaits_carrier: false,
             shall_have_address: true,
+            awaits_ipv4: false,
             addresses: addresses.into_iter().map(address).collect(),
             trouble: None,
         }
@@ -127,6 +151,46 @@ mod tests {
             assert_eq!(state.has_addresses(WaitFor::BootNic(BOOT)), boot, "{shown}");
             assert_eq!(state.has_addresses(WaitFor::AllNics), all, "{shown}");
             assert!(state.has_addresses(WaitFor::Nothing));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_second_family_has_a_moment() {
+        let awaiting = NicState {
+            awaits_ipv4: true,
+            ..nic(
+                OTHER,
+                true,
+                Some(("2001:db8::7", AddressOrigin::RouterAdvertisement)),
+            )
+        };
+        let state = |nic: &NicState| NetworkState {
+            nics: vec![nic.clone()],
+            ..NetworkState::default()
+        };
+        let limit = Duration::from_secs(60);
+        for (wanted, is_awaited) in [
+            (WaitFor::AllNics, true),
+            (WaitFor::BootNic(OTHER), true),
+            (WaitFor::Nothing, false),
+        ] {
+            let (sender, mut network) = watch::channel(state(&awaiting));
+            let began = tokio::time::Instant::now();
+            assert!(inspection_addresses(&mut network, wanted, limit).await);
+            let waited = if is_awaited {
+                SECOND_FAMILY
+            } else {
+                Duration::ZERO
+            };
+            assert_eq!(began.elapsed(), waited, "{wanted:?}");
+            // And no longer than it takes.
+            sender.send_replace(state(&NicState {
+                awaits_ipv4: false,
+                ..awaiting.clone()
+            }));
+            let began = tokio::time::Instant::now();
+            assert!(inspection_addresses(&mut network, wanted, limit).await);
+            assert_eq!(began.elapsed(), Duration::ZERO, "{wanted:?}");
         }
     }
 

@@ -175,6 +175,9 @@ impl Nic {
             carrier: self.link.carrier,
             awaits_carrier: !self.link.carrier && !self.missed_carrier,
             shall_have_address: interface.is_some_and(shall_have_address),
+            awaits_ipv4: self.trouble.is_none()
+                && interface.is_some_and(asks_for_ipv4)
+                && !self.addresses.iter().any(|a| a.prefix.address.is_ipv4()),
             addresses: self.addresses.iter().map(address_state).collect(),
             trouble: self.trouble.clone(),
         }
@@ -185,6 +188,11 @@ fn shall_have_address(interface: &Interface) -> bool {
     let families = [&interface.ipv4, &interface.ipv6];
     let is_off = |ip: &IpPlan| matches!(ip.method, Method::Disabled | Method::LinkLocal);
     families.into_iter().flatten().any(|ip| !is_off(ip))
+}
+
+fn asks_for_ipv4(interface: &Interface) -> bool {
+    let ip = interface.ipv4.as_ref();
+    ip.is_some_and(|ip| ip.method.is_automatic())
 }
 
 /// The interface of the plan for a device, the most particular that is free.

@@ -49,6 +49,8 @@ pub struct NicState {
     pub awaits_carrier: bool,
     /// The plan has, or asks for, an address that reaches further than the link.
     pub shall_have_address: bool,
+    /// It has none of IPv4 yet, and DHCP has not failed so far.
+    pub awaits_ipv4: bool,
     /// Its addresses, link-local ones included.
     pub addresses: Vec<AddressState>,
     /// What the interface still waits for or why it has failed.

@@ -152,6 +152,7 @@ fn network_with(addresses: &[&str]) -> NetworkState {
             carrier: true,
             awaits_carrier: false,
             shall_have_address: true,
+            awaits_ipv4: false,
             addresses: addresses.iter().map(address).collect(),
             trouble: None,
         }],

@@ -14,6 +14,7 @@ fn nic(number: u8, address: Option<(&str, AddressOrigin)>) -> NicState {
         carrier: true,
         awaits_carrier: false,
         shall_have_address: true,
+        awaits_ipv4: false,
         addresses: address
             .into_iter()
             .map(|(text, origin)| AddressState {
