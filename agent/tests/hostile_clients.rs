@@ -211,6 +211,18 @@ async fn slow_clients_hold_up_nobody() {
     drop(slow);
 }
 
+/// A conductor that the agent does not know yet has one place among strangers,
+/// and may lose it in a flood before its handshake is done. It asks again, as
+/// Ironic's does; having shown the token once it keeps its places.
+async fn introduce(client: &reqwest::Client, server: &Server) {
+    for _ in 0..10 {
+        if list(client, server).await.is_ok() {
+            return;
+        }
+    }
+    panic!("ten connections in a row were closed for others");
+}
+
 /// Ten thousand connections that say nothing, to the port with TLS, while a
 /// conductor goes on asking.
 #[tokio::test]
@@ -235,6 +247,7 @@ async fn ten_thousand_connections_do_not_keep_the_conductor_out() {
         }
         held
     });
+    introduce(&serve::client(), &server).await;
     let (mut answers, mut longest) = (0_u32, Duration::ZERO);
     while !flood.is_finished() || answers < 20 {
         // A new connection each time, as after a restart of the conductor.
