@@ -22,6 +22,7 @@ pub mod fuzz_entry;
 mod handover;
 mod host_name;
 mod http_client;
+mod installation;
 mod interface_names;
 mod inventory;
 mod ironic;

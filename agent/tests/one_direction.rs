@@ -45,7 +45,7 @@ const ROWS: &[&[&str]] = &[
         "api",
         "rescue",
     ],
-    &["disk", "handover"],
+    &["disk", "handover", "installation"],
 ];
 
 /// Switchboards: their job is to name everything.

@@ -1,5 +1,4 @@
-//! `image.install_bootloader`, and the same at the end of `install_coreos`: the
-//! firmware's boot entry for what was written.
+//! `image.install_bootloader`: the firmware's boot entry for what was written.
 
 use std::path::Path;
 
@@ -7,6 +6,7 @@ use serde_json::Value;
 
 use crate::failure::{Class, Failure, Result};
 use crate::handover::efi_entry;
+use crate::installation::BootEntry;
 use crate::permission::WritePermission;
 
 /// How Ironic calls the root of a whole disk image: by the signature in its MBR,
@@ -35,26 +35,7 @@ pub(super) fn install(
             format!("expected an image that brings its boot loader, found root {root_uuid}"),
         ));
     }
-    make_boot_entry(disk, &permission, ignore_failure)?;
+    BootEntry::new(ignore_failure).carry_out(disk, &permission)?;
     tracing::debug!("install_bootloader for {target_mode} done");
     Ok(Value::Null)
-}
-
-/// Makes the boot entry.
-///
-/// # Errors
-/// If it cannot be made, unless that is to be ignored.
-pub(super) fn make_boot_entry(
-    disk: &Path,
-    permission: &WritePermission,
-    ignore_failure: bool,
-) -> Result<()> {
-    match efi_entry::make_boot_entry(disk, permission) {
-        Ok(_) => Ok(()),
-        Err(failure) if ignore_failure => {
-            tracing::warn!("{failure}; ignored as asked");
-            Ok(())
-        }
-        Err(failure) => Err(failure),
-    }
 }

@@ -8,17 +8,17 @@ use landfall_network_plan::Choice;
 use serde_json::Value;
 
 use super::first_boot_network::{FirstBootNetwork, choice_of_this_boot};
-use super::{bootloader, checksum, image_server, root_disk, software_raid};
+use super::{checksum, image_server, root_disk, software_raid};
 use crate::commands::command::Node;
 use crate::commands::image_info::GivenChecksum;
 use crate::commands::machine::{Machine, blocking};
 use crate::disk::format_policy::FormatPolicy;
-use crate::disk::target::Target;
-use crate::disk::write_image::{ImageSource, write_image};
+use crate::disk::write_image::ImageSource;
 use crate::failure::{Class, Failure, Result};
 use crate::handover::ignition_file;
-use crate::handover::install_coreos::{self, CoreosChanges};
+use crate::handover::install_coreos::CoreosChanges;
 use crate::host_name;
+use crate::installation::{BootEntry, Installation};
 use crate::permission::WritePermission;
 
 /// What the node says, read and checked before anything is touched.
@@ -43,27 +43,26 @@ pub(super) async fn execute(
     {
         tracing::warn!("{failure}; going on with the installation");
     }
+    let boot_entry = BootEntry::new(*machine.settings.params.ignore_bootloader_failure);
     let (client, path) = (machine.client.clone(), disk.clone());
-    let ignore_bootloader_failure = *machine.settings.params.ignore_bootloader_failure;
     let md5_enabled = *machine.settings.params.md5_enabled;
     let patience = image_server::patience(&machine.settings.params);
     blocking(move || {
         let digest = checksum::resolve(&wanted.checksum, &wanted.image_url, &client, md5_enabled)?;
-        let source = ImageSource {
+        let image = ImageSource {
             urls: vec![wanted.image_url],
             digest,
             authorization: None,
             patience,
             formats: FormatPolicy::default(),
         };
-        let target = Target::open(&path, &permission)?;
-        // The config comes before the table: a disk that boots has both.
-        write_image(&source, target, &client)?
-            .with_partitions(&permission, |disk, table| {
-                install_coreos::install_coreos(disk, table, &wanted.changes, &permission)
-            })?
-            .commit()?;
-        bootloader::make_boot_entry(&path, &permission, ignore_bootloader_failure)
+        let installation = Installation {
+            image,
+            disk: path,
+            changes: wanted.changes,
+            boot_entry,
+        };
+        installation.carry_out(&client, &permission)
     })
     .await?;
     machine.set_written_disk(&disk);
