@@ -31,6 +31,7 @@ use crate::disk::pipeline::UNIT;
 use crate::disk::qcow2::assembly::{Assembly, Sink};
 use crate::disk::qcow2::header::Header;
 use crate::disk::qcow2::window::Piece;
+use crate::disk::signature::{ImageSignature, SigningKey, built_in_keys};
 use crate::disk::{checksum_file, config_drive, file_system, image_head, iso9660, resume, vfat};
 use crate::handover::{efi_device_path, efi_load_option, efi_loader, ignition_file, kernel_args};
 use crate::http_client::{self, ZonedUrl};
@@ -48,6 +49,15 @@ use crate::tls::{Identity, ServerTrust, TlsPolicy, pem_files};
 
 /// What is unpacked of one input: the head of an image and something behind it.
 const UNPACKED_LIMIT: u64 = 4 << 20;
+
+/// A detached signature, and the same bytes as a file of keys.
+pub fn image_signature(data: &[u8]) {
+    let keys = built_in_keys();
+    if let Ok(signature) = ImageSignature::by_known_key(data, &keys) {
+        assert!(!signature.is_over(&[0; 32]), "a forged signature");
+    }
+    let _ = SigningKey::read(data);
+}
 
 /// A partition table: `data` is a choice of sector and disk size, the header
 /// and the entries. Whatever is valid is used as the disk pipeline does.

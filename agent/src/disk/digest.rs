@@ -155,6 +155,38 @@ fn invalid(details: impl Into<String>) -> Failure {
     Failure::new(Class::InvalidCommandParamsError, details)
 }
 
+/// What to compute of a file.
+#[derive(Debug, Clone)]
+pub struct Hashing {
+    /// By this algorithm.
+    pub algorithm: Algorithm,
+    /// Bytes behind the file's, for a second digest: what a signature adds.
+    pub suffix: Vec<u8>,
+}
+
+impl Hashing {
+    /// The digest of the file alone.
+    pub fn new(algorithm: Algorithm) -> Self {
+        Self {
+            algorithm,
+            suffix: Vec::new(),
+        }
+    }
+}
+
+/// The digest of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Computed {
+    /// By this algorithm.
+    pub algorithm: Algorithm,
+    /// Lower-case hexadecimal text.
+    pub hex: String,
+    /// The digest of the file with [`Hashing::suffix`] behind it.
+    pub with_suffix: Box<[u8]>,
+    /// Over this many bytes of the file.
+    pub bytes: u64,
+}
+
 /// A hash being computed.
 pub struct Hasher(Box<dyn DynDigest>);
 
@@ -167,6 +199,13 @@ impl Hasher {
     /// Takes more bytes in.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
+    }
+
+    /// The hash with these bytes behind all that came so far.
+    pub fn with_suffix(&self, suffix: &[u8]) -> Box<[u8]> {
+        let mut hash = self.0.box_clone();
+        hash.update(suffix);
+        hash.finalize()
     }
 
     /// The hash as lower-case hexadecimal text.

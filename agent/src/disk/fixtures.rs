@@ -69,6 +69,8 @@ pub fn gpt_image(size: u64, sector: u32) -> Vec<u8> {
 pub struct Asked {
     /// How many requests came before this one.
     pub earlier: usize,
+    /// The path, or the whole URL for a proxy.
+    pub path: String,
     /// The first byte of a `Range`.
     pub from: Option<u64>,
     /// `If-Range`.
@@ -178,6 +180,9 @@ fn read_request(stream: &TcpStream) -> Asked {
         let line = line.unwrap_or_default();
         if line.is_empty() {
             break;
+        }
+        if asked.path.is_empty() {
+            asked.path = line.split(' ').nth(1).unwrap_or_default().to_owned();
         }
         if let Some((name, value)) = line.split_once(": ") {
             match name.to_ascii_lowercase().as_str() {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::{Decoder, Packing};
-use crate::disk::digest::{Algorithm, Hasher};
+use crate::disk::digest::{Computed, Hasher, Hashing};
 use crate::disk::fetch::{Download, Event, Place};
 use crate::failure::{Class, Failure, Result};
 
@@ -62,17 +62,6 @@ pub struct Stream {
     pub promised: Option<u64>,
 }
 
-/// The digest of what was downloaded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Computed {
-    /// By this algorithm.
-    pub algorithm: Algorithm,
-    /// Lower-case hexadecimal text.
-    pub hex: String,
-    /// Over this many bytes.
-    pub bytes: u64,
-}
-
 /// A failure, and whether the download was read to its end all the same, so
 /// that its digest says something.
 #[derive(Debug)]
@@ -100,7 +89,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub fn start(download: Download, algorithm: Algorithm, disk_size: u64) -> Result<Self> {
+    pub fn start(download: Download, hashing: Hashing, disk_size: u64) -> Result<Self> {
         let no_thread = |e: io::Error| {
             Failure::new(
                 Class::ImageWriteError,
@@ -110,7 +99,7 @@ impl Pipeline {
         let (to_hash, chunks) = sync_channel::<Bytes>(HASH_QUEUE);
         let hasher = thread::Builder::new()
             .name("image-digest".into())
-            .spawn(move || hash(&chunks, algorithm))
+            .spawn(move || hash(&chunks, &hashing))
             .map_err(no_thread)?;
 
         let (free, buffers) = sync_channel(UNITS);
@@ -188,15 +177,16 @@ fn image_error(text: &str) -> Failure {
     Failure::new(Class::ImageWriteError, text)
 }
 
-fn hash(chunks: &Receiver<Bytes>, algorithm: Algorithm) -> Computed {
-    let mut hasher = Hasher::new(algorithm);
+fn hash(chunks: &Receiver<Bytes>, hashing: &Hashing) -> Computed {
+    let mut hasher = Hasher::new(hashing.algorithm);
     let mut bytes = 0;
     for chunk in chunks {
         hasher.update(&chunk);
         bytes += chunk.len() as u64;
     }
     Computed {
-        algorithm,
+        algorithm: hashing.algorithm,
+        with_suffix: hasher.with_suffix(&hashing.suffix),
         hex: hasher.finish(),
         bytes,
     }

@@ -11,9 +11,9 @@ use std::path::Path;
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::config_drive::write_config_drive;
 use crate::disk::decode::Packing;
+use crate::disk::digest::Computed;
 use crate::disk::gpt::{BIOS_BOOT, Partition, Table};
 use crate::disk::mbr;
-use crate::disk::pipeline::Computed;
 use crate::disk::sparse_write::Written;
 use crate::disk::target::{Identity, Target};
 use crate::failure::{Class, Failure, Result};
@@ -32,7 +32,7 @@ pub struct WrittenImage {
     pub qcow2: bool,
     /// The digest of what was downloaded, and how much that was.
     pub digest: Computed,
-    /// Whether the digest was expected; otherwise there was nothing to compare.
+    /// Whether there was a proof; otherwise there was nothing to compare.
     pub verified: bool,
     /// The length of the unpacked image.
     pub image_bytes: u64,

@@ -15,11 +15,12 @@ use std::time::Instant;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Packing;
-use crate::disk::digest::{Algorithm, ExpectedDigest};
+use crate::disk::digest::Computed;
 use crate::disk::fetch::{Download, Patience, Request};
 use crate::disk::format_policy::{Format, FormatPolicy};
 use crate::disk::image_head::{self, Geometry, HEAD_LEN, Image, Promise};
-use crate::disk::pipeline::{Broken, Computed, Pipeline, Step, Stream, UNIT};
+use crate::disk::pipeline::{Broken, Pipeline, Step, Stream, UNIT};
+use crate::disk::proof::Proof;
 use crate::disk::proven_image::{ProvenImage, WrittenImage};
 use crate::disk::sparse_write::{SparseWriter, Written};
 use crate::disk::target::Target;
@@ -34,9 +35,8 @@ const SMALLEST_DISK: u64 = 4 << 20;
 pub struct ImageSource {
     /// The same image in several places.
     pub urls: Vec<String>,
-    /// The checksum over the bytes as downloaded. Without one the image is
-    /// written unverified, with a warning.
-    pub digest: Option<ExpectedDigest>,
+    /// What shows that it is the right one.
+    pub proof: Proof,
     /// The complete value of an `Authorization` header.
     pub authorization: Option<String>,
     /// How long to bear with the server.
@@ -56,7 +56,7 @@ pub fn write_image(
     client: &reqwest::Client,
 ) -> Result<ProvenImage> {
     let started = Instant::now();
-    if source.digest.is_none() {
+    if source.proof.is_nothing() {
         tracing::warn!("no checksum was given, the image is written unverified");
     }
     let disk = Geometry {
@@ -73,13 +73,9 @@ pub fn write_image(
         disk,
         touched: Cell::new(false),
     };
-    let algorithm = source
-        .digest
-        .as_ref()
-        .map_or(Algorithm::Sha256, ExpectedDigest::algorithm);
     let pipeline = Pipeline::start(
         Download::start(work.request(), client.clone())?,
-        algorithm,
+        source.proof.hashing(),
         disk.size,
     )?;
     match work.write(pipeline) {
@@ -88,7 +84,7 @@ pub fn write_image(
                 url: stream.url.clone(),
                 packing: stream.packing,
                 qcow2: placed.qcow2,
-                verified: source.digest.is_some(),
+                verified: !source.proof.is_nothing(),
                 digest: placed.digest,
                 image_bytes: placed.image_bytes,
                 written: placed.written,
@@ -266,7 +262,7 @@ impl Work<'_> {
         }
         self.target.sync()?;
         let digest = pipeline.digest()?;
-        self.compare(&stream.url, &digest)?;
+        self.source.proof.judge(&stream.url, &digest)?;
         self.check_complete(stream, plan, image_bytes)?;
         let mut written = writer.written();
         written.data += HEAD_LEN as u64;
@@ -292,24 +288,6 @@ impl Work<'_> {
         ))
     }
 
-    /// Fails if the digest is not the one that was given.
-    fn compare(&self, url: &str, got: &Computed) -> Result<()> {
-        match &self.source.digest {
-            Some(expected) if expected.hex() != got.hex => Err(Failure::new(
-                Class::ImageChecksumError,
-                format!(
-                    "{url}: checksum mismatch: {} expected {}, got {} over {} bytes",
-                    got.algorithm,
-                    expected.hex(),
-                    got.hex,
-                    got.bytes
-                ),
-            )
-            .hint("the file on the server is not the one that the checksum was made of")),
-            _ => Ok(()),
-        }
-    }
-
     /// The better explanation of two: when the whole download has the wrong
     /// checksum, then that is why it could not be unpacked.
     fn diagnose(&self, stream: Option<&Stream>, broken: Broken, pipeline: Pipeline) -> Failure {
@@ -318,7 +296,7 @@ impl Work<'_> {
         };
         match pipeline
             .digest()
-            .and_then(|got| self.compare(&stream.url, &got))
+            .and_then(|got| self.source.proof.judge(&stream.url, &got))
         {
             Ok(()) => broken.failure,
             Err(mismatch) => Failure {

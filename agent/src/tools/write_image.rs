@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     })?;
     let source = ImageSource {
         urls: vec![arguments.url.clone()],
-        digest,
+        proof: digest.into(),
         authorization: None,
         patience: Patience::default(),
         formats: FormatPolicy::default(),

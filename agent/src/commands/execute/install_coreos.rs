@@ -51,7 +51,7 @@ pub(super) async fn execute(
         let digest = checksum::resolve(&wanted.checksum, &wanted.image_url, &client, md5_enabled)?;
         let image = ImageSource {
             urls: vec![wanted.image_url],
-            digest,
+            proof: digest.into(),
             authorization: None,
             patience,
             formats: FormatPolicy::default(),

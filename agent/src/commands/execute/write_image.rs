@@ -9,6 +9,7 @@ use crate::commands::command::Node;
 use crate::commands::image_info::ImageInfo;
 use crate::commands::machine::{Machine, blocking};
 use crate::disk::mbr;
+use crate::disk::proof::Proof;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, write_image};
 use crate::failure::Result;
@@ -50,7 +51,7 @@ pub(super) async fn write(
     let client = image_server::client(machine, &info)?;
     let mut source = ImageSource {
         urls: info.urls.clone(),
-        digest: None,
+        proof: Proof::Nothing,
         authorization: image_server::authorization(params, &info)?,
         patience: image_server::patience(params),
         formats: image_server::formats(params, &info),
@@ -61,7 +62,8 @@ pub(super) async fn write(
         // Everything that can be known to be wrong is looked at before the
         // disk is touched: the config drive too.
         let drive = drive.map(|drive| drive.load(&client)).transpose()?;
-        source.digest = checksum::resolve(&info.checksum, &info.urls[0], &client, md5_enabled)?;
+        source.proof =
+            checksum::resolve(&info.checksum, &info.urls[0], &client, md5_enabled)?.into();
         let target = Target::open(&path, &permission)?;
         let mut proven = write_image(&source, target, &client)?;
         if let Some(drive) = drive {

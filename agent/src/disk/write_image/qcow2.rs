@@ -5,9 +5,10 @@ use super::piece_reader::PieceReader;
 use super::{Placed, Plan, Work, untouched};
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Packing;
+use crate::disk::digest::Computed;
 use crate::disk::fetch::{Download, shown};
 use crate::disk::image_head::{self, HEAD_LEN, Promise};
-use crate::disk::pipeline::{Computed, Pipeline, Step, Stream, UNIT};
+use crate::disk::pipeline::{Pipeline, Step, Stream, UNIT};
 use crate::disk::qcow2::assembly::{Assembly, Next, Sink};
 use crate::disk::qcow2::header::Header;
 use crate::disk::qcow2::window::{Piece, fingerprint};
@@ -26,7 +27,7 @@ impl Work<'_> {
     ) -> Result<(Plan, Placed)> {
         let mut inner = Inner::open(self, stream, &first.0[..first.1])?;
         let digest = self.whole_file(stream, pipeline, &mut inner, Some(first))?;
-        self.compare(&stream.url, &digest)?;
+        self.source.proof.judge(&stream.url, &digest)?;
         while inner.assembly.begin_pass()? {
             if stream.packing != Packing::Raw || !self.ranges(stream, &mut inner)? {
                 self.file_again(stream, &mut inner, &digest)?;
@@ -88,7 +89,7 @@ impl Work<'_> {
         tracing::info!("{}: reading the image once more", stream.url);
         let download =
             Download::again(self.request(), self.client.clone(), stream.place.clone(), 0)?;
-        let pipeline = Pipeline::start(download, first.algorithm, self.disk.size)?;
+        let pipeline = Pipeline::start(download, self.source.proof.hashing(), self.disk.size)?;
         let digest = self.whole_file(stream, pipeline, inner, None)?;
         if digest == *first {
             Ok(())

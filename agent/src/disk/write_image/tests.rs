@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tempfile::NamedTempFile;
 
 use super::*;
-use crate::disk::digest::Hasher;
+use crate::disk::digest::{Algorithm, ExpectedDigest, Hasher};
 use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client, loop_device};
 use crate::disk::gpt::Table;
 use crate::permission::WritePermission;
@@ -46,7 +46,7 @@ fn impatient() -> Patience {
 fn source(server: &Server, digest: Option<ExpectedDigest>) -> ImageSource {
     ImageSource {
         urls: vec![server.url.clone()],
-        digest,
+        proof: digest.into(),
         authorization: None,
         patience: impatient(),
         formats: FormatPolicy::default(),
@@ -687,6 +687,7 @@ proptest! {
 }
 
 mod qcow2;
+mod signed;
 
 /// A proxy is asked for the whole URL, a host among the exceptions is not
 /// asked through it.

@@ -1,0 +1,52 @@
+//! ASCII armor (RFC 9580, chapter 6), for those who publish signatures as text.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+const BEGIN: &str = "-----BEGIN PGP ";
+const END: &str = "-----END PGP ";
+
+/// The packets in armor; what is in none comes back as it is. The checksum is
+/// not looked at: it finds accidents, and what is in here is proven or not.
+///
+/// # Errors
+/// If the armor is broken.
+pub(super) fn open(file: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+    if !file.starts_with(BEGIN.as_bytes()) {
+        return Ok(Cow::Borrowed(file));
+    }
+    let text = str::from_utf8(file).map_err(|_| "expected text in the armor".to_owned())?;
+    let mut lines = text.lines().map(str::trim_end).skip(1);
+    // The headers end with an empty line.
+    lines.by_ref().find(|line| line.is_empty());
+    let mut packed = String::new();
+    for line in lines {
+        if line.starts_with(END) {
+            let unpacked = STANDARD.decode(packed);
+            return unpacked
+                .map(Cow::Owned)
+                .map_err(|error| format!("the armor's base64: {error}"));
+        }
+        if !line.starts_with('=') {
+            packed.push_str(line);
+        }
+    }
+    Err("the armor has no end".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn armor_is_taken_off() {
+        let text = b"-----BEGIN PGP SIGNATURE-----\nVersion: x\n\nAQID\nBA==\n=abcd\n-----END PGP SIGNATURE-----\n";
+        assert_eq!(open(text).unwrap()[..], [1, 2, 3, 4]);
+        assert_eq!(open(&[0x88, 0]).unwrap()[..], [0x88, 0]);
+        let broken = &text[..text.len() - 30];
+        assert!(open(broken).is_err());
+        assert!(open(b"-----BEGIN PGP SIGNATURE-----\n\n?\n-----END PGP ").is_err());
+    }
+}

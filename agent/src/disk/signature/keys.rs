@@ -1,0 +1,159 @@
+//! Whose signatures count.
+
+use std::fmt;
+
+use rsa::traits::PublicKeyParts as _;
+use rsa::{BigUint, RsaPublicKey};
+use sha1::{Digest as _, Sha1};
+
+use super::packet::{Cursor, packets};
+use super::{RSA, armor};
+
+const PUBLIC_KEY: u8 = 6;
+const USER_ID: u8 = 13;
+
+/// The keys that Fedora and Red Hat sign CoreOS images with, as their packages
+/// `distribution-gpg-keys` publish them. A release of Fedora has its own, from
+/// half a year before it comes out.
+const BUILT_IN: [&str; 4] = [
+    include_str!("keys/redhat-release-2.asc"),
+    include_str!("keys/fedora-43.asc"),
+    include_str!("keys/fedora-44.asc"),
+    include_str!("keys/fedora-45.asc"),
+];
+
+/// A key that signs images.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SigningKey {
+    /// Its 64 bit id: the end of its fingerprint.
+    pub(super) id: u64,
+    /// Who it says it is.
+    pub(super) owner: String,
+    pub(super) public: RsaPublicKey,
+}
+
+impl SigningKey {
+    /// The primary RSA keys in a file of public keys, armored or not. Nothing
+    /// in it is verified: who has chosen the file trusts it.
+    ///
+    /// # Errors
+    /// If it is no such file, or has no such key.
+    pub fn read(file: &[u8]) -> Result<Vec<Self>, String> {
+        let file = armor::open(file)?;
+        let mut keys: Vec<Self> = Vec::new();
+        let mut faults = Vec::new();
+        for packet in packets(&file) {
+            let packet = packet?;
+            match packet.tag {
+                PUBLIC_KEY => match Self::read_one(packet.body) {
+                    Ok(key) => keys.push(key),
+                    Err(fault) => faults.push(fault),
+                },
+                USER_ID => {
+                    if let Some(key) = keys.last_mut().filter(|key| key.owner.is_empty()) {
+                        key.owner = String::from_utf8_lossy(packet.body).into_owned();
+                    }
+                }
+                // Subkeys and what binds them.
+                _ => {}
+            }
+        }
+        if keys.is_empty() {
+            faults.insert(0, "expected a public RSA key, found none".to_owned());
+            return Err(faults.join("; "));
+        }
+        Ok(keys)
+    }
+
+    /// RFC 9580, 5.5.2.2.
+    fn read_one(body: &[u8]) -> Result<Self, String> {
+        let mut cursor = Cursor::new(body);
+        let version = cursor.byte()?;
+        if version != 4 {
+            return Err(format!("expected a key of version 4, found {version}"));
+        }
+        let _created = cursor.take(4)?;
+        let algorithm = cursor.byte()?;
+        if !RSA.contains(&algorithm) {
+            return Err(format!("expected an RSA key, found algorithm {algorithm}"));
+        }
+        let modulus = BigUint::from_bytes_be(cursor.integer()?);
+        let exponent = BigUint::from_bytes_be(cursor.integer()?);
+        let public =
+            RsaPublicKey::new(modulus, exponent).map_err(|error| format!("RSA key: {error}"))?;
+        Ok(Self {
+            id: key_id(body),
+            owner: String::new(),
+            public,
+        })
+    }
+
+    /// The length of its signatures in bytes.
+    pub(super) fn length(&self) -> usize {
+        self.public.size()
+    }
+}
+
+/// RFC 9580, 5.5.4.2.
+fn key_id(body: &[u8]) -> u64 {
+    let mut hash = Sha1::new();
+    hash.update([0x99]);
+    // Longer bodies do not fit into a packet that we read.
+    hash.update((body.len() as u16).to_be_bytes());
+    hash.update(body);
+    let fingerprint = hash.finalize();
+    fingerprint[12..]
+        .iter()
+        .fold(0, |id, byte| id << 8 | u64::from(*byte))
+}
+
+impl fmt::Display for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The address behind a name helps nobody on a console.
+        let name = self.owner.split(" <").next().unwrap_or_default();
+        write!(f, "{:016X} ({name})", self.id)
+    }
+}
+
+/// The keys that count unless others are given.
+pub fn built_in_keys() -> Vec<SigningKey> {
+    let keys = BUILT_IN
+        .iter()
+        .map(|text| SigningKey::read(text.as_bytes()));
+    // A test reads every one of them.
+    keys.flatten().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_built_in_keys_can_be_read() {
+        let shown: Vec<String> = built_in_keys().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "199E2F91FD431D51 (Red Hat, Inc. (release key 2))",
+                "829B606631645531 (Fedora (43))",
+                "DBFCF71C6D9F90A6 (Fedora (44))",
+                "655A4B02F577861E (Fedora (45))",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        for (file, expected) in [
+            (&b""[..], "found none"),
+            (b"hello", "something else"),
+            (&[0x98, 6, 3, 0, 0, 0, 0, 1], "version 4, found 3"),
+            (&[0x98, 6, 4, 0, 0, 0, 0, 22], "algorithm 22"),
+            (&[0x98, 6, 4, 0, 0, 0, 0, 1], "cut off"),
+            (&[0x98, 12, 4, 0, 0, 0, 0, 1, 0, 8, 1, 0, 8, 1], "RSA key"),
+        ] {
+            let fault = SigningKey::read(file).unwrap_err();
+            assert!(fault.contains(expected), "{file:?}: {fault}");
+        }
+    }
+}

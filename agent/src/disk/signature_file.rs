@@ -1,0 +1,63 @@
+//! The signature that lies beside an image: its URL with `.sig` behind the path,
+//! as coreos-installer looks for it.
+
+use reqwest::Url;
+
+use crate::disk::fetch::{Request, shown, small_file};
+use crate::disk::proof::Proof;
+use crate::disk::signature::{ImageSignature, SIGNATURE_FILE_LIMIT, SigningKey};
+use crate::failure::{Class, Failure, Result};
+
+/// Fetches it. `image` is the request of the image: its first URL tells where.
+///
+/// # Errors
+/// If there is none, or none by one of these keys.
+pub fn fetch(image: &Request, client: &reqwest::Client, keys: &[SigningKey]) -> Result<Proof> {
+    let url = beside(image.urls.first().map_or("", String::as_str))?;
+    let request = Request {
+        urls: vec![url.clone()],
+        ..image.clone()
+    };
+    let hint = "give the image's digest instead, or allow an image without proof";
+    let file = small_file(request, client.clone(), SIGNATURE_FILE_LIMIT).map_err(|failure| {
+        Failure {
+            details: format!("no signature: {}", failure.details),
+            ..failure
+        }
+        .hint(hint)
+    })?;
+    let signature = ImageSignature::by_known_key(&file, keys).map_err(|fault| {
+        Failure::new(
+            Class::ImageChecksumError,
+            format!("{}: {fault}", shown(&url)),
+        )
+        .hint(hint)
+    })?;
+    tracing::info!("{}: by key {}", shown(&url), signature.key());
+    Ok(Proof::Signature(Box::new(signature)))
+}
+
+fn beside(image: &str) -> Result<String> {
+    let mut url = Url::parse(image).map_err(|error| {
+        Failure::new(
+            Class::InvalidCommandParamsError,
+            format!("{image}: expected a URL: {error}"),
+        )
+    })?;
+    url.set_path(&format!("{}.sig", url.path()));
+    Ok(url.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_lies_beside_the_image() {
+        let beside = |url| beside(url).unwrap();
+        assert_eq!(beside("http://h/a/i.raw.xz"), "http://h/a/i.raw.xz.sig");
+        assert_eq!(beside("https://h/i.gz?a=b#c"), "https://h/i.gz.sig?a=b#c");
+        assert_eq!(beside("file:///i.raw"), "file:///i.raw.sig");
+        assert!(super::beside("i.raw").is_err());
+    }
+}
