@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use landfall_boot_params::{BootParams, CommandLine, NetArgs};
+use landfall_boot_params::{BootParams, CommandLine, CoreosInst, NetArgs};
 use landfall_network_plan::NetworkPlan;
 
 /// x86's COMMAND_LINE_SIZE, NUL included: the kernel cuts what is longer, silently.
@@ -82,6 +82,9 @@ impl KernelArgs {
         let mut warnings = params.not_supported_yet();
         warnings.extend(params.warnings);
         warnings.extend(NetworkPlan::for_boot(&NetArgs::from_command_line(&line)).warnings);
+        let inst = CoreosInst::from_command_line(&line);
+        warnings.extend(inst.faults);
+        warnings.extend(inst.warnings);
         warnings
     }
 

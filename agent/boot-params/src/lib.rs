@@ -4,8 +4,9 @@
 //! [`CommandLine`] splits the text into tokens; the other modules each read the
 //! tokens of one vocabulary out of it: the agent's own settings
 //! ([`BootParams`]), dracut's network arguments ([`NetArgs`], with what the
-//! firmware adds to them as [`FirmwareNics`]) and what CoreOS wants to see again
-//! on its first boot ([`coreos_args`]). [`ArgumentLine`] is the way back to text. Configuration files ([`ini_file`]) and what is said at
+//! firmware adds to them as [`FirmwareNics`]), an installation without any
+//! service ([`CoreosInst`]) and what CoreOS wants to see again on its first boot
+//! ([`coreos_args`]). [`ArgumentLine`] is the way back to text. Configuration files ([`ini_file`]) and what is said at
 //! run time go into [`BootParams`] as well. Nothing here reads a file, and
 //! nothing that can be said is an error: what cannot be used becomes a warning
 //! and its default.
@@ -16,6 +17,7 @@ pub mod argument_value;
 pub mod boolean;
 pub mod cmdline;
 pub mod coreos_args;
+pub mod coreos_inst;
 pub mod dracut_net;
 mod edit_distance;
 pub mod firmware_nics;
@@ -27,6 +29,7 @@ pub mod shown;
 pub use agent_args::BootParams;
 pub use argument_line::{ArgumentError, ArgumentLine};
 pub use cmdline::{CommandLine, Token};
+pub use coreos_inst::{CoreosInst, IgnitionPlace};
 pub use dracut_net::NetArgs;
 pub use edit_distance::edit_distance;
 pub use firmware_nics::{FirmwareNic, FirmwareNics, FirmwareRecord};

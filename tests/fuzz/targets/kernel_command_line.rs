@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use landfall_boot_params::coreos_args::first_boot_arguments;
-use landfall_boot_params::{BootParams, CommandLine, FirmwareRecord, NetArgs};
+use landfall_boot_params::{BootParams, CommandLine, CoreosInst, FirmwareRecord, NetArgs};
 use landfall_network_plan::NetworkPlan;
 use landfall_network_plan::describe::describe;
 
@@ -33,6 +33,10 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let _ = (params.list().len(), params.to_arguments());
     let _ = (params.is_virtual_media(), params.wants_debug());
     let _ = first_boot_arguments(&line);
+    let inst = CoreosInst::from_command_line(&line);
+    let _ = inst.list().len();
+    // The disk of a machine that is to be overwritten is never a relative path.
+    assert!(inst.install_dev.iter().all(|path| path.starts_with('/')));
     let mut args = NetArgs::from_command_line(&line);
     args.firmware.records = firmware(data);
     let nics = args.firmware.records.iter().filter_map(FirmwareRecord::mac);

@@ -3,6 +3,7 @@
 use super::assign::Said;
 use super::{BOOTIF, BootParams, MAX_UNKNOWN, NAMES, Origin, Setting, nearest};
 use crate::cmdline::{CommandLine, MAX_LENGTH, Token};
+use crate::coreos_inst::OWN_PREFIX;
 use crate::mac::BootInterface;
 
 impl BootParams {
@@ -82,7 +83,8 @@ impl BootParams {
         let known = || NAMES.iter().filter_map(|names| names.argument);
         let mut seen: Vec<&str> = Vec::new();
         for Token { key, .. } in line.tokens() {
-            let ours = key.starts_with("ipa-") || key.starts_with("landfall.");
+            let ours = key.starts_with("ipa-")
+                || (key.starts_with("landfall.") && !key.starts_with(OWN_PREFIX));
             if seen.len() == MAX_UNKNOWN {
                 return;
             }

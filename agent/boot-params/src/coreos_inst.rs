@@ -1,0 +1,322 @@
+//! `coreos.inst.*`: an installation that the boot line itself asks for, with no
+//! service to order it.
+//!
+//! Names and meanings are those of coreos-installer's boot service, which reads
+//! them today, and of the installer ISO of RHCOS 4.1 to 4.4 before it, which
+//! wanted `coreos.inst=yes` and a bare disk name. What cannot be used is a fault
+//! and not a default: a slip must not install something else.
+
+use crate::agent_args::nearest;
+use crate::argument_value::{ArgumentValue as _, HttpUrl};
+use crate::cmdline::{CommandLine, Token};
+use crate::shown::without_secrets;
+
+/// In front of all of them but the first of [`KNOWN`].
+const PREFIX: &str = "coreos.inst.";
+/// In front of those that coreos-installer does not have.
+pub(crate) const OWN_PREFIX: &str = "landfall.coreos.inst.";
+
+const LEGACY: &str = "coreos.inst";
+const INSTALL_DEV: &str = "coreos.inst.install_dev";
+const IMAGE_URL: &str = "coreos.inst.image_url";
+const IGNITION_URL: &str = "coreos.inst.ignition_url";
+const PLATFORM_ID: &str = "coreos.inst.platform_id";
+const STREAM: &str = "coreos.inst.stream";
+const SAVE_PARTLABEL: &str = "coreos.inst.save_partlabel";
+const SAVE_PARTINDEX: &str = "coreos.inst.save_partindex";
+const INSECURE: &str = "coreos.inst.insecure";
+const SECURE_IPL: &str = "coreos.inst.secure_ipl";
+const SKIP_REBOOT: &str = "coreos.inst.skip_reboot";
+const SKIP_MEDIA_CHECK: &str = "coreos.inst.skip_media_check";
+const IMAGE_DIGEST: &str = "landfall.coreos.inst.image_digest";
+const IGNITION_HASH: &str = "landfall.coreos.inst.ignition_hash";
+
+/// Every argument that is read here.
+pub const KNOWN: &[&str] = &[
+    LEGACY,
+    INSTALL_DEV,
+    IMAGE_URL,
+    IGNITION_URL,
+    PLATFORM_ID,
+    STREAM,
+    SAVE_PARTLABEL,
+    SAVE_PARTINDEX,
+    INSECURE,
+    SECURE_IPL,
+    SKIP_REBOOT,
+    SKIP_MEDIA_CHECK,
+    IMAGE_DIGEST,
+    IGNITION_HASH,
+];
+
+/// Most unknown names that are told.
+const MAX_UNKNOWN: usize = 100;
+
+/// What a boot line wants installed. Texts of lists, digests and names are for
+/// those to read who carry it out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoreosInst {
+    /// `coreos.inst=yes`: a line of the installer of RHCOS 4.1 to 4.4, which
+    /// verified nothing.
+    pub legacy: bool,
+    /// The disk, as an absolute path.
+    pub install_dev: Option<String>,
+    /// The image.
+    pub image_url: Option<String>,
+    /// The Ignition config; `None` also where it is `skip`.
+    pub ignition_url: Option<IgnitionPlace>,
+    /// What `ignition.platform.id` becomes.
+    pub platform_id: Option<String>,
+    /// The stream that the image is from, where no URL is given.
+    pub stream: Option<String>,
+    /// Labels of partitions to keep: globs joined by commas.
+    pub save_partlabel: Option<String>,
+    /// Numbers of partitions to keep: `n`, `a-b`, `a-`, `-b` joined by commas.
+    pub save_partindex: Option<String>,
+    /// Do without a signature.
+    pub insecure: bool,
+    /// Stay when all is done.
+    pub skip_reboot: bool,
+    /// The image's digest as `ALGORITHM:HEX`.
+    pub image_digest: Option<String>,
+    /// The config's digest as `TYPE-HEX`.
+    pub ignition_hash: Option<String>,
+    /// What makes the installation impossible, all of it.
+    pub faults: Vec<String>,
+    /// What is ignored or read in another way than it may look.
+    pub warnings: Vec<String>,
+}
+
+/// Where an Ignition config is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IgnitionPlace {
+    /// On a server; plain HTTP is fine.
+    Url(String),
+    /// In the ramdisk, as an absolute path.
+    File(String),
+}
+
+impl IgnitionPlace {
+    /// The URL or path, fit for showing.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Url(url) => without_secrets(url).into_owned(),
+            Self::File(path) => path.clone(),
+        }
+    }
+}
+
+impl CoreosInst {
+    /// Reads a command line. Of an argument that is given several times the
+    /// last counts, as with coreos-installer: templates are overridden so.
+    pub fn from_command_line(line: &CommandLine) -> CoreosInst {
+        let mut reader = Reader::new(line);
+        let mut inst = CoreosInst {
+            legacy: reader.switch(LEGACY),
+            install_dev: reader.text(INSTALL_DEV).map(disk_path),
+            image_url: reader.url(IMAGE_URL),
+            ignition_url: reader.ignition(),
+            platform_id: reader.text(PLATFORM_ID),
+            stream: reader.text(STREAM),
+            save_partlabel: reader.text(SAVE_PARTLABEL),
+            save_partindex: reader.text(SAVE_PARTINDEX),
+            insecure: reader.switch(INSECURE),
+            skip_reboot: reader.switch(SKIP_REBOOT),
+            image_digest: reader.text(IMAGE_DIGEST),
+            ignition_hash: reader.text(IGNITION_HASH),
+            faults: Vec::new(),
+            warnings: Vec::new(),
+        };
+        if reader.switch(SECURE_IPL) {
+            reader.faults.push(format!(
+                "{SECURE_IPL}: only machines of s390x have a secure IPL; leave it out"
+            ));
+        }
+        if line.last(SKIP_MEDIA_CHECK).is_some() {
+            reader.warnings.push(format!(
+                "{SKIP_MEDIA_CHECK}: ignored; no medium is checked here"
+            ));
+        }
+        reader.warn_of_repeats();
+        reader.warn_of_unknown();
+        (inst.faults, inst.warnings) = (reader.faults, reader.warnings);
+        inst.check_together(line);
+        inst
+    }
+
+    /// Whether the line asks for an installation, be it one that cannot be.
+    pub fn is_wanted(&self) -> bool {
+        self.legacy || self.install_dev.is_some()
+    }
+
+    /// Every argument that says something, with its value fit for showing.
+    pub fn list(&self) -> Vec<(&'static str, String)> {
+        let switch = |on: bool| on.then(|| "1".to_owned());
+        let url = |url: &String| without_secrets(url).into_owned();
+        [
+            (LEGACY, switch(self.legacy)),
+            (INSTALL_DEV, self.install_dev.clone()),
+            (IMAGE_URL, self.image_url.as_ref().map(url)),
+            (
+                IGNITION_URL,
+                self.ignition_url.as_ref().map(IgnitionPlace::shown),
+            ),
+            (PLATFORM_ID, self.platform_id.clone()),
+            (STREAM, self.stream.clone()),
+            (SAVE_PARTLABEL, self.save_partlabel.clone()),
+            (SAVE_PARTINDEX, self.save_partindex.clone()),
+            (INSECURE, switch(self.insecure)),
+            (SKIP_REBOOT, switch(self.skip_reboot)),
+            (IMAGE_DIGEST, self.image_digest.clone()),
+            (IGNITION_HASH, self.ignition_hash.clone()),
+        ]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)))
+        .collect()
+    }
+
+    fn check_together(&mut self, line: &CommandLine) {
+        if !self.is_wanted() {
+            // Else the machine would go on without a word of why.
+            let given = KNOWN.iter().find(|key| line.last(key).is_some());
+            if let Some(key) = given.filter(|_| self.faults.is_empty()) {
+                self.warnings
+                    .push(format!("{key}: nothing is installed without {INSTALL_DEV}"));
+            }
+            return;
+        }
+        if self.install_dev.is_none() {
+            self.faults.push(format!(
+                "{LEGACY}=yes: expected {INSTALL_DEV}=DISK beside it, found none"
+            ));
+        }
+        if self.image_url.is_some() && self.stream.is_some() {
+            self.faults.push(format!(
+                "{IMAGE_URL} and {STREAM}: expected one of them, found both"
+            ));
+        }
+        if self.ignition_hash.is_some() && self.ignition_url.is_none() {
+            self.faults.push(format!(
+                "{IGNITION_HASH}: expected {IGNITION_URL} beside it, found none"
+            ));
+        }
+        if self.ignition_url.is_none() && self.faults.is_empty() {
+            self.warnings.push(format!(
+                "{IGNITION_URL}: none given; the installed system will have no Ignition config"
+            ));
+        }
+    }
+}
+
+/// A bare `sda` is `/dev/sda`: the old installer knew nothing else, and the
+/// present one allows it still.
+fn disk_path(text: String) -> String {
+    match text.starts_with('/') {
+        true => text,
+        false => format!("/dev/{text}"),
+    }
+}
+
+/// One command line, and what there is to say of it.
+struct Reader<'a> {
+    line: &'a CommandLine,
+    faults: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(line: &'a CommandLine) -> Self {
+        Self {
+            line,
+            faults: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// A value; an empty one is as good as none, as in coreos-installer.
+    fn text(&mut self, key: &str) -> Option<String> {
+        let token = self.line.last(key)?;
+        if token.value.is_none() {
+            self.faults
+                .push(format!("{key}: expected {key}=VALUE, found no value"));
+        }
+        token.value.clone().filter(|text| !text.is_empty())
+    }
+
+    fn url(&mut self, key: &str) -> Option<String> {
+        let text = self.text(key)?;
+        match HttpUrl::parse(&text) {
+            Some(url) => Some(url.0),
+            None => {
+                let shown = without_secrets(&text);
+                let expected = HttpUrl::EXPECTED;
+                self.faults
+                    .push(format!("{key}: expected {expected}, found {shown:?}"));
+                None
+            }
+        }
+    }
+
+    /// The old installer took a path, too, and wanted `skip` where there is
+    /// nothing.
+    fn ignition(&mut self) -> Option<IgnitionPlace> {
+        let token = self.line.last(IGNITION_URL)?;
+        match token.value_or_empty() {
+            "skip" => None,
+            path if path.starts_with('/') => Some(IgnitionPlace::File(path.to_owned())),
+            _ => self.url(IGNITION_URL).map(IgnitionPlace::Url),
+        }
+    }
+
+    /// Given is on, as for `karg_bool` of coreos-installer's service, unless it
+    /// is empty, `0`, `no` or `off`. That takes `false` for on, which nobody
+    /// can mean.
+    fn switch(&mut self, key: &str) -> bool {
+        let Some(text) = self.line.last(key).map(|token| token.value.as_deref()) else {
+            return false;
+        };
+        let text = text.unwrap_or("1").to_ascii_lowercase();
+        if text == "false" {
+            self.warnings.push(format!(
+                "{key}=false: taken as off; coreos-installer takes it as on, write {key}=0"
+            ));
+        }
+        !["", "0", "no", "off", "false"].contains(&&*text)
+    }
+
+    fn warn_of_repeats(&mut self) {
+        for key in KNOWN {
+            let given = self.line.tokens().iter().filter(|token| token.key == *key);
+            let mut values: Vec<_> = given.map(|token| &token.value).collect();
+            let count = values.len();
+            values.dedup();
+            if values.len() > 1 {
+                self.warnings
+                    .push(format!("{key}: given {count} times, the last one counts"));
+            }
+        }
+    }
+
+    /// The value stays out of the text: it may be a secret.
+    fn warn_of_unknown(&mut self) {
+        let mut seen: Vec<&str> = Vec::new();
+        for Token { key, .. } in self.line.tokens() {
+            let ours = key.starts_with(PREFIX) || key.starts_with(OWN_PREFIX);
+            if !ours || KNOWN.contains(&&**key) || seen.contains(&&**key) {
+                continue;
+            }
+            if seen.len() == MAX_UNKNOWN {
+                return;
+            }
+            seen.push(key);
+            self.warnings
+                .push(match nearest(key, KNOWN.iter().copied()) {
+                    Some(name) => format!("{key}: not known here, {name} is; ignored"),
+                    None => format!("{key}: not known here; ignored"),
+                });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn read(text: &str) -> CoreosInst {
+    CoreosInst::from_command_line(&CommandLine::parse(text))
+}
+
+/// What is read without a fault, as `show-params` tells it.
+fn listed(text: &str) -> Vec<String> {
+    let inst = read(text);
+    assert_eq!(inst.faults, Vec::<String>::new(), "{text}");
+    let list = inst.list().into_iter();
+    list.map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+#[test]
+fn a_line_of_today() {
+    let text = "coreos.inst.install_dev=/dev/disk/by-id/wwn-0x5000c500a1b2c3d4 \
+        coreos.inst.image_url=http://u:p@192.0.2.1/m.raw.xz coreos.inst.insecure \
+        coreos.inst.ignition_url=http://192.0.2.1/w.ign coreos.inst.platform_id=qemu \
+        coreos.inst.save_partlabel=data* coreos.inst.save_partindex=5-,2 \
+        coreos.inst.skip_reboot landfall.coreos.inst.image_digest=sha256:00 \
+        landfall.coreos.inst.ignition_hash=sha512-00";
+    assert_eq!(
+        listed(text),
+        [
+            "coreos.inst.install_dev=/dev/disk/by-id/wwn-0x5000c500a1b2c3d4",
+            "coreos.inst.image_url=http://***@192.0.2.1/m.raw.xz",
+            "coreos.inst.ignition_url=http://192.0.2.1/w.ign",
+            "coreos.inst.platform_id=qemu",
+            "coreos.inst.save_partlabel=data*",
+            "coreos.inst.save_partindex=5-,2",
+            "coreos.inst.insecure=1",
+            "coreos.inst.skip_reboot=1",
+            "landfall.coreos.inst.image_digest=sha256:00",
+            "landfall.coreos.inst.ignition_hash=sha512-00",
+        ]
+    );
+    let inst = read(text);
+    assert!(inst.is_wanted() && !inst.legacy);
+    assert_eq!(inst.warnings, Vec::<String>::new());
+    let url = inst.image_url.as_deref();
+    assert_eq!(url, Some("http://u:p@192.0.2.1/m.raw.xz"));
+}
+
+/// As the documentation of OpenShift 4.1 to 4.4 had it.
+#[test]
+fn a_line_of_the_old_installer() {
+    let inst = read(
+        "ip=dhcp rd.neednet=1 coreos.inst=yes coreos.inst.install_dev=sda \
+         coreos.inst.image_url=http://192.0.2.1/rhcos-4.1.0-x86_64-metal-bios.raw.gz \
+         coreos.inst.ignition_url=http://192.0.2.1/worker.ign coreos.inst.skip_media_check",
+    );
+    assert!(inst.is_wanted() && inst.legacy && !inst.insecure);
+    assert_eq!(inst.faults, Vec::<String>::new());
+    assert_eq!(inst.install_dev.as_deref(), Some("/dev/sda"));
+    let expected = IgnitionPlace::Url("http://192.0.2.1/worker.ign".to_owned());
+    assert_eq!(inst.ignition_url, Some(expected));
+    assert_eq!(
+        inst.warnings,
+        ["coreos.inst.skip_media_check: ignored; no medium is checked here"]
+    );
+}
+
+#[test]
+fn disks_are_paths_below_dev() {
+    for (text, path) in [
+        ("sda", "/dev/sda"),
+        ("/dev/nvme0n1", "/dev/nvme0n1"),
+        ("disk/by-path/x", "/dev/disk/by-path/x"),
+    ] {
+        let inst = read(&format!("coreos.inst.install_dev={text}"));
+        assert_eq!(inst.install_dev.as_deref(), Some(path));
+    }
+}
+
+#[test]
+fn configs_are_skipped_or_files() {
+    let place = |text: &str| {
+        let inst = read(&format!(
+            "coreos.inst.install_dev=a coreos.inst.ignition_url={text}"
+        ));
+        assert_eq!(inst.faults, Vec::<String>::new(), "{text}");
+        inst.ignition_url
+    };
+    assert_eq!(place("skip"), None);
+    assert_eq!(place(""), None);
+    let file = IgnitionPlace::File("/etc/worker.ign".to_owned());
+    assert_eq!(place("/etc/worker.ign"), Some(file));
+}
+
+#[test]
+fn switches_are_those_of_the_service() {
+    for (text, on) in [
+        ("", false),
+        ("coreos.inst.insecure", true),
+        ("coreos.inst.insecure=1", true),
+        ("coreos.inst.insecure=yes", true),
+        ("coreos.inst.insecure=anything", true),
+        ("coreos.inst.insecure=", false),
+        ("coreos.inst.insecure=0", false),
+        ("coreos.inst.insecure=no", false),
+        ("coreos.inst.insecure=OFF", false),
+        ("coreos.inst.insecure=false", false),
+        ("coreos.inst.insecure coreos.inst.insecure=0", false),
+    ] {
+        assert_eq!(read(text).insecure, on, "{text}");
+    }
+    let told = read("coreos.inst.install_dev=a coreos.inst.skip_reboot=false").warnings;
+    assert!(
+        told[0].contains("write coreos.inst.skip_reboot=0"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn what_would_install_something_else_is_a_fault() {
+    const DISK: &str = "coreos.inst.install_dev=a";
+    for (text, fault) in [
+        (
+            "coreos.inst=yes",
+            "coreos.inst=yes: expected coreos.inst.install_dev=DISK beside it, found none",
+        ),
+        (
+            "coreos.inst.install_dev",
+            "coreos.inst.install_dev: expected coreos.inst.install_dev=VALUE, found no value",
+        ),
+        (
+            &format!("{DISK} coreos.inst.image_url=ftp://192.0.2.1/a"),
+            "coreos.inst.image_url: expected an http:// or https:// URL, found \"ftp://192.0.2.1/a\"",
+        ),
+        (
+            &format!("{DISK} coreos.inst.ignition_url=worker.ign"),
+            "coreos.inst.ignition_url: expected an http:// or https:// URL, found \"worker.ign\"",
+        ),
+        (
+            &format!("{DISK} coreos.inst.image_url=http://a/b coreos.inst.stream=stable"),
+            "coreos.inst.image_url and coreos.inst.stream: expected one of them, found both",
+        ),
+        (
+            &format!("{DISK} landfall.coreos.inst.ignition_hash=sha256-0"),
+            "landfall.coreos.inst.ignition_hash: expected coreos.inst.ignition_url beside it, found none",
+        ),
+        (
+            &format!("{DISK} coreos.inst.secure_ipl"),
+            "coreos.inst.secure_ipl: only machines of s390x have a secure IPL; leave it out",
+        ),
+    ] {
+        assert_eq!(read(text).faults, [fault], "{text}");
+    }
+    // All at once.
+    let both = read("coreos.inst=yes coreos.inst.image_url=x coreos.inst.ignition_url=y");
+    assert_eq!(both.faults.len(), 3);
+}
+
+#[test]
+fn what_is_ignored_is_told() {
+    for (text, warning) in [
+        (
+            "coreos.inst.image_url=http://a/b",
+            "coreos.inst.image_url: nothing is installed without coreos.inst.install_dev",
+        ),
+        (
+            "coreos.inst=no",
+            "coreos.inst: nothing is installed without coreos.inst.install_dev",
+        ),
+        (
+            "coreos.inst.instal_dev=sda",
+            "coreos.inst.instal_dev: not known here, coreos.inst.install_dev is; ignored",
+        ),
+        (
+            "coreos.inst.colour=red",
+            "coreos.inst.colour: not known here; ignored",
+        ),
+        (
+            "landfall.coreos.inst.image_digset=x",
+            "landfall.coreos.inst.image_digset: not known here, landfall.coreos.inst.image_digest is; ignored",
+        ),
+        (
+            "coreos.inst.install_dev=sda",
+            "coreos.inst.ignition_url: none given; the installed system will have no Ignition config",
+        ),
+        (
+            "coreos.inst.ignition_url=http://a/i coreos.inst.install_dev=sda \
+             coreos.inst.install_dev=sdb",
+            "coreos.inst.install_dev: given 2 times, the last one counts",
+        ),
+    ] {
+        assert_eq!(read(text).warnings, [warning], "{text}");
+    }
+    assert_eq!(
+        read("quiet ip=dhcp coreos.live.rootfs_url=x"),
+        CoreosInst::default()
+    );
+}
+
+/// The other reader leaves this vocabulary alone.
+#[test]
+fn the_settings_do_not_call_them_unknown() {
+    let text =
+        "landfall.coreos.inst.image_digest=x landfall.coreos.inst.zzz=1 landfall.coreos.imag=x";
+    let params = crate::BootParams::from_command_line(&CommandLine::parse(text));
+    assert_eq!(params.warnings.len(), 1, "{:?}", params.warnings);
+    assert!(params.warnings[0].starts_with("landfall.coreos.imag:"));
+}
+
+proptest! {
+    #[test]
+    fn never_panics_and_secrets_stay(value in "[ -~]{0,40}", key in 0..KNOWN.len()) {
+        let line = format!("{}={value} coreos.inst.image_url=http://u:S3CRET@h/", KNOWN[key]);
+        let inst = read(&line);
+        let shows = inst.list().iter().any(|(_, shown)| shown.contains("S3CRET"));
+        prop_assert!(!shows);
+        prop_assert!(inst.install_dev.iter().all(|path| path.starts_with('/')));
+    }
+}
