@@ -21,7 +21,7 @@ pub use departure::Departure;
 pub use dispatch::Dispatcher;
 #[cfg(test)]
 pub use dispatch::Executor;
-pub use execute::logs_for_inspection;
+pub use execute::{FirstBootNetwork, choice_of_this_boot, logs_for_inspection};
 pub use ledger::{Interrupted, Ledger};
 pub use machine::Machine;
 pub use parse::Refusal;

@@ -1,4 +1,5 @@
-//! The provisioning service: the first of the given URLs that answers.
+//! The provisioning service, or another that the boot depends on: the first of
+//! the given URLs that answers.
 
 use std::time::Duration;
 
@@ -23,9 +24,14 @@ const ASK_AGAIN: Duration = Duration::from_secs(120);
 /// How long the network may take to prefer a NIC: some requests to the kernel.
 const PREFERENCE_LIMIT: Duration = Duration::from_secs(2);
 
+/// What the service of Ironic's API is called on the console.
+pub const PROVISIONING_SERVICE: &str = "provisioning service";
+
 /// Where to look and how long to wait for one answer.
 #[derive(Debug, Clone)]
 pub struct Wanted {
+    /// What answers there, for the console.
+    pub what: &'static str,
     /// Where the URLs are.
     pub place: Place,
     /// Limit of one try.
@@ -80,7 +86,7 @@ pub async fn find(
             .iter()
             .map(|url| url.trim_end_matches('/').to_owned())
             .collect();
-        let search = search(client, &urls, wanted.timeout, network, reach, clock);
+        let search = search(client, wanted, &urls, network, reach, clock);
         let reached = match limit {
             None => search.await,
             // Whoever has published the URL may have moved.
@@ -131,17 +137,18 @@ async fn heard(
 
 async fn search(
     client: &ServiceClient,
+    wanted: &Wanted,
     urls: &[String],
-    timeout: Duration,
     network: &mut watch::Receiver<NetworkState>,
     reach: &watch::Sender<Reach>,
     clock: &mut Clock,
 ) -> Reached {
+    let timeout = wanted.timeout;
     let mut search = Search::new(client, urls, timeout);
     loop {
         match search.news(network, reach).await {
             News::Reached(reached) => {
-                prefer(&reached, network, reach).await;
+                prefer(wanted.what, &reached, network, reach).await;
                 if let Some(date) = &reached.answer.date {
                     clock.compare_with(date, &reached.url, Occasion::Answer);
                 }
@@ -162,17 +169,18 @@ async fn search(
 /// Says over which NIC the service was reached, and waits until the kernel
 /// sends everything there.
 async fn prefer(
+    what: &str,
     reached: &Reached,
     network: &mut watch::Receiver<NetworkState>,
     reach: &watch::Sender<Reach>,
 ) {
     let url = &reached.url;
     let Some(over) = reached.over else {
-        tracing::info!("provisioning service answers at {url}");
+        tracing::info!("{what} answers at {url}");
         return;
     };
     let way = reach_screen::short(over, &network.borrow(), &reach.borrow());
-    tracing::info!("provisioning service answers at {url}, {way}");
+    tracing::info!("{what} answers at {url}, {way}");
     reach.send_modify(|reach| reach.over = Some(over));
     let preferred = network.wait_for(|state| state.preferred == Some(over));
     // Without it the routes may lead there all the same.

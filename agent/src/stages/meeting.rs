@@ -90,7 +90,11 @@ impl Boot {
         if by_link_local {
             self.first_address_or(FAR_ADDRESS_LIMIT).await;
         }
-        let wanted = Wanted { place, timeout };
+        let wanted = Wanted {
+            what: discovery::PROVISIONING_SERVICE,
+            place,
+            timeout,
+        };
         let found = discovery::find(
             &self.client,
             &wanted,

@@ -62,6 +62,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     };
     let limit = Duration::from_secs(arguments.timeout);
     let wanted = Wanted {
+        what: discovery::PROVISIONING_SERVICE,
         place,
         timeout: Duration::from_secs(10),
     };

@@ -13,12 +13,12 @@ use crate::settings::Settings;
 /// they did here. Empty where nobody said anything: the image has a default of
 /// its own, and it is ours.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct FirstBootNetwork {
+pub struct FirstBootNetwork {
     /// Kernel arguments of the first boot: those of this one, word for word.
-    pub(super) arguments: Option<String>,
+    pub arguments: Option<String>,
     /// NetworkManager keyfiles, name and content, where this boot's plan was
     /// not from arguments.
-    pub(super) keyfiles: Vec<(String, Vec<u8>)>,
+    pub keyfiles: Vec<(String, Vec<u8>)>,
 }
 
 impl FirstBootNetwork {
@@ -28,6 +28,12 @@ impl FirstBootNetwork {
         if choice.source == Source::Default && !is_changed_default(line) {
             return Self::default();
         }
+        Self::handed_on(line, choice, may_copy)
+    }
+
+    /// The same as coreos-installer's boot service does it, which hands on a
+    /// lone `BOOTIF=`, too.
+    pub fn handed_on(line: &CommandLine, choice: &Choice, may_copy: bool) -> Self {
         if !(choice.source.is_document() && may_copy) {
             let arguments = with_network(&first_boot_arguments(line));
             // What GRUB would take for commands, as in a bond's
@@ -52,7 +58,7 @@ impl FirstBootNetwork {
 /// What this boot's network was made of, with the names that the NICs have: a
 /// source that knows them by hardware address alone cannot say in a keyfile
 /// what a VLAN lies on, or which port of a bond is the primary one.
-pub(super) async fn choice_of_this_boot(settings: &Settings) -> Choice {
+pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
     let given = settings.network_data.as_ref();
     let mut choice = Choice::for_boot(
         &settings.embedded,
@@ -141,6 +147,16 @@ mod tests {
             let found = found(line, None, true);
             assert_eq!(found, FirstBootNetwork::default(), "{line}");
         }
+        let line = CommandLine::parse("BOOTIF=01-52-54-00-00-00-01");
+        let choice = Choice::for_boot(
+            &Embedded::default(),
+            None,
+            &NetArgs::from_command_line(&line),
+        );
+        assert_eq!(
+            FirstBootNetwork::handed_on(&line, &choice, true).arguments,
+            Some("rd.neednet=1 BOOTIF=01-52-54-00-00-00-01".to_owned())
+        );
         let found = found("net.ifnames=0 BOOTIF=01-52-54-00-00-00-01", None, true);
         let expected = "rd.neednet=1 net.ifnames=0 BOOTIF=01-52-54-00-00-00-01";
         assert_eq!(found.arguments.as_deref(), Some(expected));

@@ -22,6 +22,7 @@ mod software_raid;
 mod write_image;
 
 pub use collect_logs::logs_for_inspection;
+pub use first_boot_network::{FirstBootNetwork, choice_of_this_boot};
 
 use std::path::Path;
 use std::sync::Arc;

@@ -181,6 +181,7 @@ fn a_network_of_link_local_ipv6_is_enough() {
         serve(lab);
         let client = ServiceClient::new(&HttpOptions::default()).unwrap();
         let wanted = Wanted {
+            what: crate::discovery::PROVISIONING_SERVICE,
             place: Place::Mdns(question()),
             timeout: ATTEMPT_LIMIT,
         };

@@ -26,6 +26,7 @@ fn server(status: u16) -> String {
 fn found(urls: Vec<String>) -> Found {
     let client = ServiceClient::new(&HttpOptions::default()).unwrap();
     let wanted = Wanted {
+        what: PROVISIONING_SERVICE,
         place: Place::Urls(urls),
         timeout: Duration::from_secs(5),
     };
