@@ -9,6 +9,7 @@ use nix::mount::MsFlags;
 
 use crate::disk::gpt::Table;
 use crate::failure::{Class, Failure, Result};
+use crate::handover::console::Console;
 use crate::handover::{
     boot_partition, firstboot_keyfiles, firstboot_network, ignition_file, kernel_args, written_disk,
 };
@@ -27,6 +28,11 @@ pub struct CoreosChanges {
     pub firstboot_args: Option<String>,
     /// NetworkManager keyfiles for the first boot: name and content.
     pub network_keyfiles: Vec<(String, Vec<u8>)>,
+    /// The Ignition platform instead of `metal`, with its consoles.
+    pub platform: Option<String>,
+    /// The consoles, in the place of the platform's; the last is the kernel's
+    /// `/dev/console`.
+    pub consoles: Vec<Console>,
 }
 
 impl CoreosChanges {

@@ -2,6 +2,7 @@
 
 pub mod boot_entries;
 pub mod boot_partition;
+pub mod console;
 pub mod efi_device_path;
 pub mod efi_entry;
 pub mod efi_load_option;

@@ -30,6 +30,7 @@ fn all_changes() -> CoreosChanges {
         delete_kargs: vec!["console=tty0".into()],
         firstboot_args: Some("rd.neednet=1 ip=dhcp".into()),
         network_keyfiles: vec![("eth0.nmconnection".into(), b"[connection]\n".to_vec())],
+        ..CoreosChanges::default()
     }
 }
 

@@ -1,0 +1,280 @@
+//! A console as the option `--console` names it, and what the kernel and GRUB
+//! are each told of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What is expected of the text, for its error.
+const EXPECTED: &str = "expected tty0, hvc0, ttysclp0, or ttyS<n> or ttyAMA<n> with [,speed[parity[bits]]], \
+     speed in bit/s, parity n, o or e, and 5 to 8 bits";
+/// What Linux and GRUB take when nothing is said
+/// (Documentation/admin-guide/serial-console.rst; GRUB manual, "serial").
+const DEFAULT_SPEED: u32 = 9600;
+const DEFAULT_BITS: u8 = 8;
+
+/// A console of the installed system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Console {
+    /// A screen, or what the machine shows as one.
+    Graphical(GraphicalConsole),
+    /// A serial port.
+    Serial(SerialConsole),
+}
+
+/// A console without settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GraphicalConsole {
+    /// The virtual terminal.
+    Tty0,
+    /// That of a hypervisor.
+    Hvc0,
+    /// That of an s390x machine.
+    Ttysclp0,
+}
+
+/// A serial port and how its line is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SerialConsole {
+    driver: SerialDriver,
+    port: u8,
+    speed: u32,
+    parity: Parity,
+    bits: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SerialDriver {
+    /// 8250 and its kin.
+    TtyS,
+    /// PL011 of ARM.
+    TtyAma,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parity {
+    None,
+    Odd,
+    Even,
+}
+
+impl Console {
+    /// The kernel argument, `console=` and all.
+    pub fn kernel_argument(&self) -> String {
+        format!("console={self}")
+    }
+
+    /// What GRUB calls a terminal of this kind.
+    pub fn grub_terminal(&self) -> &'static str {
+        match self {
+            Self::Graphical(_) => "console",
+            Self::Serial(_) => "serial",
+        }
+    }
+
+    /// How GRUB is told to set the line, if there is one.
+    pub fn grub_command(&self) -> Option<String> {
+        let Self::Serial(serial) = self else {
+            return None;
+        };
+        let parity = match serial.parity {
+            Parity::None => "no",
+            Parity::Odd => "odd",
+            Parity::Even => "even",
+        };
+        Some(format!(
+            "serial --unit={} --speed={} --word={} --parity={parity}",
+            serial.port, serial.speed, serial.bits
+        ))
+    }
+}
+
+/// All that GRUB has to be told of these consoles, a command a line.
+pub fn grub_commands(consoles: &[Console]) -> Vec<String> {
+    let mut commands: Vec<String> = consoles.iter().filter_map(Console::grub_command).collect();
+    let mut terminals: Vec<_> = consoles.iter().map(Console::grub_terminal).collect();
+    terminals.sort_unstable();
+    terminals.dedup();
+    let terminals = terminals.join(" ");
+    commands.push(format!("terminal_input {terminals}"));
+    commands.push(format!("terminal_output {terminals}"));
+    commands
+}
+
+impl FromStr for Console {
+    type Err = String;
+
+    /// As coreos-installer reads its `--console`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        for prefix in ["console=", "/dev/"] {
+            if text.starts_with(prefix) {
+                return Err(format!("console {text:?}: leave out {prefix:?}"));
+            }
+        }
+        match text {
+            "tty0" => Some(Self::Graphical(GraphicalConsole::Tty0)),
+            "hvc0" => Some(Self::Graphical(GraphicalConsole::Hvc0)),
+            "ttysclp0" => Some(Self::Graphical(GraphicalConsole::Ttysclp0)),
+            serial => SerialConsole::parse(serial).map(Self::Serial),
+        }
+        .ok_or_else(|| format!("console {text:?}: {EXPECTED}"))
+    }
+}
+
+impl SerialConsole {
+    fn parse(text: &str) -> Option<Self> {
+        let (driver, rest) = text
+            .strip_prefix("ttyS")
+            .map(|rest| (SerialDriver::TtyS, rest))
+            .or_else(|| Some((SerialDriver::TtyAma, text.strip_prefix("ttyAMA")?)))?;
+        let (port, rest) = digits(rest)?;
+        let (mut speed, mut parity, mut bits) = (DEFAULT_SPEED, Parity::None, DEFAULT_BITS);
+        if !rest.is_empty() {
+            let (number, rest) = digits(rest.strip_prefix(',')?)?;
+            speed = number.parse().ok()?;
+            let mut settings = rest.bytes();
+            parity = match settings.next() {
+                None | Some(b'n') => Parity::None,
+                Some(b'o') => Parity::Odd,
+                Some(b'e') => Parity::Even,
+                Some(_) => return None,
+            };
+            bits = match settings.next() {
+                None => DEFAULT_BITS,
+                Some(digit @ b'5'..=b'8') => digit - b'0',
+                Some(_) => return None,
+            };
+            if settings.next().is_some() {
+                return None;
+            }
+        }
+        Some(Self {
+            driver,
+            port: port.parse().ok()?,
+            speed,
+            parity,
+            bits,
+        })
+    }
+}
+
+/// The digits at the beginning, of which there is one at least, and the rest.
+fn digits(text: &str) -> Option<(&str, &str)> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+/// As the kernel is told, every setting written out.
+impl fmt::Display for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Graphical(GraphicalConsole::Tty0) => f.write_str("tty0"),
+            Self::Graphical(GraphicalConsole::Hvc0) => f.write_str("hvc0"),
+            Self::Graphical(GraphicalConsole::Ttysclp0) => f.write_str("ttysclp0"),
+            Self::Serial(serial) => {
+                let driver = match serial.driver {
+                    SerialDriver::TtyS => "ttyS",
+                    SerialDriver::TtyAma => "ttyAMA",
+                };
+                let parity = match serial.parity {
+                    Parity::None => 'n',
+                    Parity::Odd => 'o',
+                    Parity::Even => 'e',
+                };
+                let (port, speed, bits) = (serial.port, serial.speed, serial.bits);
+                write!(f, "{driver}{port},{speed}{parity}{bits}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kernel_and_grub_are_told() {
+        for (text, kernel, grub) in [
+            ("tty0", "console=tty0", None),
+            ("hvc0", "console=hvc0", None),
+            ("ttysclp0", "console=ttysclp0", None),
+            (
+                "ttyS1",
+                "console=ttyS1,9600n8",
+                Some("serial --unit=1 --speed=9600 --word=8 --parity=no"),
+            ),
+            (
+                "ttyAMA0,115200",
+                "console=ttyAMA0,115200n8",
+                Some("serial --unit=0 --speed=115200 --word=8 --parity=no"),
+            ),
+            (
+                "ttyS2,57600o",
+                "console=ttyS2,57600o8",
+                Some("serial --unit=2 --speed=57600 --word=8 --parity=odd"),
+            ),
+            (
+                "ttyS255,4294967295e5",
+                "console=ttyS255,4294967295e5",
+                Some("serial --unit=255 --speed=4294967295 --word=5 --parity=even"),
+            ),
+        ] {
+            let console: Console = text.parse().unwrap();
+            assert_eq!(console.kernel_argument(), kernel);
+            assert_eq!(console.grub_command().as_deref(), grub, "{text}");
+            assert_eq!(console.to_string().parse(), Ok(console), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_terminals_are_named_once_and_in_order() {
+        let consoles =
+            ["ttyS0,115200n8", "tty0", "ttyS1"].map(|text| text.parse::<Console>().unwrap());
+        assert_eq!(
+            grub_commands(&consoles),
+            [
+                "serial --unit=0 --speed=115200 --word=8 --parity=no",
+                "serial --unit=1 --speed=9600 --word=8 --parity=no",
+                "terminal_input console serial",
+                "terminal_output console serial",
+            ]
+        );
+        assert_eq!(
+            grub_commands(&consoles[1..2]),
+            ["terminal_input console", "terminal_output console"]
+        );
+    }
+
+    #[test]
+    fn what_is_no_console_is_refused() {
+        for bad in [
+            "",
+            "tty",
+            "tty1",
+            "hvc1",
+            "ttyS",
+            "ttyS0,",
+            "ttyS0,n8",
+            "ttyS0 ",
+            "ttyS-1",
+            "ttyS256",
+            "ttyS0,115200x",
+            "ttyS0,115200n9",
+            "ttyS0,115200n4",
+            "ttyS0,115200n88",
+            "ttyS0,115200n8r",
+            "ttyS0,4294967296",
+            "ttyS\u{0663}",
+            "ttyUSB0",
+            "TTYS0",
+        ] {
+            let reason = bad.parse::<Console>().unwrap_err();
+            assert!(reason.contains("expected tty0"), "{bad:?}: {reason}");
+        }
+        for bad in ["console=tty0", "/dev/ttyS0"] {
+            let reason = bad.parse::<Console>().unwrap_err();
+            assert!(reason.contains("leave out"), "{bad:?}: {reason}");
+        }
+    }
+}
