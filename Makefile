@@ -17,7 +17,7 @@ FUZZ_PROFILE ?=
 LIFE ?=
 RUNS ?= 5
 
-.PHONY: help setup build live-agent live-system image peer ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz nmstate-oracle lint clean
+.PHONY: help setup build live-agent live-system image peer peers ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz nmstate-oracle lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ image: setup ## The CoreOS-shaped image that the tests install, without and with
 
 peer: setup ## The ramdisk of the switch that tests of VLANs and bonds need
 	tests/peer/build.sh --kernel-deb out/packages/linux-image-*.deb -o out/peer
+
+peers: ## coreos-installer from its published crate, built once: out/peers
+	tests/peers.sh -o out/peers
 
 ironic: setup ## The real Ironic and a Redfish emulator, from PyPI
 	tests/ironic/environment.sh -o out/ironic
