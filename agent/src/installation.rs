@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::proven_image::WrittenImage;
 use crate::disk::target::Target;
-use crate::disk::write_image::{ImageSource, write_image};
+use crate::disk::write_image::{ImageSource, WriteOptions, write_image_with};
 use crate::failure::Result;
 use crate::handover::efi_entry;
 use crate::handover::install_coreos::{self, CoreosChanges};
@@ -57,6 +57,8 @@ pub struct Installation {
     pub image: ImageSource,
     /// The whole disk that it goes to.
     pub disk: PathBuf,
+    /// What of the disk stays, and how sure to be of the rest.
+    pub options: WriteOptions,
     /// What to change in the image's boot partition. An image without one is
     /// fine as long as this is empty.
     pub changes: CoreosChanges,
@@ -78,7 +80,7 @@ impl Installation {
     ) -> Result<WrittenImage> {
         self.changes.check()?;
         let target = Target::open(&self.disk, permission)?;
-        let mut proven = write_image(&self.image, target, client)?;
+        let mut proven = write_image_with(&self.image, &self.options, target, client)?;
         if !self.changes.is_empty() {
             // The config comes before the table: a disk that boots has both.
             proven = proven.with_partitions(permission, |disk, table| {

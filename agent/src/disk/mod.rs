@@ -21,6 +21,7 @@ pub mod proof;
 pub mod proven_image;
 pub mod qcow2;
 pub mod resume;
+pub mod saved_partitions;
 pub mod signature;
 pub mod signature_file;
 pub mod software_raid;

@@ -22,6 +22,7 @@ use crate::disk::image_head::{self, Geometry, HEAD_LEN, Image, Promise};
 use crate::disk::pipeline::{Broken, Pipeline, Step, Stream, UNIT};
 use crate::disk::proof::Proof;
 use crate::disk::proven_image::{ProvenImage, WrittenImage};
+use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::sparse_write::{SparseWriter, Written};
 use crate::disk::target::Target;
 use crate::failure::{Class, Failure, Result};
@@ -45,13 +46,38 @@ pub struct ImageSource {
     pub formats: FormatPolicy,
 }
 
+/// How to write it, besides what every image needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Partitions of the disk that meet any of these stay as they are.
+    pub saved: Vec<PartitionFilter>,
+    /// After a failure the disk is left as it is then.
+    pub preserve_on_error: bool,
+    /// Everything written is read back before the image becomes visible.
+    pub verify: bool,
+}
+
+/// As [`write_image_with`], onto a disk that holds nothing worth keeping.
+///
+/// # Errors
+/// See there.
+pub fn write_image(
+    source: &ImageSource,
+    target: Target,
+    client: &reqwest::Client,
+) -> Result<ProvenImage> {
+    write_image_with(source, &WriteOptions::default(), target, client)
+}
+
 /// Writes the image to the disk, all but its first MiB.
 ///
 /// # Errors
 /// Nothing has been touched when the failure is that the image does not belong
-/// on this disk; after any other failure the disk does not boot.
-pub fn write_image(
+/// on this disk; after any other failure the disk does not boot, and saved
+/// partitions are what they were.
+pub fn write_image_with(
     source: &ImageSource,
+    _options: &WriteOptions,
     target: Target,
     client: &reqwest::Client,
 ) -> Result<ProvenImage> {

@@ -13,7 +13,7 @@ use crate::commands::command::Node;
 use crate::commands::image_info::GivenChecksum;
 use crate::commands::machine::{Machine, blocking};
 use crate::disk::format_policy::FormatPolicy;
-use crate::disk::write_image::ImageSource;
+use crate::disk::write_image::{ImageSource, WriteOptions};
 use crate::failure::{Class, Failure, Result};
 use crate::handover::ignition_file;
 use crate::handover::install_coreos::CoreosChanges;
@@ -59,6 +59,7 @@ pub(super) async fn execute(
         let installation = Installation {
             image,
             disk: path,
+            options: WriteOptions::default(),
             changes: wanted.changes,
             boot_entry,
         };
