@@ -5,6 +5,15 @@
 //! Everything that can be known to be wrong is looked at before the disk is
 //! touched, and whatever is to be on the disk is there before its table.
 
+mod config_file;
+mod digest_argument;
+mod ignition_source;
+mod image_choice;
+mod keyfile_source;
+pub mod options;
+mod prepare;
+mod stream;
+
 use std::path::{Path, PathBuf};
 
 use crate::disk::proven_image::WrittenImage;
@@ -15,6 +24,9 @@ use crate::handover::efi_entry;
 use crate::handover::install_coreos::{self, CoreosChanges};
 use crate::permission::WritePermission;
 
+pub use digest_argument::image_digest;
+pub use options::InstallOptions;
+
 /// What becomes of the firmware's boot entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BootEntry {
@@ -22,6 +34,8 @@ pub enum BootEntry {
     Make,
     /// The same, but a firmware that refuses is a warning.
     MakeIfPossible,
+    /// Nothing: this firmware is not for the written disk.
+    Leave,
 }
 
 impl BootEntry {
@@ -39,13 +53,16 @@ impl BootEntry {
     /// # Errors
     /// If the entry cannot be made, and must be.
     pub fn carry_out(self, disk: &Path, permission: &WritePermission) -> Result<()> {
+        if self == Self::Leave {
+            return Ok(());
+        }
         match (self, efi_entry::make_boot_entry(disk, permission)) {
             (_, Ok(_)) => Ok(()),
             (Self::MakeIfPossible, Err(failure)) => {
                 tracing::warn!("{failure}; ignored as asked");
                 Ok(())
             }
-            (Self::Make, Err(failure)) => Err(failure),
+            (_, Err(failure)) => Err(failure),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod command_line_source;
 pub mod discover;
+pub mod install;
 pub mod inventory;
 pub mod plan_network;
 pub mod root_device;
@@ -31,6 +32,8 @@ pub enum Tool {
     Discover(discover::Arguments),
     /// Serve the agent's API; what would change this machine is refused
     Serve(serve::Arguments),
+    /// Install a CoreOS image with all that belongs to it
+    Install(Box<install::Arguments>),
     /// Write an image to a disk that does not boot before it is proven
     WriteImage(write_image::Arguments),
 }
@@ -50,6 +53,7 @@ pub fn run(tool: Tool, progress_json: bool, debug: bool) -> ExitCode {
         Tool::RootDevice(arguments) => root_device::run(&arguments),
         Tool::Discover(arguments) => discover::run(arguments),
         Tool::Serve(arguments) => serve::run(&arguments),
+        Tool::Install(arguments) => install::run(*arguments),
         Tool::WriteImage(arguments) => write_image::run(&arguments),
     };
     match outcome {

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::disk::digest::{Algorithm, ExpectedDigest};
+use crate::disk::digest::ExpectedDigest;
 use crate::disk::fetch::Patience;
 use crate::disk::format_policy::FormatPolicy;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, write_image};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::Result;
 use crate::http_client::{self, HttpOptions};
+use crate::installation::image_digest;
 use crate::permission::WritePermission;
 
 /// `write-image`
@@ -21,8 +22,8 @@ pub struct Arguments {
     /// The disk, e.g. /dev/sda. Everything on it is lost
     disk: PathBuf,
     /// Expected digest of the file as downloaded, e.g. sha256:0123...
-    #[arg(long, value_name = "ALGORITHM:HEX")]
-    image_digest: Option<String>,
+    #[arg(long, value_name = "ALGORITHM:HEX", value_parser = image_digest)]
+    image_digest: Option<ExpectedDigest>,
     /// Accept any certificate
     #[arg(long)]
     insecure: bool,
@@ -42,34 +43,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     } else {
         WritePermission::in_ramdisk()?
     };
-    let digest = arguments
-        .image_digest
-        .as_deref()
-        .map(expected_digest)
-        .transpose()?;
     let client = http_client::image_client(&HttpOptions {
         insecure: arguments.insecure,
         ..HttpOptions::default()
     })?;
     let source = ImageSource {
         urls: vec![arguments.url.clone()],
-        proof: digest.into(),
+        proof: arguments.image_digest.clone().into(),
         authorization: None,
         patience: Patience::default(),
         formats: FormatPolicy::default(),
     };
     let target = Target::open(&arguments.disk, &permission)?;
     write_image(&source, target, &client)?.commit().map(drop)
-}
-
-/// `sha256:0123...`
-fn expected_digest(text: &str) -> Result<ExpectedDigest> {
-    let invalid = || {
-        Failure::new(
-            Class::InvalidCommandParamsError,
-            format!("--image-digest: expected ALGORITHM:HEX, found {text}"),
-        )
-    };
-    let (name, hex) = text.split_once(':').ok_or_else(invalid)?;
-    ExpectedDigest::new(Algorithm::by_name(name).ok_or_else(invalid)?, hex)
 }

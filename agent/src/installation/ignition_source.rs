@@ -1,0 +1,111 @@
+//! The Ignition config of the installed system, from a file or a server, proven
+//! by its digest before anything is written.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::disk::digest::{ExpectedDigest, Hasher};
+use crate::disk::fetch::{self, Request};
+use crate::failure::{Class, Failure, Result};
+use crate::handover::ignition_file;
+use crate::installation::options::InstallOptions;
+use crate::installation::prepare::operator;
+
+/// Of a config. One with every file of a cluster's bootstrap host inside has
+/// 300 KB; the boot partition has 384 MiB.
+const LIMIT: usize = 16 << 20;
+
+/// The bytes of the config, if there is one.
+///
+/// # Errors
+/// If it cannot be read, is not the one that the digest is of, or is no JSON.
+pub(super) fn read(options: &InstallOptions, client: &reqwest::Client) -> Result<Option<Vec<u8>>> {
+    let (name, config) = match (&options.ignition_file, &options.ignition_url) {
+        (Some(path), None) => (path.display().to_string(), of_file(path)?),
+        (None, Some(url)) => (fetch::shown(url), of_server(url, options, client)?),
+        (None, None) if options.ignition_hash.is_some() => {
+            return Err(operator(
+                "--ignition-hash: expected --ignition-file or --ignition-url beside it, found none",
+            ));
+        }
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => {
+            return Err(operator(
+                "expected one of --ignition-file and --ignition-url, found both",
+            ));
+        }
+    };
+    if let Some(expected) = &options.ignition_hash {
+        compare(&name, &config, expected)?;
+    }
+    ignition_file::check(&config).map_err(|failure| Failure {
+        details: format!("{name}: {}", failure.details),
+        ..failure
+    })?;
+    Ok(Some(config))
+}
+
+fn of_file(path: &Path) -> Result<Vec<u8>> {
+    let mut config = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(LIMIT as u64 + 1).read_to_end(&mut config))
+        .map_err(|error| operator(format!("Ignition config {}: {error}", path.display())))?;
+    if config.len() > LIMIT {
+        return Err(operator(format!(
+            "Ignition config {}: expected at most {LIMIT} bytes, found more",
+            path.display()
+        )));
+    }
+    Ok(config)
+}
+
+/// Whoever writes the config owns the machine, so it comes by TLS, or its
+/// digest does, or somebody says that the network can be trusted.
+fn of_server(url: &str, options: &InstallOptions, client: &reqwest::Client) -> Result<Vec<u8>> {
+    let scheme = reqwest::Url::parse(url)
+        .map_err(|error| operator(format!("Ignition URL {url}: {error}")))?
+        .scheme()
+        .to_owned();
+    match &scheme[..] {
+        "https" => {}
+        "http" if options.ignition_hash.is_some() || options.insecure_ignition => {}
+        "http" => {
+            return Err(operator(format!(
+                "Ignition URL {}: expected https, or http with --ignition-hash or --insecure-ignition",
+                fetch::shown(url)
+            )));
+        }
+        _ => {
+            return Err(operator(format!(
+                "Ignition URL {}: expected http or https, found {scheme}",
+                fetch::shown(url)
+            )));
+        }
+    }
+    tracing::info!("fetching the Ignition config {}", fetch::shown(url));
+    let request = Request {
+        urls: vec![url.to_owned()],
+        authorization: None,
+        patience: options.patience(),
+    };
+    fetch::small_file(request, client.clone(), LIMIT)
+}
+
+fn compare(name: &str, config: &[u8], expected: &ExpectedDigest) -> Result<()> {
+    let mut hasher = Hasher::new(expected.algorithm());
+    hasher.update(config);
+    let found = hasher.finish();
+    if found == expected.hex() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Class::ImageChecksumError,
+        format!(
+            "Ignition config {name}: {} expected {}, found {found} over {} bytes; nothing was written",
+            expected.algorithm(),
+            expected.hex(),
+            config.len()
+        ),
+    ))
+}

@@ -1,0 +1,64 @@
+//! NetworkManager's files of this machine, for the first boot of the installed
+//! system.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use crate::failure::Result;
+use crate::installation::options::{InstallOptions, NETWORK_DIR};
+use crate::installation::prepare::operator;
+
+/// Of one file; what is larger is refused with the rest
+/// (`handover/firstboot_keyfiles`).
+const LIMIT: u64 = 1 << 20;
+
+/// Name and content of each file, sorted by name; none if they are not wanted.
+///
+/// # Errors
+/// If the directory or a file cannot be read.
+pub(super) fn read(options: &InstallOptions) -> Result<Vec<(String, Vec<u8>)>> {
+    if !options.copy_network {
+        return Ok(Vec::new());
+    }
+    let directory = options
+        .network_dir
+        .as_deref()
+        .unwrap_or(Path::new(NETWORK_DIR));
+    let files = read_all(directory)
+        .map_err(|error| operator(format!("--copy-network: {}: {error}", directory.display())))?;
+    if files.is_empty() {
+        tracing::warn!(
+            "--copy-network: no keyfile is in {}, the first boot has the image's own network",
+            directory.display()
+        );
+    }
+    Ok(files)
+}
+
+fn read_all(directory: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else {
+            tracing::warn!("{}: its name is no text, left out", entry.path().display());
+            continue;
+        };
+        // Links are followed, as NetworkManager does.
+        if !fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_file()) {
+            continue;
+        }
+        if !name.ends_with(".nmconnection") || name.starts_with('.') {
+            // Where CoreOS copies them to no other name is read.
+            tracing::warn!("{name}: its name does not end in .nmconnection, left out");
+            continue;
+        }
+        let mut content = Vec::new();
+        File::open(entry.path())?
+            .take(LIMIT)
+            .read_to_end(&mut content)?;
+        files.push((name, content));
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,203 @@
+//! What can be asked of an installation, by the names that coreos-installer
+//! gave it: the same for the command line, config files and the kernel
+//! arguments `coreos.inst.*`. Nothing is read here.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+
+use crate::disk::digest::ExpectedDigest;
+use crate::handover::console::Console;
+use crate::installation::digest_argument::{ignition_hash, image_digest};
+
+/// Where streams are described unless said otherwise.
+pub const STREAM_BASE_URL: &str = "https://builds.coreos.fedoraproject.org/streams/";
+
+/// NetworkManager's own files.
+pub const NETWORK_DIR: &str = "/etc/NetworkManager/system-connections/";
+
+/// How often a server that does not answer is asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FetchRetries {
+    /// So many times without progress; 0: a broken connection is final.
+    Times(u32),
+    /// For ever.
+    Infinite,
+}
+
+impl FromStr for FetchRetries {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "infinite" {
+            return Ok(Self::Infinite);
+        }
+        text.parse()
+            .map(Self::Times)
+            .map_err(|_| format!("expected a number or infinite, found {text:?}"))
+    }
+}
+
+/// One layer of them, or all layers merged ([`InstallOptions::over`]). Each
+/// field is the long option of its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct InstallOptions {
+    /// CoreOS stream to take the newest image of, e.g. stable
+    #[arg(short, long, value_name = "NAME", help_heading = "Image")]
+    #[arg(conflicts_with_all = ["image_url", "image_file", "offline"])]
+    pub stream: Option<String>,
+    /// Image to write: raw or qcow2, plain or packed; again: a mirror of it
+    #[arg(short = 'u', long, value_name = "URL", help_heading = "Image")]
+    #[arg(conflicts_with_all = ["image_file", "offline"])]
+    pub image_url: Vec<String>,
+    /// The same in a file of this machine
+    #[arg(short = 'f', long, value_name = "PATH", help_heading = "Image")]
+    pub image_file: Option<PathBuf>,
+    /// Its digest as downloaded, e.g. sha256:0123...; no signature is needed
+    #[arg(long, value_name = "ALGORITHM:HEX", help_heading = "Image")]
+    #[arg(value_parser = image_digest)]
+    pub image_digest: Option<ExpectedDigest>,
+    /// Take the image from the medium that this machine was booted from
+    #[arg(long, help_heading = "Image")]
+    pub offline: bool,
+    /// Accept an image without a signature; a wrong one is never accepted
+    #[arg(long, help_heading = "Image")]
+    pub insecure: bool,
+    /// Where streams are described
+    #[arg(long, value_name = "URL", help_heading = "Image")]
+    pub stream_base_url: Option<String>,
+    /// Architecture of a stream's image [default: this machine's]
+    #[arg(short, long, value_name = "NAME", help_heading = "Image")]
+    pub architecture: Option<String>,
+    /// Ask a server that fails again: a number, or infinite
+    #[arg(long, value_name = "N", help_heading = "Image")]
+    pub fetch_retries: Option<FetchRetries>,
+
+    /// Ignition config for the installed system
+    #[arg(short, long, value_name = "PATH", help_heading = "Installed system")]
+    #[arg(alias = "ignition", conflicts_with = "ignition_url")]
+    pub ignition_file: Option<PathBuf>,
+    /// The same from a server
+    #[arg(
+        short = 'I',
+        long,
+        value_name = "URL",
+        help_heading = "Installed system"
+    )]
+    pub ignition_url: Option<String>,
+    /// Its digest, sha256-0123... or sha512-0123...; looked at before writing
+    #[arg(long, value_name = "TYPE-HEX", help_heading = "Installed system")]
+    #[arg(value_parser = ignition_hash)]
+    pub ignition_hash: Option<ExpectedDigest>,
+    /// Allow an Ignition URL without TLS and without a digest
+    #[arg(long, help_heading = "Installed system")]
+    pub insecure_ignition: bool,
+    /// Ignition platform in place of metal
+    #[arg(short, long, value_name = "NAME", help_heading = "Installed system")]
+    pub platform: Option<String>,
+    /// Console of kernel and boot loader, e.g. ttyS0,115200n8
+    #[arg(long, value_name = "SPEC", help_heading = "Installed system")]
+    pub console: Vec<Console>,
+    /// Add a kernel argument
+    #[arg(long, value_name = "ARG", help_heading = "Installed system")]
+    pub append_karg: Vec<String>,
+    /// Take a kernel argument away
+    #[arg(long, value_name = "ARG", help_heading = "Installed system")]
+    pub delete_karg: Vec<String>,
+    /// Kernel arguments of the first boot only
+    #[arg(long, value_name = "ARGS", hide = true)]
+    pub firstboot_args: Option<String>,
+    /// Give the first boot NetworkManager's files of this machine
+    #[arg(short = 'n', long, help_heading = "Installed system")]
+    pub copy_network: bool,
+    /// Where those are, for --copy-network
+    #[arg(long, value_name = "PATH", help_heading = "Installed system")]
+    pub network_dir: Option<PathBuf>,
+
+    /// Keep partitions with a label like this, e.g. 'data*'
+    #[arg(long, value_name = "GLOB", help_heading = "Disk")]
+    pub save_partlabel: Vec<String>,
+    /// Keep partitions by number: 5, 5-7, 5- or -7
+    #[arg(long, value_name = "RANGE", help_heading = "Disk")]
+    #[arg(allow_hyphen_values = true)]
+    pub save_partindex: Vec<String>,
+    /// Leave the disk as it is after a failure, to be looked at
+    #[arg(long, help_heading = "Disk")]
+    pub preserve_on_error: bool,
+    /// Read everything back and compare
+    #[arg(long, help_heading = "Disk")]
+    pub verify: bool,
+    /// Enable IBM Secure IPL (s390x only: refused)
+    #[arg(long, hide = true)]
+    pub secure_ipl: bool,
+
+    /// Disk to install to; everything on it is lost
+    pub dest_device: Option<PathBuf>,
+}
+
+impl InstallOptions {
+    /// This layer over one that is weaker: what both say, this one says. Lists
+    /// of both count, the weaker's first. A source of the image takes the
+    /// weaker's place with all that belongs to it, and so does an Ignition
+    /// config: a digest is of one file.
+    #[must_use]
+    pub fn over(self, mut weaker: Self) -> Self {
+        if self.names_image() && weaker.names_image() {
+            weaker.stream = None;
+            weaker.image_url.clear();
+            weaker.image_file = None;
+            weaker.offline = false;
+            weaker.image_digest = None;
+        }
+        if self.names_ignition() && weaker.names_ignition() {
+            weaker.ignition_file = None;
+            weaker.ignition_url = None;
+            weaker.ignition_hash = None;
+        }
+        Self {
+            stream: self.stream.or(weaker.stream),
+            image_url: both(weaker.image_url, self.image_url),
+            image_file: self.image_file.or(weaker.image_file),
+            image_digest: self.image_digest.or(weaker.image_digest),
+            offline: self.offline || weaker.offline,
+            insecure: self.insecure || weaker.insecure,
+            stream_base_url: self.stream_base_url.or(weaker.stream_base_url),
+            architecture: self.architecture.or(weaker.architecture),
+            fetch_retries: self.fetch_retries.or(weaker.fetch_retries),
+            ignition_file: self.ignition_file.or(weaker.ignition_file),
+            ignition_url: self.ignition_url.or(weaker.ignition_url),
+            ignition_hash: self.ignition_hash.or(weaker.ignition_hash),
+            insecure_ignition: self.insecure_ignition || weaker.insecure_ignition,
+            platform: self.platform.or(weaker.platform),
+            console: both(weaker.console, self.console),
+            append_karg: both(weaker.append_karg, self.append_karg),
+            delete_karg: both(weaker.delete_karg, self.delete_karg),
+            firstboot_args: self.firstboot_args.or(weaker.firstboot_args),
+            copy_network: self.copy_network || weaker.copy_network,
+            network_dir: self.network_dir.or(weaker.network_dir),
+            save_partlabel: both(weaker.save_partlabel, self.save_partlabel),
+            save_partindex: both(weaker.save_partindex, self.save_partindex),
+            preserve_on_error: self.preserve_on_error || weaker.preserve_on_error,
+            verify: self.verify || weaker.verify,
+            secure_ipl: self.secure_ipl || weaker.secure_ipl,
+            dest_device: self.dest_device.or(weaker.dest_device),
+        }
+    }
+
+    fn names_image(&self) -> bool {
+        self.stream.is_some()
+            || !self.image_url.is_empty()
+            || self.image_file.is_some()
+            || self.offline
+    }
+
+    fn names_ignition(&self) -> bool {
+        self.ignition_file.is_some() || self.ignition_url.is_some()
+    }
+}
+
+fn both<T>(mut first: Vec<T>, second: Vec<T>) -> Vec<T> {
+    first.extend(second);
+    first
+}

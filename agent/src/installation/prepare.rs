@@ -1,0 +1,113 @@
+//! From what was asked for to what will be done: everything is read, fetched
+//! and checked here, and nothing is written.
+
+use std::env::consts::ARCH;
+use std::fs::File;
+use std::path::Path;
+
+use crate::disk::fetch::Patience;
+use crate::disk::saved_partitions::PartitionFilter;
+use crate::disk::write_image::WriteOptions;
+use crate::failure::{Class, Failure, Result};
+use crate::handover::install_coreos::CoreosChanges;
+use crate::installation::options::{FetchRetries, InstallOptions};
+use crate::installation::{BootEntry, Installation, ignition_source, image_choice, keyfile_source};
+use crate::sys::block_ioctl;
+
+impl InstallOptions {
+    /// What they come to. `client` is for every server that is named.
+    ///
+    /// # Errors
+    /// If anything in them cannot be had or is wrong. The disk was only asked
+    /// for its sector size.
+    pub fn prepare(&self, client: &reqwest::Client) -> Result<Installation> {
+        if self.secure_ipl {
+            return Err(operator(format!(
+                "--secure-ipl: expected a machine of architecture s390x, found {ARCH}"
+            )));
+        }
+        let disk = self
+            .dest_device
+            .clone()
+            .ok_or_else(|| operator("expected a destination device, found none"))?;
+        let options = self.write_options()?;
+        let changes = CoreosChanges {
+            ignition: ignition_source::read(self, client)?,
+            append_kargs: self.append_karg.clone(),
+            delete_kargs: self.delete_karg.clone(),
+            firstboot_args: self.firstboot_args.clone(),
+            network_keyfiles: keyfile_source::read(self)?,
+            platform: self.platform.clone(),
+            consoles: self.console.clone(),
+        };
+        changes.check()?;
+        let image = image_choice::choose(self, sector_size(&disk)?, client)?;
+        Ok(Installation {
+            image,
+            disk,
+            options,
+            changes,
+            boot_entry: BootEntry::Make,
+        })
+    }
+
+    fn write_options(&self) -> Result<WriteOptions> {
+        let mut saved = Vec::new();
+        for text in &self.save_partlabel {
+            saved.extend(
+                PartitionFilter::parse_labels(text)
+                    .map_err(|reason| operator(format!("--save-partlabel: {reason}")))?,
+            );
+        }
+        for text in &self.save_partindex {
+            saved.extend(
+                PartitionFilter::parse_indexes(text)
+                    .map_err(|reason| operator(format!("--save-partindex: {reason}")))?,
+            );
+        }
+        Ok(WriteOptions {
+            saved,
+            preserve_on_error: self.preserve_on_error,
+            verify: self.verify,
+        })
+    }
+
+    /// How long to bear with servers. A download that was broken goes on where
+    /// it was; that is a try, too, unless it brought something.
+    pub(super) fn patience(&self) -> Patience {
+        let usual = Patience::default();
+        match self.fetch_retries {
+            // coreos-installer gives up at once; a server or a link that is
+            // away for a moment should not cost an installation.
+            None => Patience {
+                give_up: usual.stall,
+                ..usual
+            },
+            Some(FetchRetries::Times(retries)) => Patience {
+                give_up: std::time::Duration::ZERO,
+                retries,
+                ..usual
+            },
+            Some(FetchRetries::Infinite) => Patience {
+                give_up: std::time::Duration::MAX,
+                ..usual
+            },
+        }
+    }
+}
+
+/// Of the disk, in bytes: streams have an image for each.
+fn sector_size(disk: &Path) -> Result<u32> {
+    File::open(disk)
+        .and_then(|file| block_ioctl::logical_sector_size(&file))
+        .map_err(|error| {
+            Failure::new(
+                Class::DeviceNotFound,
+                format!("{}: expected a block device: {error}", disk.display()),
+            )
+        })
+}
+
+pub(super) fn operator(details: impl Into<String>) -> Failure {
+    Failure::new(Class::InvalidCommandParamsError, details)
+}

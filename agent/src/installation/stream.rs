@@ -1,0 +1,147 @@
+//! Stream metadata: where the newest image of a CoreOS stream is, as Fedora and
+//! OpenShift publish it (coreos/stream-metadata-rust, `src/lib.rs`).
+
+use std::collections::BTreeMap;
+use std::env::consts::ARCH;
+
+use serde::Deserialize;
+
+use crate::disk::digest::{Algorithm, ExpectedDigest};
+use crate::disk::fetch::{self, Request};
+use crate::failure::{Class, Failure, Result};
+use crate::installation::options::{InstallOptions, STREAM_BASE_URL};
+use crate::installation::prepare::operator;
+
+/// Of the document. Fedora's, with four architectures and every cloud's images,
+/// has 70 KB.
+const LIMIT: usize = 4 << 20;
+
+/// How the image may be packed, the one with the least to download first.
+const PACKINGS: [&str; 4] = ["raw.xz", "raw.zst", "raw.gz", "raw"];
+
+#[derive(Debug, Deserialize)]
+struct Stream {
+    architectures: BTreeMap<String, Architecture>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Architecture {
+    artifacts: BTreeMap<String, Platform>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Platform {
+    release: String,
+    formats: BTreeMap<String, Format>,
+}
+
+/// Some formats are a disk, others a kernel with its initrd.
+#[derive(Debug, Deserialize)]
+struct Format {
+    disk: Option<Artifact>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Artifact {
+    location: String,
+    sha256: String,
+}
+
+/// One image of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct StreamImage {
+    /// Its URL.
+    pub location: String,
+    /// Of the file as it is downloaded.
+    pub sha256: ExpectedDigest,
+    /// The version of the system in it.
+    pub release: String,
+}
+
+/// The newest image of a stream for a disk with sectors of this size.
+///
+/// # Errors
+/// If the description cannot be had, or has no such image.
+pub(super) fn image(
+    name: &str,
+    options: &InstallOptions,
+    sector: u32,
+    client: &reqwest::Client,
+) -> Result<StreamImage> {
+    let base = options.stream_base_url.as_deref();
+    let url = metadata_url(base.unwrap_or(STREAM_BASE_URL), name)?;
+    tracing::info!(
+        "asking {} for the image of stream {name}",
+        fetch::shown(&url)
+    );
+    let request = Request {
+        urls: vec![url.clone()],
+        authorization: None,
+        patience: options.patience(),
+    };
+    let text = fetch::small_file(request, client.clone(), LIMIT)?;
+    let architecture = options.architecture.as_deref().unwrap_or(ARCH);
+    let found = find(&text, architecture, sector).map_err(|reason| {
+        let url = fetch::shown(&url);
+        Failure::new(
+            Class::InvalidImage,
+            format!("stream {name} ({url}): {reason}"),
+        )
+    })?;
+    tracing::info!("stream {name} is at release {}", found.release);
+    Ok(found)
+}
+
+fn metadata_url(base: &str, name: &str) -> Result<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || !name.chars().all(plain) {
+        return Err(operator(format!(
+            "stream {name:?}: expected a name of letters, digits, -, _ and ."
+        )));
+    }
+    Ok(format!("{}/{name}.json", base.trim_end_matches('/')))
+}
+
+/// Reads the description.
+///
+/// # Errors
+/// What is missing in it.
+pub(crate) fn find(
+    text: &[u8],
+    architecture: &str,
+    sector: u32,
+) -> std::result::Result<StreamImage, String> {
+    let stream: Stream = serde_json::from_slice(text)
+        .map_err(|error| format!("expected stream metadata: {error}"))?;
+    let known = |names: Vec<&String>| {
+        let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+        names.join(", ")
+    };
+    let of_architecture = stream.architectures.get(architecture).ok_or_else(|| {
+        let names = known(stream.architectures.keys().collect());
+        format!("expected architecture {architecture}, found {names}")
+    })?;
+    let metal = of_architecture
+        .artifacts
+        .get("metal")
+        .ok_or_else(|| format!("{architecture}: expected images for metal, found none"))?;
+    let prefix = if sector == 4096 { "4k." } else { "" };
+    let disk = PACKINGS
+        .iter()
+        .filter_map(|packing| metal.formats.get(&format!("{prefix}{packing}")))
+        .find_map(|format| format.disk.as_ref())
+        .ok_or_else(|| {
+            let names = known(metal.formats.keys().collect());
+            format!(
+                "{architecture}, metal: expected {prefix}{}, found {names}",
+                PACKINGS[0]
+            )
+        })?;
+    let sha256 = ExpectedDigest::new(Algorithm::Sha256, &disk.sha256)
+        .map_err(|failure| format!("{}: {}", disk.location, failure.details))?;
+    Ok(StreamImage {
+        location: disk.location.clone(),
+        sha256,
+        release: metal.release.clone(),
+    })
+}
