@@ -25,7 +25,7 @@ use crate::sys::block_partition;
 #[derive(Debug, Clone)]
 pub struct WrittenImage {
     /// The URL that delivered, fit for showing.
-    pub(super) url: String,
+    pub url: String,
     /// How the image was packed.
     pub packing: Packing,
     /// Whether it was a qcow2 image, inside of that.

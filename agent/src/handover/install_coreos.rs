@@ -146,8 +146,8 @@ fn apply(boot: &Path, changes: &CoreosChanges) -> Result<()> {
     Ok(())
 }
 
-/// What was done, for the console: sizes and counts, no secrets.
-fn summary(changes: &CoreosChanges) -> String {
+/// The changes, for the console: sizes and counts, no secrets.
+pub fn summary(changes: &CoreosChanges) -> String {
     let mut parts = Vec::new();
     if let Some(config) = &changes.ignition {
         parts.push(format!("Ignition config of {} bytes", config.len()));

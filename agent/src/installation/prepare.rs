@@ -2,8 +2,10 @@
 //! and checked here, and nothing is written.
 
 use std::env::consts::ARCH;
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::disk::fetch::Patience;
 use crate::disk::saved_partitions::PartitionFilter;
@@ -30,9 +32,10 @@ impl InstallOptions {
             .dest_device
             .clone()
             .ok_or_else(|| operator("expected a destination device, found none"))?;
+        let sector = sector_size(&disk)?;
         let options = self.write_options()?;
-        let changes = CoreosChanges {
-            ignition: ignition_source::read(self, client)?,
+        let mut changes = CoreosChanges {
+            ignition: None,
             append_kargs: self.append_karg.clone(),
             delete_kargs: self.delete_karg.clone(),
             firstboot_args: self.firstboot_args.clone(),
@@ -41,7 +44,8 @@ impl InstallOptions {
             consoles: self.console.clone(),
         };
         changes.check()?;
-        let image = image_choice::choose(self, sector_size(&disk)?, client)?;
+        changes.ignition = ignition_source::read(self, client)?;
+        let image = image_choice::choose(self, sector, client)?;
         Ok(Installation {
             image,
             disk,
@@ -84,12 +88,12 @@ impl InstallOptions {
                 ..usual
             },
             Some(FetchRetries::Times(retries)) => Patience {
-                give_up: std::time::Duration::ZERO,
+                give_up: Duration::ZERO,
                 retries,
                 ..usual
             },
             Some(FetchRetries::Infinite) => Patience {
-                give_up: std::time::Duration::MAX,
+                give_up: Duration::MAX,
                 ..usual
             },
         }
@@ -98,14 +102,17 @@ impl InstallOptions {
 
 /// Of the disk, in bytes: streams have an image for each.
 fn sector_size(disk: &Path) -> Result<u32> {
+    let wrong = |reason: String| {
+        let details = format!("{}: {reason}", disk.display());
+        Failure::new(Class::DeviceNotFound, details)
+    };
+    let metadata = fs::metadata(disk).map_err(|error| wrong(error.to_string()))?;
+    if !metadata.file_type().is_block_device() {
+        return Err(wrong("not a block device".to_owned()));
+    }
     File::open(disk)
         .and_then(|file| block_ioctl::logical_sector_size(&file))
-        .map_err(|error| {
-            Failure::new(
-                Class::DeviceNotFound,
-                format!("{}: expected a block device: {error}", disk.display()),
-            )
-        })
+        .map_err(|error| wrong(format!("asking for the sector size: {error}")))
 }
 
 pub(super) fn operator(details: impl Into<String>) -> Failure {

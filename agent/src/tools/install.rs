@@ -4,32 +4,60 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
 
-use crate::disk::proven_image::WrittenImage;
 use crate::failure::{Failure, Result};
-use crate::http_client::{self, HttpOptions};
-use crate::installation::{BootEntry, InstallOptions, Installation};
+use crate::http_client;
+use crate::installation::{BootEntry, InstallOptions};
 use crate::permission::WritePermission;
+use crate::tools::install_report::{Plan, result};
+use crate::tools::machine_http;
 
 /// `install`
 #[derive(Debug, Args)]
+#[command(after_help = "\
+The options are those of coreos-installer, which this command can be called
+as. Everything is read, fetched and checked before the disk is touched, and
+what is written boots only once all of it is proven.
+
+Without --stream, --image-url and --image-file the image of the boot medium
+is taken, else that of the stream stable.
+
+Examples:
+  What would be done, and nothing else:
+    landfall-agent install -s stable -i host.ign --dry-run /dev/sda
+  A known image from two servers, with its digest:
+    landfall-agent install -i host.ign --image-digest sha256:0123... \\
+      -u https://a.example/coreos.raw.xz -u https://b.example/coreos.raw.xz \\
+      /dev/disk/by-id/wwn-0x5000c500a1b2c3d4
+  Everything in a file, where keys are long options:
+    landfall-agent install -c install.yaml --append-karg nosmt
+
+    # install.yaml
+    image-url: https://a.example/coreos.raw.xz
+    ignition-url: https://a.example/host.ign
+    console: [tty0, 'ttyS0,115200n8']
+    copy-network: true
+    save-partlabel: ['data*']
+    dest-device: /dev/sda")]
 pub struct Arguments {
     #[command(flatten)]
     options: InstallOptions,
-    /// YAML with long options as keys; the command line goes before it
+    /// YAML with long options as keys; a later file goes before an earlier
     #[arg(short, long, value_name = "PATH")]
     config_file: Vec<PathBuf>,
-    /// Show what would be done, and do nothing
+    /// Show what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Print the result as JSON
+    /// Print the result (or, with --dry-run, the plan) as JSON
     #[arg(long)]
     json: bool,
+    /// Trust the authorities in this PEM file [default: the system's]
+    #[arg(long, value_name = "FILE")]
+    cafile: Option<PathBuf>,
     /// Allow it on a machine that does not run the landfall ramdisk
     #[arg(long)]
     allow_this_machine: bool,
-    /// Make a boot entry in the firmware of this machine, too
+    /// Make a boot entry in this machine's firmware, as the ramdisk does
     #[arg(long, requires = "allow_this_machine")]
     boot_entry: bool,
 }
@@ -47,30 +75,32 @@ pub fn run(arguments: Arguments) -> Result<()> {
 }
 
 fn install(arguments: Arguments) -> Result<()> {
-    let permission = match (arguments.allow_this_machine, arguments.dry_run) {
-        (true, _) => Some(WritePermission::by_operator()),
-        (false, true) => None,
+    let permission = match (arguments.dry_run, arguments.allow_this_machine) {
+        (true, _) => None,
+        (false, true) => Some(WritePermission::by_operator()),
         (false, false) => Some(WritePermission::in_ramdisk()?),
     };
     let files = InstallOptions::from_config_files(&arguments.config_file)?;
-    let client = http_client::image_client(&HttpOptions::default())?;
+    let http = machine_http::of_this_machine(arguments.cafile)?;
+    let client = http_client::image_client(&http)?;
     let mut installation = arguments.options.over(files).prepare(&client)?;
+    // On somebody's workstation the disk is for another machine.
     if arguments.allow_this_machine && !arguments.boot_entry {
         installation.boot_entry = BootEntry::Leave;
     }
-    let Some(permission) = permission.filter(|_| !arguments.dry_run) else {
+    let Some(permission) = permission else {
+        let plan = Plan::of(&installation)?;
+        if arguments.json {
+            println!("{}", plan.json());
+        } else {
+            plan.lines().iter().for_each(|line| println!("{line}"));
+        }
         return Ok(());
     };
     let written = installation.carry_out(&client, &permission)?;
     if arguments.json {
         println!("{}", result(&installation, &written));
     }
+    tracing::info!("install complete: {}", installation.disk.display());
     Ok(())
-}
-
-fn result(installation: &Installation, written: &WrittenImage) -> serde_json::Value {
-    json!({
-        "disk": installation.disk,
-        "image_bytes": written.image_bytes,
-    })
 }

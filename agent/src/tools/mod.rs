@@ -4,7 +4,9 @@
 pub mod command_line_source;
 pub mod discover;
 pub mod install;
+mod install_report;
 pub mod inventory;
+mod machine_http;
 pub mod plan_network;
 pub mod root_device;
 pub mod serve;

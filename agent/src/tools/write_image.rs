@@ -10,9 +10,10 @@ use crate::disk::format_policy::FormatPolicy;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, write_image};
 use crate::failure::Result;
-use crate::http_client::{self, HttpOptions};
+use crate::http_client;
 use crate::installation::image_digest;
 use crate::permission::WritePermission;
+use crate::tools::machine_http;
 
 /// `write-image`
 #[derive(Debug, Args)]
@@ -24,6 +25,9 @@ pub struct Arguments {
     /// Expected digest of the file as downloaded, e.g. sha256:0123...
     #[arg(long, value_name = "ALGORITHM:HEX", value_parser = image_digest)]
     image_digest: Option<ExpectedDigest>,
+    /// Trust the authorities in this PEM file [default: the system's]
+    #[arg(long, value_name = "FILE")]
+    cafile: Option<PathBuf>,
     /// Accept any certificate
     #[arg(long)]
     insecure: bool,
@@ -43,10 +47,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     } else {
         WritePermission::in_ramdisk()?
     };
-    let client = http_client::image_client(&HttpOptions {
-        insecure: arguments.insecure,
-        ..HttpOptions::default()
-    })?;
+    let mut http = machine_http::of_this_machine(arguments.cafile.clone())?;
+    http.insecure |= arguments.insecure;
+    let client = http_client::image_client(&http)?;
     let source = ImageSource {
         urls: vec![arguments.url.clone()],
         proof: arguments.image_digest.clone().into(),

@@ -1,0 +1,160 @@
+//! What an installation is going to do, and what it did.
+
+use std::fs::File;
+
+use serde_json::{Value, json};
+
+use crate::disk::fetch::shown;
+use crate::disk::proof::Proof;
+use crate::disk::proven_image::WrittenImage;
+use crate::failure::{Class, Failure, Result};
+use crate::handover::install_coreos;
+use crate::installation::{BootEntry, Installation};
+use crate::report::mib;
+use crate::sys::block_ioctl;
+
+/// An installation and the disk that it is for.
+pub struct Plan<'a> {
+    installation: &'a Installation,
+    disk_bytes: u64,
+    sector_bytes: u32,
+}
+
+impl<'a> Plan<'a> {
+    /// Asks the disk for its size.
+    ///
+    /// # Errors
+    /// If it does not say.
+    pub fn of(installation: &'a Installation) -> Result<Self> {
+        let size = || {
+            let file = File::open(&installation.disk)?;
+            let size = block_ioctl::size_bytes(&file)?;
+            Ok((size, block_ioctl::logical_sector_size(&file)?))
+        };
+        let (disk_bytes, sector_bytes) = size().map_err(|error: std::io::Error| {
+            let details = format!("{}: {error}", installation.disk.display());
+            Failure::new(Class::BlockDeviceError, details)
+        })?;
+        Ok(Self {
+            installation,
+            disk_bytes,
+            sector_bytes,
+        })
+    }
+
+    /// For a person.
+    pub fn lines(&self) -> Vec<String> {
+        let Installation {
+            image,
+            disk,
+            options,
+            changes,
+            boot_entry,
+        } = self.installation;
+        let urls: Vec<String> = image.urls.iter().map(|url| shown(url)).collect();
+        let mut lines = vec![
+            format!("image:       {}", urls.join(", else ")),
+            format!("proof:       {}", proof_text(&image.proof)),
+            format!(
+                "disk:        {} ({}, {} byte sectors)",
+                disk.display(),
+                mib(self.disk_bytes),
+                self.sector_bytes
+            ),
+        ];
+        let kept: Vec<String> = options.saved.iter().map(ToString::to_string).collect();
+        if !kept.is_empty() {
+            lines.push(format!("keeping:     partitions with {}", kept.join(", ")));
+        }
+        if options.verify {
+            lines.push("read back:   everything".to_owned());
+        }
+        if !changes.is_empty() {
+            lines.push(format!("installed:   {}", install_coreos::summary(changes)));
+        }
+        lines.push(format!(
+            "boot entry:  {}",
+            match boot_entry {
+                BootEntry::Make | BootEntry::MakeIfPossible =>
+                    "one in this machine's firmware, if that is UEFI",
+                BootEntry::Leave => "none, this machine's firmware is left alone",
+            }
+        ));
+        lines.push("nothing was changed (--dry-run)".to_owned());
+        lines
+    }
+
+    /// For a program.
+    pub fn json(&self) -> Value {
+        let Installation {
+            image,
+            disk,
+            options,
+            changes,
+            boot_entry,
+        } = self.installation;
+        let urls: Vec<String> = image.urls.iter().map(|url| shown(url)).collect();
+        let kept: Vec<String> = options.saved.iter().map(ToString::to_string).collect();
+        let consoles: Vec<String> = changes.consoles.iter().map(ToString::to_string).collect();
+        let keyfiles: Vec<&String> = changes
+            .network_keyfiles
+            .iter()
+            .map(|file| &file.0)
+            .collect();
+        json!({
+            "dry_run": true,
+            "image": {"urls": urls, "proof": proof_json(&image.proof)},
+            "disk": {
+                "path": disk,
+                "bytes": self.disk_bytes,
+                "sector_bytes": self.sector_bytes,
+            },
+            "kept_partitions": kept,
+            "preserve_on_error": options.preserve_on_error,
+            "verify": options.verify,
+            "ignition_bytes": changes.ignition.as_ref().map(Vec::len),
+            "platform": changes.platform,
+            "consoles": consoles,
+            "append_kargs": changes.append_kargs,
+            "delete_kargs": changes.delete_kargs,
+            "firstboot_args": changes.firstboot_args,
+            "network_keyfiles": keyfiles,
+            "boot_entry": *boot_entry != BootEntry::Leave,
+        })
+    }
+}
+
+fn proof_text(proof: &Proof) -> String {
+    match proof {
+        Proof::Digest(digest) => format!("{} {}", digest.algorithm(), digest.hex()),
+        Proof::Signature(signature) => format!("signature by key {}", signature.key()),
+        Proof::Nothing => "none, it is written unverified".to_owned(),
+    }
+}
+
+fn proof_json(proof: &Proof) -> Value {
+    match proof {
+        Proof::Digest(digest) => {
+            json!({"algorithm": digest.algorithm().to_string(), "digest": digest.hex()})
+        }
+        Proof::Signature(signature) => json!({"signed_by": signature.key().to_string()}),
+        Proof::Nothing => Value::Null,
+    }
+}
+
+/// What was installed, for a program.
+pub fn result(installation: &Installation, written: &WrittenImage) -> Value {
+    json!({
+        "disk": installation.disk,
+        "url": written.url,
+        "packing": written.packing.to_string(),
+        "qcow2": written.qcow2,
+        "verified": written.verified,
+        "algorithm": written.digest.algorithm.to_string(),
+        "digest": written.digest.hex,
+        "downloaded_bytes": written.digest.bytes,
+        "image_bytes": written.image_bytes,
+        "written_bytes": written.written.data,
+        "seconds": written.seconds,
+    })
+}

@@ -1,0 +1,95 @@
+//! How servers are asked for a sub-command: as this boot's settings say, and
+//! where those say nothing as other programs of this machine do.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Class, Failure, Result};
+use crate::http_client::{HttpOptions, Proxies};
+use crate::settings::Settings;
+use crate::stages::http_options;
+
+/// Where distributions keep the authorities that they trust: Fedora and Red
+/// Hat, Debian, SUSE. A ramdisk has none of them.
+const STORES: [&str; 3] = [
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/ca-bundle.pem",
+];
+
+/// `cafile`: the authorities to trust instead of all others.
+///
+/// # Errors
+/// If the running kernel's command line cannot be read, or has half of a
+/// client's certificate.
+pub fn of_this_machine(cafile: Option<PathBuf>) -> Result<HttpOptions> {
+    let settings = Settings::of_this_boot().map_err(|error| {
+        let details = format!("/proc/cmdline: {error}");
+        Failure::new(Class::CommandExecutionError, details)
+    })?;
+    let mut options = http_options(&settings)?;
+    options.ca_file = cafile.or(options.ca_file).or_else(store);
+    if options.proxies == Proxies::default() {
+        options.proxies = proxies(|name| env::var(name).ok());
+    }
+    Ok(options)
+}
+
+fn store() -> Option<PathBuf> {
+    // OpenSSL's own variable.
+    let named = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let usual = || STORES.iter().map(Path::new).find(|path| path.exists());
+    named.or_else(|| usual().map(Path::to_owned))
+}
+
+/// As curl and its kin read the environment.
+fn proxies(variable: impl Fn(&str) -> Option<String>) -> Proxies {
+    let either = |name: &str| {
+        variable(name)
+            .or_else(|| variable(&name.to_ascii_uppercase()))
+            .filter(|value| !value.is_empty())
+    };
+    let all = either("all_proxy");
+    Proxies {
+        http: either("http_proxy").or_else(|| all.clone()),
+        https: either("https_proxy").or(all),
+        none_for: either("no_proxy")
+            .iter()
+            .flat_map(|list| list.split(','))
+            .map(|host| host.trim().to_owned())
+            .filter(|host| !host.is_empty())
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_names_proxies() {
+        let read = |pairs: &[(&str, &str)]| {
+            proxies(|name| {
+                let pair = pairs.iter().find(|pair| pair.0 == name);
+                pair.map(|pair| pair.1.to_owned())
+            })
+        };
+        assert_eq!(read(&[]), Proxies::default());
+        assert_eq!(
+            read(&[("http_proxy", ""), ("no_proxy", "")]),
+            Proxies::default()
+        );
+        let found = read(&[
+            ("http_proxy", "http://a:1"),
+            ("HTTP_PROXY", "http://b:1"),
+            ("HTTPS_PROXY", "http://c:1"),
+            ("NO_PROXY", "localhost, .example,"),
+        ]);
+        assert_eq!(found.http.as_deref(), Some("http://a:1"));
+        assert_eq!(found.https.as_deref(), Some("http://c:1"));
+        assert_eq!(found.none_for, ["localhost", ".example"]);
+        let found = read(&[("ALL_PROXY", "http://d:1"), ("http_proxy", "http://a:1")]);
+        assert_eq!(found.http.as_deref(), Some("http://a:1"));
+        assert_eq!(found.https.as_deref(), Some("http://d:1"));
+    }
+}
