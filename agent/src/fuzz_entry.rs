@@ -241,6 +241,8 @@ pub fn download_answer(data: &[u8]) {
         status: line().and_then(|text| text.parse().ok()).unwrap_or(206),
         content_length: line().and_then(|text| text.parse().ok()),
         content_range: line().map(str::to_owned),
+        content_type: line().map(str::to_owned),
+        content_encoding: line().map(str::to_owned),
         etag: line().map(str::to_owned),
         last_modified: line().map(str::to_owned),
         retry_after: line().map(str::to_owned),

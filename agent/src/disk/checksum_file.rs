@@ -3,7 +3,7 @@
 //! `<hash> *<name>`, `SHA256 (<name>) = <hash>`, or the hash alone.
 
 use crate::disk::digest::{Algorithm, ExpectedDigest};
-use crate::disk::fetch::{self, Patience, Request};
+use crate::disk::fetch::{self, Request};
 use crate::failure::{Class, Failure, Result};
 
 /// A SHA256SUMS of a distribution's whole mirror directory is some 100 KiB.
@@ -38,11 +38,7 @@ impl ChecksumSource {
 }
 
 fn fetch_checksum(url: &str, image_url: &str, client: &reqwest::Client) -> Result<String> {
-    let request = Request {
-        urls: vec![url.to_owned()],
-        authorization: None,
-        patience: Patience::default(),
-    };
+    let request = Request::small(url);
     let unusable = |reason: String| {
         Failure::new(
             Class::ImageDownloadError,

@@ -10,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 use uuid::Uuid;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
-use crate::disk::fetch::{self, Patience, Request};
+use crate::disk::fetch::{self, Request};
 use crate::disk::file_system::{self, PROBE_LEN};
 use crate::disk::gpt::{Partition, Table};
 use crate::disk::target::Target;
@@ -51,11 +51,7 @@ impl ConfigDrive {
         match self {
             Self::Text(text) => unpack(decode_base64(text.as_bytes())?),
             Self::Url(url) => {
-                let request = Request {
-                    urls: vec![url.clone()],
-                    authorization: None,
-                    patience: Patience::default(),
-                };
+                let request = Request::small(url);
                 // The limit of the image bounds its text well enough: nobody
                 // fills 64 MiB with a config.
                 let body = fetch::small_file(request, client.clone(), SIZE as usize)?;

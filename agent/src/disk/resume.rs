@@ -23,14 +23,16 @@ pub struct Resource {
 impl Resource {
     /// What to put into `If-Range`: only a strong validator may be used there.
     pub fn validator(&self) -> Option<&str> {
-        match self.etag.as_deref() {
-            Some(tag) if !tag.starts_with("W/") => Some(tag),
-            _ => self.last_modified.as_deref(),
-        }
+        self.strong_tag().or(self.last_modified.as_deref())
+    }
+
+    /// The entity tag, if equal tags mean equal bytes.
+    fn strong_tag(&self) -> Option<&str> {
+        self.etag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }
 
     /// In which way the server's file is not the one the download began with.
-    fn difference(&self, now: &Self) -> Option<String> {
+    pub fn difference(&self, now: &Self) -> Option<String> {
         let differs = |what: &str, then: &Option<String>, now: &Option<String>| match (then, now) {
             (Some(then), Some(now)) if then != now => Some(format!("{what} was {then}, is {now}")),
             _ => None,
@@ -49,6 +51,30 @@ impl Resource {
     }
 }
 
+/// Whether what another place has `now` is the `file` that the download began
+/// with. `checked` is whether a digest of the whole comes at the end and would
+/// show a mixture: then the length suffices. Without one only an equal strong
+/// entity tag does, beside the length.
+///
+/// # Errors
+/// What tells them apart, or what is missing for a proof.
+pub fn same_file(file: &Resource, now: &Resource, checked: bool) -> Result<(), String> {
+    if let (Some(then), Some(now)) = (file.total, now.total)
+        && then != now
+    {
+        return Err(format!("length was {then} bytes, is {now} bytes"));
+    }
+    match (file.strong_tag(), now.strong_tag()) {
+        _ if checked => Ok(()),
+        (Some(then), Some(now)) if then == now => Ok(()),
+        (then, now) => Err(format!(
+            "no checksum was given, and the entity tag was {}, is {}",
+            then.unwrap_or("none"),
+            now.unwrap_or("none")
+        )),
+    }
+}
+
 /// The head of an answer, as far as it matters here.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
@@ -58,6 +84,10 @@ pub struct Answer {
     pub content_length: Option<u64>,
     /// `Content-Range` as sent.
     pub content_range: Option<String>,
+    /// `Content-Type` as sent.
+    pub content_type: Option<String>,
+    /// `Content-Encoding` as sent.
+    pub content_encoding: Option<String>,
     /// `ETag` as sent.
     pub etag: Option<String>,
     /// `Last-Modified` as sent.
@@ -92,6 +122,9 @@ pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdic
         etag: answer.etag.clone(),
         last_modified: answer.last_modified.clone(),
     };
+    if let Some(reason) = not_the_file(answer) {
+        return Verdict::Never(reason);
+    }
     let skip = match answer.status {
         200 => received,
         206 if received > 0 => {
@@ -118,6 +151,9 @@ pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdic
                 answer.retry_after.as_deref().and_then(retry_after),
             );
         }
+        206 => {
+            return Verdict::Never("asked for the whole file, was sent a part of it".to_owned());
+        }
         status => return Verdict::Never(format!("HTTP status {status}")),
     };
     if let Some(difference) = known.and_then(|known| known.difference(&now)) {
@@ -127,6 +163,32 @@ pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdic
         resource: now,
         skip,
     }
+}
+
+/// Why the body of a good answer would not be the bytes of the file.
+fn not_the_file(answer: &Answer) -> Option<String> {
+    if !matches!(answer.status, 200 | 206) {
+        return None;
+    }
+    let encoding = answer.content_encoding.as_deref().map(str::trim);
+    if let Some(encoding) = encoding
+        && !encoding.is_empty()
+        && !encoding.eq_ignore_ascii_case("identity")
+    {
+        return Some(format!(
+            "asked for the file as it is, was sent it with Content-Encoding {encoding}"
+        ));
+    }
+    // One range was asked for; its parts would each have a head of their own.
+    let parts = |kind: &String| {
+        kind.trim()
+            .to_ascii_lowercase()
+            .starts_with("multipart/byteranges")
+    };
+    if answer.status == 206 && answer.content_type.as_ref().is_some_and(parts) {
+        return Some("asked for one range, was sent multipart/byteranges".to_owned());
+    }
+    None
 }
 
 /// `bytes 100-199/200` or `bytes 100-199/*`: the first byte and the length of

@@ -162,6 +162,7 @@ impl Work<'_> {
         Request {
             urls: self.source.urls.clone(),
             authorization: self.source.authorization.clone(),
+            checked: !self.source.proof.is_nothing(),
             patience: self.source.patience.clone(),
         }
     }

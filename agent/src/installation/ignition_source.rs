@@ -85,9 +85,8 @@ fn of_server(url: &str, options: &InstallOptions, client: &reqwest::Client) -> R
     }
     tracing::info!("fetching the Ignition config {}", fetch::shown(url));
     let request = Request {
-        urls: vec![url.to_owned()],
-        authorization: None,
         patience: options.patience(),
+        ..Request::small(url)
     };
     fetch::small_file(request, client.clone(), LIMIT)
 }

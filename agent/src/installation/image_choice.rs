@@ -62,9 +62,8 @@ fn signature(urls: &[String], options: &InstallOptions, client: &reqwest::Client
     let mut missing = None;
     for url in urls {
         let image = Request {
-            urls: vec![url.clone()],
-            authorization: None,
             patience: options.patience(),
+            ..Request::small(url.clone())
         };
         match signature_file::fetch(&image, client, &keys) {
             Err(failure) if failure.class == Class::ImageChecksumError => return Err(failure),

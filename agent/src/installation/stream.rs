@@ -75,9 +75,8 @@ pub(super) fn image(
         fetch::shown(&url)
     );
     let request = Request {
-        urls: vec![url.clone()],
-        authorization: None,
         patience: options.patience(),
+        ..Request::small(url.clone())
     };
     let text = fetch::small_file(request, client.clone(), LIMIT)?;
     let architecture = options.architecture.as_deref().unwrap_or(ARCH);

@@ -16,7 +16,7 @@ use crate::commands::command::Node;
 use crate::commands::files_to_inject::{Content, FileRequest, Where, read};
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::url_template;
-use crate::disk::fetch::{self, Patience, Request};
+use crate::disk::fetch::{self, Request};
 use crate::disk::file_system::{self, PROBE_LEN};
 use crate::failure::{Class, Failure, Result};
 use crate::handover::injected_file::{self, InjectedFile};
@@ -87,11 +87,7 @@ fn load(file: &FileRequest, node: &Node, client: &reqwest::Client) -> Result<Opt
             .map_err(|error| invalid(&format!("content is no base64: {error}"))),
         Content::Url(template) => {
             let url = url_template::fill(template, &node.0).map_err(|error| invalid(&error))?;
-            let request = Request {
-                urls: vec![url],
-                authorization: None,
-                patience: Patience::default(),
-            };
+            let request = Request::small(url);
             fetch::small_file(request, client.clone(), SIZE_LIMIT).map(Some)
         }
     }

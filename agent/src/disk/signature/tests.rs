@@ -93,7 +93,7 @@ fn keys_come_with_and_without_armor() {
 #[test]
 fn version_3_has_its_own_suffix() {
     let packet = packet::packets(signature!("sha256")).next().unwrap();
-    let value = &packet.unwrap().body[..];
+    let value = packet.unwrap().body;
     let value = &value[value.len() - 258..];
     let mut body = vec![3, 5, 0, 1, 2, 3, 4];
     body.extend(keys()[0].id.to_be_bytes());

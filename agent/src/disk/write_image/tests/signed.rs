@@ -89,6 +89,7 @@ fn proof(server: &Server, keys: &[SigningKey]) -> Result<Proof> {
     let request = Request {
         urls: vec![server.url.clone()],
         authorization: None,
+        checked: false,
         patience: impatient(),
     };
     signature_file::fetch(&request, &http_client(), keys)

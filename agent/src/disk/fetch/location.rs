@@ -1,0 +1,109 @@
+//! The kinds of places that an image comes from, told by the scheme of its URL.
+
+use std::path::PathBuf;
+
+use percent_encoding::percent_decode_str;
+
+/// Where a file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Location {
+    /// `http://` or `https://`: on a server.
+    Server,
+    /// `file:///path`: a regular file of this machine.
+    File(PathBuf),
+    /// `medium:///dev/sr0#path`: a file in the ISO 9660 image on this device,
+    /// which is read without a mount.
+    Medium {
+        /// The device.
+        device: PathBuf,
+        /// The file's path on it.
+        path: String,
+    },
+}
+
+impl Location {
+    /// # Errors
+    /// What is wrong with the URL, without the URL.
+    pub(super) fn parse(url: &str) -> Result<Self, String> {
+        let (scheme, rest) = url
+            .split_once(':')
+            .ok_or("expected a URL with http:, https: or file:, found no scheme")?;
+        match scheme.to_ascii_lowercase().as_str() {
+            "http" | "https" => Ok(Self::Server),
+            "file" => Ok(Self::File(local_path(rest)?)),
+            "medium" => {
+                let (device, path) = rest
+                    .split_once('#')
+                    .ok_or("expected medium:///DEVICE#PATH, found no path")?;
+                Ok(Self::Medium {
+                    device: local_path(device)?,
+                    path: decoded(path)?.trim_start_matches('/').to_owned(),
+                })
+            }
+            other => Err(format!("expected http:, https: or file:, found {other}:")),
+        }
+    }
+}
+
+/// RFC 8089: `file:///path`, `file://localhost/path` and `file:/path`.
+fn local_path(rest: &str) -> Result<PathBuf, String> {
+    let path = match rest.strip_prefix("//") {
+        Some(rest) => rest.strip_prefix("localhost").unwrap_or(rest),
+        None => rest,
+    };
+    if !path.starts_with('/') {
+        return Err("expected file:/// and an absolute path".to_owned());
+    }
+    Ok(decoded(path)?.into())
+}
+
+fn decoded(text: &str) -> Result<String, String> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded
+        .map(std::borrow::Cow::into_owned)
+        .map_err(|_| "expected a path in UTF-8".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_decides() {
+        let file = |path: &str| Ok(Location::File(path.into()));
+        for (url, expected) in [
+            ("http://host/i", Ok(Location::Server)),
+            ("HTTPS://host/i", Ok(Location::Server)),
+            ("file:///run/i.raw", file("/run/i.raw")),
+            ("file://localhost/run/i.raw", file("/run/i.raw")),
+            ("file:/run/i.raw", file("/run/i.raw")),
+            ("file:///run/a%20b%23.raw", file("/run/a b#.raw")),
+            (
+                "medium:///dev/sr0#/landfall/i.raw",
+                Ok(Location::Medium {
+                    device: "/dev/sr0".into(),
+                    path: "landfall/i.raw".into(),
+                }),
+            ),
+        ] {
+            assert_eq!(Location::parse(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_place_is_told() {
+        for (url, part) in [
+            ("", "no scheme"),
+            ("/run/i.raw", "no scheme"),
+            ("file://host/i.raw", "absolute path"),
+            ("file:i.raw", "absolute path"),
+            ("file:///%ff", "UTF-8"),
+            ("medium:///dev/sr0", "no path"),
+            ("ftp://host/i", "found ftp:"),
+            ("oci://host/i", "found oci:"),
+        ] {
+            let reason = Location::parse(url).unwrap_err();
+            assert!(reason.contains(part), "{url}: {reason}");
+        }
+    }
+}

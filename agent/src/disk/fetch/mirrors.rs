@@ -1,0 +1,203 @@
+//! One file in several places: which one is asked next, and when nobody is
+//! asked any more.
+//!
+//! A break that may pass goes to the next place at once; a pause comes when all
+//! of them have failed. A connection that brought something is worth another to
+//! the same place: it is the one that is proven to have the file. A place that
+//! has failed for good, or that has another file, is not asked again.
+
+use std::time::{Duration, Instant};
+
+use super::course::{Break, Course};
+use super::mirror::Mirror;
+use super::pace::PROGRESS;
+use super::{Events, Request, download_error};
+use crate::backoff::Backoff;
+use crate::disk::resume::Resource;
+use crate::failure::{Failure, Result};
+
+/// Brings the file to its end, from whichever place.
+///
+/// # Errors
+/// If no place is left, or patience has ended.
+pub(super) async fn fetch(
+    request: &Request,
+    client: &reqwest::Client,
+    events: &Events,
+    known: Option<(Resource, u64)>,
+) -> Result<()> {
+    let mut mirrors: Vec<Mirror<'_>> = request.urls.iter().map(|url| Mirror::new(url)).collect();
+    if let (Some(first), Some((resource, _))) = (mirrors.first_mut(), &known) {
+        first.known = Some(resource.clone());
+    }
+    let mut course = Course::new(request, events, known);
+    let mut endurance = Endurance::new(request, course.received);
+    let mut at = 0;
+    loop {
+        let before = course.received;
+        let anew = endurance.tries > 0 || !mirrors_that_resume(&mirrors, at);
+        let outcome = mirrors[at].go_on(&mut course, client, anew).await;
+        let (reason, asked) = match outcome {
+            Ok(()) | Err(Break::Stopped) => return Ok(()),
+            Err(Break::Final(failure)) => {
+                mirrors[at].lost = Some(failure.clone());
+                let Some(next) = after(&mirrors, at) else {
+                    return Err(all_lost(&mirrors, failure));
+                };
+                tracing::warn!("{failure}; going on at {}", mirrors[next].shown);
+                at = next;
+                continue;
+            }
+            Err(Break::Anew) => {
+                mirrors[at].sends_anew = true;
+                let next = after(&mirrors, at).unwrap_or(at);
+                tracing::info!(
+                    "image {}: the server ignores Range; going on at {}",
+                    mirrors[at].shown,
+                    mirrors[next].shown
+                );
+                at = next;
+                continue;
+            }
+            Err(Break::Later(reason, asked)) => (reason, asked),
+        };
+        endurance.got_to(course.received);
+        mirrors[at].trouble = Some(reason.clone());
+        if endurance.is_over() {
+            return Err(given_up(&mirrors, &course, &endurance));
+        }
+        let brought = course.received >= before + PROGRESS;
+        let next = match after(&mirrors, at) {
+            Some(next) if !brought => next,
+            _ => at,
+        };
+        let what = match course.file {
+            Some(_) => format!(
+                "connection lost at byte {} of {}",
+                course.received,
+                course.total_text()
+            ),
+            None => "no answer yet".to_owned(),
+        };
+        let (from, to) = (&mirrors[at].shown, &mirrors[next].shown);
+        let places = mirrors.iter().filter(|mirror| mirror.lost.is_none());
+        match endurance.pause(brought, places.count(), asked) {
+            None => tracing::warn!("image {from}: {what} ({reason}), going on at {to}"),
+            Some(wait) => {
+                let how = if next == at {
+                    "trying again".to_owned()
+                } else {
+                    format!("trying {to}")
+                };
+                tracing::warn!(
+                    "image {from}: {what} ({reason}), {how} in {:.1} s",
+                    wait.as_secs_f64()
+                );
+                tokio::time::sleep(wait).await;
+            }
+        }
+        at = next;
+    }
+}
+
+/// The place to ask after this one, if there is another; rather one that can go
+/// on in the middle.
+fn after(mirrors: &[Mirror<'_>], at: usize) -> Option<usize> {
+    let others = || (1..mirrors.len()).map(|step| (at + step) % mirrors.len());
+    let left = |at: &usize| mirrors[*at].lost.is_none();
+    others()
+        .filter(left)
+        .find(|at| !mirrors[*at].sends_anew)
+        .or_else(|| others().find(left))
+}
+
+/// Whether another place than this one may go on in the middle of the file.
+fn mirrors_that_resume(mirrors: &[Mirror<'_>], but: usize) -> bool {
+    let mut others = mirrors.iter().enumerate().filter(|(at, _)| *at != but);
+    others.any(|(_, mirror)| mirror.lost.is_none() && !mirror.sends_anew)
+}
+
+/// How long it has been going on without progress.
+struct Endurance {
+    give_up: Duration,
+    retries: u32,
+    backoff: Backoff,
+    mark: u64,
+    since: Instant,
+    /// Pauses without progress.
+    tries: u32,
+    /// Failures since the last pause.
+    failures: usize,
+}
+
+impl Endurance {
+    fn new(request: &Request, received: u64) -> Self {
+        let patience = &request.patience;
+        Self {
+            give_up: patience.give_up,
+            retries: patience.retries,
+            backoff: Backoff::new(patience.first_pause, patience.longest_pause),
+            mark: received,
+            since: Instant::now(),
+            tries: 0,
+            failures: 0,
+        }
+    }
+
+    fn got_to(&mut self, received: u64) {
+        if received >= self.mark + PROGRESS {
+            (self.mark, self.since) = (received, Instant::now());
+            self.backoff.reset();
+            (self.tries, self.failures) = (0, 0);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.since.elapsed() >= self.give_up && self.tries >= self.retries
+    }
+
+    /// How long to wait before the next connection, if at all.
+    fn pause(&mut self, brought: bool, places: usize, asked: Option<Duration>) -> Option<Duration> {
+        self.failures += 1;
+        if !brought && self.failures < places {
+            return None;
+        }
+        self.failures = 0;
+        self.tries += 1;
+        // One of several may be busy for long while another has recovered.
+        let asked = asked.filter(|_| places == 1);
+        Some(asked.unwrap_or_else(|| self.backoff.pause()))
+    }
+}
+
+fn given_up(mirrors: &[Mirror<'_>], course: &Course<'_>, endurance: &Endurance) -> Failure {
+    let troubles: Vec<String> = mirrors.iter().filter_map(why_not).collect();
+    download_error(format!(
+        "{}; gave up at byte {} of {} after {} s without progress",
+        troubles.join("; "),
+        course.received,
+        course.total_text(),
+        endurance.since.elapsed().as_secs(),
+    ))
+    .hint("is the image server up and reachable from this host?")
+}
+
+/// The last failure, and what became of the other places.
+fn all_lost(mirrors: &[Mirror<'_>], last: Failure) -> Failure {
+    if mirrors.len() == 1 {
+        return last;
+    }
+    let troubles: Vec<String> = mirrors.iter().filter_map(why_not).collect();
+    Failure {
+        details: format!("no place of the image is left: {}", troubles.join("; ")),
+        ..last
+    }
+}
+
+fn why_not(mirror: &Mirror<'_>) -> Option<String> {
+    match (&mirror.lost, &mirror.trouble) {
+        (Some(failure), _) => Some(failure.details.clone()),
+        (None, Some(trouble)) => Some(format!("{}: {trouble}", mirror.shown)),
+        (None, None) => None,
+    }
+}
