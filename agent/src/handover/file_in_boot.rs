@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -47,6 +47,42 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     } else {
         Err(io::Error::other("expected a regular file"))
     }
+}
+
+/// The text of a file of the image, and where it really is; `None` if the image
+/// has no such file.
+///
+/// # Errors
+/// If it lies outside, is no regular file, no text, or longer than `limit` bytes.
+pub fn read_if_there(
+    boot: &Path,
+    relative: &Path,
+    limit: u64,
+) -> Result<Option<(PathBuf, String)>> {
+    match fs::symlink_metadata(boot.join(relative)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(problem(&boot.join(relative), &e)),
+        Ok(_) => {
+            let path = inside(boot, relative)?;
+            let text = read(&path, limit)?;
+            Ok(Some((path, text)))
+        }
+    }
+}
+
+/// The text of a file of the image.
+///
+/// # Errors
+/// If it is no regular file, no text, or longer than `limit` bytes.
+pub fn read(path: &Path, limit: u64) -> Result<String> {
+    let mut text = String::new();
+    open(path, OpenOptions::new().read(true))
+        .and_then(|file| file.take(limit + 1).read_to_string(&mut text))
+        .map_err(|e| problem(path, &e))?;
+    if text.len() as u64 > limit {
+        return Err(problem(path, &format!("expected at most {limit} bytes")));
+    }
+    Ok(text)
 }
 
 /// Replaces the content of a file and keeps its mode, owner and SELinux label.

@@ -7,25 +7,26 @@ use std::path::Path;
 
 use crate::failure::Result;
 use crate::handover::file_in_boot::{self, operator, problem};
-use crate::handover::kernel_args::SCRIPT;
+use crate::handover::grub_words;
 
 /// Empty in the image; its presence makes GRUB add `ignition.firstboot`.
 const FILE: &str = "ignition.firstboot";
 
-/// Whether these arguments arrive as they are. They are read twice: between
-/// double quotes here, and as part of the `options` line, which blscfg makes a
-/// script of (GRUB manual, 6.1 and 6.2). There is no way to quote for both.
+/// Whether these arguments arrive as they are.
 pub fn is_plain(arguments: &str) -> bool {
-    special(arguments).is_none()
+    check_text(arguments).is_ok()
 }
 
-fn special(arguments: &str) -> Option<char> {
-    let is_special = |&c: &char| c == '"' || SCRIPT.contains(&c) || c.is_control();
-    let comment = arguments
-        .split(' ')
-        .any(|word| word.starts_with('#'))
-        .then_some('#');
-    arguments.chars().find(is_special).or(comment)
+/// They are read twice: between double quotes in the line, and then as words of
+/// the `options`. What the first reading would change there is no way to quote
+/// for both.
+fn check_text(arguments: &str) -> std::result::Result<(), String> {
+    if let Some(found) = arguments.chars().find(|c| "\"$\\".contains(*c)) {
+        return Err(format!(
+            "expected none of \"$\\, for GRUB reads them twice, found {found:?}"
+        ));
+    }
+    grub_words::check(arguments)
 }
 
 /// The line, as a script for GRUB.
@@ -33,12 +34,8 @@ fn special(arguments: &str) -> Option<char> {
 /// # Errors
 /// If the arguments are not [plain](is_plain).
 pub fn line(arguments: &str) -> Result<String> {
-    if let Some(found) = special(arguments) {
-        return Err(operator(format!(
-            "first-boot arguments {arguments:?}: GRUB reads them as a script, expected text without any of \"{}, line breaks and words that begin with #, found {found:?}",
-            SCRIPT.iter().collect::<String>()
-        )));
-    }
+    check_text(arguments)
+        .map_err(|reason| operator(format!("first-boot arguments {arguments:?}: {reason}")))?;
     Ok(format!("set ignition_network_kcmdline=\"{arguments}\"\n"))
 }
 
@@ -85,6 +82,7 @@ mod tests {
             assert!(line(bad).is_err(), "{bad:?}");
             assert!(!is_plain(bad), "{bad:?}");
         }
+        assert!(is_plain("a='b;c d'"), "quoted for the second reading");
         assert!(is_plain(
             "ip=[2001:db8::2/64]::[fe80::1%25ens3]:64:h#1:ens3:none a=b,c=d"
         ));

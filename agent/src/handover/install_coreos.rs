@@ -1,5 +1,6 @@
-//! What makes a written CoreOS image this host's own: Ignition config, kernel
-//! arguments and network of the first boot, all in its boot partition.
+//! What makes a written CoreOS image this host's own: Ignition config, platform,
+//! consoles, kernel arguments and network of the first boot, all in its boot
+//! partition.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,9 +10,12 @@ use nix::mount::MsFlags;
 
 use crate::disk::gpt::Table;
 use crate::failure::{Class, Failure, Result};
-use crate::handover::console::Console;
+use crate::handover::console::{self, Console};
+use crate::handover::kernel_args::{self, METAL, Step};
+use crate::handover::platform_table::PlatformTable;
 use crate::handover::{
-    boot_partition, firstboot_keyfiles, firstboot_network, ignition_file, kernel_args, written_disk,
+    boot_loader_entry, boot_partition, firstboot_keyfiles, firstboot_network, grub_console,
+    ignition_file, written_disk,
 };
 use crate::permission::WritePermission;
 
@@ -51,11 +55,50 @@ impl CoreosChanges {
             ignition_file::check(config)?;
         }
         kernel_args::check_appended(&self.append_kargs)?;
-        kernel_args::check(&self.delete_kargs)?;
+        kernel_args::check_deleted(&self.delete_kargs)?;
+        if let Some(platform) = &self.platform {
+            kernel_args::check_platform(platform)?;
+        }
         if let Some(arguments) = &self.firstboot_args {
             firstboot_network::line(arguments)?;
         }
         firstboot_keyfiles::check(&self.network_keyfiles)
+    }
+
+    /// The steps on the kernel arguments, in coreos-installer's order: the
+    /// platform, its consoles or those that were named instead, then what was
+    /// asked for by name.
+    fn steps(&self, table: &PlatformTable) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let other_platform = self.platform.as_deref().filter(|name| *name != METAL);
+        if let Some(platform) = other_platform {
+            steps.push(Step::Platform(platform.to_owned()));
+        }
+        let consoles = if self.consoles.is_empty() {
+            other_platform.map(|name| table.platform(name).kernel_arguments)
+        } else {
+            Some(self.consoles.iter().map(Console::kernel_argument).collect())
+        };
+        if let Some(append) = consoles {
+            let delete = table.platform(METAL).kernel_arguments;
+            steps.push(Step::Change { delete, append });
+        }
+        if !self.append_kargs.is_empty() || !self.delete_kargs.is_empty() {
+            steps.push(Step::Change {
+                delete: self.delete_kargs.clone(),
+                append: self.append_kargs.clone(),
+            });
+        }
+        steps
+    }
+
+    /// What GRUB's console block becomes; `None`: what it is.
+    fn grub_commands(&self, table: &PlatformTable) -> Option<Vec<String>> {
+        if !self.consoles.is_empty() {
+            return Some(console::grub_commands(&self.consoles));
+        }
+        let commands = table.platform(self.platform.as_deref()?).grub_commands;
+        (commands != table.platform(METAL).grub_commands).then_some(commands)
     }
 }
 
@@ -116,11 +159,20 @@ fn change_mounted(
 /// system that was interrupted here comes up without its config, which shows,
 /// and not with its config but without its network, which may not.
 fn apply(boot: &Path, changes: &CoreosChanges) -> Result<()> {
-    let kargs = if changes.append_kargs.is_empty() && changes.delete_kargs.is_empty() {
+    let table = if changes.platform.is_some() || !changes.consoles.is_empty() {
+        PlatformTable::read(boot)?
+    } else {
+        PlatformTable::default()
+    };
+    let steps = changes.steps(&table);
+    let kargs = if steps.is_empty() {
         None
     } else {
-        let edit = kernel_args::prepare(boot, &changes.append_kargs, &changes.delete_kargs)?;
-        Some(edit)
+        Some(boot_loader_entry::prepare(boot, &steps)?)
+    };
+    let grub = match changes.grub_commands(&table) {
+        Some(commands) => Some(grub_console::prepare(boot, &commands)?),
+        None => None,
     };
     let firstboot = match &changes.firstboot_args {
         Some(arguments) => {
@@ -134,6 +186,9 @@ fn apply(boot: &Path, changes: &CoreosChanges) -> Result<()> {
     }
 
     if let Some(edit) = kargs {
+        edit.write()?;
+    }
+    if let Some(edit) = grub {
         edit.write()?;
     }
     firstboot_keyfiles::write(boot, &changes.network_keyfiles)?;
@@ -151,6 +206,14 @@ pub fn summary(changes: &CoreosChanges) -> String {
     let mut parts = Vec::new();
     if let Some(config) = &changes.ignition {
         parts.push(format!("Ignition config of {} bytes", config.len()));
+    }
+    if let Some(platform) = &changes.platform {
+        parts.push(format!("platform {platform}"));
+    }
+    if !changes.consoles.is_empty() {
+        let consoles = changes.consoles.iter().map(Console::to_string);
+        let consoles = consoles.collect::<Vec<_>>().join(" ");
+        parts.push(format!("consoles {consoles}"));
     }
     for (what, arguments) in [
         ("added", &changes.append_kargs),

@@ -1,160 +1,166 @@
-//! Permanent kernel arguments: the `options` line of the boot loader entry.
+//! Permanent kernel arguments, as text: what becomes of the `options` of a boot
+//! loader entry.
 //!
-//! The edit is text on text, exactly coreos-installer's (`src/io/bls.rs`), so
-//! that the installed system's own tools find what they expect: on
+//! The edit is coreos-installer's (`src/io/bls.rs`) to the byte, so that the
+//! installed system's own tools find what they expect: on
 //! `" " + options + " "` each deletion replaces every `" x "` by one blank, then
-//! appended arguments go to the end.
-
-use std::fs;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+//! appended arguments go to the end, with no look at what is there.
 
 use crate::failure::Result;
-use crate::handover::file_in_boot::{inside, open, operator, problem, replace};
+use crate::handover::file_in_boot::operator;
+use crate::handover::grub_words;
 
-const ENTRIES: &str = "loader/entries";
-const OPTIONS: &str = "options ";
-/// What ends a word of GRUB's script or quotes.
-pub(crate) const SCRIPT: [char; 10] = ['{', '}', '|', '&', '$', ';', '<', '>', '\'', '\\'];
-/// An entry has five lines; the kernel takes 2 KiB of arguments on x86.
-const SIZE_LIMIT: u64 = 64 << 10;
+const PLATFORM: &str = "ignition.platform.id=";
+/// The platform that an image for bare metal is made for.
+pub const METAL: &str = "metal";
 
-/// The new content of the last entry, not yet written.
-#[derive(Debug)]
-pub struct Edit {
-    path: PathBuf,
-    text: String,
+/// One pass over the arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Another platform in the place of `metal`.
+    Platform(String),
+    /// Deletions, then additions.
+    Change {
+        /// What to take away, wherever it is; what is not there is no fault.
+        delete: Vec<String>,
+        /// What to add at the end.
+        append: Vec<String>,
+    },
 }
 
-/// Refuses arguments that would not arrive as given: a quote or a line break
-/// ends the text in GRUB or in the entry.
-///
-/// # Errors
-/// If an argument is empty or holds such a character.
-pub fn check(arguments: &[String]) -> Result<()> {
-    for argument in arguments {
-        if argument.trim().is_empty() || argument.contains(|c: char| c == '"' || c.is_control()) {
-            return Err(operator(format!(
-                "kernel argument {argument:?}: expected text without quotes and line breaks"
-            )));
+impl Step {
+    /// What is left to do where there is no end to append to: in a variable that
+    /// the options name.
+    pub fn within_variable(&self) -> Self {
+        match self {
+            Self::Platform(_) => self.clone(),
+            Self::Change { delete, .. } => Self::Change {
+                delete: delete.clone(),
+                append: Vec::new(),
+            },
         }
     }
-    Ok(())
-}
 
-/// [`check`], for arguments that are added: GRUB makes the `options` line a part
-/// of a script, where more characters have a meaning (GRUB manual, 6.1 and 6.2).
-/// An entry that is no valid script does not boot.
-///
-/// # Errors
-/// If an argument is not plain text for that script.
-pub fn check_appended(arguments: &[String]) -> Result<()> {
-    check(arguments)?;
-    for argument in arguments {
-        let special = argument.contains(SCRIPT);
-        let comment = argument.split(' ').any(|word| word.starts_with('#'));
-        if special || comment {
-            return Err(operator(format!(
-                "kernel argument {argument:?}: GRUB reads it as a script, expected text without any of {} and no word that begins with #",
-                SCRIPT.iter().collect::<String>()
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Reads the last entry by name, which is the one that boots by default
-/// (entries are sorted in reverse), and edits it. Writes nothing.
-///
-/// # Errors
-/// If there is no entry, or not exactly one `options` line in it.
-pub fn prepare(boot: &Path, append: &[String], delete: &[String]) -> Result<Edit> {
-    let path = last_entry(boot)?;
-    let mut old = String::new();
-    open(&path, fs::OpenOptions::new().read(true))
-        .and_then(|file| file.take(SIZE_LIMIT + 1).read_to_string(&mut old))
-        .map_err(|e| problem(&path, &e))?;
-    if old.len() as u64 > SIZE_LIMIT {
-        let reason = format!("expected an entry of at most {SIZE_LIMIT} bytes");
-        return Err(problem(&path, &reason));
-    }
-    let text = edit_entry(&old, append, delete).map_err(|reason| problem(&path, &reason))?;
-    Ok(Edit { path, text })
-}
-
-impl Edit {
-    /// Writes the new content in place of the old.
-    ///
-    /// # Errors
-    /// If the file system refuses; the old entry is then still there.
-    pub fn write(&self) -> Result<()> {
-        replace(&self.path, self.text.as_bytes())
-    }
-}
-
-fn last_entry(boot: &Path) -> Result<PathBuf> {
-    let directory = inside(boot, Path::new(ENTRIES))?;
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(&directory).map_err(|e| problem(&directory, &e))? {
-        let path = entry.map_err(|e| problem(&directory, &e))?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "conf")
-        {
-            entries.push(path);
-        }
-    }
-    let last = entries
-        .into_iter()
-        .max()
-        .ok_or_else(|| problem(&directory, &"expected a boot loader entry, found none"))?;
-    inside(boot, last.strip_prefix(boot).unwrap_or(&last))
-}
-
-/// The entry with its `options` edited. Other lines only lose trailing blanks.
-pub(crate) fn edit_entry(
-    entry: &str,
-    append: &[String],
-    delete: &[String],
-) -> std::result::Result<String, String> {
-    let mut edited = String::with_capacity(entry.len());
-    let mut found = 0;
-    for line in entry.lines() {
-        match line.strip_prefix(OPTIONS) {
-            Some(options) => {
-                found += 1;
-                edited.push_str(OPTIONS);
-                edited.push_str(&edit_options(options.trim(), append, delete));
+    /// Does it on these options.
+    pub fn edit(&self, options: &str) -> String {
+        let mut text = format!(" {options} ");
+        match self {
+            Self::Platform(platform) => {
+                let (old, new) = (
+                    format!(" {PLATFORM}{METAL} "),
+                    format!(" {PLATFORM}{platform} "),
+                );
+                text = text.replace(&old, &new);
             }
-            None => edited.push_str(line.trim_end()),
+            Self::Change { delete, append } => {
+                for argument in delete {
+                    text = text.replace(&format!(" {} ", argument.trim()), " ");
+                }
+                for argument in append {
+                    text.push_str(argument.trim());
+                    text.push(' ');
+                }
+            }
         }
-        edited.push('\n');
-    }
-    if found == 1 {
-        Ok(edited)
-    } else {
-        Err(format!("expected one 'options' line, found {found}"))
+        text.trim().to_owned()
     }
 }
 
-fn edit_options(options: &str, append: &[String], delete: &[String]) -> String {
-    let mut text = format!(" {options} ");
-    for argument in delete {
-        text = text.replace(&format!(" {} ", argument.trim()), " ");
+/// Refuses arguments to delete that cannot be in the line.
+///
+/// # Errors
+/// If one is empty or holds a line break or the like.
+pub fn check_deleted(arguments: &[String]) -> Result<()> {
+    for argument in arguments {
+        if argument.trim().is_empty() || argument.contains(|c: char| c.is_control()) {
+            return Err(operator(format!(
+                "kernel argument {argument:?}: expected text without line breaks"
+            )));
+        }
     }
-    for argument in append {
-        text.push_str(argument.trim());
-        text.push(' ');
+    Ok(())
+}
+
+/// Refuses arguments to add that would not reach the kernel: the options are a
+/// part of a script to GRUB.
+///
+/// # Errors
+/// If one is empty, or [no words](grub_words::check) of that script.
+pub fn check_appended(arguments: &[String]) -> Result<()> {
+    check_deleted(arguments)?;
+    for argument in arguments {
+        grub_words::check(argument.trim())
+            .map_err(|reason| operator(format!("kernel argument {argument:?}: {reason}")))?;
     }
-    text.trim().to_owned()
+    Ok(())
+}
+
+/// Refuses what is no name of a platform.
+///
+/// # Errors
+/// If it is not one word of letters, digits, `-`, `_` and `.`.
+pub fn check_platform(platform: &str) -> Result<()> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if !platform.is_empty() && platform.chars().all(fits) {
+        Ok(())
+    } else {
+        Err(operator(format!(
+            "platform {platform:?}: expected a name like metal, openstack or qemu"
+        )))
+    }
+}
+
+/// All steps on the `options`, one after the other. `variables` are values that
+/// stand in the options by name, and are edited with them.
+///
+/// # Errors
+/// If the platform to replace is in none of them, or GRUB could no longer read
+/// what it can read now.
+pub fn edit(
+    options: &str,
+    variables: &mut [(String, String)],
+    steps: &[Step],
+) -> std::result::Result<String, String> {
+    let mut edited = options.trim().to_owned();
+    for step in steps {
+        let old = std::mem::take(&mut edited);
+        edited = step.edit(&old);
+        let mut any = edited != old;
+        for (_, value) in variables.iter_mut() {
+            let old = std::mem::take(value);
+            *value = step.within_variable().edit(&old);
+            any |= *value != old;
+        }
+        if matches!(step, Step::Platform(_)) && !any {
+            // coreos-installer's words, because people search for them.
+            return Err(format!(
+                "couldn't locate platform ID: no {PLATFORM}{METAL} among the kernel arguments"
+            ));
+        }
+    }
+    // Half of something quoted may have been deleted.
+    if grub_words::check(options.trim()).is_ok() {
+        grub_words::check(&edited)
+            .map_err(|reason| format!("kernel arguments {edited:?}: {reason}"))?;
+    }
+    Ok(edited)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn strings(words: &[&str]) -> Vec<String> {
         words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    fn change(append: &[&str], delete: &[&str]) -> Step {
+        Step::Change {
+            delete: strings(delete),
+            append: strings(append),
+        }
     }
 
     /// From what coreos-installer 0.26.0 was seen to do.
@@ -185,7 +191,7 @@ mod tests {
             ("", &["a"], &["b"], "a"),
         ] {
             assert_eq!(
-                edit_options(options, &strings(append), &strings(delete)),
+                change(append, delete).edit(options),
                 expected,
                 "{options:?} + {append:?} - {delete:?}"
             );
@@ -193,91 +199,82 @@ mod tests {
     }
 
     #[test]
-    fn only_the_options_line_changes() {
-        let entry = "title T  \nversion 1\noptions $ignition_firstboot a b\nlinux /l\n# options x\noptionsx y\ninitrd /i";
+    fn the_platform_is_replaced_where_it_is_metal() {
+        let platform = |name: &str| [Step::Platform(name.to_owned())];
+        let replace = |options| edit(options, &mut [], &platform("qemu"));
         assert_eq!(
-            edit_entry(entry, &strings(&["c"]), &strings(&["a"])).unwrap(),
-            "title T\nversion 1\noptions $ignition_firstboot b c\nlinux /l\n# options x\noptionsx y\ninitrd /i\n"
+            replace("a ignition.platform.id=metal b ").unwrap(),
+            "a ignition.platform.id=qemu b"
         );
-        for (entry, found) in [("title T\n", 0), ("options a\noptions b\n", 2)] {
-            let reason = edit_entry(entry, &[], &[]).unwrap_err();
-            assert_eq!(
-                reason,
-                format!("expected one 'options' line, found {found}")
-            );
+        for options in [
+            "",
+            "ignition.platform.id=metal4",
+            "xignition.platform.id=metal",
+            "ignition.platform.id=qemu",
+        ] {
+            let reason = replace(options).unwrap_err();
+            assert!(reason.starts_with("couldn't locate platform ID"));
         }
+        for bad in ["", "a b", "a=b", "a;", "\"", "\u{e4}"] {
+            assert!(check_platform(bad).is_err(), "{bad:?}");
+        }
+        check_platform("nosuch-1.x_y").unwrap();
+    }
+
+    #[test]
+    fn what_stands_in_a_variable_is_deleted_there() {
+        let value = "root=x ro ignition.platform.id=metal console=tty0";
+        let mut variables = [("kernelopts".to_owned(), value.to_owned())];
+        let steps = [
+            Step::Platform("qemu".to_owned()),
+            change(&["b"], &["console=tty0", "a"]),
+        ];
+        let options = edit("$kernelopts a", &mut variables, &steps).unwrap();
+        assert_eq!(options, "$kernelopts b");
+        assert_eq!(variables[0].1, "root=x ro ignition.platform.id=qemu");
     }
 
     #[test]
     fn arguments_that_would_not_arrive_are_refused() {
-        assert!(
-            check(&strings(&[
-                "a=b,c",
-                "ip=[fd00::1]::[fd00::2]:64:h:ens3:none"
-            ]))
-            .is_ok()
-        );
-        for bad in ["", " ", "a=\"b c\"", "a\nb", "a\tb", "a\0"] {
-            assert!(check(&strings(&[bad])).is_err(), "{bad:?}");
+        for bad in ["", " ", "a=\"b c", "a\nb", "a\tb", "a\0", "a;b", "a=$b"] {
+            assert!(check_appended(&strings(&[bad])).is_err(), "{bad:?}");
         }
+        for good in ["ip=[fd00::1]::[fd00::2]:64:h:ens3:none", "a=\"b c\"", "$x"] {
+            check_appended(&strings(&[good])).unwrap();
+        }
+        for bad in ["", " ", "a\nb"] {
+            assert!(check_deleted(&strings(&[bad])).is_err(), "{bad:?}");
+        }
+        check_deleted(&strings(&["a;b", "x=\"y", "$x"])).unwrap();
     }
 
     #[test]
-    fn what_grub_would_read_as_script_is_not_appended() {
-        for bad in [
-            "a;reboot", "a=$b", "a='b'", "a\\", "a|b", "a&b", "{a", "a}", "a<b", "a>b", "#a",
-            "a #b",
-        ] {
-            let failure = check_appended(&strings(&[bad])).unwrap_err();
-            assert!(failure.details.contains("GRUB"), "{failure}");
-            assert!(check(&strings(&[bad])).is_ok(), "it can be deleted");
-        }
-        for good in [
-            "console=ttyS0,115200n8",
-            "a=b#c",
-            "foo=bar baz",
-            "root=UUID=1-2 x=[1::2]/64:(y)*~!@%^+?",
-        ] {
-            assert!(check_appended(&strings(&[good])).is_ok(), "{good:?}");
-        }
+    fn no_half_of_a_quotation_is_left() {
+        let halve = |options| edit(options, &mut [], &[change(&[], &["b\""])]);
+        let reason = halve("a=\"x b\" c").unwrap_err();
+        assert!(reason.contains("second \""), "{reason}");
+        // The image's own matter.
+        assert_eq!(halve("a=\" b\" c;").unwrap(), "a=\" c;");
     }
 
-    /// Opening a FIFO waits for a writer, which never comes.
-    #[test]
-    fn an_entry_that_is_no_file_is_refused_at_once() {
-        let boot = tempfile::tempdir().unwrap();
-        let entries = boot.path().join(ENTRIES);
-        fs::create_dir_all(&entries).unwrap();
-        let mode = nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR;
-        nix::unistd::mkfifo(&entries.join("a.conf"), mode).unwrap();
-        let (sender, outcome) = std::sync::mpsc::channel();
-        let root = boot.path().to_owned();
-        std::thread::spawn(move || sender.send(prepare(&root, &strings(&["a"]), &[])));
-        let failure = outcome
-            .recv_timeout(std::time::Duration::from_secs(10))
-            .expect("it waits for ever")
-            .unwrap_err();
-        assert!(failure.details.contains("regular file"), "{failure}");
-    }
-
-    #[test]
-    fn nothing_is_written_outside_of_the_partition() {
-        let outside = tempfile::tempdir().unwrap();
-        let boot = outside.path().join("boot");
-        fs::create_dir_all(boot.join("loader")).unwrap();
-        std::os::unix::fs::symlink("../", boot.join(ENTRIES)).unwrap();
-        fs::write(boot.join("a.conf"), "options x\n").unwrap();
-        // What the scratch file would replace.
-        let other = outside.path().join(".landfall-new");
-        fs::write(&other, "not ours").unwrap();
-        prepare(&boot, &strings(&["y"]), &[])
-            .unwrap()
-            .write()
-            .unwrap();
-        assert_eq!(
-            fs::read_to_string(boot.join("a.conf")).unwrap(),
-            "options x y\n"
-        );
-        assert_eq!(fs::read_to_string(&other).unwrap(), "not ours");
+    proptest! {
+        #[test]
+        fn what_is_not_named_stays(
+            options in "([a-c=]{1,3} {1,2}){0,6}",
+            append in prop::collection::vec("[a-c=]{1,3}", 0..4),
+            delete in prop::collection::vec("[a-c=]{1,3}", 0..4),
+        ) {
+            let step = Step::Change { delete: delete.clone(), append: append.clone() };
+            let edited = edit(&options, &mut [], std::slice::from_ref(&step)).unwrap();
+            // A model on words: order is kept, each addition is there.
+            let kept = |words: &str| words.split(' ').filter(|w| !w.is_empty())
+                .filter(|w| !delete.iter().any(|d| d == w)).map(str::to_owned).collect::<Vec<_>>();
+            let all: Vec<String> = edited.split(' ').map(str::to_owned).collect();
+            prop_assert!(all.ends_with(&append));
+            let old = all[..all.len() - append.len()].join(" ");
+            prop_assert_eq!(kept(&old), kept(&options));
+            // Again, nothing but additions of what is named.
+            prop_assert!(edit(&edited, &mut [], &[step]).unwrap().ends_with(&append.join(" ")));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! After the image is on disk: what its first boot needs to find.
 
 pub mod boot_entries;
+pub mod boot_loader_entry;
 pub mod boot_partition;
 pub mod console;
 pub mod efi_device_path;
@@ -11,8 +12,12 @@ pub mod efi_variables;
 pub mod file_in_boot;
 pub mod firstboot_keyfiles;
 pub mod firstboot_network;
+pub mod grub_console;
+pub mod grub_environment;
+pub mod grub_words;
 pub mod ignition_file;
 pub mod injected_file;
 pub mod install_coreos;
 pub mod kernel_args;
+pub mod platform_table;
 pub mod written_disk;

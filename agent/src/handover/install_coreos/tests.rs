@@ -21,6 +21,31 @@ fn coreos_boot(root: &Path) {
         .unwrap();
     }
     fs::write(root.join("ignition.firstboot"), "").unwrap();
+    fs::create_dir_all(root.join("coreos")).unwrap();
+    fs::write(root.join("coreos/platforms.json"), PLATFORMS).unwrap();
+    fs::create_dir_all(root.join("grub2")).unwrap();
+    fs::write(root.join(GRUB_CFG), grub_cfg("serial --speed=115200\n")).unwrap();
+}
+
+const GRUB_CFG: &str = "grub2/grub.cfg";
+const PLATFORMS: &str = r#"{
+  "metal": {
+    "grub_commands": ["serial --speed=115200", "terminal_input serial console"],
+    "kernel_arguments": ["console=tty0", "console=ttyS0,115200n8"]
+  },
+  "openstack": {
+    "grub_commands": ["serial --speed=115200", "terminal_input serial console"],
+    "kernel_arguments": ["console=tty0", "console=ttyS0,115200n8"]
+  },
+  "qemu": {
+    "grub_commands": ["serial --speed=115200", "terminal_input serial"],
+    "kernel_arguments": ["console=ttyS0,115200n8"]
+  },
+  "vmware": {}
+}"#;
+
+fn grub_cfg(block: &str) -> String {
+    format!("set timeout=1\n# CONSOLE-SETTINGS-START\n{block}# CONSOLE-SETTINGS-END\nblscfg\n")
 }
 
 fn all_changes() -> CoreosChanges {
@@ -30,7 +55,8 @@ fn all_changes() -> CoreosChanges {
         delete_kargs: vec!["console=tty0".into()],
         firstboot_args: Some("rd.neednet=1 ip=dhcp".into()),
         network_keyfiles: vec![("eth0.nmconnection".into(), b"[connection]\n".to_vec())],
-        ..CoreosChanges::default()
+        platform: Some("qemu".into()),
+        consoles: vec!["ttyS0,115200".parse().unwrap()],
     }
 }
 
@@ -48,7 +74,7 @@ fn assert_changed(boot: &Path) {
     );
     assert_eq!(
         text("loader/entries/ostree-2-x.conf"),
-        "title new\noptions $ignition_firstboot rw ignition.platform.id=metal console=ttyS0,115200n8 nosmt foo=bar baz\nlinux /l\n"
+        "title new\noptions $ignition_firstboot rw ignition.platform.id=qemu console=ttyS0,115200n8 nosmt foo=bar baz\nlinux /l\n"
     );
     assert_eq!(
         text("loader/entries/ostree-1-x.conf"),
@@ -75,6 +101,97 @@ fn every_change_in_its_place() {
     assert_changed(boot.path());
 }
 
+/// The rows of what coreos-installer 0.26.0 was seen to do; the comparison with
+/// itself is in the end-to-end tests.
+#[test]
+fn platform_and_consoles_as_the_peer_sets_them() {
+    let serial_and_screen = "serial --unit=0 --speed=115200 --word=8 --parity=no\nterminal_input console serial\nterminal_output console serial\n";
+    let as_it_was = "serial --speed=115200\n";
+    let consoles = "console=tty0 console=ttyS0,115200n8";
+    for (platform, named, options, block) in [
+        (
+            Some("openstack"),
+            &["ttyS0,115200n8", "tty0"][..],
+            "openstack console=ttyS0,115200n8 console=tty0 nosmt",
+            serial_and_screen,
+        ),
+        (
+            None,
+            &["ttyS0,115200n8", "tty0"],
+            "metal console=ttyS0,115200n8 console=tty0 nosmt",
+            serial_and_screen,
+        ),
+        (
+            Some("metal"),
+            &["ttyS1"],
+            "metal console=ttyS1,9600n8 nosmt",
+            "serial --unit=1 --speed=9600 --word=8 --parity=no\nterminal_input serial\nterminal_output serial\n",
+        ),
+        // The same consoles as metal's: deleted, and added at the end.
+        (
+            Some("openstack"),
+            &[],
+            &format!("openstack {consoles} nosmt"),
+            as_it_was,
+        ),
+        (
+            Some("qemu"),
+            &[],
+            "qemu console=ttyS0,115200n8 nosmt",
+            "serial --speed=115200\nterminal_input serial\n",
+        ),
+        (Some("vmware"), &[], "vmware nosmt", ""),
+        (Some("nosuch"), &[], "nosuch nosmt", ""),
+        (
+            Some("metal"),
+            &[],
+            &format!("metal {consoles} nosmt"),
+            as_it_was,
+        ),
+    ] {
+        let boot = tempfile::tempdir().unwrap();
+        coreos_boot(boot.path());
+        let changes = CoreosChanges {
+            platform: platform.map(str::to_owned),
+            consoles: named.iter().map(|text| text.parse().unwrap()).collect(),
+            append_kargs: vec!["nosmt".to_owned()],
+            ..CoreosChanges::default()
+        };
+        apply(boot.path(), &changes).unwrap();
+        let text = |path: &str| fs::read_to_string(boot.path().join(path)).unwrap();
+        assert_eq!(
+            text("loader/entries/ostree-2-x.conf"),
+            format!(
+                "title new\noptions $ignition_firstboot rw ignition.platform.id={options}\nlinux /l\n"
+            ),
+            "{platform:?} {named:?}"
+        );
+        assert_eq!(text(GRUB_CFG), grub_cfg(block), "{platform:?} {named:?}");
+    }
+}
+
+#[test]
+fn an_image_without_the_table_has_only_its_platform_changed() {
+    let boot = tempfile::tempdir().unwrap();
+    coreos_boot(boot.path());
+    fs::remove_dir_all(boot.path().join("coreos")).unwrap();
+    fs::remove_dir_all(boot.path().join("grub2")).unwrap();
+    let mut changes = CoreosChanges {
+        platform: Some("qemu".to_owned()),
+        ..CoreosChanges::default()
+    };
+    apply(boot.path(), &changes).unwrap();
+    let entry = fs::read_to_string(boot.path().join("loader/entries/ostree-2-x.conf")).unwrap();
+    assert!(entry.contains("ignition.platform.id=qemu console=tty0 console=ttyS0,115200n8\n"));
+    // Consoles are GRUB's business, too.
+    changes.consoles = vec!["tty0".parse().unwrap()];
+    let failure = apply(boot.path(), &changes).unwrap_err();
+    assert!(failure.details.contains("platform ID"), "{failure}");
+    changes.platform = None;
+    let failure = apply(boot.path(), &changes).unwrap_err();
+    assert!(failure.details.contains("grub2/console.cfg"), "{failure}");
+}
+
 #[test]
 fn what_can_be_refused_is_refused_before_the_first_change() {
     let files = |root: &Path| -> Vec<String> {
@@ -89,7 +206,7 @@ fn what_can_be_refused_is_refused_before_the_first_change() {
         lines
     };
     type Damage = fn(&Path);
-    let damages: [(&str, Damage); 4] = [
+    let damages: [(&str, Damage); 7] = [
         ("no first boot", |root| {
             fs::remove_file(root.join("ignition.firstboot")).unwrap();
         }),
@@ -100,6 +217,16 @@ fn what_can_be_refused_is_refused_before_the_first_change() {
         ("two options lines", |root| {
             let path = root.join("loader/entries/ostree-2-x.conf");
             fs::write(path, format!("{OPTIONS}\n{OPTIONS}\n")).unwrap();
+        }),
+        ("another platform", |root| {
+            let path = root.join("loader.1/entries/ostree-2-x.conf");
+            fs::write(path, "options rw ignition.platform.id=qemu\n").unwrap();
+        }),
+        ("a table that is none", |root| {
+            fs::write(root.join("coreos/platforms.json"), "[]").unwrap();
+        }),
+        ("no console block", |root| {
+            fs::write(root.join(GRUB_CFG), "blscfg\n").unwrap();
         }),
         ("no entries", |root| {
             fs::remove_dir_all(root.join("loader.1")).unwrap();
@@ -118,11 +245,12 @@ fn what_can_be_refused_is_refused_before_the_first_change() {
 #[test]
 fn bad_changes_are_known_before_a_disk_is_looked_at() {
     type Spoil = fn(&mut CoreosChanges);
-    let spoils: [Spoil; 5] = [
+    let spoils: [Spoil; 6] = [
         |changes| changes.ignition = Some(b"no json".to_vec()),
         |changes| changes.append_kargs.push("a\"b".into()),
         |changes| changes.delete_kargs.push(String::new()),
         |changes| changes.firstboot_args = Some("$x".into()),
+        |changes| changes.platform = Some("a b".into()),
         |changes| changes.network_keyfiles[0].0 = "../x".into(),
     ];
     for spoil in spoils {

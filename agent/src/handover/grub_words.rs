@@ -1,0 +1,150 @@
+//! Text that GRUB reads as the words of a command: the `options` of a boot
+//! loader entry become the end of a `linux` line in a script.
+//!
+//! Before that GRUB puts the values of variables in, whatever is quoted
+//! (`expand_val` of its blscfg.c), then reads the script (GRUB manual, 6.1 and
+//! 6.2; `script/yylex.l`), and what then still holds a quote or a backslash
+//! reaches the kernel with one more backslash (`lib/cmdline.c`).
+
+/// What ends a word or a command, unless it is quoted.
+const OPERATORS: [char; 7] = ['{', '}', '|', '&', ';', '<', '>'];
+
+/// Fails on what would not reach the kernel as words: a script that is none
+/// does not boot, and one that means something else boots something else.
+/// Blanks separate words, and both kinds of quotes keep blanks and operators
+/// together.
+///
+/// # Errors
+/// With the first fault, and how it could be said.
+pub fn check(text: &str) -> Result<(), String> {
+    let mut rest = text;
+    let mut at_start = true;
+    while let Some(next) = rest.chars().next() {
+        let after = &rest[next.len_utf8()..];
+        rest = match next {
+            c if c.is_control() => return Err(format!("expected no {c:?}, which ends the line")),
+            '#' if at_start => {
+                return Err("a word that begins with # is a comment to GRUB: quote it".to_owned());
+            }
+            c if OPERATORS.contains(&c) => {
+                return Err(format!("{c} ends the command for GRUB: quote it"));
+            }
+            '$' if at_start => variable(after)?,
+            '$' => return Err(of_variable()),
+            '\\' => escaped(after)?,
+            quote @ ('\'' | '"') => quoted(after, quote)?,
+            _ => after,
+        };
+        at_start = next == ' ';
+    }
+    Ok(())
+}
+
+/// What follows `$`, if that is a variable's name and a word of its own, as
+/// `$tuned_params` is: nothing else can be meant by it.
+fn variable(text: &str) -> Result<&str, String> {
+    let end = text.find(' ').unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    if is_name(name) {
+        Ok(rest)
+    } else {
+        Err(of_variable())
+    }
+}
+
+/// Whether GRUB can have a variable of this name.
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+fn of_variable() -> String {
+    "GRUB replaces $ and what follows it by the value of a variable, and cannot be told not to"
+        .to_owned()
+}
+
+/// What follows a backslash and the one character it quotes.
+fn escaped(text: &str) -> Result<&str, String> {
+    text.strip_prefix(|c| OPERATORS.contains(&c) || c == '#' || c == ' ')
+        .ok_or_else(|| "GRUB takes a backslash away or doubles it: expected none".to_owned())
+}
+
+/// What follows the closing quote.
+fn quoted(text: &str, quote: char) -> Result<&str, String> {
+    let (inside, rest) = text
+        .split_once(quote)
+        .ok_or_else(|| format!("expected a second {quote}, which ends what the first began"))?;
+    match inside
+        .chars()
+        .find(|&c| "'\"\\$".contains(c) || c.is_control())
+    {
+        None => Ok(rest),
+        Some('$') => Err(of_variable()),
+        Some(c) => Err(format!(
+            "within quotes GRUB puts a backslash before {c:?}: expected none"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const GOOD: &[&str] = &[
+        "",
+        "console=ttyS0,115200n8 a=b#c",
+        "root=UUID=1-2 x=[1::2]/64:(y)*~!@%^+?",
+        "dyndbg=\"file drivers/usb/* +p; module x +p\"",
+        "rd.luks.options='a;b' c",
+        "a=\\;b \\#c a\\ b",
+        "$ignition_firstboot rw $tuned_params",
+        "''\"\"x",
+        "n\u{f6}",
+    ];
+
+    const BAD: &[&str] = &[
+        "a;reboot", "a|b", "a&b", "{a", "a}", "a<b", "a>b", "#a", "a #b", "a=$b", "$", "$ a",
+        "$6$salt", "${a}", "$a=b", "'$a'", "\"a", "a'", "\"it's\"", "'a\"b'", "a\\", "a\\b",
+        "\\\\", "\\$a", "'a\\'", "\"a\\;\"", "a\tb", "a\nb", "'a\nb'", "a\0",
+    ];
+
+    /// GRUB's own parser says whether this is the end of a command.
+    fn grub_accepts(text: &str) -> bool {
+        let mut child = Command::new("grub-script-check")
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // `echo` behind it: what swallows the line's end swallows that too.
+        write!(child.stdin.take().unwrap(), "linux /v {text}\necho done\n").unwrap();
+        child.wait().unwrap().success()
+    }
+
+    #[test]
+    fn words_and_what_is_none() {
+        for good in GOOD {
+            assert_eq!(check(good), Ok(()), "{good:?}");
+            assert!(grub_accepts(good), "{good:?}");
+        }
+        for bad in BAD {
+            assert!(check(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        // Each is a process.
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn what_is_accepted_is_a_script_to_grub(text in r#"[ab=;|&<>{}'"\\# $]{0,12}"#) {
+            if check(&text).is_ok() {
+                prop_assert!(grub_accepts(&text), "{:?}", text);
+            }
+        }
+    }
+}
