@@ -5,6 +5,7 @@
 //! Everything that can be known to be wrong is looked at before the disk is
 //! touched, and whatever is to be on the disk is there before its table.
 
+mod boot_line;
 mod config_file;
 mod digest_argument;
 mod ignition_source;

@@ -4,6 +4,7 @@
 mod home;
 mod meeting;
 mod serving;
+mod unattended;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ use crate::system_path::SystemPath;
 use home::{live_network, name_host};
 use meeting::wait_for_hardware;
 pub use meeting::{http_options, ironic_by_mdns};
+use unattended::Order;
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -126,6 +128,9 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
     }
     boot.set_clock().await?;
     wait_for_hardware(&boot.settings.params).await;
+    if let Some(order) = Order::of(&boot.settings, boot.live.is_some()) {
+        return boot.install_unattended(&order).await;
+    }
     let found = boot.find_service().await;
     let node_uuid = boot.inspect().await;
     let Some(found) = found else {
@@ -226,7 +231,7 @@ impl Boot {
         } else if params.api_url.is_none() {
             // A URL that cannot be used has been told already.
             tracing::error!(
-                "no provisioning service is configured -- add the kernel argument ipa-api-url=http://IRONIC:6385"
+                "no provisioning service is configured -- add the kernel argument ipa-api-url=http://IRONIC:6385, or coreos.inst.install_dev=DISK to install without one"
             );
         }
         std::future::pending().await

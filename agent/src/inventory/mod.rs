@@ -20,6 +20,7 @@ pub mod inspection;
 mod link_modes;
 pub mod lldp;
 pub mod memory;
+pub mod named_disk;
 pub mod nics;
 mod python_text;
 pub mod report_types;

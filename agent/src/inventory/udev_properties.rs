@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::by_path::PathId;
 use super::disk_identity::{DiskIdentity, identify};
+use super::report_types::Disk;
 use super::udev_text;
 use crate::system_path::SystemPath;
 
@@ -68,6 +69,19 @@ impl UdevProperties {
             by_path,
         }
     }
+}
+
+/// The links that udev would make to this disk below /dev/disk, whatever
+/// carries them in this boot.
+pub fn links(root: &SystemPath, disk: &Disk) -> Vec<String> {
+    let name = disk.name.trim_start_matches("/dev/");
+    let Some(block) = root.join("sys/block").join(name).resolved() else {
+        return Vec::new();
+    };
+    let properties = UdevProperties::of(&block, name);
+    let mut links = properties.by_id;
+    links.extend(properties.by_path);
+    links
 }
 
 /// The links that the rules make of an identity, sorted.

@@ -1,0 +1,142 @@
+//! The kernel arguments `coreos.inst.*` as options of an installation, as
+//! coreos-installer's boot service makes a command line of them.
+
+use std::path::PathBuf;
+
+use landfall_boot_params::{CoreosInst, IgnitionPlace};
+
+use crate::disk::digest::ExpectedDigest;
+use crate::failure::Result;
+use crate::installation::digest_argument::{ignition_hash, image_digest};
+use crate::installation::options::{FetchRetries, InstallOptions};
+use crate::installation::prepare::operator;
+
+impl InstallOptions {
+    /// What the line asks for.
+    ///
+    /// # Errors
+    /// With everything in it that makes the installation impossible.
+    pub fn from_boot_line(line: &CoreosInst) -> Result<Self> {
+        let mut faults = line.faults.clone();
+        let mut digest = |key: &str, text: &Option<String>, parse: Parse| {
+            let read = parse(text.as_deref()?);
+            read.map_err(|fault| faults.push(format!("{key}: {fault}")))
+                .ok()
+        };
+        let image_digest = digest(
+            "landfall.coreos.inst.image_digest",
+            &line.image_digest,
+            image_digest,
+        );
+        let ignition_hash = digest(
+            "landfall.coreos.inst.ignition_hash",
+            &line.ignition_hash,
+            ignition_hash,
+        );
+        if !faults.is_empty() {
+            return Err(operator(faults.join("; ")));
+        }
+        let (ignition_url, ignition_file) = match &line.ignition_url {
+            Some(IgnitionPlace::Url(url)) => (Some(url.clone()), None),
+            Some(IgnitionPlace::File(path)) => (None, Some(PathBuf::from(path))),
+            None => (None, None),
+        };
+        Ok(Self {
+            dest_device: line.install_dev.as_ref().map(PathBuf::from),
+            image_url: line.image_url.iter().cloned().collect(),
+            image_digest,
+            stream: line.stream.clone(),
+            // The installer of that time verified nothing.
+            insecure: line.insecure || line.legacy,
+            ignition_url,
+            ignition_file,
+            ignition_hash,
+            // As the boot service has always allowed it.
+            insecure_ignition: true,
+            platform: line.platform_id.clone(),
+            save_partlabel: words(&line.save_partlabel),
+            save_partindex: words(&line.save_partindex),
+            fetch_retries: Some(FetchRetries::Infinite),
+            ..Self::default()
+        })
+    }
+}
+
+type Parse = fn(&str) -> std::result::Result<ExpectedDigest, String>;
+
+fn words(list: &Option<String>) -> Vec<String> {
+    let words = list.iter().flat_map(|list| list.split(','));
+    words.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_boot_params::CommandLine;
+
+    use super::*;
+    use crate::failure::Class;
+
+    const ZEROS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+    fn read(line: &str) -> Result<InstallOptions> {
+        let line = CommandLine::parse(line);
+        InstallOptions::from_boot_line(&CoreosInst::from_command_line(&line))
+    }
+
+    #[test]
+    fn a_line_becomes_options() {
+        let line = format!(
+            "coreos.inst.install_dev=sda coreos.inst.image_url=http://192.0.2.1/a.raw.gz \
+             coreos.inst.ignition_url=http://192.0.2.1/w.ign coreos.inst.platform_id=qemu \
+             coreos.inst.save_partlabel=data*,log coreos.inst.save_partindex=5-,2 \
+             landfall.coreos.inst.image_digest=sha256:{ZEROS} \
+             landfall.coreos.inst.ignition_hash=sha256-{ZEROS}"
+        );
+        assert_eq!(
+            read(&line).unwrap(),
+            InstallOptions {
+                dest_device: Some("/dev/sda".into()),
+                image_url: vec!["http://192.0.2.1/a.raw.gz".into()],
+                image_digest: Some(image_digest(&format!("sha256:{ZEROS}")).unwrap()),
+                ignition_url: Some("http://192.0.2.1/w.ign".into()),
+                ignition_hash: Some(ignition_hash(&format!("sha256-{ZEROS}")).unwrap()),
+                insecure_ignition: true,
+                platform: Some("qemu".into()),
+                save_partlabel: vec!["data*".into(), "log".into()],
+                save_partindex: vec!["5-".into(), "2".into()],
+                fetch_retries: Some(FetchRetries::Infinite),
+                ..InstallOptions::default()
+            }
+        );
+        let file = read("coreos.inst.install_dev=a coreos.inst.ignition_url=/etc/w.ign").unwrap();
+        assert_eq!(file.ignition_file, Some("/etc/w.ign".into()));
+    }
+
+    #[test]
+    fn only_who_says_so_does_without_a_proof() {
+        for (line, insecure) in [
+            ("coreos.inst.install_dev=sda", false),
+            ("coreos.inst.install_dev=sda coreos.inst.insecure", true),
+            ("coreos.inst.install_dev=sda coreos.inst.insecure=0", false),
+            // As the installer of that time.
+            ("coreos.inst=yes coreos.inst.install_dev=sda", true),
+        ] {
+            assert_eq!(read(line).unwrap().insecure, insecure, "{line}");
+        }
+    }
+
+    #[test]
+    fn all_faults_are_told_at_once() {
+        let line =
+            "coreos.inst=yes coreos.inst.image_url=x landfall.coreos.inst.image_digest=sha256:1";
+        let failure = read(line).unwrap_err();
+        for text in [
+            "coreos.inst.install_dev",
+            "coreos.inst.image_url: expected",
+            "landfall.coreos.inst.image_digest: ",
+        ] {
+            assert!(failure.details.contains(text), "{failure}");
+        }
+        assert_eq!(failure.class, Class::InvalidCommandParamsError);
+    }
+}

@@ -1,0 +1,188 @@
+//! The disk that an operator names by a path: a device node, or one of the
+//! links below /dev/disk that udev would have made. There is no udev here, so
+//! the links are those that the inventory knows.
+
+use super::report_types::Disk;
+use super::udev_properties;
+use crate::failure::{Class, Failure, Result};
+use crate::sysfs;
+use crate::system_path::SystemPath;
+
+/// Disks that a refusal lists; a shelf has more than anybody reads.
+const LISTED: usize = 16;
+
+/// The directories whose links name disks. Those of the others name file
+/// systems and partitions.
+const OF_DISKS: [&str; 2] = ["/dev/disk/by-id/", "/dev/disk/by-path/"];
+
+/// The disk of this name among `disks`, which were found below `root`.
+///
+/// # Errors
+/// If there is none, or several, or nothing may be written to it; the details
+/// list the disks that there are.
+pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a Disk> {
+    if let Some(kind) = other_links(path) {
+        let expected = OF_DISKS.join("... or ");
+        return Err(not_found(format!(
+            "{path}: {kind} names no disk, expected a device node, {expected}..."
+        )));
+    }
+    let is_link = path.starts_with("/dev/disk/");
+    let is_named = |disk: &&Disk| match is_link {
+        true => udev_properties::links(root, disk).iter().any(|l| l == path),
+        false => disk.name == path,
+    };
+    let named: Vec<&Disk> = disks.iter().filter(is_named).collect();
+    let disk = match named[..] {
+        [disk] => disk,
+        [] => return Err(missing(root, path, disks, is_link)),
+        // By any path it is the same disk.
+        [first, ..] if named.iter().all(|disk| is_same(first, disk)) => first,
+        [..] => {
+            return Err(not_found(format!(
+                "{path}: expected one disk of this name, found {}",
+                list(root, named.into_iter(), is_link)
+            ))
+            .hint("name it by /dev/disk/by-path/... or by a longer name"));
+        }
+    };
+    match disk.traits.why_untouchable() {
+        None => Ok(disk),
+        Some(reason) if is_link => Err(not_found(format!("{path} ({}) is {reason}", disk.name))),
+        Some(reason) => Err(not_found(format!("{path} is {reason}"))),
+    }
+}
+
+fn is_same(one: &Disk, other: &Disk) -> bool {
+    one.wwn.is_some() && one.wwn == other.wwn && one.serial == other.serial
+}
+
+fn other_links(path: &str) -> Option<&str> {
+    let rest = path.strip_prefix("/dev/disk/")?;
+    let is_of_disks = OF_DISKS.iter().any(|place| path.starts_with(place));
+    (!is_of_disks).then(|| rest.split('/').next().unwrap_or_default())
+}
+
+fn missing(root: &SystemPath, path: &str, disks: &[Disk], is_link: bool) -> Failure {
+    let kernel_name = path.trim_start_matches("/dev/");
+    let class = root.join("sys/class/block").join(kernel_name);
+    if !is_link && sysfs::number::<u32>(&class.join("partition")).is_some() {
+        return not_found(format!("{path} is a partition, expected a whole disk"));
+    }
+    if disks.is_empty() {
+        return not_found(format!("{path}: the kernel knows of no disk in this machine"))
+            .hint("check the storage controller's mode (AHCI or HBA instead of RAID or VMD) and that the ramdisk has its driver");
+    }
+    not_found(format!(
+        "{path}: no disk of this name, found {}",
+        list(root, disks.iter(), is_link)
+    ))
+}
+
+/// The disks with what tells them apart; `links`: with the names that could
+/// have been meant.
+fn list<'a>(root: &SystemPath, disks: impl Iterator<Item = &'a Disk>, links: bool) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut left = 0;
+    for disk in disks {
+        if texts.len() == LISTED {
+            left += 1;
+            continue;
+        }
+        let gib = disk.size as f64 / f64::from(1 << 30);
+        let model = disk.model.as_deref().unwrap_or("no model");
+        let mut text = format!("{} ({gib:.1} GiB, {model}", disk.name);
+        match links {
+            true => {
+                let names = udev_properties::links(root, disk);
+                let names = names
+                    .iter()
+                    .map(|name| name.trim_start_matches("/dev/disk/"));
+                text.extend(names.flat_map(|name| [", ", name]));
+            }
+            false => {
+                text += ", serial ";
+                text += disk.serial.as_deref().unwrap_or("unknown");
+            }
+        }
+        texts.push(text + ")");
+    }
+    if left > 0 {
+        texts.push(format!("{left} more"));
+    }
+    texts.join("; ")
+}
+
+fn not_found(details: String) -> Failure {
+    Failure::new(Class::DeviceNotFound, details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::disks;
+    use crate::inventory::sys_tree::{captured, plant};
+
+    /// The node of the disk, or the details of the refusal, on a captured machine.
+    fn found(tree: &str, path: &str) -> std::result::Result<String, String> {
+        let root = captured(tree);
+        let disks = disks::collect(root.path());
+        match find(root.path(), path, &disks) {
+            Ok(disk) => Ok(disk.name.clone()),
+            Err(failure) => Err(failure.details),
+        }
+    }
+
+    #[test]
+    fn nodes_and_links_name_disks() {
+        const NVME: &str = "20-q35-nvme-ids";
+        for (path, name) in [
+            ("/dev/nvme0n1", "/dev/nvme0n1"),
+            (
+                "/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_S4EV_NX0_1234_2",
+                "/dev/nvme0n2",
+            ),
+            ("/dev/disk/by-id/nvme-eui.0025385a11b2c3d4", "/dev/nvme0n1"),
+        ] {
+            assert_eq!(found(NVME, path).as_deref(), Ok(name));
+        }
+        let shared = found(NVME, "/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_S4EV_NX0_1234").unwrap_err();
+        assert!(
+            shared.contains("expected one disk of this name, found /dev/nvme0n1 (")
+                && shared.contains("; /dev/nvme0n2 ("),
+            "{shared}"
+        );
+    }
+
+    #[test]
+    fn a_refusal_lists_what_there_is() {
+        const SCSI: &str = "scsi-uefi-2nic";
+        let details = found(SCSI, "/dev/vda").unwrap_err();
+        assert!(
+            details.starts_with("/dev/vda: no disk of this name, found /dev/sda ("),
+            "{details}"
+        );
+        let details = found(SCSI, "/dev/disk/by-id/wwn-0x5").unwrap_err();
+        assert!(details.contains(", by-id/scsi-"), "{details}");
+        assert!(details.contains(", by-path/pci-"), "{details}");
+        let details = found(SCSI, "/dev/disk/by-label/boot").unwrap_err();
+        assert!(details.contains("by-label names no disk"), "{details}");
+        let details = found("nodisk-bios", "/dev/sda").unwrap_err();
+        assert!(details.contains("no disk in this machine"), "{details}");
+    }
+
+    #[test]
+    fn partitions_and_what_is_read_only_are_refused() {
+        let root = plant(
+            "sys/block/sda/dev = 8:0\\n\nsys/block/sda/size = 16777216\\n\nsys/block/sda/ro = 1\\n\n\
+             sys/class/block/sda1/partition = 1\\n",
+        );
+        let disks = disks::collect(root.path());
+        let details = |path| find(root.path(), path, &disks).unwrap_err().details;
+        assert_eq!(
+            details("/dev/sda1"),
+            "/dev/sda1 is a partition, expected a whole disk"
+        );
+        assert_eq!(details("/dev/sda"), "/dev/sda is read-only");
+    }
+}

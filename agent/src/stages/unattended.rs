@@ -1,0 +1,206 @@
+//! The way of the boot where its own line says what to install
+//! (`coreos.inst.*`) and nobody is there to order it: the servers are reached,
+//! everything is fetched and checked, the disk is written, the machine reboots.
+//!
+//! Nobody watches who could order it again, so whatever may become better by
+//! itself is tried for ever, as coreos-installer's boot service does. What will
+//! not leaves the machine on, with the reason on its console.
+
+mod order;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) use order::Order;
+
+use super::Boot;
+use super::meeting::image_options;
+use crate::backoff::Backoff;
+use crate::commands::{self, FirstBootNetwork};
+use crate::devices_settled;
+use crate::discovery::{self, Place, Wanted};
+use crate::early::Ending;
+use crate::failure::{Class, Failure, Result};
+use crate::http_client;
+use crate::installation::{BootEntry, InstallOptions};
+use crate::inventory::named_disk;
+use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
+use crate::permission::WritePermission;
+use crate::state_file::StateFile;
+use crate::system_path::SystemPath;
+
+/// Between two attempts. The longest is what an operator waits who has put the
+/// missing file in its place.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A console that is looked at hours later still says why.
+const SAID_AGAIN: Duration = Duration::from_secs(600);
+
+impl Boot {
+    /// Installs as ordered. Returns only if the boot is to end with it.
+    ///
+    /// # Errors
+    /// If this is not the place to install anything.
+    pub(super) async fn install_unattended(&mut self, order: &Order) -> Result<Ending> {
+        let permission = WritePermission::in_ramdisk()?;
+        order.report();
+        // An agent that was started again has nothing left to do.
+        let done = StateFile::new(self.state, "unattended-installation");
+        if !matches!(done.load(), Ok(Some(_))) {
+            let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+            while let Err(failure) = self.install_once(order, permission).await {
+                let why = format!("install failed: {}", failure.details);
+                if !may_get_better(&failure) {
+                    let hint = failure.hint.as_deref().unwrap_or(
+                        "correct the boot line, or what it names, and reset this machine",
+                    );
+                    stay_and_say(|| tracing::error!("{why} -- {hint}")).await;
+                }
+                let pause = backoff.pause();
+                let seconds = pause.as_secs_f64().ceil();
+                tracing::error!("{why} -- trying again in {seconds:.0} s");
+                tokio::time::sleep(pause).await;
+            }
+            done.store_or_warn(b"done");
+        }
+        self.clock.save();
+        if order.skip_reboot {
+            stay_and_say(|| {
+                tracing::info!(
+                    "installed; this machine stays on as coreos.inst.skip_reboot wants -- reset it to boot what was installed"
+                );
+            })
+            .await;
+        }
+        Ok(Ending::Reboot)
+    }
+
+    async fn install_once(&mut self, order: &Order, permission: WritePermission) -> Result<()> {
+        let mut options = order.options()?;
+        let default_image = self.settings.params.coreos_image.as_ref();
+        order.fill_in_image(&mut options, default_image.map(|url| url.0.clone()))?;
+        for server in order::servers(&options)? {
+            self.reach(server).await;
+        }
+        let disk = self.disk(&options).await?;
+        tracing::info!("installing to {}", disk.display());
+        options.dest_device = Some(disk);
+        let choice = commands::choice_of_this_boot(&self.settings).await;
+        let network = FirstBootNetwork::handed_on(&self.settings.command_line, &choice, true);
+        let client = http_client::image_client(&image_options(&self.settings)?)?;
+        let ignore_failure = *self.settings.params.ignore_bootloader_failure;
+        tokio::task::spawn_blocking(move || {
+            let mut installation = options.prepare(&client)?;
+            installation.boot_entry = BootEntry::new(ignore_failure);
+            let changes = &mut installation.changes;
+            if changes.firstboot_args.is_none() {
+                changes.firstboot_args = network.arguments;
+            }
+            changes.network_keyfiles.extend(network.keyfiles);
+            installation.carry_out(&client, &permission).map(drop)
+        })
+        .await
+        .unwrap_or_else(|error| {
+            Err(Failure::new(
+                Class::CommandExecutionError,
+                format!("the thread of the installation ended: {error}"),
+            ))
+        })
+    }
+
+    /// Waits for the server of a file, from every NIC at once; its date sets a
+    /// clock that is obviously wrong, before any certificate is looked at.
+    async fn reach(&mut self, server: order::Server) {
+        let wanted = Wanted {
+            what: server.what,
+            place: Place::Urls(vec![server.url]),
+            timeout: *self.settings.params.http_request_timeout,
+        };
+        discovery::find(
+            &self.client,
+            &wanted,
+            &mut self.network,
+            &self.reach,
+            &mut self.clock,
+        )
+        .await;
+    }
+
+    /// The disk that is meant, which may be late.
+    async fn disk(&self, options: &InstallOptions) -> Result<PathBuf> {
+        let Some(path) = options.dest_device.clone() else {
+            return Err(Failure::new(
+                Class::InvalidCommandParamsError,
+                "expected coreos.inst.install_dev=DISK, found none",
+            ));
+        };
+        let path = path.to_string_lossy().into_owned();
+        let params = &self.settings.params;
+        let patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
+        devices_settled::wait(self.devices_settled.clone(), patience.timeout).await;
+        tokio::task::spawn_blocking(move || {
+            let root = SystemPath::live();
+            let is_there = |disks: &[_]| named_disk::find(&root, &path, disks).is_ok();
+            let disks = wait_for_disk(&root, patience, is_there).map_err(|error| {
+                Failure::new(
+                    Class::CommandExecutionError,
+                    format!("waiting for {path}: {error}"),
+                )
+            })?;
+            named_disk::find(&root, &path, &disks).map(|disk| PathBuf::from(&disk.name))
+        })
+        .await
+        .unwrap_or_else(|error| {
+            Err(Failure::new(
+                Class::CommandExecutionError,
+                format!("the thread that waits for the disk ended: {error}"),
+            ))
+        })
+    }
+}
+
+/// Whether another attempt may come to another end: a file may be put in its
+/// place, a server be repaired, a disk be plugged in. What was fetched and is
+/// wrong would be fetched again and be wrong.
+fn may_get_better(failure: &Failure) -> bool {
+    matches!(
+        failure.class,
+        Class::DeviceNotFound
+            | Class::ImageDownloadError
+            | Class::ImageDownloadFatalError
+            | Class::ImageDownloadTimeoutError
+    )
+}
+
+/// Leaves the machine on: a reboot would lead here again, or away from what the
+/// console says.
+async fn stay_and_say(say: impl Fn()) -> ! {
+    loop {
+        say();
+        tokio::time::sleep(SAID_AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_get_better_is_tried_again() {
+        for (class, again) in [
+            (Class::DeviceNotFound, true),
+            (Class::ImageDownloadError, true),
+            (Class::ImageChecksumError, false),
+            (Class::ImageWriteError, false),
+            (Class::InvalidCommandParamsError, false),
+            (Class::DeploymentError, false),
+        ] {
+            assert_eq!(
+                may_get_better(&Failure::new(class, "x")),
+                again,
+                "{class:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What the boot line, and files beside it, want installed.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use landfall_boot_params::{BootParams, CoreosInst};
+use reqwest::Url;
+
+use crate::failure::{Class, Failure, Result};
+use crate::installation::InstallOptions;
+use crate::installation::options::STREAM_BASE_URL;
+use crate::settings::Settings;
+
+/// Config files of an installation, where customized boot media have them.
+const CONFIG_DIRECTORY: &str = "/etc/coreos/installer.d";
+
+/// An installation that nobody but this boot orders.
+#[derive(Debug)]
+pub struct Order {
+    line: CoreosInst,
+    files: Vec<PathBuf>,
+    /// Stay when all is done.
+    pub(super) skip_reboot: bool,
+}
+
+impl Order {
+    /// What this boot is to install by itself, if anything. Where an Ironic is
+    /// named it decides: a machine has one master.
+    pub fn of(settings: &Settings, is_live_system: bool) -> Option<Self> {
+        let line = CoreosInst::from_command_line(&settings.command_line);
+        if is_live_system {
+            if line.is_wanted() {
+                tracing::info!("coreos.inst.*: left to the installer of this live system");
+            }
+            return None;
+        }
+        let files = config_files(Path::new(CONFIG_DIRECTORY)).unwrap_or_else(|error| {
+            tracing::warn!("{CONFIG_DIRECTORY}: {error}");
+            Vec::new()
+        });
+        if !line.is_wanted() && files.is_empty() {
+            warn_all(&line.warnings);
+            return None;
+        }
+        if let Some(master) = master(&settings.params) {
+            tracing::warn!(
+                "{master} is given, so Ironic decides what is installed; coreos.inst.* is ignored"
+            );
+            return None;
+        }
+        Some(Self {
+            skip_reboot: line.skip_reboot,
+            line,
+            files,
+        })
+    }
+
+    /// Says on the console what is going to happen.
+    pub(super) fn report(&self) {
+        for (key, value) in self.line.list() {
+            tracing::info!("{key} = {value}");
+        }
+        for file in &self.files {
+            tracing::info!("config file {}", file.display());
+        }
+        warn_all(&self.line.warnings);
+        if self.line.legacy && self.line.image_digest.is_none() {
+            tracing::warn!(
+                "coreos.inst=yes: as the installer of that time did, the image is taken unverified -- give landfall.coreos.inst.image_digest=sha256:..."
+            );
+        }
+    }
+
+    /// The order in the installation's own terms.
+    ///
+    /// # Errors
+    /// With everything that is wrong in it.
+    pub(super) fn options(&self) -> Result<InstallOptions> {
+        let files = InstallOptions::from_config_files(&self.files)?;
+        Ok(InstallOptions::from_boot_line(&self.line)?.over(files))
+    }
+
+    /// Where nobody names an image: the ramdisk's own, else a stream's newest.
+    ///
+    /// # Errors
+    /// On a line for the old installer, which knew no streams.
+    pub(super) fn fill_in_image(
+        &self,
+        options: &mut InstallOptions,
+        default_image: Option<String>,
+    ) -> Result<()> {
+        let is_named = options.stream.is_some()
+            || !options.image_url.is_empty()
+            || options.image_file.is_some()
+            || options.offline;
+        match default_image {
+            _ if is_named => {}
+            Some(url) => options.image_url.push(url),
+            None if self.line.legacy => {
+                return Err(operator(
+                    "coreos.inst=yes: expected coreos.inst.image_url=URL beside it, found none",
+                ));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// Who decides instead of the boot line, as the argument that names them.
+fn master(params: &BootParams) -> Option<&'static str> {
+    if params.api_url.is_some() {
+        Some("ipa-api-url")
+    } else if params.inspection_callback_url.is_some() {
+        Some("ipa-inspection-callback-url")
+    } else if *params.use_mdns {
+        Some("ipa-use-mdns")
+    } else {
+        None
+    }
+}
+
+/// A server that has a file for the installation.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Server {
+    /// What it is called on the console.
+    pub(super) what: &'static str,
+    /// Scheme, host and port.
+    pub(super) url: String,
+}
+
+/// The servers that are needed, each once; the image's, from which most comes,
+/// last: the NIC that leads there is preferred then.
+///
+/// # Errors
+/// If a URL is none.
+pub(super) fn servers(options: &InstallOptions) -> Result<Vec<Server>> {
+    let base = options.stream_base_url.as_deref();
+    let image = match (options.image_url.first(), &options.image_file) {
+        (Some(url), _) => Some(("image server", url.as_str())),
+        (None, Some(_)) => None,
+        (None, None) if options.offline => None,
+        (None, None) => Some(("server of streams", base.unwrap_or(STREAM_BASE_URL))),
+    };
+    let ignition = options.ignition_url.as_deref();
+    let ignition = ignition.map(|url| ("server of the Ignition config", url));
+    let mut servers: Vec<Server> = Vec::new();
+    for (what, url) in image.into_iter().chain(ignition) {
+        let parsed = Url::parse(url)
+            .map_err(|error| operator(format!("{}: {error}", crate::disk::fetch::shown(url))))?;
+        // A file of this ramdisk has no server.
+        if parsed.host().is_none() {
+            continue;
+        }
+        let url = parsed.origin().ascii_serialization();
+        if servers.iter().all(|known| known.url != url) {
+            servers.push(Server { what, url });
+        }
+    }
+    servers.reverse();
+    Ok(servers)
+}
+
+/// The files of the directory by name; none where there is no such directory.
+fn config_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn warn_all(warnings: &[String]) {
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+fn operator(details: impl Into<String>) -> Failure {
+    Failure::new(Class::InvalidCommandParamsError, details)
+}
+
+#[cfg(test)]
+mod tests;
