@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use landfall_boot_params::BootParams;
 use landfall_boot_params::agent_args::MAX_PARAMETERS;
+use landfall_boot_params::{CoreosInst, Origin};
 use serde_json::{Value, json};
 
 use super::command_line_source::CommandLineSource;
@@ -34,10 +34,10 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    fn params(&self) -> Result<BootParams> {
+    fn settings(&self) -> Result<Settings> {
         let said = self.source.settings()?;
         if self.config_file.is_empty() && self.config_dir.is_empty() && self.parameters.is_none() {
-            return Ok(said.params);
+            return Ok(said);
         }
         let mut files = ConfigFiles::default();
         for path in &self.config_file {
@@ -49,7 +49,7 @@ impl Arguments {
                 .map_err(|error| unreadable(path, &error))?;
         }
         let media = self.media(said.params.is_virtual_media())?;
-        Ok(Settings::from_sources(said.command_line, media, files).params)
+        Ok(Settings::from_sources(said.command_line, media, files))
     }
 
     /// As at boot, where the file is looked for on virtual media only.
@@ -83,40 +83,54 @@ impl Arguments {
 /// # Errors
 /// If a file that is named, or the running kernel's command line, cannot be read.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let params = arguments.params()?;
+    let settings = arguments.settings()?;
+    let params = &settings.params;
+    let inst = CoreosInst::from_command_line(&settings.command_line);
+    let mut warnings = params.warnings.clone();
+    warnings.extend(inst.faults.iter().cloned());
+    warnings.extend(inst.warnings.iter().cloned());
     let not_supported = params.not_supported_yet();
     if arguments.json {
-        let list: Vec<Value> = params
+        let row = |key: &str, value: &str, origin: &Origin| json!({"key": key, "value": value, "origin": origin.to_string()});
+        let mut list: Vec<Value> = params
             .list()
             .iter()
-            .map(|setting| {
-                json!({
-                    "key": setting.key,
-                    "value": setting.value,
-                    "origin": setting.origin.to_string(),
-                })
-            })
+            .map(|setting| row(setting.key, &setting.value, setting.origin))
             .collect();
+        list.extend(unattended(&inst).map(|(key, value, origin)| row(key, &value, &origin)));
         println!(
             "{}",
             json!({
                 "settings": list,
-                "warnings": params.warnings,
+                "warnings": warnings,
                 "not_supported": not_supported,
             })
         );
         return Ok(());
     }
     for setting in params.list() {
-        println!(
-            "{:44} {:24} ({})",
-            setting.key, setting.value, setting.origin
-        );
+        print_row(setting.key, &setting.value, setting.origin);
     }
-    for warning in params.warnings.iter().chain(&not_supported) {
+    for (key, value, origin) in unattended(&inst) {
+        print_row(key, &value, &origin);
+    }
+    for warning in warnings.iter().chain(&not_supported) {
         tracing::warn!("{warning}");
     }
     Ok(())
+}
+
+/// What the boot line itself orders: only what it says, as there are no
+/// defaults.
+fn unattended(inst: &CoreosInst) -> impl Iterator<Item = (&'static str, String, Origin)> {
+    inst.list().into_iter().map(|(key, value)| {
+        let origin = Origin::KernelArgument(format!("{key}={value}"));
+        (key, value, origin)
+    })
+}
+
+fn print_row(key: &str, value: &str, origin: &Origin) {
+    println!("{key:44} {value:24} ({origin})");
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
