@@ -17,6 +17,7 @@ mod machine_faults;
 mod original_inventory;
 mod reaching_the_service;
 mod two_guests;
+mod unattended;
 
 use std::io::Write;
 use std::time::Instant;

@@ -95,6 +95,9 @@ pub struct Plan {
     pub finish: Finish,
     /// Kernel arguments of the ramdisk beside the usual ones.
     pub more_arguments: &'static str,
+    /// What the boot line says is to be installed, in the place of the service
+    /// that would say so: it is not named then.
+    pub unattended: Option<String>,
     /// With [`Network::Dhcp`]: when the lease is to be renewed.
     pub renew_seconds: Option<u32>,
 }
@@ -112,6 +115,7 @@ impl Default for Plan {
             disk_before: OldDisk::Blank,
             finish: Finish::PowerOff,
             more_arguments: "",
+            unattended: None,
             renew_seconds: None,
         }
     }
@@ -188,11 +192,11 @@ impl Plan {
         if !has_boot_nic {
             ip += &format!(" BOOTIF=01-{}", MAC.replace(':', "-"));
         }
-        let api = self.family().url(conductor::PORT);
-        let mut arguments = format!(
-            "{TEST_ARGUMENTS} {ip} ipa-api-url={api} \
-             ipa-inspection-callback-url={api}/v1/continue_inspection"
-        );
+        let order = self.unattended.clone().unwrap_or_else(|| {
+            let api = self.family().url(conductor::PORT);
+            format!("ipa-api-url={api} ipa-inspection-callback-url={api}/v1/continue_inspection")
+        });
+        let mut arguments = format!("{TEST_ARGUMENTS} {ip} {order}");
         if !self.more_arguments.is_empty() {
             arguments.push(' ');
             arguments.push_str(self.more_arguments);

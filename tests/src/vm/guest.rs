@@ -211,6 +211,14 @@ impl Guest {
         self.qmp.execute("device_add", device).await.map(drop)
     }
 
+    /// The three keys, on a keyboard of the old kind.
+    pub async fn press_ctrl_alt_del(&mut self) -> Result<()> {
+        self.journal.record(self.voice.machine, "Ctrl-Alt-Del");
+        let key = |name: &str| json!({"type": "qcode", "data": name});
+        let keys = json!({"keys": [key("ctrl"), key("alt"), key("delete")]});
+        self.qmp.execute("send-key", keys).await.map(drop)
+    }
+
     /// A magic SysRq key by way of a break on the serial console.
     pub async fn sysrq(&mut self, key: u8) -> Result<()> {
         self.journal

@@ -1,0 +1,249 @@
+//! Installations that the boot line itself orders: `coreos.inst.*`, and nobody
+//! who would be asked.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use landfall_tests::ignition::INSTALLED_SYSTEM_OK;
+use landfall_tests::image_server::{self, Behaviour, ImageServer, ServedFile};
+use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF};
+use landfall_tests::journal::{Mark, Source};
+use landfall_tests::lab::{Family, Lab};
+use landfall_tests::old_disk::{OldDisk, ensure_untouched};
+use landfall_tests::site::{Network, Plan, Site, Way};
+use landfall_tests::vm::{Bus, Firmware, Guest};
+
+use crate::host_test;
+
+/// The name of the host in its `ip=`.
+const STATIC: &str = "ip=192.0.2.10::192.0.2.1:255.255.255.0:node-1.example.org::none \
+    nameserver=192.0.2.1";
+
+const IMAGE: &str = "coreos.raw.gz";
+const CONFIG: &str = "worker.ign";
+
+/// Where one of the two is served.
+fn url(name: &str) -> String {
+    image_server::url(Family::V4, name)
+}
+
+/// As the network menu of a UPI installation has it today.
+fn line_of_today(disk: &str) -> String {
+    format!(
+        "coreos.inst.install_dev={disk} coreos.inst.image_url={} coreos.inst.ignition_url={}",
+        url(IMAGE),
+        url(CONFIG)
+    )
+}
+
+fn plan(order: String) -> Plan {
+    Plan {
+        network: Network::Given(STATIC),
+        unattended: Some(order),
+        ..Plan::default()
+    }
+}
+
+fn config(content: impl Into<Vec<u8>>) -> ServedFile {
+    ServedFile {
+        name: CONFIG.to_owned(),
+        content: content.into().into(),
+        behaviour: Behaviour::default(),
+    }
+}
+
+/// The parts, with an Ignition config on the server that leaves the proof.
+async fn site(lab: &Lab, plan: &Plan) -> Result<Site> {
+    let mut site = plan.site(lab).await?;
+    site.files.push(config(site.proof.config()));
+    Ok(site)
+}
+
+/// What the installed system must show after the machine's reset.
+async fn boots(lab: &Lab, site: &Site, guest: Guest, reset: Mark) -> Result<()> {
+    guest
+        .console_after(reset, INSTALLED_SYSTEM_OK, FIRST_BOOT)
+        .await?;
+    guest.powered_off(POWER_OFF).await?;
+    for text in [
+        // The host name of `ip=` came with the arguments of the first boot.
+        &*site.proof.line(),
+        "TEST-INITRD: config.ign: mode 600 uid 0",
+        "rd.neednet=1 ip=192.0.2.10::192.0.2.1:255.255.255.0:node-1.example.org::none",
+    ] {
+        let shown = lab.journal.find(reset, |event| {
+            event.source == Source::Console && event.text.contains(text)
+        });
+        ensure!(
+            shown.is_some(),
+            "the installed system does not show '{text}'"
+        );
+    }
+    let asked = lab.journal.find(lab.journal.start(), |event| {
+        event.source == Source::Conductor
+    });
+    ensure!(asked.is_none(), "a service was asked: {asked:?}");
+    Ok(())
+}
+
+/// From power on to the installed system, with nobody's hand in between.
+async fn installs(lab: &Lab, plan: &Plan) -> Result<()> {
+    let site = site(lab, plan).await?;
+    let _services = site.serve(lab).await?;
+    let guest = site.power_on(lab).await?;
+    guest.console("init: landfall", BOOT).await?;
+    guest.console("agent: installing to /dev/", BOOT).await?;
+    let reset = lab.journal.mark();
+    guest.reset(DEPLOYMENT).await?;
+    boots(lab, &site, guest, reset).await
+}
+
+#[test]
+fn unattended_uefi() {
+    host_test("unattended_uefi", async |lab| {
+        let plan = Plan {
+            firmware: Firmware::Uefi,
+            way: Way::Iso,
+            bus: Bus::VirtioBlk,
+            ..plan(line_of_today("/dev/vda") + " coreos.inst.insecure")
+        };
+        installs(lab, &plan).await?;
+        // The entry that the agent made, not the firmware's own for the disk.
+        let entry = lab.journal.find(lab.journal.start(), |event| {
+            event.text.contains("starting Boot")
+                && event.text.contains("\"Red Hat Enterprise Linux\"")
+        });
+        ensure!(entry.is_some(), "the firmware was not told of the disk");
+        Ok(())
+    });
+}
+
+/// Word for word as the documentation of OpenShift 4.1 had it: a bare name for
+/// the disk, and an image that nothing vouches for.
+#[test]
+fn unattended_old_line_bios_pxe() {
+    host_test("unattended_old_line_bios_pxe", async |lab| {
+        let plan = Plan {
+            firmware: Firmware::Bios,
+            way: Way::Pxe,
+            ..plan(format!(
+                "rd.neednet=1 coreos.inst=yes {}",
+                line_of_today("vda")
+            ))
+        };
+        installs(lab, &plan).await?;
+        let told = lab.journal.find(lab.journal.start(), |event| {
+            event.text.contains("the image is taken unverified")
+        });
+        ensure!(told.is_some(), "nothing is said of the missing proof");
+        Ok(())
+    });
+}
+
+/// What is wrong is known before the disk is touched, and the machine waits for
+/// somebody to read it.
+#[test]
+fn unattended_bad_config() {
+    host_test("unattended_bad_config", async |lab| {
+        let plan = Plan {
+            disk_mib: 256,
+            disk_before: OldDisk::Pattern,
+            ..plan(line_of_today("/dev/vda") + " coreos.inst.insecure")
+        };
+        let mut site = plan.site(lab).await?;
+        site.files
+            .push(config("{\"ignition\": {\"version\": \"3.2.0\"}"));
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        let line = guest
+            .console("agent: FAILED install failed: ", BOOT)
+            .await?;
+        for text in [&*url(CONFIG), "JSON", "reset this machine"] {
+            ensure!(
+                line.text.contains(text),
+                "'{text}' is not in: {}",
+                line.text
+            );
+        }
+        // No loop of reboots, and none of attempts.
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        let requests = services.images.requests(CONFIG);
+        ensure!(requests.len() == 1, "it was asked again: {requests:?}");
+        let reset = lab.journal.find(lab.journal.start(), |event| {
+            event.source == Source::Machine && event.text.starts_with("RESET")
+        });
+        ensure!(reset.is_none(), "the machine was reset: {reset:?}");
+        guest.cut_power().await?;
+        ensure_untouched(&site.machine.disks[0].path)
+    });
+}
+
+/// Nothing proves the image, and nobody has said that none is needed.
+#[test]
+fn unattended_unproven_image() {
+    host_test("unattended_unproven_image", async |lab| {
+        let plan = Plan {
+            disk_mib: 256,
+            disk_before: OldDisk::Pattern,
+            ..plan(line_of_today("/dev/vda"))
+        };
+        let site = site(lab, &plan).await?;
+        let _services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        let line = guest
+            .console("agent: FAILED install failed: ", BOOT)
+            .await?;
+        ensure!(line.text.contains("signature"), "it says: {}", line.text);
+        guest.cut_power().await?;
+        ensure_untouched(&site.machine.disks[0].path)
+    });
+}
+
+/// The image is put in its place while the host asks for it; then the host
+/// stays on, and boots what was installed when somebody comes to its keyboard.
+#[test]
+fn unattended_late_image_and_skip_reboot() {
+    host_test("unattended_late_image_and_skip_reboot", async |lab| {
+        const LATE: &str = "late.raw.gz";
+        let mut plan = Plan {
+            bus: Bus::VirtioScsi,
+            ..plan(String::new())
+        };
+        let digest = landfall_tests::artifacts::coreos_image_sha256(plan.packing)?;
+        plan.unattended = Some(format!(
+            "coreos.inst.install_dev=/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_disk0 \
+             coreos.inst.image_url={} coreos.inst.ignition_url={} coreos.inst.skip_reboot \
+             landfall.coreos.inst.image_digest=sha256:{digest}",
+            url(LATE),
+            url(CONFIG)
+        ));
+        let site = site(lab, &plan).await?;
+        let folder = lab.path("served");
+        std::fs::create_dir(&folder)?;
+        let _images =
+            ImageServer::start_over(lab, site.files.clone(), Some(folder.clone())).await?;
+        let mut guest = site.power_on(lab).await?;
+        let line = guest
+            .console("agent: FAILED install failed: ", BOOT)
+            .await?;
+        for text in [&*url(LATE), "404", "trying again in"] {
+            ensure!(
+                line.text.contains(text),
+                "'{text}' is not in: {}",
+                line.text
+            );
+        }
+        std::fs::write(folder.join(LATE), &site.files[0].content)?;
+        let line = guest
+            .console("coreos.inst.skip_reboot wants", DEPLOYMENT)
+            .await?;
+        ensure!(line.text.contains("installed"), "it says: {}", line.text);
+        let verified = lab.journal.find(lab.journal.start(), |event| {
+            event.source == Source::Console && event.text.contains("written unverified")
+        });
+        ensure!(verified.is_none(), "the digest was not looked at");
+        let reset = lab.journal.mark();
+        guest.press_ctrl_alt_del().await?;
+        boots(lab, &site, guest, reset).await
+    });
+}
