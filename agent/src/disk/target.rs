@@ -159,12 +159,11 @@ impl Target {
         Self::new(path, file, size, sector, true)
     }
 
-    /// Opens an existing regular file as if it were a disk of its size, so that
-    /// the tests write for real without root.
+    /// Opens an existing regular file as if it were a disk of its size: a
+    /// virtual machine's, or that of a test without root.
     ///
     /// # Errors
     /// If it is no regular file or cannot be written.
-    #[cfg(test)]
     pub fn open_file(path: &Path, sector: u32, _permission: &WritePermission) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)

@@ -15,12 +15,15 @@ use crate::installation::image_digest;
 use crate::permission::WritePermission;
 use crate::tools::machine_http;
 
+/// A file is a disk with sectors of this size, as those of virtual machines are.
+const FILE_SECTOR: u32 = 512;
+
 /// `write-image`
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// URL of the image: raw or qcow2, plain or in gzip, xz, zstd
     url: String,
-    /// The disk, e.g. /dev/sda. Everything on it is lost
+    /// The disk, e.g. /dev/sda, or a file of a disk's size. Everything on it is lost
     disk: PathBuf,
     /// Expected digest of the file as downloaded, e.g. sha256:0123...
     #[arg(long, value_name = "ALGORITHM:HEX", value_parser = image_digest)]
@@ -57,6 +60,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         patience: Patience::default(),
         formats: FormatPolicy::default(),
     };
-    let target = Target::open(&arguments.disk, &permission)?;
+    let target = if arguments.disk.is_file() {
+        Target::open_file(&arguments.disk, FILE_SECTOR, &permission)?
+    } else {
+        Target::open(&arguments.disk, &permission)?
+    };
     write_image(&source, target, &client)?.commit().map(drop)
 }
