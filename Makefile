@@ -70,7 +70,10 @@ demo: build image ## Install a virtual host from scratch and watch it
 lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 	cargo run -q -p landfall-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
 
+# In that order: the stages are measured with the image that `--prepare` makes.
 bench: build image ## What takes how long, as tables (docs/benchmarks.md)
+	cargo run -q -p landfall-tests --bin bench -- --prepare
+	cargo bench -q -p landfall-agent --features bench-entry --bench stages
 	cargo run -q -p landfall-tests --bin bench -- --runs $(RUNS)
 
 test: test-unit test-e2e test-ironic-gates ## What gates a change
@@ -114,6 +117,7 @@ nmstate-oracle: ## Renew what nmstate's own generator makes of the NMState cases
 lint: ## Formatting, clippy, licences (if cargo-deny is there)
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy -p landfall-agent --features bench-entry --benches -- -D warnings
 	if cargo deny --version > /dev/null 2>&1; then cargo deny check bans licenses sources; fi
 
 clean: ## Remove what the tests made; cargo's results stay (cargo clean)

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Makes coreos-installer, with which ours is compared, from its published crate:
-# for the comparison of the disks and for the benchmark.
+# What ours is compared with, for the comparison of the disks and for the
+# benchmark: coreos-installer from its published crate, and from Debian qemu-img,
+# zstd and what the original agent's loop needs.
 #
 #   tests/peers.sh -o DIR
 #
@@ -10,23 +11,19 @@ set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
 version=0.26.0
-# What its crates of C libraries are linked with.
-packages='pkg-config libssl-dev libzstd-dev liblzma-dev'
+# What its crates of C libraries are linked with; the other peers.
+packages='pkg-config libssl-dev libzstd-dev liblzma-dev curl zstd xz-utils qemu-utils gdisk util-linux'
 
-[ "${1:-}" = -o ] && [ -n "${2:-}" ] || { sed -n '5p' "$0" >&2; exit 2; }
+[ "${1:-}" = -o ] && [ -n "${2:-}" ] || { sed -n 6p "$0" >&2; exit 2; }
 self=$(realpath "$0")
 toolchain=$(sed -n 's/^channel = "\(.*\)"/\1/p' "$(dirname "$self")/../rust-toolchain.toml")
 mkdir -p "$2"; out=$(cd "$2" && pwd)/coreos-installer
 say() { echo "peers: $*" >&2; }
 
-key=$(sha256sum < "$self" | cut -c1-64)
-if [ "$(cat "$out/key" 2> /dev/null)" = "$key" ] && [ -x "$out/bin/coreos-installer" ]; then exit 0; fi
-rm -rf "$out"
-mkdir -p "$out"
-
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }
 missing=''
 for package in $packages; do installed "$package" || missing="$missing $package"; done
+python3 -c 'import requests' 2> /dev/null || missing="$missing python3-requests"
 if [ -n "$missing" ]; then
   [ "$(id -u)" = 0 ] || { say "needs root to install:$missing"; exit 1; }
   say "installing$missing"
@@ -34,6 +31,11 @@ if [ -n "$missing" ]; then
   apt-get -qq install -y --no-install-recommends $missing > /dev/null ||
     { apt-get -qq update; apt-get -qq install -y --no-install-recommends $missing > /dev/null; }
 fi
+
+key=$(sha256sum < "$self" | cut -c1-64)
+if [ "$(cat "$out/key" 2> /dev/null)" = "$key" ] && [ -x "$out/bin/coreos-installer" ]; then exit 0; fi
+rm -rf "$out"
+mkdir -p "$out"
 
 say "building coreos-installer $version"
 # Outside of the workspace, whose .cargo/config.toml asks for a static binary;

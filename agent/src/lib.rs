@@ -7,6 +7,9 @@
 
 mod api;
 mod backoff;
+#[cfg(feature = "bench-entry")]
+#[doc(hidden)]
+pub mod bench_entry;
 mod cli;
 mod clock;
 mod commands;

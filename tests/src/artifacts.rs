@@ -19,7 +19,8 @@ fn repository() -> &'static Path {
 }
 
 /// Cargo's folder for build results.
-fn target_dir() -> PathBuf {
+#[must_use]
+pub fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
 }
 

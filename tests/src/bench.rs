@@ -6,28 +6,50 @@
 
 mod bare_init;
 pub mod boot;
+mod file_server;
+mod goals;
+mod image;
+pub mod image_write;
+mod measured;
+mod ram_disk;
+mod stages;
+mod writers;
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// What `make bench` prints of one measurement.
+/// What `make bench` prints of one measurement: as Markdown, which is what
+/// docs/benchmarks.md holds.
 #[derive(Debug, Serialize)]
 pub struct Table {
     /// What was measured, in one line.
     pub title: String,
+    /// The names of the columns; the first is that of the rows' names.
+    pub columns: Vec<String>,
     /// What the rows are.
     pub rows: Vec<Row>,
     /// What has to be known to read it.
     pub notes: Vec<String>,
 }
 
-/// One quantity.
+/// One row.
 #[derive(Debug, Serialize)]
 pub struct Row {
     /// Its name.
     pub name: String,
+    /// What stands in the columns after the name.
+    pub cells: Vec<String>,
+    /// What that was made of.
+    pub quantities: Vec<Quantity>,
+}
+
+/// What was measured in every run.
+#[derive(Debug, Serialize)]
+pub struct Quantity {
+    /// Its name.
+    pub name: &'static str,
     /// Its unit.
     pub unit: &'static str,
     /// One value for each run, in the order of the runs.
@@ -36,16 +58,46 @@ pub struct Row {
     pub median: f64,
 }
 
-impl Row {
-    /// A quantity in seconds.
+impl Quantity {
+    /// These values and their median.
     #[must_use]
-    pub fn seconds(name: &str, values: &[Duration]) -> Row {
-        let values: Vec<f64> = values.iter().map(Duration::as_secs_f64).collect();
-        Row {
-            name: name.to_owned(),
-            unit: "s",
+    pub fn new(name: &'static str, unit: &'static str, values: Vec<f64>) -> Self {
+        Self {
+            name,
+            unit,
             median: median(&values),
             values,
+        }
+    }
+
+    /// A quantity in seconds.
+    #[must_use]
+    pub fn seconds(name: &'static str, values: &[Duration]) -> Self {
+        let values = values.iter().map(Duration::as_secs_f64).collect();
+        Self::new(name, "s", values)
+    }
+}
+
+impl Row {
+    /// The columns of [`Row::seconds`].
+    pub const SPREAD: [&'static str; 4] = ["seconds", "median", "least", "most"];
+
+    /// How long something took.
+    #[must_use]
+    pub fn seconds(name: &str, values: &[Duration]) -> Row {
+        let quantity = Quantity::seconds("time", values);
+        let least = quantity
+            .values
+            .iter()
+            .copied()
+            .fold(f64::INFINITY, f64::min);
+        let most = quantity.values.iter().copied().fold(0.0, f64::max);
+        Row {
+            name: name.to_owned(),
+            cells: [quantity.median, least, most]
+                .map(|seconds| format!("{seconds:.2}"))
+                .into(),
+            quantities: vec![quantity],
         }
     }
 }
@@ -65,21 +117,11 @@ fn median(values: &[f64]) -> f64 {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n", self.title)?;
-        writeln!(f, "{:<44} {:>9} {:>9} {:>9}", "", "median", "least", "most")?;
-        for Row {
-            name,
-            unit,
-            values,
-            median,
-        } in &self.rows
-        {
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            writeln!(
-                f,
-                "{name:<44} {median:>7.3} {unit} {least:>7.3} {unit} {most:>7.3} {unit}"
-            )?;
+        writeln!(f, "## {}\n", self.title)?;
+        writeln!(f, "| {} |", self.columns.join(" | "))?;
+        writeln!(f, "|{}", "---|".repeat(self.columns.len()))?;
+        for Row { name, cells, .. } in &self.rows {
+            writeln!(f, "| {name} | {} |", cells.join(" | "))?;
         }
         for note in &self.notes {
             writeln!(f, "\n{note}")?;
@@ -102,5 +144,19 @@ mod tests {
         ] {
             assert_eq!(median(values).to_bits(), f64::to_bits(expected));
         }
+    }
+
+    #[test]
+    fn a_table_is_markdown() {
+        let spans = [3, 1, 2].map(Duration::from_secs);
+        let table = Table {
+            title: "Title".into(),
+            columns: Row::SPREAD.map(str::to_owned).into(),
+            rows: vec![Row::seconds("all of it", &spans)],
+            notes: vec!["A note.".into()],
+        };
+        let expected = "## Title\n\n| seconds | median | least | most |\n|---|---|---|---|\n\
+                        | all of it | 2.00 | 1.00 | 3.00 |\n\nA note.\n";
+        assert_eq!(table.to_string(), expected);
     }
 }

@@ -150,7 +150,7 @@ fn all_zero(bytes: &[u8]) -> bool {
 }
 
 /// The ranges of granules that are not all zero, neighbours joined.
-fn data_runs(bytes: &[u8]) -> Vec<Range<usize>> {
+pub fn data_runs(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (index, granule) in bytes.chunks(GRANULE).enumerate() {
         if all_zero(granule) {

@@ -59,22 +59,23 @@ pub fn table(runs: usize) -> Result<Table> {
         Row::seconds("kernel to our /init", &column(|run| run.init)),
         Row::seconds("kernel to the first lookup", &column(|run| run.lookup)),
         Row::seconds(
-            "  of it from /init to the lookup",
+            "of it from /init to the lookup",
             &column(|run| run.lookup - run.init),
         ),
     ];
     for (step, (name, ..)) in STEPS.iter().enumerate().skip(1) {
         let took = |run: &Run| run.steps[step].saturating_sub(run.steps[step - 1]);
         let values: Vec<_> = ours.iter().map(took).collect();
-        let name = format!("    until {name}");
+        let name = format!("until {name}");
         rows.push(Row::seconds(&name, &values));
     }
     let size = |path: std::path::PathBuf| Ok::<_, anyhow::Error>(path.metadata()?.len());
     Ok(Table {
-        title: format!("Kernel start to first lookup, static address, {runs} boots each in turns"),
+        title: format!("From the kernel's start to the first lookup, {runs} boots each in turns"),
+        columns: Row::SPREAD.map(str::to_owned).into(),
         rows,
         notes: vec![format!(
-            "Direct boot by QEMU; host's clock from the line 'Linux version', guest's clock for \
+            "Direct boot by QEMU, static address; host's clock from the line 'Linux version', guest's clock for \
              the steps. The ramdisk has {:.1} MB, the bare one {} bytes.",
             size(artifacts::ramdisk()?)? as f64 / 1e6,
             bare_init::ramdisk().len()

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use landfall_tests::bench::{Table, boot};
+use landfall_tests::bench::{Table, boot, image_write};
 
 /// Measures, and prints medians.
 #[derive(Parser)]
@@ -13,6 +13,9 @@ struct Arguments {
     /// Print JSON, with the value of every run
     #[arg(long)]
     json: bool,
+    /// Only make what the measurements need
+    #[arg(long, conflicts_with = "subjects")]
+    prepare: bool,
     /// What to measure; all by default
     subjects: Vec<Subject>,
 }
@@ -21,29 +24,36 @@ struct Arguments {
 enum Subject {
     /// From the kernel's first line to the first lookup
     Boot,
+    /// An image from a URL to a disk, beside other programs
+    Image,
 }
 
 impl Subject {
-    fn table(self, runs: usize) -> Result<Table> {
+    fn tables(self, runs: usize) -> Result<Vec<Table>> {
         match self {
-            Self::Boot => boot::table(runs),
+            Self::Boot => Ok(vec![boot::table(runs)?]),
+            Self::Image => image_write::tables(runs),
         }
     }
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    if arguments.prepare {
+        return image_write::prepare();
+    }
     let subjects = match arguments.subjects.as_slice() {
         [] => Subject::value_variants(),
         given => given,
     };
     let mut tables = Vec::new();
     for subject in subjects {
-        let table = subject.table(arguments.runs.into())?;
-        if !arguments.json {
-            println!("{table}");
+        for table in subject.tables(arguments.runs.into())? {
+            if !arguments.json {
+                println!("{table}");
+            }
+            tables.push(table);
         }
-        tables.push(table);
     }
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&tables)?);

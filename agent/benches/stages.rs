@@ -1,0 +1,145 @@
+//! The stages of writing an image, each by itself, in processor time: what the
+//! whole can be compared with (`make bench`).
+//!
+//! Input is a sample of the image that the whole runs write: one MiB in sixteen
+//! of `out/bench/image.raw`, which `make bench` makes.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+use criterion::{BenchmarkGroup, Criterion, Throughput};
+use landfall_agent::bench_entry::{Units, data_runs, digest, unpack};
+use nix::time::ClockId;
+
+const MIB: usize = 1 << 20;
+/// Every so manieth MiB of the image is in the sample.
+const STRIDE: u64 = 16;
+
+type Any<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// Processor time of this process: what other programs take of the machine does
+/// not count.
+struct ProcessorTime;
+
+fn processor_time() -> Duration {
+    // Linux has this clock.
+    ClockId::CLOCK_PROCESS_CPUTIME_ID
+        .now()
+        .map_or(Duration::ZERO, Duration::from)
+}
+
+impl Measurement for ProcessorTime {
+    type Intermediate = Duration;
+    type Value = Duration;
+
+    fn start(&self) -> Duration {
+        processor_time()
+    }
+
+    fn end(&self, start: Duration) -> Duration {
+        processor_time() - start
+    }
+
+    fn add(&self, one: &Duration, other: &Duration) -> Duration {
+        *one + *other
+    }
+
+    fn zero(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn to_f64(&self, value: &Duration) -> f64 {
+        value.as_nanos() as f64
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
+    }
+}
+
+fn sample() -> Any<Vec<u8>> {
+    let out = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/bench");
+    let path = out.join("image.raw");
+    let image = File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut sample = Vec::new();
+    let mut piece = vec![0; MIB];
+    for at in (0..image.metadata()?.len()).step_by(STRIDE as usize * MIB) {
+        image.read_exact_at(&mut piece, at)?;
+        sample.extend_from_slice(&piece);
+    }
+    Ok(sample)
+}
+
+fn gzip(bytes: &[u8]) -> Any<Vec<u8>> {
+    let level = flate2::Compression::default();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+    encoder.write_all(bytes)?;
+    Ok(encoder.finish()?)
+}
+
+fn xz(bytes: &[u8]) -> Any<Vec<u8>> {
+    let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
+    encoder.write_all(bytes)?;
+    Ok(encoder.finish()?)
+}
+
+fn decoders(group: &mut BenchmarkGroup<ProcessorTime>, sample: &[u8]) -> Any<()> {
+    for (name, packed) in [
+        ("gzip", gzip(sample)?),
+        ("zstd", zstd::bulk::compress(sample, 9)?),
+        ("xz", xz(sample)?),
+    ] {
+        if unpack(&packed)? != sample.len() as u64 {
+            return Err(format!("{name} does not unpack").into());
+        }
+        group.bench_function(name, |bencher| bencher.iter(|| unpack(black_box(&packed))));
+    }
+    Ok(())
+}
+
+fn main() -> Any<()> {
+    let sample = sample()?;
+    let length = sample.len() as u64;
+    let mut criterion = Criterion::default()
+        .with_measurement(ProcessorTime)
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1))
+        .without_plots()
+        .configure_from_args();
+
+    let mut group = criterion.benchmark_group("digest");
+    group.throughput(Throughput::Bytes(length));
+    for name in ["md5", "sha256", "sha512", "sha3_256"] {
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| digest(name, black_box(&sample)));
+        });
+    }
+    group.finish();
+
+    let mut group = criterion.benchmark_group("decode");
+    group.throughput(Throughput::Bytes(length));
+    decoders(&mut group, &sample)?;
+    group.finish();
+
+    let mut group = criterion.benchmark_group("write");
+    group.throughput(Throughput::Bytes(length));
+    group.bench_function("zero-test", |bencher| {
+        bencher.iter(|| data_runs(black_box(&sample)));
+    });
+    // In memory, as the disk of the whole runs.
+    let disk = PathBuf::from("/dev/shm").join(format!("landfall-bench-{}", std::process::id()));
+    File::create(&disk)?.set_len(length)?;
+    let units = Units::new(&sample);
+    group.bench_function("sparse", |bencher| bencher.iter(|| units.write(&disk)));
+    std::fs::remove_file(disk)?;
+    group.finish();
+
+    criterion.final_summary();
+    Ok(())
+}

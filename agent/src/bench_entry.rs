@@ -1,0 +1,84 @@
+//! The ways in for `benches/stages.rs`, and for nothing else: each stage of
+//! writing an image by itself, over bytes that are in memory.
+//!
+//! Compiled with the feature `bench-entry` only: the agent's modules are
+//! private, and a bench is another crate.
+
+use std::io;
+use std::path::Path;
+
+use crate::disk::aligned_buffer::AlignedBuffer;
+use crate::disk::decode::Decoder;
+use crate::disk::digest::{Algorithm, Hasher};
+use crate::disk::pipeline::UNIT;
+use crate::disk::sparse_write::{self, SparseWriter};
+use crate::disk::target::Target;
+use crate::failure::Result;
+use crate::permission::WritePermission;
+
+/// What the download gives to the digest at a time on a fast link.
+const CHUNK: usize = 256 << 10;
+
+/// The digest of these bytes by the algorithm of this name; `None` if there is
+/// none.
+pub fn digest(name: &str, bytes: &[u8]) -> Option<String> {
+    let mut hasher = Hasher::new(Algorithm::by_name(name)?);
+    for chunk in bytes.chunks(CHUNK) {
+        hasher.update(chunk);
+    }
+    Some(hasher.finish())
+}
+
+/// How many bytes come out of a packed image, unit by unit into one buffer.
+///
+/// # Errors
+/// What the decoder says.
+pub fn unpack(packed: &[u8]) -> io::Result<u64> {
+    let (mut decoder, _) = Decoder::new(packed)?;
+    let mut buffer = AlignedBuffer::zeroed(UNIT);
+    let mut unpacked = 0;
+    loop {
+        let filled = decoder.fill(&mut buffer)?;
+        unpacked += filled as u64;
+        if filled < UNIT {
+            return Ok(unpacked);
+        }
+    }
+}
+
+/// In how many runs the bytes are that have to be written.
+pub fn data_runs(bytes: &[u8]) -> usize {
+    let units = bytes.chunks(UNIT);
+    units.map(|unit| sparse_write::data_runs(unit).len()).sum()
+}
+
+/// An image in buffers as the decoder fills them.
+#[derive(Debug)]
+pub struct Units(Vec<AlignedBuffer>);
+
+impl Units {
+    /// A copy of these bytes.
+    pub fn new(bytes: &[u8]) -> Self {
+        let padded = |unit| AlignedBuffer::padded(unit, UNIT);
+        Self(bytes.chunks(UNIT).map(padded).collect())
+    }
+
+    /// Puts them onto a disk that is a file. How many bytes had to be written.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn write(&self, file: &Path) -> io::Result<u64> {
+        self.place(file).map_err(io::Error::other)
+    }
+
+    fn place(&self, file: &Path) -> Result<u64> {
+        let target = Target::open_file(file, 512, &WritePermission::by_operator())?;
+        let end = (self.0.len() * UNIT) as u64;
+        let mut writer = SparseWriter::new(&target, 0..end);
+        for (index, unit) in self.0.iter().enumerate() {
+            writer.write(unit, (index * UNIT) as u64)?;
+        }
+        writer.finish(end)?;
+        Ok(writer.written().data)
+    }
+}

@@ -1,0 +1,185 @@
+//! What writing an image may cost, and whether it does.
+
+use super::image::Form::{Gz, Qcow2, Qcow2Zlib, Qcow2Zstd, Raw, Xz, XzBlocks, Zst};
+use super::image::{Form, VIRTUAL_SIZE};
+use super::image_write::{BREAKS, Measured, Results};
+use super::writers::Writer::{self, CoreosInstaller, Landfall, Original};
+use super::{Quantity, Row, Table};
+
+/// A figure and what it has to be.
+struct Goal {
+    what: String,
+    found: f64,
+    target: f64,
+    /// What would be outstanding.
+    moonshot: f64,
+    unit: &'static str,
+    /// More is better.
+    at_least: bool,
+}
+
+impl Goal {
+    fn row(self) -> Row {
+        let Self {
+            found,
+            target,
+            moonshot,
+            unit,
+            ..
+        } = self;
+        let reaches = |goal: f64| {
+            if self.at_least {
+                found >= goal
+            } else {
+                found <= goal
+            }
+        };
+        let verdict = match (reaches(moonshot), reaches(target)) {
+            (true, _) => "met, and the moonshot",
+            (false, true) => "met",
+            (false, false) => "**not met**",
+        };
+        let sign = if self.at_least { "≥" } else { "≤" };
+        Row {
+            name: self.what,
+            cells: vec![
+                format!("{found:.2} {unit}"),
+                format!("{sign} {target:.2} ({moonshot:.2})"),
+                verdict.to_owned(),
+            ],
+            quantities: vec![Quantity::new("found", unit, vec![found])],
+        }
+    }
+}
+
+/// One row for each goal.
+pub(super) fn table(results: &Results, runs: usize) -> Table {
+    let goals = [
+        processor_time(results),
+        wall_time(results),
+        memory(results),
+        bytes(results),
+    ];
+    let columns = ["what", "found", "target (moonshot)", ""];
+    Table {
+        title: format!("Writing an image: targets, by medians of {runs} runs in turns"),
+        columns: columns.map(str::to_owned).into(),
+        rows: goals.into_iter().flatten().map(Goal::row).collect(),
+        notes: vec![
+            "Bound: the larger of the busiest thread's CPU time and of all CPU time by the number of \
+             processors. Server and loop device want processors, too: wall times \
+             say something only where they have their own."
+                .to_owned(),
+        ],
+    }
+}
+
+fn processor_time(results: &Results) -> Vec<Goal> {
+    let less = [
+        (Raw, Original, 2.5, 3.5),
+        (Gz, CoreosInstaller, 2.5, 3.5),
+        (Zst, CoreosInstaller, 3.0, 4.0),
+        (Xz, CoreosInstaller, 4.0 / 3.0, 4.0 / 3.0),
+        (Qcow2, Original, 2.5, 2.5),
+        (Qcow2Zlib, Original, 3.0, 3.0),
+        (Qcow2Zstd, Original, 2.5, 2.5),
+    ];
+    let mut goals = Vec::new();
+    for (form, peer, target, moonshot) in less {
+        let (Some(ours), Some(theirs)) = (results.of(Landfall, form), results.of(peer, form))
+        else {
+            continue;
+        };
+        goals.push(Goal {
+            what: format!("{}: CPU of {} by ours", form.name(), peer.name(form)),
+            found: theirs.cpu() / ours.cpu(),
+            target,
+            moonshot,
+            unit: "x",
+            at_least: true,
+        });
+    }
+    let gib = (VIRTUAL_SIZE >> 30) as f64;
+    goals.extend(results.of(Landfall, Zst).map(|ours| Goal {
+        what: "raw.zst: CPU per GiB".to_owned(),
+        found: ours.cpu() / gib,
+        target: 0.75,
+        moonshot: 0.6,
+        unit: "s",
+        at_least: false,
+    }));
+    goals
+}
+
+fn wall_time(results: &Results) -> Vec<Goal> {
+    let at_most = |what: String, found: f64| Goal {
+        what,
+        found,
+        target: 1.15,
+        moonshot: 1.05,
+        unit: "x",
+        at_least: false,
+    };
+    let mut goals = Vec::new();
+    if let (Some(ours), Some(digest)) = (results.of(Landfall, Raw), results.digest_alone) {
+        let what = "raw: wall by the digest alone".to_owned();
+        goals.push(at_most(what, ours.wall() / digest));
+    }
+    if let Some(ours) = results.of(Landfall, XzBlocks) {
+        let what = "raw.xz, in blocks: wall by CPU by processors".to_owned();
+        goals.push(at_most(what, ours.wall() * results.processors / ours.cpu()));
+    }
+    for (form, ours) in of_ours(results) {
+        let what = format!("{}: wall by bound", form.name());
+        goals.push(at_most(what, ours.wall() / ours.bound(results.processors)));
+    }
+    goals
+}
+
+fn memory(results: &Results) -> Vec<Goal> {
+    let limited = of_ours(results).filter(|(form, _)| !matches!(form, Xz | XzBlocks));
+    let goal = |(form, ours): (Form, &Measured)| {
+        let (target, moonshot) = if form.is_qcow2() {
+            (50.0, 32.0)
+        } else {
+            (40.0, 24.0)
+        };
+        Goal {
+            what: format!("{}: peak memory", form.name()),
+            found: ours.memory(),
+            target,
+            moonshot,
+            unit: "MiB",
+            at_least: false,
+        }
+    };
+    limited.map(goal).collect()
+}
+
+fn bytes(results: &Results) -> Vec<Goal> {
+    let written = of_ours(results).map(|(_, ours)| ours.written());
+    vec![
+        Goal {
+            what: "most of all: bytes written by bytes of data".to_owned(),
+            found: written.fold(0.0, f64::max) / results.data_bytes,
+            target: 1.02,
+            moonshot: 1.0,
+            unit: "x",
+            at_least: false,
+        },
+        Goal {
+            what: format!("fetched again for a broken connection, of {BREAKS}"),
+            found: results.again / f64::from(1 << 20),
+            target: 1.0,
+            moonshot: 0.0,
+            unit: "MiB",
+            at_least: false,
+        },
+    ]
+}
+
+/// Ours on the disk, in every form.
+fn of_ours(results: &Results) -> impl Iterator<Item = (Form, &Measured)> {
+    let measured = |form| Some((form, results.of(Writer::Landfall, form)?));
+    Form::ALL.into_iter().filter_map(measured)
+}

@@ -1,0 +1,281 @@
+//! An image from a URL to a disk: whole runs of the agent and of what does the
+//! same, in turns.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::file_server::FileServer;
+use super::goals;
+use super::image::{Form, Images, VIRTUAL_SIZE};
+use super::measured::{self, Usage};
+use super::ram_disk::RamDisk;
+use super::writers::{Bench, Target, Writer, install_peers};
+use super::{Quantity, Row, Table, median, stages};
+
+/// Breaks of the connection in the run that counts what is fetched again.
+pub(super) const BREAKS: u64 = 20;
+
+/// What is run: who, which form, and onto what.
+pub(super) type Case = (Writer, Form, Target);
+
+#[rustfmt::skip]
+const CASES: [Case; 24] = {
+    use Form::{Gz, Qcow2, Qcow2Zlib, Qcow2Zstd, Raw, Xz, XzBlocks, Zst};
+    use Target::{Disk, File};
+    use Writer::{CoreosInstaller, Landfall, Original, ZstdDd};
+    [
+        (Landfall, Raw, Disk), (Original, Raw, Disk), (CoreosInstaller, Raw, Disk),
+        (Landfall, Gz, Disk), (CoreosInstaller, Gz, Disk),
+        (Landfall, Zst, Disk), (CoreosInstaller, Zst, Disk), (ZstdDd, Zst, Disk),
+        (Landfall, Xz, Disk), (CoreosInstaller, Xz, Disk),
+        (Landfall, XzBlocks, Disk), (CoreosInstaller, XzBlocks, Disk),
+        (Landfall, Qcow2, Disk), (Original, Qcow2, Disk),
+        (Landfall, Qcow2Zlib, Disk), (Original, Qcow2Zlib, Disk),
+        (Landfall, Qcow2Zstd, Disk), (Original, Qcow2Zstd, Disk),
+        (Landfall, Raw, File), (Original, Raw, File),
+        (Landfall, Zst, File), (ZstdDd, Zst, File),
+        (Landfall, Qcow2, File), (Original, Qcow2, File),
+    ]
+};
+
+/// The runs of one case.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) case: Case,
+    pub(super) runs: Vec<Usage>,
+}
+
+impl Measured {
+    fn of(&self, value: impl Fn(&Usage) -> f64) -> Vec<f64> {
+        self.runs.iter().map(value).collect()
+    }
+
+    /// Processor time in seconds.
+    pub(super) fn cpu(&self) -> f64 {
+        median(&self.of(|run| run.cpu.as_secs_f64()))
+    }
+
+    /// In seconds.
+    pub(super) fn wall(&self) -> f64 {
+        median(&self.of(|run| run.wall.as_secs_f64()))
+    }
+
+    /// In MiB.
+    pub(super) fn memory(&self) -> f64 {
+        median(&self.of(memory_mib))
+    }
+
+    /// Bytes.
+    pub(super) fn written(&self) -> f64 {
+        median(&self.of(|run| run.written as f64))
+    }
+
+    /// Processor time of the busiest thread, in seconds.
+    pub(super) fn slowest_stage(&self) -> f64 {
+        median(&self.of(|run| {
+            let slowest = run.slowest_thread();
+            slowest.map_or(0.0, |thread| thread.1.as_secs_f64())
+        }))
+    }
+
+    /// The shortest wall time that is possible with these stages on so many
+    /// processors.
+    pub(super) fn bound(&self, processors: f64) -> f64 {
+        self.slowest_stage().max(self.cpu() / processors)
+    }
+}
+
+fn memory_mib(run: &Usage) -> f64 {
+    run.memory as f64 / f64::from(1 << 20)
+}
+
+/// All that was measured.
+pub(super) struct Results {
+    pub(super) measured: Vec<Measured>,
+    /// Bytes of the image in granules that are not all zero.
+    pub(super) data_bytes: f64,
+    /// Bytes that were fetched again for one broken connection, on average.
+    pub(super) again: f64,
+    pub(super) processors: f64,
+    /// Seconds that the digest of the raw image takes by itself.
+    pub(super) digest_alone: Option<f64>,
+}
+
+impl Results {
+    /// `None` if it was not run.
+    pub(super) fn of(&self, writer: Writer, form: Form) -> Option<&Measured> {
+        let case = (writer, form, Target::Disk);
+        self.measured.iter().find(|measured| measured.case == case)
+    }
+}
+
+/// Installs the programs and makes the images, unless they are there.
+///
+/// # Errors
+/// If a peer cannot be installed or an image not be made.
+pub fn prepare() -> Result<()> {
+    install_peers()?;
+    Images::make_missing().map(drop)
+}
+
+/// Measures every case so many times, in turns.
+///
+/// # Errors
+/// If a peer cannot be installed, a run fails, or leaves another disk than the
+/// image.
+pub fn tables(runs: usize) -> Result<Vec<Table>> {
+    install_peers()?;
+    let images = Images::ready()?;
+    // A thread of its own: the mount namespace ends with it.
+    let results = thread::scope(|scope| {
+        let worker = scope.spawn(|| measure(images, runs));
+        worker
+            .join()
+            .map_err(|_| anyhow::anyhow!("the bench panicked"))?
+    })?;
+    let mut tables = vec![goals::table(&results, runs), table(&results, runs)?];
+    tables.extend(stages::table()?);
+    Ok(tables)
+}
+
+fn measure(images: Images, runs: usize) -> Result<Results> {
+    let disk = RamDisk::new()?;
+    let server = FileServer::start(images.folder())?;
+    let bench = Bench {
+        images,
+        server,
+        disk,
+    };
+    let mut measured: Vec<_> = CASES
+        .map(|case| Measured {
+            case,
+            runs: Vec::new(),
+        })
+        .into();
+    for round in 0..runs {
+        for one in &mut measured {
+            let (writer, form, target) = one.case;
+            let usage = bench.run(writer, form, target)?;
+            if round == 0 {
+                let name = writer.name(form);
+                let compared = bench.disk.compare(&bench.images);
+                compared.with_context(|| format!("{name} with {}", form.name()))?;
+            }
+            one.runs.push(usage);
+        }
+        eprintln!("bench: round {} of {runs} is done", round + 1);
+    }
+    Ok(Results {
+        measured,
+        data_bytes: bench.images.data_bytes as f64,
+        again: fetched_again(&bench)?,
+        processors: thread::available_parallelism()?.get() as f64,
+        digest_alone: stages::seconds("digest", "sha256", VIRTUAL_SIZE)?,
+    })
+}
+
+/// What a broken connection costs, in bytes that come twice.
+fn fetched_again(bench: &Bench) -> Result<f64> {
+    bench.disk.empty()?;
+    let length = bench.images.path(Form::Zst).metadata()?.len();
+    bench.server.take_sent();
+    bench
+        .server
+        .break_connections(BREAKS, length / (BREAKS + 1));
+    let url = bench.server.url(Form::Zst.file_name());
+    let device = bench.disk.device();
+    measured::run(&mut bench.landfall(&url, Form::Zst, device)?)?;
+    ensure!(bench.server.breaks_left() == 0, "not all connections broke");
+    bench.disk.compare(&bench.images)?;
+    let again = bench.server.take_sent().saturating_sub(length);
+    Ok(again as f64 / BREAKS as f64)
+}
+
+fn table(results: &Results, runs: usize) -> Result<Table> {
+    let gib = (VIRTUAL_SIZE >> 30) as f64;
+    let rows = results.measured.iter().map(|measured| {
+        let (writer, form, target) = measured.case;
+        let last = measured.runs.last().and_then(Usage::slowest_thread);
+        // Nobody counts what goes to a file in memory.
+        let written = match target {
+            Target::Disk => format!("{:.3}", measured.written() / results.data_bytes),
+            Target::File => String::new(),
+        };
+        Row {
+            name: form.name().to_owned(),
+            cells: vec![
+                writer.name(form).to_owned(),
+                target.name().to_owned(),
+                format!("{:.2}", measured.cpu()),
+                format!("{:.2}", measured.cpu() / gib),
+                format!("{:.2}", measured.wall()),
+                format!("{:.1}", measured.memory()),
+                written,
+                (writer == Writer::Landfall)
+                    .then(|| last.map(|(name, time)| format!("{name} {:.2}", time.as_secs_f64())))
+                    .flatten()
+                    .unwrap_or_default(),
+            ],
+            quantities: vec![
+                Quantity::seconds("cpu", &column(measured, |run| run.cpu)),
+                Quantity::seconds("wall", &column(measured, |run| run.wall)),
+                Quantity::new("peak memory", "MiB", measured.of(memory_mib)),
+                Quantity::new("written", "B", measured.of(|run| run.written as f64)),
+            ],
+        }
+    });
+    let columns = [
+        "image",
+        "program",
+        "onto",
+        "CPU s",
+        "CPU s/GiB",
+        "wall s",
+        "peak MiB",
+        "written",
+        "busiest thread, s",
+    ];
+    Ok(Table {
+        title: format!("Writing an image: every program, medians of {runs} runs in turns"),
+        columns: columns.map(str::to_owned).into(),
+        rows: rows.collect(),
+        notes: vec![
+            format!(
+                "The image: {gib} GiB with a GPT, {:.0} MiB of it data. From a server on the loopback \
+                 by HTTP; onto a loop device over a file in memory (disk), or onto such a file. CPU: \
+                 user and system time of the program and its children; server and loop device \
+                 are in nobody's. Memory: peak resident set, of a chain of programs together, and what \
+                 is staged in memory. Written: bytes sent to the device by bytes in 64 KiB \
+                 granules that are not all zero. Landfall and the original compute and compare the \
+                 SHA-256, coreos-installer and zstd do not.",
+                results.data_bytes / f64::from(1 << 20)
+            ),
+            machine()?,
+        ],
+    })
+}
+
+fn column(measured: &Measured, value: fn(&Usage) -> Duration) -> Vec<Duration> {
+    measured.runs.iter().map(value).collect()
+}
+
+/// When and on what.
+fn machine() -> Result<String> {
+    let info = fs::read_to_string("/proc/cpuinfo")?;
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name\t: "));
+    let load = fs::read_to_string("/proc/loadavg")?;
+    let date = Command::new("date").arg("+%F").output()?;
+    Ok(format!(
+        "({}, {} of {}, load {} at the end.)",
+        String::from_utf8_lossy(&date.stdout).trim(),
+        thread::available_parallelism()?,
+        model.unwrap_or("unknown processors"),
+        load.split(' ').next().unwrap_or_default(),
+    ))
+}

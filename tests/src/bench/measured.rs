@@ -1,0 +1,181 @@
+//! A program run to its end: its processor time, its wall time, its peak memory
+//! and what it wrote to block devices.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+
+/// How often a running program is looked at. Peak memory only ever rises, so
+/// nothing is missed but what comes in the last of these.
+const LOOK: Duration = Duration::from_millis(10);
+/// A program that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What a run took.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Usage {
+    /// Processor time, user and system, with that of its children.
+    pub(super) cpu: Duration,
+    pub(super) wall: Duration,
+    /// Peak resident memory in bytes; of programs that ran at the same time,
+    /// together.
+    pub(super) memory: u64,
+    /// Bytes sent to block devices.
+    pub(super) written: u64,
+    /// Processor time of each thread of the first program by its name, as far as
+    /// it was seen.
+    pub(super) threads: BTreeMap<String, Duration>,
+}
+
+impl Usage {
+    /// This, and after it that.
+    pub(super) fn then(self, next: Self) -> Self {
+        Self {
+            cpu: self.cpu + next.cpu,
+            wall: self.wall + next.wall,
+            memory: self.memory.max(next.memory),
+            written: self.written + next.written,
+            threads: self.threads,
+        }
+    }
+
+    /// The busiest thread.
+    pub(super) fn slowest_thread(&self) -> Option<(&str, Duration)> {
+        let busiest = self.threads.iter().max_by_key(|thread| thread.1)?;
+        Some((busiest.0, *busiest.1))
+    }
+}
+
+/// Waits for programs that were started at the same time. `since` is from
+/// before they were started, by [`children_cpu`] and the clock.
+///
+/// # Errors
+/// If one fails or hangs.
+pub(super) fn wait(mut programs: Vec<Child>, since: (Duration, Instant)) -> Result<Usage> {
+    let mut peaks = vec![0; programs.len()];
+    let mut usage = Usage::default();
+    let mut running = programs.len();
+    let mut ended = vec![false; programs.len()];
+    while running > 0 {
+        for (index, program) in programs.iter_mut().enumerate() {
+            if ended[index] {
+                continue;
+            }
+            peaks[index] = peak_memory(program.id()).unwrap_or(peaks[index]);
+            if index == 0 {
+                look_at_threads(program.id(), &mut usage.threads);
+            }
+            if has_ended(program.id())? {
+                // Not reaped yet: the kernel still has its counters.
+                usage.written += written(program.id())?;
+                let status = program.wait()?;
+                ensure!(status.success(), "program {index} of the run: {status}");
+                ended[index] = true;
+                running -= 1;
+            }
+        }
+        if since.1.elapsed() > LIMIT {
+            for program in &mut programs {
+                // It may have ended in this moment.
+                let _ = program.kill();
+            }
+            bail!("it takes longer than {} s", LIMIT.as_secs());
+        }
+        if running > 0 {
+            sleep(LOOK);
+        }
+    }
+    usage.wall = since.1.elapsed();
+    usage.cpu = children_cpu()?.saturating_sub(since.0);
+    usage.memory = peaks.iter().sum();
+    Ok(usage)
+}
+
+/// Runs one program.
+///
+/// # Errors
+/// If it fails or hangs.
+pub(super) fn run(command: &mut Command) -> Result<Usage> {
+    let since = (children_cpu()?, Instant::now());
+    let child = command
+        .spawn()
+        .with_context(|| format!("starting {}", command.get_program().display()))?;
+    wait(vec![child], since).with_context(|| format!("{command:?}"))
+}
+
+/// Processor time of all children that have ended, and of theirs.
+pub(super) fn children_cpu() -> Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let micros = |time: nix::sys::time::TimeVal| {
+        u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0)
+    };
+    Ok(Duration::from_micros(
+        micros(usage.user_time()) + micros(usage.system_time()),
+    ))
+}
+
+fn has_ended(process: u32) -> Result<bool> {
+    let id = Id::Pid(Pid::from_raw(process.cast_signed()));
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+    Ok(waitid(id, flags)? != WaitStatus::StillAlive)
+}
+
+/// `VmHWM`, in bytes.
+fn peak_memory(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
+}
+
+/// `write_bytes`: what the process sent to storage, past the page cache or into
+/// it. A loop device counts ranges that it zeroes as written, this does not.
+fn written(process: u32) -> Result<u64> {
+    let io = fs::read_to_string(format!("/proc/{process}/io"))?;
+    let line = io
+        .lines()
+        .find_map(|line| line.strip_prefix("write_bytes: "));
+    Ok(line.context("/proc/PID/io without write_bytes")?.parse()?)
+}
+
+fn look_at_threads(process: u32, threads: &mut BTreeMap<String, Duration>) {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else {
+        return;
+    };
+    for task in tasks.flatten() {
+        // A thread may end between these lines.
+        let read = |file| fs::read_to_string(task.path().join(file));
+        let (Ok(name), Ok(statistics)) = (read("comm"), read("schedstat")) else {
+            continue;
+        };
+        let on_processor = statistics.split(' ').next().and_then(|ns| ns.parse().ok());
+        if let Some(nanoseconds) = on_processor {
+            threads.insert(name.trim().to_owned(), Duration::from_nanos(nanoseconds));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_measured() {
+        let script = "x=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 0.1";
+        let usage = run(Command::new("bash").args(["-c", script])).unwrap();
+        assert!(usage.wall >= Duration::from_millis(100), "{usage:?}");
+        assert!(usage.cpu > Duration::from_millis(5), "{usage:?}");
+        assert!(usage.memory > 30_000_000, "{usage:?}");
+        assert_eq!(usage.written, 0);
+        assert!(run(&mut Command::new("false")).is_err());
+    }
+}

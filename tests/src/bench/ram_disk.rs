@@ -1,0 +1,128 @@
+//! A disk in memory: a file on a tmpfs, and a loop device over it, so that the
+//! program is measured and not a disk.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+
+use super::image::{Form, Images, VIRTUAL_SIZE};
+use crate::artifacts;
+
+/// Larger than the image, as disks are.
+const DISK_SIZE: u64 = VIRTUAL_SIZE + (1 << 30);
+/// Compared at a time.
+const PIECE: usize = 1 << 20;
+
+/// The disk, until it is dropped.
+pub(super) struct RamDisk {
+    folder: PathBuf,
+    file: PathBuf,
+    device: PathBuf,
+}
+
+impl RamDisk {
+    /// Makes it, and a mount namespace for it: this is for the thread that starts
+    /// the programs, before it does.
+    pub(super) fn new() -> Result<Self> {
+        unshare(CloneFlags::CLONE_NEWNS).context("making a mount namespace (needs root)")?;
+        let none = None::<&str>;
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        mount(none, "/", none, private, none).context("making the mounts private")?;
+        // coreos-installer writes the image and then wants a udevd to ask whether
+        // all is settled; its socket is all that it looks at.
+        mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), none)?;
+        std::fs::create_dir("/run/udev")?;
+        File::create("/run/udev/control")?;
+        let folder = artifacts::out_dir().join("bench/memory");
+        std::fs::create_dir_all(&folder)?;
+        mount(
+            Some("tmpfs"),
+            &folder,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            Some("size=5g"),
+        )
+        .context("mounting a tmpfs")?;
+        let file = folder.join("disk");
+        File::create(&file)?.set_len(DISK_SIZE)?;
+        let output = Command::new("losetup")
+            // Partitions: coreos-installer has the kernel read the table.
+            .args(["--find", "--show", "--partscan"])
+            .arg(&file)
+            .output()
+            .context("starting losetup")?;
+        ensure!(output.status.success(), "losetup: {output:?}");
+        let device = PathBuf::from(String::from_utf8(output.stdout)?.trim());
+        Ok(Self {
+            folder,
+            file,
+            device,
+        })
+    }
+
+    /// In memory, for what has to be staged.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn device(&self) -> &Path {
+        &self.device
+    }
+
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Frees all that was written.
+    pub(super) fn empty(&self) -> Result<()> {
+        for program in [
+            Command::new("fallocate")
+                .args(["--punch-hole", "--offset=0"])
+                .arg(format!("--length={DISK_SIZE}"))
+                .arg(&self.file),
+            Command::new("blockdev")
+                .arg("--flushbufs")
+                .arg(&self.device),
+            // The original's loop truncates a file that it writes to.
+            Command::new("truncate")
+                .arg(format!("--size={DISK_SIZE}"))
+                .arg(&self.file),
+        ] {
+            let status = program.status()?;
+            ensure!(status.success(), "{program:?}: {status}");
+        }
+        Ok(())
+    }
+
+    /// Fails if the image is not on the disk. Its first MiB and its last may be
+    /// made for the disk and not be the image's.
+    pub(super) fn compare(&self, images: &Images) -> Result<()> {
+        let (image, disk) = (File::open(images.path(Form::Raw))?, File::open(&self.file)?);
+        let (mut expected, mut found) = (vec![0; PIECE], vec![0; PIECE]);
+        disk.read_exact_at(&mut found, 0)?;
+        ensure!(&found[512..520] == b"EFI PART", "the disk has no GPT");
+        let piece = PIECE as u64;
+        for at in (piece..VIRTUAL_SIZE - piece).step_by(PIECE) {
+            image.read_exact_at(&mut expected, at)?;
+            disk.read_exact_at(&mut found, at)?;
+            ensure!(expected == found, "the disk is not the image at {at}");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RamDisk {
+    fn drop(&mut self) {
+        // What cannot be taken away here ends with the mount namespace.
+        let _ = Command::new("losetup")
+            .arg("--detach")
+            .arg(&self.device)
+            .status();
+        let _ = umount2(&self.folder, MntFlags::MNT_DETACH);
+    }
+}

@@ -1,0 +1,173 @@
+//! The programs that are compared: how each gets an image from a URL onto a disk.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::file_server::FileServer;
+use super::image::{Form, Images};
+use super::measured::{self, Usage};
+use super::ram_disk::RamDisk;
+use crate::artifacts;
+
+/// A program, or a chain of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writer {
+    /// Ours.
+    Landfall,
+    /// Its published crate.
+    CoreosInstaller,
+    /// ironic-python-agent: streamed if raw, else downloaded into memory and
+    /// given to `qemu-img convert`.
+    Original,
+    /// `curl | zstd -dc | dd`.
+    ZstdDd,
+}
+
+/// Where it writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A loop device over a file in memory.
+    Disk,
+    /// A file in memory.
+    File,
+}
+
+impl Target {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::File => "file",
+        }
+    }
+}
+
+impl Writer {
+    pub(super) fn name(self, form: Form) -> &'static str {
+        match self {
+            Self::Landfall => "landfall",
+            Self::CoreosInstaller => "coreos-installer",
+            Self::Original if form.is_qcow2() => "original: download, qemu-img",
+            Self::Original => "original: streaming loop",
+            Self::ZstdDd => "curl, zstd, dd",
+        }
+    }
+}
+
+/// What the runs need.
+pub(super) struct Bench {
+    pub(super) images: Images,
+    pub(super) server: FileServer,
+    pub(super) disk: RamDisk,
+}
+
+impl Bench {
+    /// Writes the image once.
+    pub(super) fn run(&self, writer: Writer, form: Form, target: Target) -> Result<Usage> {
+        self.disk.empty()?;
+        let output = match target {
+            Target::Disk => self.disk.device(),
+            Target::File => self.disk.file(),
+        };
+        let url = self.server.url(form.file_name());
+        match writer {
+            Writer::Landfall => measured::run(&mut self.landfall(&url, form, output)?),
+            Writer::CoreosInstaller => {
+                let installer =
+                    artifacts::out_dir().join("peers/coreos-installer/bin/coreos-installer");
+                let mut command = Command::new(installer);
+                command.args(["install", "--insecure", "--image-url", &url]);
+                measured::run(quiet(command.arg(output)))
+            }
+            Writer::ZstdDd => self.zstd_dd(&url, output),
+            Writer::Original if form.is_qcow2() => self.original_staged(&url, form, target, output),
+            Writer::Original => self.original_loop(&url, form, output),
+        }
+        .with_context(|| format!("{} with {}", writer.name(form), form.name()))
+    }
+
+    /// `landfall-agent write-image`.
+    pub(super) fn landfall(&self, url: &str, form: Form, output: &Path) -> Result<Command> {
+        let mut command = Command::new(artifacts::agent()?);
+        command.args(["write-image", "--allow-this-machine", "--image-digest"]);
+        command.arg(format!("sha256:{}", self.images.sha256(form)));
+        quiet(command.arg(url).arg(output));
+        Ok(command)
+    }
+
+    fn original_loop(&self, url: &str, form: Form, output: &Path) -> Result<Usage> {
+        let script = self.disk.folder().join("original_loop.py");
+        fs::write(&script, include_str!("original_loop.py"))?;
+        let before = self.disk.folder().join("cpu_before");
+        let mut command = Command::new("python3");
+        command.arg(script).arg(url).arg(output);
+        command.arg(self.images.sha256(form)).arg(&before);
+        let mut usage = measured::run(&mut command)?;
+        let started: f64 = fs::read_to_string(before)?.parse()?;
+        usage.cpu = usage.cpu.saturating_sub(Duration::from_secs_f64(started));
+        Ok(usage)
+    }
+
+    fn original_staged(
+        &self,
+        url: &str,
+        form: Form,
+        target: Target,
+        output: &Path,
+    ) -> Result<Usage> {
+        let staged = self.disk.folder().join("staged");
+        let download = self.original_loop(url, form, &staged)?;
+        let staged_bytes = staged.metadata()?.len();
+        // The options of disk_utils.populate_image as it is called for a whole
+        // disk, and qemu_img.convert_image's variable.
+        let mut command = Command::new("qemu-img");
+        let kind = match target {
+            Target::Disk => "host_device",
+            Target::File => "raw",
+        };
+        command.env("MALLOC_ARENA_MAX", "3");
+        command.args(["convert", "-O", kind, "-t", "directsync", "-S", "0"]);
+        command.args(["-f", "qcow2", "-W"]).arg(&staged).arg(output);
+        let mut usage = download.then(measured::run(&mut command)?);
+        usage.memory += staged_bytes;
+        fs::remove_file(staged)?;
+        Ok(usage)
+    }
+
+    fn zstd_dd(&self, url: &str, output: &Path) -> Result<Usage> {
+        let since = (measured::children_cpu()?, Instant::now());
+        let mut curl = Command::new("curl");
+        let mut curl = curl.args(["-sf", url]).stdout(Stdio::piped()).spawn()?;
+        let mut zstd = Command::new("zstd");
+        zstd.arg("-dcq").stdout(Stdio::piped());
+        zstd.stdin(curl.stdout.take().context("curl without output")?);
+        let mut zstd = zstd.spawn()?;
+        let mut dd = Command::new("dd");
+        dd.args(["bs=1M", "iflag=fullblock", "oflag=direct", "conv=notrunc"]);
+        dd.arg(format!("of={}", output.display()));
+        dd.stdin(zstd.stdout.take().context("zstd without output")?);
+        let dd = quiet(&mut dd).spawn()?;
+        measured::wait(vec![curl, zstd, dd], since)
+    }
+}
+
+/// Their progress is for people.
+fn quiet(command: &mut Command) -> &mut Command {
+    command.stdout(Stdio::null()).stderr(Stdio::null())
+}
+
+/// Builds or installs what we are compared with.
+///
+/// # Errors
+/// What the script says.
+pub(super) fn install_peers() -> Result<()> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers.sh");
+    let mut command = Command::new(script);
+    command.arg("-o").arg(artifacts::out_dir().join("peers"));
+    let status = command.status().context("starting peers.sh")?;
+    anyhow::ensure!(status.success(), "tests/peers.sh: {status}");
+    Ok(())
+}
