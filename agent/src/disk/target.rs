@@ -26,6 +26,10 @@ const WIPE_LEN: u64 = 1 << 20;
 const REREAD_TRIES: u32 = 20;
 const REREAD_PAUSE: Duration = Duration::from_millis(100);
 
+/// How many writes a disk may refuse before it is not asked for more. A sector
+/// is found by 12 of them; each may take the kernel's time limit of 30 s and more.
+const REFUSALS: u32 = 36;
+
 /// Which disk it is. A path is not enough: when a disk goes away and another
 /// comes, it may get the same name and number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -319,17 +323,47 @@ impl Target {
     }
 
     /// As [`Target::wipe_ends`], after a failure: goes on after errors, since
-    /// the disk may be half dead, and reports instead of failing.
+    /// the disk may be half dead, and reports instead of failing. A sector that
+    /// cannot be written does not save the others.
     pub fn make_unbootable(&self) {
         let zeros = AlignedBuffer::zeroed(WIPE_LEN as usize);
-        let wiped = self.ends().map(|offset| self.write_at(&zeros, offset));
+        let mut refusals = Refusals::default();
+        for offset in self.ends() {
+            self.wipe_around_refusals(&zeros, offset, &mut refusals);
+        }
+        let flushed = self.sync().err();
         let path = self.path.display();
-        match wiped.into_iter().chain([self.sync()]).find_map(Result::err) {
-            None => tracing::info!("{path} was left without a partition table, it does not boot"),
-            Some(failure) => tracing::error!("{failure}; {path} may hold a part of the image"),
+        match (refusals.first, flushed) {
+            (None, None) => {
+                tracing::info!("{path} was left without a partition table, it does not boot");
+            }
+            (Some(failure), None) if refusals.count < REFUSALS => {
+                tracing::error!("{failure}; what {path} takes at its first and last MiB was wiped")
+            }
+            (Some(failure), _) | (None, Some(failure)) => {
+                tracing::error!("{failure}; {path} could not be wiped: do not boot from it")
+            }
         }
         if let Err(failure) = self.reread_partitions() {
             tracing::warn!("{failure}");
+        }
+    }
+
+    /// What is refused is tried again in halves, down to the sector.
+    fn wipe_around_refusals(&self, zeros: &[u8], offset: u64, refusals: &mut Refusals) {
+        if refusals.count >= REFUSALS {
+            return;
+        }
+        let Err(failure) = self.write_at(zeros, offset) else {
+            return;
+        };
+        refusals.count += 1;
+        refusals.first.get_or_insert(failure);
+        let sectors = zeros.len() / self.sector as usize;
+        if sectors > 1 {
+            let (first, second) = zeros.split_at(sectors / 2 * self.sector as usize);
+            self.wipe_around_refusals(first, offset, refusals);
+            self.wipe_around_refusals(second, offset + first.len() as u64, refusals);
         }
     }
 
@@ -375,6 +409,13 @@ impl Target {
             format!("{}: {text}", self.path.display()),
         )
     }
+}
+
+/// What a disk has refused of what it was to be wiped by.
+#[derive(Default)]
+struct Refusals {
+    count: u32,
+    first: Option<Failure>,
 }
 
 fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()> {
