@@ -184,19 +184,23 @@ impl ProvenImage {
         }
     }
 
-    /// The primary table first: a firmware that finds only a valid backup may
-    /// offer to "repair" the disk from it.
+    /// The first sector last, and alone: without it no firmware looks further (it
+    /// is the boot code, and UEFI 2.10, 5.2.3, wants its protective MBR before
+    /// any GPT), and a sector is written or it is not. A power cut in a write of
+    /// more of them could leave boot code without a table.
     fn write_table(&mut self) -> Result<()> {
         if let Some(table) = &self.table {
             table.write_primary(&mut self.head);
         }
-        self.target.write_and_compare(0, &self.head)?;
+        let sector = self.target.sector_size() as usize;
+        let (first, rest) = self.head.split_at(sector);
+        self.target.write_and_compare(sector as u64, rest)?;
         if let Some(table) = &self.table {
             let (offset, backup) = table.backup();
-            let sector = self.target.sector_size() as usize;
             self.target
                 .write_and_compare(offset, &AlignedBuffer::padded(&backup, sector))?;
         }
+        self.target.write_and_compare(0, first)?;
         self.target.reread_partitions()
     }
 }
