@@ -2,14 +2,15 @@
 
 use std::io::{BufRead, BufReader, Cursor, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use crate::http_client::{HttpOptions, image_client};
-use crate::skip::skip;
+
+mod loop_device;
+
+pub use loop_device::{LoopDevice, loop_device};
 
 /// The disk GUID of a CoreOS image that was never booted.
 pub const SENTINEL: &str = "00000000-0000-4000-a000-000000000001";
@@ -214,45 +215,5 @@ fn send(mut stream: TcpStream, reply: Reply) {
             thread::sleep(Duration::from_secs(20));
             drop(stream);
         });
-    }
-}
-
-/// A loop device over a file; gone when dropped.
-pub struct LoopDevice(PathBuf);
-
-impl LoopDevice {
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        let _ = Command::new("/sbin/losetup")
-            .arg("-d")
-            .arg(&self.0)
-            .status();
-    }
-}
-
-/// `None`, with the reason printed, where loop devices are not to be had.
-pub fn loop_device(file: &Path, sector: u32) -> Option<LoopDevice> {
-    let made = Command::new("/sbin/losetup")
-        .args(["--find", "--show", "--sector-size", &sector.to_string()])
-        .arg(file)
-        .output();
-    match made {
-        Ok(output) if output.status.success() => {
-            let path = String::from_utf8(output.stdout).unwrap();
-            Some(LoopDevice(PathBuf::from(path.trim())))
-        }
-        Ok(output) => {
-            skip(String::from_utf8_lossy(&output.stderr));
-            None
-        }
-        Err(e) => {
-            skip(format_args!("losetup: {e}"));
-            None
-        }
     }
 }

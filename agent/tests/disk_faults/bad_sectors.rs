@@ -1,0 +1,329 @@
+//! Disks that refuse a request, or take it and do not do it.
+
+use std::ops::Range;
+
+use nix::errno::Errno;
+
+use crate::faulty_disk::{Answer, FaultyDisk, Request};
+use crate::firmware_view::Found;
+use crate::image_server::ImageServer;
+use crate::loop_device::{LoopDevice, loop_device};
+use crate::program;
+use crate::skip::skip;
+use crate::system_image::{full_system_image, system_image};
+
+const MIB: u64 = 1 << 20;
+const IMAGE: usize = 6 << 20;
+const DISK: usize = 8 << 20;
+
+/// A disk with this content, that does as it should for now.
+fn disk(content: &[u8]) -> Option<(FaultyDisk, LoopDevice)> {
+    let disk = match FaultyDisk::start(content.to_vec(), |_| Answer::Do) {
+        Ok(disk) => disk,
+        Err(why) => {
+            skip(format_args!("FUSE: {why}"));
+            return None;
+        }
+    };
+    let device = loop_device(disk.path(), 512)?;
+    Some((disk, device))
+}
+
+/// One fault.
+struct Case {
+    name: &'static str,
+    /// Requests from this one on (counted over those of its kind that touch
+    /// `bytes`) get the answer.
+    from: usize,
+    kind: fn(&Request) -> bool,
+    bytes: Range<u64>,
+    answer: Answer,
+    /// What the message must say.
+    says: &'static [&'static str],
+    leaves: Leaves,
+}
+
+/// What may be on the disk afterwards.
+#[derive(Debug, PartialEq, Eq)]
+enum Leaves {
+    Nothing,
+    /// The fault is got around.
+    NewSystem,
+    /// Nothing that was on the disk is overwritten but its ends.
+    OldSystem,
+}
+
+fn writes(request: &Request) -> bool {
+    matches!(request, Request::Write(_))
+}
+
+fn changes(request: &Request) -> bool {
+    matches!(request, Request::Write(_) | Request::Zero(_))
+}
+
+fn zeroes(request: &Request) -> bool {
+    matches!(request, Request::Zero(_))
+}
+
+fn flushes(request: &Request) -> bool {
+    matches!(request, Request::Flush)
+}
+
+fn reads(request: &Request) -> bool {
+    matches!(request, Request::Read(_))
+}
+
+const ALL: Range<u64> = 0..DISK as u64;
+/// A sector in the middle of the first MiB, behind all that firmwares look at.
+const IN_HEAD: Range<u64> = 700_000..700_001;
+const IN_DATA: Range<u64> = 3_400_000..3_400_001;
+const AT_END: Range<u64> = DISK as u64 - 1..DISK as u64;
+const EIO: Answer = Answer::Fail(Errno::EIO);
+
+fn cases() -> Vec<Case> {
+    let case = |name, kind, bytes, answer, says, leaves| Case {
+        name,
+        from: 0,
+        kind,
+        bytes,
+        answer,
+        says,
+        leaves,
+    };
+    vec![
+        case(
+            "a sector of the data",
+            writes,
+            IN_DATA,
+            EIO,
+            &["65536 bytes at offset 3342336", "Input/output error"],
+            Leaves::Nothing,
+        ),
+        Case {
+            from: 1,
+            ..case(
+                "half the commit forgotten",
+                writes,
+                0..MIB,
+                Answer::Part(4096),
+                &["read back differently"],
+                Leaves::Nothing,
+            )
+        },
+        case(
+            "a sector of the data, zeroing too",
+            changes,
+            IN_DATA,
+            EIO,
+            &["bytes at offset", "Input/output error"],
+            Leaves::Nothing,
+        ),
+        case(
+            "zeroing refused",
+            zeroes,
+            ALL,
+            Answer::Fail(Errno::EOPNOTSUPP),
+            &[],
+            Leaves::NewSystem,
+        ),
+        case(
+            "zeroing done in words only",
+            zeroes,
+            ALL,
+            Answer::Pretend,
+            &[],
+            Leaves::NewSystem,
+        ),
+        case(
+            "zeroing broken",
+            zeroes,
+            ALL,
+            EIO,
+            &["zeroing", "Input/output error"],
+            Leaves::Nothing,
+        ),
+        case(
+            "a sector of the head, from the start",
+            writes,
+            IN_HEAD,
+            EIO,
+            &["offset 0", "Input/output error"],
+            Leaves::Nothing,
+        ),
+        Case {
+            from: 1,
+            ..case(
+                "a sector of the head, at the commit",
+                writes,
+                IN_HEAD,
+                EIO,
+                &["Input/output error"],
+                Leaves::Nothing,
+            )
+        },
+        Case {
+            from: 1,
+            ..case(
+                "the first sector, at the commit",
+                writes,
+                0..1,
+                EIO,
+                &["offset 0", "Input/output error"],
+                Leaves::Nothing,
+            )
+        },
+        case(
+            "the last sector, from the start",
+            writes,
+            AT_END,
+            EIO,
+            &["offset 7340032", "Input/output error"],
+            Leaves::Nothing,
+        ),
+        Case {
+            from: 1,
+            ..case(
+                "the last sector, at the commit",
+                writes,
+                AT_END,
+                EIO,
+                &["Input/output error"],
+                Leaves::Nothing,
+            )
+        },
+        case(
+            "the first flush",
+            flushes,
+            0..0,
+            EIO,
+            &["flushing", "Input/output error"],
+            Leaves::Nothing,
+        ),
+        Case {
+            from: 1,
+            ..case(
+                "the flush of the data",
+                flushes,
+                0..0,
+                EIO,
+                &["flushing", "Input/output error"],
+                Leaves::Nothing,
+            )
+        },
+        Case {
+            from: 2,
+            ..case(
+                "a flush of the commit",
+                flushes,
+                0..0,
+                EIO,
+                &["flushing", "Input/output error"],
+                Leaves::Nothing,
+            )
+        },
+        Case {
+            from: 3,
+            ..case(
+                "a later flush of the commit",
+                flushes,
+                0..0,
+                EIO,
+                &["flushing", "Input/output error"],
+                Leaves::Nothing,
+            )
+        },
+        Case {
+            from: 1,
+            ..case(
+                "the commit forgotten",
+                writes,
+                0..4096,
+                Answer::Pretend,
+                &["read back differently"],
+                Leaves::Nothing,
+            )
+        },
+        Case {
+            from: 1,
+            ..case(
+                "the backup table forgotten",
+                writes,
+                AT_END,
+                Answer::Pretend,
+                &["read back differently"],
+                Leaves::Nothing,
+            )
+        },
+        case(
+            "reading",
+            reads,
+            ALL,
+            EIO,
+            &["reading", "Input/output error"],
+            Leaves::Nothing,
+        ),
+        case(
+            "everything, from the start",
+            changes,
+            ALL,
+            EIO,
+            &["offset 0", "Input/output error"],
+            Leaves::OldSystem,
+        ),
+    ]
+}
+
+#[test]
+fn a_fault_at_any_place() {
+    let before = full_system_image(DISK, 0x10);
+    let image = system_image(IMAGE, 0x20);
+    let server = ImageServer::start(image.clone());
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let Some((disk, device)) = disk(&before) else {
+            return;
+        };
+        let Case {
+            name,
+            from,
+            kind,
+            ref bytes,
+            answer,
+            says,
+            ..
+        } = case;
+        let (bytes, mut left) = (bytes.clone(), from);
+        disk.obey(move |request| {
+            if !kind(request) || !(request.touches(&bytes) || bytes.is_empty()) {
+                return Answer::Do;
+            }
+            if left > 0 {
+                left -= 1;
+                return Answer::Do;
+            }
+            answer
+        });
+        let (well, text) = program::write(&server.url, device.path(), &[]);
+        disk.obey(|_| Answer::Do);
+        drop(device);
+        let after = disk.content();
+        let found = Found::in_memory(&after);
+        let body = MIB as usize..IMAGE - MIB as usize;
+        let as_it_should = match case.leaves {
+            Leaves::Nothing => !well && found == Found::NOTHING,
+            Leaves::NewSystem => well && found == Found::ALL && after[body.clone()] == image[body],
+            Leaves::OldSystem => !well && after == before,
+        };
+        if !as_it_should {
+            wrong.push(format!("{name}: {found:?}, well: {well}\n{text}"));
+        }
+        // The disk's name goes without saying.
+        let name_of_disk = if well { "" } else { "/dev/loop" };
+        for word in says.iter().chain([&name_of_disk]) {
+            if !text.contains(word) {
+                wrong.push(format!("{name}: expected '{word}' in\n{text}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}

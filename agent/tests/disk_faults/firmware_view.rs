@@ -1,0 +1,80 @@
+//! What a firmware finds on a disk, by the books of firmwares and not by our
+//! own code: boot code in the first sector (BIOS), and a GUID partition table at
+//! either end (UEFI 2.10, 5.3).
+
+/// What there is to boot from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// The first sector is not empty.
+    pub first_sector: bool,
+    /// The table behind it is valid.
+    pub primary: bool,
+    /// The table at the end is valid; a firmware may restore the first by it.
+    pub backup: bool,
+}
+
+impl Found {
+    /// A disk that no firmware makes anything of.
+    pub const NOTHING: Self = Self {
+        first_sector: false,
+        primary: false,
+        backup: false,
+    };
+    /// A disk that every firmware boots from.
+    pub const ALL: Self = Self {
+        first_sector: true,
+        primary: true,
+        backup: true,
+    };
+
+    /// Looks at a disk of 512 byte sectors. `read` gives so many bytes from a
+    /// place on.
+    pub fn on(size: u64, read: impl Fn(u64, usize) -> Vec<u8>) -> Self {
+        Self {
+            first_sector: read(0, SECTOR).iter().any(|&byte| byte != 0),
+            primary: valid_table(512, &read),
+            backup: valid_table(size - 512, &read),
+        }
+    }
+
+    /// The same for a disk in memory.
+    pub fn in_memory(disk: &[u8]) -> Self {
+        Self::on(disk.len() as u64, |at, len| {
+            let start = at as usize;
+            disk.get(start..start + len).unwrap_or_default().to_vec()
+        })
+    }
+}
+
+const SECTOR: usize = 512;
+
+fn valid_table(place: u64, read: &impl Fn(u64, usize) -> Vec<u8>) -> bool {
+    let header = read(place, SECTOR);
+    let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().unwrap());
+    let u64_at = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap());
+    let len = u32_at(12) as usize;
+    if !header.starts_with(b"EFI PART") || !(92..=SECTOR).contains(&len) {
+        return false;
+    }
+    let mut without_sum = header[..len].to_vec();
+    without_sum[16..20].fill(0);
+    let entries = u64::from(u32_at(80)) * u64::from(u32_at(84));
+    if crc32(&without_sum) != u32_at(16) || u64_at(24) * 512 != place || entries > 1 << 20 {
+        return false;
+    }
+    crc32(&read(u64_at(72) * 512, entries as usize)) == u32_at(88)
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |mut sum, &byte| {
+        sum ^= u32::from(byte);
+        for _ in 0..8 {
+            sum = if sum & 1 == 1 {
+                (sum >> 1) ^ 0xedb8_8320
+            } else {
+                sum >> 1
+            };
+        }
+        sum
+    })
+}
