@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use uuid::Uuid;
+
+use crate::disk::gpt::{Entry, Partition, Table};
 use crate::http_client::{HttpOptions, image_client};
 
 mod loop_device;
@@ -63,6 +66,80 @@ pub fn gpt_image(size: u64, sector: u32) -> Vec<u8> {
         }
     }
     image
+}
+
+/// A disk of old data with these partitions: number, name, type, first MiB and
+/// length in MiB.
+pub fn used_disk(size: u64, sector: u32, partitions: &[(u32, &str, Uuid, u64, u64)]) -> Vec<u8> {
+    let mut table = Table::empty(sector, size, Uuid::new_v4(), 128).unwrap();
+    for (number, name, kind, first, len) in partitions {
+        let partition = Partition {
+            number: *number,
+            kind: *kind,
+            guid: Uuid::new_v4(),
+            offset: first << 20,
+            len: len << 20,
+            name: (*name).to_owned(),
+        };
+        let entry = Entry::of(&partition, sector.into());
+        table.put(partition, &entry).unwrap();
+    }
+    let mut disk: Vec<u8> = (0..size).map(|at| (at % 249) as u8 | 1).collect();
+    table.write_primary_alone(&mut disk[..1 << 20]);
+    disk[..440].fill(0xb0);
+    let (offset, backup) = table.backup();
+    disk[offset as usize..].copy_from_slice(&backup);
+    disk
+}
+
+/// Makes the checksums of a primary table right after a change of its entries,
+/// with sectors of 512 bytes.
+pub fn sealed(mut disk: Vec<u8>) -> Vec<u8> {
+    let crc = |bytes: &[u8]| {
+        let mut crc = flate2::Crc::new();
+        crc.update(bytes);
+        crc.sum().to_le_bytes()
+    };
+    let entries = crc(&disk[1024..1024 + 128 * 128]);
+    disk[512 + 88..][..4].copy_from_slice(&entries);
+    disk[512 + 16..][..4].fill(0);
+    let header = crc(&disk[512..512 + 92]);
+    disk[512 + 16..][..4].copy_from_slice(&header);
+    disk
+}
+
+/// What was done to a disk, in order.
+#[derive(Debug, Clone)]
+pub enum Done {
+    Write(u64, Vec<u8>),
+    Zero(u64, u64),
+    Flush,
+}
+
+/// Takes note of it.
+#[derive(Debug, Clone, Default)]
+pub struct Journal(Arc<Mutex<Vec<Done>>>);
+
+impl Journal {
+    pub fn write(&self, offset: u64, bytes: &[u8]) {
+        self.note(Done::Write(offset, bytes.to_vec()));
+    }
+
+    pub fn zero(&self, offset: u64, len: u64) {
+        self.note(Done::Zero(offset, len));
+    }
+
+    pub fn flush(&self) {
+        self.note(Done::Flush);
+    }
+
+    pub fn all(&self) -> Vec<Done> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn note(&self, done: Done) {
+        self.0.lock().unwrap().push(done);
+    }
 }
 
 /// What the server was asked for.

@@ -1,5 +1,5 @@
-//! The GUID partition table: read, move its backup to the disk's end, add a
-//! partition. Works on bytes of the first MiB; reading and writing them is
+//! The GUID partition table: read, move its backup to the disk's end, add
+//! partitions. Works on bytes of the first MiB; reading and writing them is
 //! someone else's task.
 //!
 //! The `gpt` crate reads and checks the table. It does not write it: its writer
@@ -15,6 +15,8 @@ use flate2::Crc;
 use uuid::Uuid;
 
 use crate::disk::image_head::HEAD_LEN;
+
+pub use entries::Entry;
 
 const SIGNATURE: &[u8; 8] = b"EFI PART";
 /// The smallest header, and what every known tool writes.
@@ -38,6 +40,7 @@ mod field {
     pub const CRC: usize = 16;
     pub const MY_LBA: usize = 24;
     pub const ALTERNATE_LBA: usize = 32;
+    pub const FIRST_USABLE_LBA: usize = 40;
     pub const LAST_USABLE_LBA: usize = 48;
     pub const ENTRIES_LBA: usize = 72;
     pub const ENTRIES_CRC: usize = 88;
@@ -198,7 +201,8 @@ impl Table {
         Ok(())
     }
 
-    /// Adds a partition of this length at the end of the usable space.
+    /// Adds a partition of this length, as near to the end of the disk as there
+    /// is room.
     ///
     /// # Errors
     /// If there is no free entry or no free space.
@@ -208,17 +212,14 @@ impl Table {
             .chunks_exact(ENTRY_LEN as usize)
             .position(|entry| entry[..16] == [0; 16])
             .ok_or("no free entry in the partition table")?;
-        let end = get_u64(&self.header, field::LAST_USABLE_LBA)
-            .saturating_add(1)
-            .saturating_mul(self.sector);
         let len = len.next_multiple_of(self.sector);
-        let offset = end.checked_sub(len).map(|o| o - o % ALIGNMENT).unwrap_or(0);
-        if offset == 0 || offset < self.partitions_end() {
-            return Err(format!(
-                "no free space for {len} bytes after the last partition: it ends at byte {}, usable space at {end}",
-                self.partitions_end()
-            ));
-        }
+        let offset = self.last_gap(len).ok_or_else(|| {
+            format!(
+                "no free space for {len} bytes: the last partition ends at byte {}, usable space at {}",
+                self.partitions_end(),
+                self.usable_end()
+            )
+        })?;
         let entry = &mut self.entries[index * ENTRY_LEN as usize..][..ENTRY_LEN as usize];
         // A deleted partition may have left its name and attributes (5.3.3).
         entry.fill(0);
@@ -391,5 +392,7 @@ fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
+mod backup;
+mod entries;
 #[cfg(test)]
 mod tests;

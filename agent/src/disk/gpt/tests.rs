@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::disk::fixtures::{SENTINEL, gpt_image};
+use crate::disk::fixtures::{SENTINEL, gpt_image, sealed};
 
 const MIB: u64 = 1 << 20;
 
@@ -173,14 +173,6 @@ fn broken_tables_are_refused() {
     }
     assert!(Table::parse(&image[..700], 512).is_err());
     assert!(Table::parse(&[], 4096).is_err());
-}
-
-/// Makes the checksums right after a change of the entries.
-fn sealed(mut image: Vec<u8>) -> Vec<u8> {
-    let crc = crc32(&image[1024..1024 + 128 * 128]);
-    put_u32(&mut image[512..], field::ENTRIES_CRC, crc);
-    seal_header(&mut image[512..1024]);
-    image
 }
 
 #[test]

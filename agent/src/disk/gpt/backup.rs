@@ -1,0 +1,65 @@
+//! Reading the second copy of a table, for disks whose first is broken.
+
+use super::{
+    ENTRY_LEN, HEADER_LEN, MOST_ENTRIES, SIGNATURE, Table, crc32, field, get_u32, get_u64, put_u64,
+    seal_header,
+};
+
+impl Table {
+    /// Reads the backup table from the last bytes of a disk of this size.
+    ///
+    /// # Errors
+    /// If it is not there or not valid, as [`Table::parse`].
+    pub fn parse_backup(tail: &[u8], disk_size: u64, sector: u32) -> Result<Self, String> {
+        let unit = u64::from(sector);
+        let header_at = tail
+            .len()
+            .checked_sub(sector as usize)
+            .ok_or("the disk has no last sector")?;
+        let mut header = tail[header_at..].to_vec();
+        if !header.starts_with(SIGNATURE) {
+            return Err("no header in the last sector".to_owned());
+        }
+        if get_u32(&header, 12) as usize != HEADER_LEN {
+            return Err("the backup header is not of 92 bytes".to_owned());
+        }
+        // The parser below sees a header that was sealed again.
+        let claimed = get_u32(&header, field::CRC);
+        seal_header(&mut header);
+        if get_u32(&header, field::CRC) != claimed {
+            return Err("the backup header has a wrong checksum".to_owned());
+        }
+        let last = (disk_size / unit).saturating_sub(1);
+        let (my_lba, entries_lba, count) = (
+            get_u64(&header, field::MY_LBA),
+            get_u64(&header, field::ENTRIES_LBA),
+            u64::from(get_u32(&header, 80)),
+        );
+        if my_lba != last || count > MOST_ENTRIES {
+            return Err(format!(
+                "expected a backup header of sector {last} with at most {MOST_ENTRIES} entries, found one of sector {my_lba} with {count}"
+            ));
+        }
+        let tail_start = disk_size - tail.len() as u64;
+        let entries = entries_lba
+            .checked_mul(unit)
+            .and_then(|at| at.checked_sub(tail_start))
+            // Not beyond the tail's length in a valid one: fits any usize.
+            .and_then(|at| tail.get(at as usize..)?.get(..(count * ENTRY_LEN) as usize))
+            .ok_or_else(|| {
+                format!("the backup entries at sector {entries_lba} are not at the end")
+            })?;
+        if crc32(entries) != get_u32(&header, field::ENTRIES_CRC) {
+            return Err("the backup entries have a wrong checksum".to_owned());
+        }
+        // As the primary table says the same (UEFI 2.10, 5.3.2).
+        put_u64(&mut header, field::MY_LBA, 1);
+        put_u64(&mut header, super::field::ALTERNATE_LBA, last);
+        put_u64(&mut header, field::ENTRIES_LBA, 2);
+        seal_header(&mut header);
+        let mut head = vec![0; sector as usize];
+        head.extend_from_slice(&header);
+        head.extend_from_slice(entries);
+        Self::parse(&head, sector)
+    }
+}
