@@ -115,6 +115,20 @@ fn xz(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+fn lz4(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn bzip2(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = ::bzip2::write::BzEncoder::new(Vec::new(), ::bzip2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
 #[test]
 fn every_packing_arrives() {
     let image = gpt_image(8 * MIB, 512);
@@ -123,6 +137,8 @@ fn every_packing_arrives() {
         (Packing::Gzip, gzip(&image)),
         (Packing::Zstd, zstd::bulk::compress(&image, 1).unwrap()),
         (Packing::Xz, xz(&image)),
+        (Packing::Lz4, lz4(&image)),
+        (Packing::Bzip2, bzip2(&image)),
     ];
     for (packing, body) in bodies {
         let disk = disk(DISK);

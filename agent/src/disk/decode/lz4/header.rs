@@ -1,0 +1,107 @@
+//! What a frame begins with.
+
+use std::io::{self, Read};
+
+use twox_hash::XxHash32;
+
+use super::invalid;
+
+const FRAME: u32 = 0x184d_2204;
+const LEGACY: u32 = 0x184c_2102;
+
+/// What four bytes begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Magic {
+    Frame,
+    Skippable,
+}
+
+/// What these four bytes begin.
+pub(super) fn magic(number: u32) -> Result<Magic, String> {
+    match number {
+        FRAME => Ok(Magic::Frame),
+        0x184d_2a50..=0x184d_2a5f => Ok(Magic::Skippable),
+        // Neither an end mark nor a checksum: where it is cut off nobody knows.
+        LEGACY => {
+            Err("the file is of the legacy lz4 format, pack it without the option -l".to_owned())
+        }
+        _ => Err(format!("expected a frame, found {number:#010x}")),
+    }
+}
+
+mod flag {
+    pub const VERSION: u8 = 0b1100_0000;
+    pub const VERSION_1: u8 = 0b0100_0000;
+    pub const INDEPENDENT: u8 = 1 << 5;
+    pub const BLOCK_CHECKSUMS: u8 = 1 << 4;
+    pub const CONTENT_SIZE: u8 = 1 << 3;
+    pub const CONTENT_CHECKSUM: u8 = 1 << 2;
+    pub const RESERVED: u8 = 1 << 1;
+    pub const DICTIONARY: u8 = 1;
+}
+
+/// What is said of a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Blocks refer to those before them.
+    pub linked: bool,
+    /// Each block has a checksum.
+    pub block_checksums: bool,
+    /// The frame has one over what it unpacks to.
+    pub content_checksum: bool,
+    /// How much it unpacks to, in bytes.
+    pub content_size: Option<u64>,
+    /// The most that a block has, packed or unpacked, in bytes.
+    pub block_size: usize,
+}
+
+impl Header {
+    /// Reads what stands behind the magic number.
+    pub(super) fn read(input: &mut impl Read) -> io::Result<Self> {
+        let mut start = [0; 2];
+        input.read_exact(&mut start)?;
+        let [flags, block] = start;
+        let bit = |bit: u8| flags & bit != 0;
+        if flags & flag::VERSION != flag::VERSION_1 || bit(flag::RESERVED) || block & 0x8f != 0 {
+            return Err(invalid(format!(
+                "a frame of an unknown kind: {flags:#04x} {block:#04x}"
+            )));
+        }
+        if bit(flag::DICTIONARY) {
+            return Err(invalid("the file needs a dictionary".to_owned()));
+        }
+        let block_size = match block >> 4 {
+            4 => 64 << 10,
+            5 => 256 << 10,
+            6 => 1 << 20,
+            7 => 4 << 20,
+            other => {
+                return Err(invalid(format!(
+                    "expected blocks of size 4 to 7, found {other}"
+                )));
+            }
+        };
+        let mut described = start.to_vec();
+        let content_size = if bit(flag::CONTENT_SIZE) {
+            let mut size = [0; 8];
+            input.read_exact(&mut size)?;
+            described.extend(size);
+            Some(u64::from_le_bytes(size))
+        } else {
+            None
+        };
+        let mut checksum = [0];
+        input.read_exact(&mut checksum)?;
+        // Its second byte.
+        if checksum[0] != XxHash32::oneshot(0, &described).to_le_bytes()[1] {
+            return Err(invalid("the header's checksum is wrong".to_owned()));
+        }
+        Ok(Self {
+            linked: !bit(flag::INDEPENDENT),
+            block_checksums: bit(flag::BLOCK_CHECKSUMS),
+            content_checksum: bit(flag::CONTENT_CHECKSUM),
+            content_size,
+            block_size,
+        })
+    }
+}
