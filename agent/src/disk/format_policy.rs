@@ -22,11 +22,11 @@ impl Format {
     /// By an unpacked image's first bytes.
     ///
     /// # Errors
-    /// If they are those of another format as well: whoever reads it next may
-    /// take it for that.
+    /// If they are those of a format that is not written; or of another format
+    /// as well: whoever reads it next may take it for that.
     pub fn of(start: &[u8]) -> Result<Self> {
         if !start.starts_with(MAGIC) {
-            return Ok(Self::Raw);
+            return image_head::refuse_foreign(start).map(|()| Self::Raw);
         }
         match image_head::second_format(start) {
             Some(other) => Err(Failure::new(
@@ -150,6 +150,15 @@ mod tests {
         assert_eq!(FormatPolicy::default().check(Format::Qcow2), Ok(()));
     }
 
+    /// Called by its name, and not "raw" because it is nothing else.
+    #[test]
+    fn what_is_not_written_is_refused_whatever_was_declared() {
+        let failure = Format::of(b"KDMV\x01\0\0\0").unwrap_err();
+        assert!(failure.details.contains("VMDK"), "{failure}");
+        assert!(failure.hint.is_some());
+        assert_eq!(Format::of(&[0; 4096]), Ok(Format::Raw));
+    }
+
     #[test]
     fn two_formats_at_once_are_refused() {
         let mut start = vec![0; 64 << 10];
@@ -160,9 +169,15 @@ mod tests {
             (0x40, b"\x7f\x10\xda\xbe"),
             (512, b"EFI PART"),
             (4096, b"EFI PART"),
+            (257, b"ustar"),
         ] {
             let mut both = start.clone();
             both[place..place + magic.len()].copy_from_slice(magic);
+            if magic == b"EFI PART" {
+                // The table of the disk inside, until an MBR points to it.
+                assert_eq!(Format::of(&both), Ok(Format::Qcow2));
+                both[510..512].copy_from_slice(&[0x55, 0xaa]);
+            }
             let failure = Format::of(&both).unwrap_err();
             assert!(failure.details.contains("more than one"), "{failure}");
         }

@@ -1,6 +1,7 @@
 //! What the first MiB of an unpacked image tells, and whether the disk can take
 //! it. Pure; runs before anything on the disk is touched.
 
+use crate::disk::file_system;
 use crate::disk::gpt::{self, Table};
 use crate::failure::{Class, Failure, Result};
 
@@ -40,7 +41,7 @@ pub struct Image {
 }
 
 /// Formats that are not what belongs on a disk, with what they are called and
-/// what to do about them.
+/// what to do about them: where it is, what is there.
 const FOREIGN: &[(usize, &[u8], &str, &str)] = &[
     (0, b"QFI\xfb", "a qcow2 image", CONVERT),
     (0, b"QED\0", "a QED image", CONVERT),
@@ -50,22 +51,39 @@ const FOREIGN: &[(usize, &[u8], &str, &str)] = &[
     (0, b"vhdxfile", "a VHDX image", CONVERT),
     (0, b"conectix", "a VHD image", CONVERT),
     (0x40, b"\x7f\x10\xda\xbe", "a VDI image", CONVERT),
+    (0, b"WithoutFreeSpace", "a Parallels image", CONVERT),
+    (0, b"WithouFreSpacExt", "a Parallels image", CONVERT),
+    (0, b"Bochs Virtual HD Image", "a Bochs image", CONVERT),
+    (0, b"#!/bin/sh\n#V2.0 Format\n", "a cloop image", CONVERT),
+    (0, b"\x3a\xff\x26\xed", "an Android sparse image", SPARSE),
     (0, b"LUKS\xba\xbe", "an encrypted (LUKS) volume", OTHER),
+    (0, b"hsqs", "a squashfs file system", OTHER),
+    (0, b"MSWIM\0\0\0", "a WIM archive", OTHER),
+    (0, b"070701", "a cpio archive", OTHER),
     (0, b"\x1f\x8b\x08", "packed twice (gzip)", UNPACK),
     (0, b"\xfd7zXZ\0", "packed twice (xz)", UNPACK),
     (0, b"\x28\xb5\x2f\xfd", "packed twice (zstd)", UNPACK),
-    (0, b"BZh", "packed with bzip2", UNPACK),
-    (0, b"\x04\x22\x4d\x18", "packed with lz4", UNPACK),
+    (0, b"\x04\x22\x4d\x18", "packed twice (lz4)", UNPACK),
+    (0, b"BZh", "packed twice (bzip2)", UNPACK),
     (0, b"LZIP", "packed with lzip", UNPACK),
+    (0, b"\x89LZO\0", "packed with lzop", UNPACK),
+    (0, b"\x5d\0\0", "packed with lzma", UNPACK),
+    (0, b"\x1f\x9d", "packed with compress", UNPACK),
     (0, b"PK\x03\x04", "a ZIP archive", UNPACK),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", UNPACK),
+    // An OVA is one, too.
     (257, b"ustar", "a tar archive", UNPACK),
-    // ISO 9660, 6.7.1: the volume descriptors start at sector 16.
+    // ISO 9660, 6.7.1: the volume descriptors start at sector 16; ECMA-167 3,
+    // 9.1 for UDF.
     (32769, b"CD001", "an ISO 9660 image", ISO),
+    (32769, b"NSR02", "a UDF image", ISO),
+    (32769, b"NSR03", "a UDF image", ISO),
 ];
 
 const CONVERT: &str = "convert it: qemu-img convert -O raw IMAGE image.raw";
-const UNPACK: &str = "serve the raw disk image, plain or packed once with gzip, xz or zstd";
+const SPARSE: &str = "convert it: simg2img IMAGE image.raw";
+const UNPACK: &str =
+    "serve the raw disk image, plain or packed once with gzip, xz, zstd, lz4 or bzip2";
 const OTHER: &str = "serve a raw image of a whole disk";
 const ISO: &str = "an ISO boots from a CD or a stick; give the disk image (metal.raw)";
 
@@ -79,7 +97,7 @@ pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
     let gpt = find_gpt(head, disk.sector)?;
     if gpt.is_none() && !has_mbr(head) {
         return Err(invalid(format!(
-            "the image is no disk image: no GPT and no MBR in its first sectors, it starts with {}",
+            "the image is no disk image: no GPT and no MBR in its first sectors, {}",
             preview(head)
         ))
         .hint(OTHER));
@@ -121,9 +139,12 @@ pub fn second_format(head: &[u8]) -> Option<&'static str> {
     });
     match foreign {
         Some((_, _, name, _)) => Some(name),
-        None if [512, 4096]
-            .iter()
-            .any(|&size| gpt::has_signature(head, size)) =>
+        // Nobody reads a GPT without an MBR that announces it; and in a qcow2 file
+        // of small clusters that of the disk inside may lie just here.
+        None if mbr_entries(head).is_some()
+            && [512, 4096]
+                .iter()
+                .any(|&size| gpt::has_signature(head, size)) =>
         {
             Some("a disk with a GPT")
         }
@@ -147,7 +168,11 @@ fn invalid(details: impl Into<String>) -> Failure {
     Failure::new(Class::InvalidImage, details)
 }
 
-fn refuse_foreign(head: &[u8]) -> Result<()> {
+/// Fails if the image is in a format that is not written to disks.
+///
+/// # Errors
+/// With the format's name and what to do.
+pub fn refuse_foreign(head: &[u8]) -> Result<()> {
     for (offset, magic, name, advice) in FOREIGN {
         if head
             .get(*offset..)
@@ -232,17 +257,26 @@ fn mbr_end(head: &[u8]) -> u64 {
 }
 
 fn preview(head: &[u8]) -> String {
+    if let Some(found) = file_system::identify(head) {
+        return format!(
+            "it holds one file system ({}), as a partition does",
+            found.kind
+        );
+    }
     if head.is_empty() {
-        return "nothing, it is empty".to_owned();
+        return "it is empty".to_owned();
     }
     let bytes: Vec<String> = head.iter().take(8).map(|b| format!("{b:02x}")).collect();
-    bytes.join(" ")
+    format!("it starts with {}", bytes.join(" "))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
     use crate::disk::fixtures::gpt_image;
+    use crate::skip::skip;
 
     const DISK: Geometry = Geometry {
         size: 64 << 20,
@@ -344,22 +378,58 @@ mod tests {
         };
         let mut fat = mbr(&[]);
         fat[446..450].copy_from_slice(b"NTLD");
+        let mut ext4 = vec![0; 4096];
+        ext4[1080..1082].copy_from_slice(&[0x53, 0xef]);
         for (head, expected) in [
             (at(0, b"QFI\xfb\0\0\0\x03"), "qcow2"),
             (at(0, b"KDMV"), "VMDK"),
             (at(0x40, b"\x7f\x10\xda\xbe"), "VDI"),
             (at(32769, b"CD001"), "ISO 9660"),
+            (at(32769, b"NSR02"), "UDF"),
             (at(257, b"ustar"), "tar"),
             (b"\n<!DOCTYPE html><html>".to_vec(), "web page"),
             (b"\x1f\x8b\x08\0".to_vec(), "packed twice"),
             (vec![0; 4096], "no GPT and no MBR"),
             (Vec::new(), "empty"),
             (fat, "no GPT and no MBR"),
+            (ext4, "one file system (ext4)"),
         ] {
             let failure = inspect(&head, DISK, Promise::default()).unwrap_err();
             assert_eq!(failure.class, Class::InvalidImage);
             assert!(failure.details.contains(expected), "{failure}");
             assert!(failure.hint.is_some());
+        }
+    }
+
+    /// Every format that the real programs make, by its name.
+    #[test]
+    fn what_qemu_img_makes_is_called_by_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        for (format, options, expected) in [
+            ("qed", "", "QED"),
+            ("vmdk", "subformat=monolithicSparse", "VMDK"),
+            ("vmdk", "subformat=streamOptimized", "VMDK"),
+            ("vmdk", "subformat=monolithicFlat", "VMDK"),
+            ("vhdx", "", "VHDX"),
+            ("vpc", "subformat=dynamic", "VHD image"),
+            ("vdi", "", "VDI"),
+            ("parallels", "", "Parallels"),
+        ] {
+            let file = directory.path().join(format);
+            let mut create = Command::new("qemu-img");
+            create.args(["create", "-q", "-f", format]);
+            if !options.is_empty() {
+                create.args(["-o", options]);
+            }
+            match create.arg(&file).arg("8M").output() {
+                Ok(output) => assert!(output.status.success(), "{format}: {output:?}"),
+                Err(error) => return skip(format_args!("qemu-img: {error}")),
+            }
+            let mut head = std::fs::read(&file).unwrap();
+            head.truncate(HEAD_LEN);
+            let failure = inspect(&head, DISK, Promise::default()).unwrap_err();
+            assert_eq!(failure.class, Class::InvalidImage);
+            assert!(failure.details.contains(expected), "{format}: {failure}");
         }
     }
 }
