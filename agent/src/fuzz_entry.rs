@@ -168,7 +168,7 @@ pub fn qcow2(data: &[u8]) {
         return;
     }
     let mut sink = Nowhere(header.size);
-    let Ok(mut assembly) = Assembly::new(header, None) else {
+    let Ok(mut assembly) = Assembly::new(header, None, 1) else {
         return;
     };
     // Every pass reads all of it: no file of a fuzzer is long.

@@ -2,12 +2,15 @@
 //! ascending order and in as many passes as it takes. Knows nothing of where the
 //! pieces come from and where the disk is.
 
+use std::collections::VecDeque;
+
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::image_head::HEAD_LEN;
-use crate::disk::pipeline::UNIT;
+use crate::disk::qcow2::batch::Batch;
 use crate::disk::qcow2::extents::{Extent, Extents, Role, Scale};
 use crate::disk::qcow2::header::Header;
 use crate::disk::qcow2::unpack::Unpacker;
+use crate::disk::qcow2::unpack_threads::UnpackThreads;
 use crate::disk::qcow2::window::{Fingerprint, PIECE, Piece, Window, fingerprint};
 use crate::failure::{Class, Failure, Result};
 
@@ -59,29 +62,25 @@ pub struct Assembly {
     room: usize,
     /// Whether this pass did anything.
     progress: bool,
-    unpacker: Unpacker,
-    /// Unpacked clusters that follow each other on the disk.
-    batch: Batch,
+    threads: UnpackThreads,
+    /// Compressed clusters that are not being unpacked yet.
+    open: Batch,
+    /// Unpacked, but not written yet.
+    ready: VecDeque<Batch>,
     scratch: Vec<u8>,
     head: AlignedBuffer,
 }
 
-#[derive(Debug)]
-struct Batch {
-    buffer: AlignedBuffer,
-    guest: u64,
-    len: usize,
-}
-
 impl Assembly {
-    /// Starts with a file of this header and, if known, of this length.
+    /// Starts with a file of this header and, if known, of this length. So many
+    /// threads unpack its clusters.
     ///
     /// # Errors
     /// If the file ends before its tables.
-    pub fn new(header: Header, file_len: Option<u64>) -> Result<Self> {
+    pub fn new(header: Header, file_len: Option<u64>, threads: usize) -> Result<Self> {
         // A compressed cluster may take the place of two.
         let window = Window::new(2 * header.cluster_size());
-        let cluster = header.cluster_size() as usize;
+        let mut threads = UnpackThreads::new(&header, threads);
         let mut assembly = Self {
             scale: Scale::new(&header),
             file_len,
@@ -93,12 +92,9 @@ impl Assembly {
             passes: 1,
             room: MOST_EXTENTS,
             progress: false,
-            unpacker: Unpacker::new(header.compression),
-            batch: Batch {
-                buffer: AlignedBuffer::zeroed(cluster.max(UNIT)),
-                guest: 0,
-                len: 0,
-            },
+            open: threads.batch(),
+            threads,
+            ready: VecDeque::new(),
             scratch: Vec::new(),
             head: AlignedBuffer::zeroed(HEAD_LEN),
             header,
@@ -123,10 +119,10 @@ impl Assembly {
     pub fn take(&mut self, piece: Piece) -> Result<Option<AlignedBuffer>> {
         let mut done = None;
         if self.window.end() != Some(piece.offset) {
-            self.leave_window();
+            self.leave_window()?;
             self.cut_before(piece.offset);
         } else if self.window.is_full() {
-            done = self.retire().map(Piece::into_buffer);
+            done = self.retire()?.map(Piece::into_buffer);
         }
         self.window.push(piece);
         self.learn_due()?;
@@ -140,27 +136,6 @@ impl Assembly {
             || self.later.iter().any(in_head);
         let len = HEAD_END.min(self.header.size) as usize;
         (!open).then_some((&self.head, len))
-    }
-
-    /// Writes what is in the window. Not to be called before the head was taken.
-    ///
-    /// # Errors
-    /// What the sink says; a cluster that cannot be unpacked.
-    pub fn write(&mut self, sink: &mut dyn Sink) -> Result<()> {
-        while let Some(extent) = self.due(&self.bulk) {
-            self.bulk.remove(&extent);
-            self.progress = true;
-            if extent.role == Role::Packed {
-                self.unpack(extent, sink)?;
-                continue;
-            }
-            let bytes = self.window.part(extent.host, extent.len);
-            let len = bytes.len() as u64;
-            sink.put(extent.guest, bytes)?;
-            self.window.mark_used(extent.host, len);
-            self.put_back_rest(extent, len)?;
-        }
-        self.flush(sink)
     }
 
     /// The file ends with the pieces taken so far. To be followed by a last
@@ -183,8 +158,9 @@ impl Assembly {
     /// # Errors
     /// If the file is too much out of order, or this leads nowhere.
     pub fn begin_pass(&mut self) -> Result<bool> {
-        self.leave_window();
+        self.leave_window()?;
         self.cut_before(u64::MAX);
+        debug_assert!(self.ready.is_empty(), "the last write left something");
         if self.later.is_empty() {
             return Ok(false);
         }
@@ -255,23 +231,27 @@ impl Assembly {
                 self.window.mark_used(extent.host, len as u64);
                 self.put_back_rest(extent, len as u64)
             }
-            Role::HeadPacked | Role::Packed => {
-                let size = self.header.cluster_size() as usize;
-                // Nothing was written yet: the batch is empty.
-                let out = &mut self.batch.buffer[..size];
-                unpack_at(
-                    &mut self.unpacker,
-                    &mut self.window,
-                    &extent,
-                    &mut self.scratch,
-                    out,
-                )?;
-                let start = extent.guest as usize;
-                let len = size.min(HEAD_LEN - start);
-                self.head[start..start + len].copy_from_slice(&self.batch.buffer[..len]);
-                Ok(())
-            }
+            Role::HeadPacked | Role::Packed => self.learn_packed(&extent),
         }
+    }
+
+    fn learn_packed(&mut self, extent: &Extent) -> Result<()> {
+        let mut cluster = self.threads.batch();
+        let packed = self
+            .window
+            .together(extent.host, extent.len, &mut self.scratch);
+        cluster.push(extent, packed);
+        cluster
+            .unpack(&mut Unpacker::new(self.header.compression))
+            .map_err(invalid)?;
+        for (host, len) in cluster.used() {
+            self.window.mark_used(host, len);
+        }
+        let start = extent.guest as usize;
+        let len = cluster.bytes().len().min(HEAD_LEN - start);
+        self.head[start..start + len].copy_from_slice(&cluster.bytes()[..len]);
+        self.threads.give_back(cluster);
+        Ok(())
     }
 
     /// Puts it where it will be found: ahead, or in the next pass.
@@ -319,54 +299,27 @@ impl Assembly {
         self.urgent.len() + self.bulk.len() + self.later.len()
     }
 
-    fn unpack(&mut self, extent: Extent, sink: &mut dyn Sink) -> Result<()> {
-        let size = self.header.cluster_size() as usize;
-        let follows = self.batch.guest + self.batch.len as u64 == extent.guest;
-        if !follows || self.batch.len + size > self.batch.buffer.len() {
-            self.flush(sink)?;
-        }
-        if self.batch.len == 0 {
-            self.batch.guest = extent.guest;
-        }
-        let out = &mut self.batch.buffer[self.batch.len..][..size];
-        unpack_at(
-            &mut self.unpacker,
-            &mut self.window,
-            &extent,
-            &mut self.scratch,
-            out,
-        )?;
-        self.batch.len += size;
-        Ok(())
-    }
-
-    fn flush(&mut self, sink: &mut dyn Sink) -> Result<()> {
-        let Batch { buffer, guest, len } = &mut self.batch;
-        let end = (*guest + *len as u64).min(self.header.size);
-        // The head has its own copy.
-        let from = (*guest).max(HEAD_END);
-        if *len > 0 && from < end {
-            let bytes = &buffer[(from - *guest) as usize..(end - *guest) as usize];
-            sink.put(from, bytes)?;
-        }
-        *len = 0;
-        Ok(())
-    }
-
     /// Lets the oldest piece go; what was not done with it is for later.
-    fn retire(&mut self) -> Option<Piece> {
-        let end = self.window.oldest()?.end();
+    fn retire(&mut self) -> Result<Option<Piece>> {
+        let Some(end) = self.window.oldest().map(Piece::end) else {
+            return Ok(None);
+        };
+        self.settle_before(end)?;
         self.cut_before(end);
-        let piece = self.window.pop()?;
-        if self.passes == 1 && !piece.is_used_up() {
+        let piece = self.window.pop();
+        if let Some(piece) = &piece
+            && self.passes == 1
+            && !piece.is_used_up()
+        {
             let known = (piece.offset, fingerprint(piece.bytes()));
             self.fingerprints.push(known);
         }
-        Some(piece)
+        Ok(piece)
     }
 
-    fn leave_window(&mut self) {
-        while self.retire().is_some() {}
+    fn leave_window(&mut self) -> Result<()> {
+        while self.retire()?.is_some() {}
+        Ok(())
     }
 
     fn cut_before(&mut self, host: u64) {
@@ -378,25 +331,6 @@ impl Assembly {
         self.urgent.cut_before(host, self.scale, &mut keep);
         self.bulk.cut_before(host, self.scale, &mut keep);
     }
-}
-
-/// Unpacks a cluster that is in the window, and notes which bytes that took.
-fn unpack_at(
-    unpacker: &mut Unpacker,
-    window: &mut Window,
-    extent: &Extent,
-    scratch: &mut Vec<u8>,
-    out: &mut [u8],
-) -> Result<()> {
-    let packed = window.together(extent.host, extent.len, scratch);
-    let used = unpacker.unpack(packed, out).map_err(|reason| {
-        let (host, guest) = (extent.host, extent.guest);
-        invalid(format!(
-            "unpacking the cluster at byte {host} for byte {guest} of the disk: {reason}"
-        ))
-    })?;
-    window.mark_used(extent.host, used as u64);
-    Ok(())
 }
 
 fn beyond(host: u64, len: u64) -> Failure {
@@ -413,3 +347,4 @@ fn invalid(reason: String) -> Failure {
 mod read_tables;
 #[cfg(test)]
 mod tests;
+mod write_out;

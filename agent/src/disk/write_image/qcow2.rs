@@ -1,6 +1,9 @@
 //! The way of a qcow2 image: a first pass over the whole file with its digest,
 //! and what that left out fetched again.
 
+use std::num::NonZero;
+use std::thread;
+
 use super::piece_reader::PieceReader;
 use super::{Placed, Plan, Work, untouched};
 use crate::disk::aligned_buffer::AlignedBuffer;
@@ -167,11 +170,12 @@ impl<'a> Inner<'a> {
             tracing::warn!("{}: the qcow2 image {suspicion}", stream.url);
         }
         let file_len = stream.total.filter(|_| stream.packing == Packing::Raw);
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
         Ok(Self {
             work,
             stream,
             size: header.size,
-            assembly: Assembly::new(header, file_len)?,
+            assembly: Assembly::new(header, file_len, threads)?,
             begun: None,
         })
     }

@@ -4,6 +4,7 @@ use std::process::Command;
 use proptest::prelude::*;
 
 use super::*;
+use crate::disk::pipeline::UNIT;
 use crate::disk::qcow2::header::Compression;
 use crate::skip::skip;
 
@@ -41,10 +42,21 @@ struct Reads {
 
 /// The disk inside of the file, read as the disk pipeline does.
 fn assemble(file: &[u8], length_known: bool) -> Result<(Vec<u8>, Reads)> {
-    assemble_in(file, length_known, MOST_EXTENTS)
+    // Without threads if the length is known, so that both come to pass.
+    assemble_in(
+        file,
+        length_known,
+        MOST_EXTENTS,
+        if length_known { 1 } else { 3 },
+    )
 }
 
-fn assemble_in(file: &[u8], length_known: bool, room: usize) -> Result<(Vec<u8>, Reads)> {
+fn assemble_in(
+    file: &[u8],
+    length_known: bool,
+    room: usize,
+    threads: usize,
+) -> Result<(Vec<u8>, Reads)> {
     let header = Header::parse(file).map_err(invalid)?;
     assert!(header.size <= 1 << 30, "a test wants to be small");
     let size = header.size as usize;
@@ -53,7 +65,7 @@ fn assemble_in(file: &[u8], length_known: bool, room: usize) -> Result<(Vec<u8>,
         disk: vec![0; size],
         written: vec![false; size.div_ceil(512)],
     };
-    let mut assembly = Assembly::new(header, length_known.then_some(file.len() as u64))?;
+    let mut assembly = Assembly::new(header, length_known.then_some(file.len() as u64), threads)?;
     assembly.room = room;
     let mut begun = false;
     let mut whole = |assembly: &mut Assembly, sink: &mut Memory, begun: &mut bool| {
@@ -416,7 +428,7 @@ fn the_last_cluster_may_be_cut_short() {
 fn more_extents_than_there_is_room_for() {
     let (made, disk) = backwards();
     for (room, passes) in [(1000, 2), (60, 6), (4, 100)] {
-        match assemble_in(&made.file, true, room) {
+        match assemble_in(&made.file, true, room, 1) {
             Ok((found, reads)) => {
                 assert!(found == disk);
                 assert!(reads.passes <= passes, "{room}: {reads:?}");
@@ -516,8 +528,24 @@ fn small_compressed(compression: Compression) -> Vec<u8> {
 #[test]
 fn compressed_clusters_made_by_hand() {
     for compression in [Compression::Zlib, Compression::Zstd] {
-        let (disk, reads) = assemble(&small_compressed(compression), true).unwrap();
-        assert!(disk == sample()[3 << 20..5 << 20]);
-        assert_eq!((reads.whole, reads.again), (1, 0));
+        for length_known in [true, false] {
+            let (disk, reads) = assemble(&small_compressed(compression), length_known).unwrap();
+            assert!(disk == sample()[3 << 20..5 << 20]);
+            assert_eq!((reads.whole, reads.again), (1, 0));
+        }
+    }
+}
+
+/// A broken cluster is named, whichever thread has it.
+#[test]
+fn a_broken_cluster_is_named() {
+    let mut file = small_compressed(Compression::Zlib);
+    let place = u64::from_be_bytes(file[2 * CLUSTER + 8 * 20..][..8].try_into().unwrap());
+    let host = place & ((1 << 54) - 1);
+    file[host as usize] = 7;
+    for length_known in [true, false] {
+        let failure = assemble(&file, length_known).unwrap_err();
+        let named = format!("at byte {host} for byte {}", 20 * CLUSTER);
+        assert!(failure.details.contains(&named), "{failure}");
     }
 }
