@@ -703,6 +703,7 @@ proptest! {
 }
 
 mod qcow2;
+mod qcow2_options;
 mod signed;
 
 /// A proxy is asked for the whole URL, a host among the exceptions is not

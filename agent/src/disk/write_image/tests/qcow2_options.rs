@@ -1,0 +1,274 @@
+//! qcow2 images of every option that qemu-img takes, over HTTP, compared with
+//! what qemu-img itself reads from them.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+
+/// What a combination needs of the tools; `None`, with the reason printed,
+/// where there is none.
+fn run(program: &str, arguments: &[&str]) -> Option<()> {
+    match Command::new(program).args(arguments).output() {
+        Ok(output) => {
+            assert!(
+                output.status.success(),
+                "{program} {arguments:?}: {output:?}"
+            );
+            Some(())
+        }
+        Err(error) => {
+            skip(format_args!("{program}: {error}"));
+            None
+        }
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A disk with a table, and noise, text and holes at random; its end is no whole
+/// cluster.
+fn random_image(seed: u64) -> Vec<u8> {
+    let mut image = gpt_image(5 * MIB + 7 * 512, 512);
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) % below
+    };
+    // The tables at both ends stay.
+    let room = image.len() as u64 - (96 << 10);
+    for _ in 0..40 {
+        let start = (64 << 10) + random(room - (64 << 10));
+        let len = 1 + random(90_000).min((64 << 10) + room - start - 1);
+        let kind = random(3);
+        for byte in &mut image[start as usize..(start + len) as usize] {
+            *byte = match kind {
+                0 => 0,
+                1 => random(4) as u8,
+                _ => random(256) as u8,
+            };
+        }
+    }
+    image
+}
+
+/// How it is served.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Range,
+    NoRange,
+    Chunked,
+    Packed(Packing),
+}
+
+const WAYS: [Way; 7] = [
+    Way::Range,
+    Way::NoRange,
+    Way::Chunked,
+    Way::Packed(Packing::Gzip),
+    Way::Packed(Packing::Xz),
+    Way::Packed(Packing::Zstd),
+    Way::Packed(Packing::Lz4),
+];
+
+/// The server, and the bytes that it sends.
+fn serve(way: Way, file: Vec<u8>) -> (Server, Vec<u8>) {
+    let body = match way {
+        Way::Packed(Packing::Gzip) => gzip(&file),
+        Way::Packed(Packing::Xz) => xz(&file),
+        Way::Packed(Packing::Lz4) => lz4(&file),
+        Way::Packed(_) => zstd::bulk::compress(&file, 1).unwrap(),
+        _ => file,
+    };
+    let whole = body.clone();
+    let server = match way {
+        Way::Range | Way::Packed(_) => correct(&body),
+        Way::NoRange => Server::start(move |_| Reply::whole(&whole, "\"1\"")),
+        Way::Chunked => Server::start(move |_| chunked(&whole)),
+    };
+    (server, body)
+}
+
+/// RFC 9112, 7.1: without a length, so that a Range is not asked for either.
+fn chunked(body: &[u8]) -> Reply {
+    let mut sent = Vec::new();
+    for chunk in body.chunks(30_011) {
+        sent.extend(format!("{:x}\r\n", chunk.len()).as_bytes());
+        sent.extend(chunk);
+        sent.extend(b"\r\n");
+    }
+    sent.extend(b"0\r\n\r\n");
+    Reply {
+        headers: vec!["Transfer-Encoding: chunked".into()],
+        ..Reply::whole(&sent, "\"1\"")
+    }
+}
+
+/// Written to a disk, the file is what qemu-img reads from it.
+fn assert_written(directory: &Path, file: &Path, way: Way, what: &str) {
+    let raw = directory.join("read.raw");
+    run(
+        "qemu-img",
+        &["convert", "-O", "raw", text(file), text(&raw)],
+    );
+    let (server, body) = serve(way, std::fs::read(file).unwrap());
+    let disk = disk(8 * MIB);
+    match write(&server, &body, &disk) {
+        Ok(done) => assert!(done.qcow2),
+        Err(failure) => panic!("{what}: {failure}"),
+    }
+    eprintln!("{what}, {way:?}");
+    assert_holds(&disk, &std::fs::read(&raw).unwrap());
+}
+
+/// All cluster sizes, compressions, preallocations and subclusters with each
+/// other; widths of the refcounts and the ways to serve go round.
+fn every_combination(compat: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let (raw, file) = (directory.path().join("raw"), directory.path().join("qcow2"));
+    let new = compat == "1.1";
+    let mut count = 0;
+    for bits in 9..=21 {
+        for (compress, compression) in [(false, "zlib"), (true, "zlib"), (true, "zstd")] {
+            for preallocation in ["off", "metadata", "falloc", "full"] {
+                for subclusters in [false, true] {
+                    // What qemu-img refuses.
+                    if (!new && (subclusters || compression == "zstd"))
+                        || (subclusters && bits < 14)
+                        || (compress && preallocation != "off")
+                    {
+                        continue;
+                    }
+                    let mut options = format!(
+                        "compat={compat},cluster_size={},preallocation={preallocation}",
+                        1 << bits
+                    );
+                    if new {
+                        options += &format!(
+                            ",compression_type={compression},extended_l2={},lazy_refcounts={},refcount_bits={}",
+                            if subclusters { "on" } else { "off" },
+                            if count % 2 == 0 { "on" } else { "off" },
+                            1 << (count % 7)
+                        );
+                    }
+                    std::fs::write(&raw, random_image(count)).unwrap();
+                    let mut arguments = vec!["convert", "-f", "raw", "-O", "qcow2", "-o", &options];
+                    arguments.extend(compress.then_some("-c"));
+                    arguments.extend([text(&raw), text(&file)]);
+                    if run("qemu-img", &arguments).is_none() {
+                        return;
+                    }
+                    let way = WAYS[count as usize % WAYS.len()];
+                    assert_written(directory.path(), &file, way, &options);
+                    count += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(count, if new { 126 } else { 65 }, "combinations");
+}
+
+#[test]
+fn every_option_of_version_3() {
+    every_combination("1.1");
+}
+
+#[test]
+fn every_option_of_version_2() {
+    every_combination("0.10");
+}
+
+/// What lies beside the disk in the file is left alone: bitmaps, snapshots and
+/// the clusters that only they have, marks of an unclean end.
+#[test]
+fn what_else_a_file_may_hold() {
+    let directory = tempfile::tempdir().unwrap();
+    let (raw, file) = (directory.path().join("raw"), directory.path().join("qcow2"));
+    std::fs::write(&raw, random_image(1)).unwrap();
+    let convert = [
+        "convert",
+        "-f",
+        "raw",
+        "-O",
+        "qcow2",
+        text(&raw),
+        text(&file),
+    ];
+    if run("qemu-img", &convert).is_none() {
+        return;
+    }
+    run(
+        "qemu-img",
+        &["bitmap", "--add", "--enable", text(&file), "b0"],
+    );
+    run("qemu-io", &["-c", "write -P 5 2M 200k", text(&file)]);
+    assert_written(directory.path(), &file, Way::Range, "a bitmap");
+    run("qemu-img", &["snapshot", "-c", "before", text(&file)]);
+    run(
+        "qemu-io",
+        &[
+            "-c",
+            "write -P 6 2M 300k",
+            "-c",
+            "write -z 3M 64k",
+            text(&file),
+        ],
+    );
+    assert_written(directory.path(), &file, Way::Range, "a snapshot");
+    // It is not gone back where there is a bitmap.
+    run("qemu-img", &["bitmap", "--remove", text(&file), "b0"]);
+    run("qemu-img", &["snapshot", "-a", "before", text(&file)]);
+    assert_written(
+        directory.path(),
+        &file,
+        Way::NoRange,
+        "a snapshot that was gone back to",
+    );
+    let mut dirty = std::fs::read(&file).unwrap();
+    // incompatible_features: dirty, as lazy refcounts leave it.
+    dirty[79] |= 1;
+    std::fs::write(&file, dirty).unwrap();
+    assert_written(directory.path(), &file, Way::Chunked, "not closed");
+}
+
+/// Of what is not all in the file nothing is written.
+#[test]
+fn what_is_not_all_in_the_file_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let (raw, data) = (path("raw"), path("data"));
+    std::fs::write(&raw, random_image(1)).unwrap();
+    let data_file = format!("data_file={}", text(&data));
+    let secret = ["--object", "secret,id=s,data=abc"];
+    for (arguments, word) in [
+        (vec!["-F", "raw", "-b", text(&raw)], "backing file"),
+        (vec!["-o", data_file.as_str()], "another file"),
+        (
+            [
+                &secret[..],
+                &["-o", "encrypt.format=aes,encrypt.key-secret=s"],
+            ]
+            .concat(),
+            "encrypted",
+        ),
+    ] {
+        let file = path("qcow2");
+        let mut create = vec!["create", "-q", "-f", "qcow2"];
+        create.extend(arguments);
+        create.extend([text(&file), "5M"]);
+        if run("qemu-img", &create).is_none() {
+            return;
+        }
+        let body = std::fs::read(&file).unwrap();
+        let disk = disk(8 * MIB);
+        let failure = write(&correct(&body), &body, &disk).unwrap_err();
+        assert_eq!(failure.class, Class::InvalidImage, "{failure}");
+        assert!(failure.details.contains(word), "{word}: {failure}");
+        assert!(failure.details.contains("not touched"), "{failure}");
+        assert_untouched(&disk);
+    }
+}
