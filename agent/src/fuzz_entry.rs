@@ -151,6 +151,36 @@ pub fn image(data: &[u8]) {
     let _ = std::io::copy(&mut rest, &mut std::io::sink());
 }
 
+/// A packed stream: how it is cut into reads, and the stream. The same comes out
+/// whatever the cut.
+pub fn unpack(data: &[u8]) {
+    let Some((&[chunk, read], packed)) = data.split_first_chunk::<2>() else {
+        return;
+    };
+    let whole = unpack_in(packed, 64 << 10, 64 << 10);
+    let parts = unpack_in(packed, 1 + usize::from(chunk), 1 + 16 * usize::from(read));
+    // Behind the limit one may have seen an error that the other has not.
+    let limited = [&whole, &parts]
+        .into_iter()
+        .flatten()
+        .any(|bytes| bytes.len() as u64 == UNPACKED_LIMIT);
+    assert!(limited || whole == parts, "reads of other lengths differ");
+}
+
+/// What a stream unpacks to, up to the limit; `None` if it is broken.
+fn unpack_in(packed: &[u8], chunk: usize, read: usize) -> Option<Vec<u8>> {
+    let (decoder, _) = Decoder::new(BufReader::with_capacity(chunk, packed)).ok()?;
+    let mut decoder = decoder.take(UNPACKED_LIMIT);
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; read];
+    loop {
+        match decoder.read(&mut buffer).ok()? {
+            0 => return Some(bytes),
+            len => bytes.extend_from_slice(&buffer[..len]),
+        }
+    }
+}
+
 /// A qcow2 file: its header, its tables and compressed clusters, as they come
 /// by. What is put together stays in memory, so only small disks are.
 pub fn qcow2(data: &[u8]) {
