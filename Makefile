@@ -71,7 +71,7 @@ lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 	cargo run -q -p landfall-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
 
 # In that order: the stages are measured with the image that `--prepare` makes.
-bench: build image ## What takes how long, as tables (docs/benchmarks.md)
+bench: build image peers ## What takes how long, as tables (docs/benchmarks.md)
 	cargo run -q -p landfall-tests --bin bench -- --prepare
 	cargo bench -q -p landfall-agent --features bench-entry --bench stages
 	cargo run -q -p landfall-tests --bin bench -- --runs $(RUNS)

@@ -42,6 +42,15 @@ pub fn live_system() -> Result<PathBuf> {
     existing(out_dir().join("live-system/live.img"))
 }
 
+/// coreos-installer, with which ours is compared.
+pub fn coreos_installer() -> Result<PathBuf> {
+    let path = out_dir().join("peers/coreos-installer/bin/coreos-installer");
+    if !path.exists() {
+        bail!("{} is missing: run make peers first", path.display());
+    }
+    Ok(path)
+}
+
 /// The builder; its own speed does not matter here, so the debug build will do.
 pub fn builder() -> Result<PathBuf> {
     existing(target_dir().join(TRIPLE).join("debug/landfall-image"))

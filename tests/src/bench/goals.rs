@@ -16,6 +16,8 @@ struct Goal {
     unit: &'static str,
     /// More is better.
     at_least: bool,
+    /// What is found if the work that the kernel does later for both is counted.
+    with_kernel: Option<f64>,
 }
 
 impl Goal {
@@ -44,6 +46,8 @@ impl Goal {
             name: self.what,
             cells: vec![
                 format!("{found:.2} {unit}"),
+                self.with_kernel
+                    .map_or_else(String::new, |found| format!("{found:.2} {unit}")),
                 format!("{sign} {target:.2} ({moonshot:.2})"),
                 verdict.to_owned(),
             ],
@@ -60,15 +64,23 @@ pub(super) fn table(results: &Results, runs: usize) -> Table {
         memory(results),
         bytes(results),
     ];
-    let columns = ["what", "found", "target (moonshot)", ""];
+    let columns = [
+        "what",
+        "found",
+        "with the kernel's",
+        "target (moonshot)",
+        "",
+    ];
     Table {
         title: format!("Writing an image: targets, by medians of {runs} runs in turns"),
         columns: columns.map(str::to_owned).into(),
         rows: goals.into_iter().flatten().map(Goal::row).collect(),
         notes: vec![
-            "Bound: the larger of the busiest thread's CPU time and of all CPU time by the number of \
-             processors. Server and loop device want processors, too: wall times \
-             say something only where they have their own."
+            "With the kernel's: its threads' time counted on both sides, which write back what \
+             a program left in the page cache and copy for the loop device. Bound: the larger of \
+             the busiest thread's CPU time and of all CPU time by the number of \
+             processors. Server and loop device want processors, too: both say something only \
+             where nothing else runs."
                 .to_owned(),
         ],
     }
@@ -97,17 +109,29 @@ fn processor_time(results: &Results) -> Vec<Goal> {
             moonshot,
             unit: "x",
             at_least: true,
+            with_kernel: Some(theirs.cpu_with_kernel() / ours.cpu_with_kernel()),
         });
     }
     let gib = (VIRTUAL_SIZE >> 30) as f64;
-    goals.extend(results.of(Landfall, Zst).map(|ours| Goal {
-        what: "raw.zst: CPU per GiB".to_owned(),
-        found: ours.cpu() / gib,
-        target: 0.75,
-        moonshot: 0.6,
-        unit: "s",
-        at_least: false,
-    }));
+    let seconds = [
+        (Raw, 1.2, 1.0),
+        (Gz, 1.1, 0.85),
+        (Zst, 0.75, 0.6),
+        (Qcow2, 0.5, 0.35),
+        (Qcow2Zlib, 0.7, 0.5),
+        (Qcow2Zstd, 0.55, 0.4),
+    ];
+    for (form, target, moonshot) in seconds {
+        goals.extend(results.of(Landfall, form).map(|ours| Goal {
+            what: format!("{}: CPU per GiB", form.name()),
+            found: ours.cpu() / gib,
+            target,
+            moonshot,
+            unit: "s",
+            at_least: false,
+            with_kernel: None,
+        }));
+    }
     goals
 }
 
@@ -119,6 +143,7 @@ fn wall_time(results: &Results) -> Vec<Goal> {
         moonshot: 1.05,
         unit: "x",
         at_least: false,
+        with_kernel: None,
     };
     let mut goals = Vec::new();
     if let (Some(ours), Some(digest)) = (results.of(Landfall, Raw), results.digest_alone) {
@@ -151,6 +176,7 @@ fn memory(results: &Results) -> Vec<Goal> {
             moonshot,
             unit: "MiB",
             at_least: false,
+            with_kernel: None,
         }
     };
     limited.map(goal).collect()
@@ -166,6 +192,7 @@ fn bytes(results: &Results) -> Vec<Goal> {
             moonshot: 1.0,
             unit: "x",
             at_least: false,
+            with_kernel: None,
         },
         Goal {
             what: format!("fetched again for a broken connection, of {BREAKS}"),
@@ -174,6 +201,7 @@ fn bytes(results: &Results) -> Vec<Goal> {
             moonshot: 0.0,
             unit: "MiB",
             at_least: false,
+            with_kernel: None,
         },
     ]
 }

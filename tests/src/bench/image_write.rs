@@ -13,7 +13,7 @@ use super::goals;
 use super::image::{Form, Images, VIRTUAL_SIZE};
 use super::measured::{self, Usage};
 use super::ram_disk::RamDisk;
-use super::writers::{Bench, Target, Writer, install_peers};
+use super::writers::{Bench, Target, Writer};
 use super::{Quantity, Row, Table, median, stages};
 
 /// Breaks of the connection in the run that counts what is fetched again.
@@ -57,6 +57,11 @@ impl Measured {
     /// Processor time in seconds.
     pub(super) fn cpu(&self) -> f64 {
         median(&self.of(|run| run.cpu.as_secs_f64()))
+    }
+
+    /// The same with that of the kernel's threads.
+    pub(super) fn cpu_with_kernel(&self) -> f64 {
+        median(&self.of(|run| (run.cpu + run.kernel).as_secs_f64()))
     }
 
     /// In seconds.
@@ -113,22 +118,20 @@ impl Results {
     }
 }
 
-/// Installs the programs and makes the images, unless they are there.
+/// Makes the images, unless they are there.
 ///
 /// # Errors
-/// If a peer cannot be installed or an image not be made.
+/// If one cannot be made.
 pub fn prepare() -> Result<()> {
-    install_peers()?;
     Images::make_missing().map(drop)
 }
 
 /// Measures every case so many times, in turns.
 ///
 /// # Errors
-/// If a peer cannot be installed, a run fails, or leaves another disk than the
+/// If a program is missing, a run fails, or leaves another disk than the
 /// image.
 pub fn tables(runs: usize) -> Result<Vec<Table>> {
-    install_peers()?;
     let images = Images::ready()?;
     // A thread of its own: the mount namespace ends with it.
     let results = thread::scope(|scope| {
@@ -212,6 +215,7 @@ fn table(results: &Results, runs: usize) -> Result<Table> {
                 target.name().to_owned(),
                 format!("{:.2}", measured.cpu()),
                 format!("{:.2}", measured.cpu() / gib),
+                format!("{:.2}", measured.cpu_with_kernel()),
                 format!("{:.2}", measured.wall()),
                 format!("{:.1}", measured.memory()),
                 written,
@@ -222,6 +226,7 @@ fn table(results: &Results, runs: usize) -> Result<Table> {
             ],
             quantities: vec![
                 Quantity::seconds("cpu", &column(measured, |run| run.cpu)),
+                Quantity::seconds("kernel", &column(measured, |run| run.kernel)),
                 Quantity::seconds("wall", &column(measured, |run| run.wall)),
                 Quantity::new("peak memory", "MiB", measured.of(memory_mib)),
                 Quantity::new("written", "B", measured.of(|run| run.written as f64)),
@@ -234,6 +239,7 @@ fn table(results: &Results, runs: usize) -> Result<Table> {
         "onto",
         "CPU s",
         "CPU s/GiB",
+        "with the kernel's, s",
         "wall s",
         "peak MiB",
         "written",
@@ -247,8 +253,9 @@ fn table(results: &Results, runs: usize) -> Result<Table> {
             format!(
                 "The image: {gib} GiB with a GPT, {:.0} MiB of it data. From a server on the loopback \
                  by HTTP; onto a loop device over a file in memory (disk), or onto such a file. CPU: \
-                 user and system time of the program and its children; server and loop device \
-                 are in nobody's. Memory: peak resident set, of a chain of programs together, and what \
+                 user and system time of the program and its children, the server's apart; with the \
+                 kernel's: and of all the kernel's threads meanwhile (writing back, loop device), which \
+                 says something only where nothing else runs. Memory: peak resident set, of a chain of programs together, and what \
                  is staged in memory. Written: bytes sent to the device by bytes in 64 KiB \
                  granules that are not all zero. Landfall and the original compute and compare the \
                  SHA-256, coreos-installer and zstd do not.",

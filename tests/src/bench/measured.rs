@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -23,6 +24,10 @@ const LIMIT: Duration = Duration::from_secs(600);
 pub(super) struct Usage {
     /// Processor time, user and system, with that of its children.
     pub(super) cpu: Duration,
+    /// Processor time of the kernel's own threads meanwhile: writing back what was
+    /// left in the page cache, the loop device, memory that had to be found.
+    /// Theirs is all of the machine's, whoever caused it.
+    pub(super) kernel: Duration,
     pub(super) wall: Duration,
     /// Peak resident memory in bytes; of programs that ran at the same time,
     /// together.
@@ -39,6 +44,7 @@ impl Usage {
     pub(super) fn then(self, next: Self) -> Self {
         Self {
             cpu: self.cpu + next.cpu,
+            kernel: self.kernel + next.kernel,
             wall: self.wall + next.wall,
             memory: self.memory.max(next.memory),
             written: self.written + next.written,
@@ -53,12 +59,29 @@ impl Usage {
     }
 }
 
-/// Waits for programs that were started at the same time. `since` is from
-/// before they were started, by [`children_cpu`] and the clock.
+/// The counters before a run.
+pub(super) struct Before {
+    cpu: Duration,
+    kernel: BTreeMap<u32, Duration>,
+    clock: Instant,
+}
+
+impl Before {
+    /// To be asked for before the programs are started.
+    pub(super) fn now() -> Result<Self> {
+        Ok(Self {
+            cpu: children_cpu()?,
+            kernel: kernel_threads()?,
+            clock: Instant::now(),
+        })
+    }
+}
+
+/// Waits for programs that were started at the same time.
 ///
 /// # Errors
 /// If one fails or hangs.
-pub(super) fn wait(mut programs: Vec<Child>, since: (Duration, Instant)) -> Result<Usage> {
+pub(super) fn wait(mut programs: Vec<Child>, before: &Before) -> Result<Usage> {
     let mut peaks = vec![0; programs.len()];
     let mut usage = Usage::default();
     let mut running = programs.len();
@@ -81,7 +104,7 @@ pub(super) fn wait(mut programs: Vec<Child>, since: (Duration, Instant)) -> Resu
                 running -= 1;
             }
         }
-        if since.1.elapsed() > LIMIT {
+        if before.clock.elapsed() > LIMIT {
             for program in &mut programs {
                 // It may have ended in this moment.
                 let _ = program.kill();
@@ -92,8 +115,12 @@ pub(super) fn wait(mut programs: Vec<Child>, since: (Duration, Instant)) -> Resu
             sleep(LOOK);
         }
     }
-    usage.wall = since.1.elapsed();
-    usage.cpu = children_cpu()?.saturating_sub(since.0);
+    usage.wall = before.clock.elapsed();
+    usage.cpu = children_cpu()?.saturating_sub(before.cpu);
+    for (thread, time) in kernel_threads()? {
+        let earlier = before.kernel.get(&thread).copied().unwrap_or_default();
+        usage.kernel += time.saturating_sub(earlier);
+    }
     usage.memory = peaks.iter().sum();
     Ok(usage)
 }
@@ -103,15 +130,15 @@ pub(super) fn wait(mut programs: Vec<Child>, since: (Duration, Instant)) -> Resu
 /// # Errors
 /// If it fails or hangs.
 pub(super) fn run(command: &mut Command) -> Result<Usage> {
-    let since = (children_cpu()?, Instant::now());
+    let before = Before::now()?;
     let child = command
         .spawn()
         .with_context(|| format!("starting {}", command.get_program().display()))?;
-    wait(vec![child], since).with_context(|| format!("{command:?}"))
+    wait(vec![child], &before).with_context(|| format!("{command:?}"))
 }
 
 /// Processor time of all children that have ended, and of theirs.
-pub(super) fn children_cpu() -> Result<Duration> {
+fn children_cpu() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let micros = |time: nix::sys::time::TimeVal| {
         u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0)
@@ -119,6 +146,40 @@ pub(super) fn children_cpu() -> Result<Duration> {
     Ok(Duration::from_micros(
         micros(usage.user_time()) + micros(usage.system_time()),
     ))
+}
+
+/// Processor time of the kernel's threads, by their ids.
+fn kernel_threads() -> Result<BTreeMap<u32, Duration>> {
+    /// kthreadd, of which all others are children.
+    const PARENT: &str = "2";
+    let mut threads = BTreeMap::new();
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|id| id.parse().ok()) else {
+            continue;
+        };
+        // It may end between these lines.
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
+        // proc_pid_stat(5): the name in brackets, the state, the parent.
+        let parent = stat
+            .rsplit(')')
+            .next()
+            .and_then(|rest| rest.split(' ').nth(2));
+        if parent == Some(PARENT)
+            && let Some(time) = on_processor(&entry.path())
+        {
+            threads.insert(id, time);
+        }
+    }
+    Ok(threads)
+}
+
+/// The first field of `schedstat`: processor time in nanoseconds.
+fn on_processor(task: &Path) -> Option<Duration> {
+    let statistics = fs::read_to_string(task.join("schedstat")).ok()?;
+    let nanoseconds = statistics.split(' ').next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanoseconds))
 }
 
 fn has_ended(process: u32) -> Result<bool> {
@@ -153,13 +214,9 @@ fn look_at_threads(process: u32, threads: &mut BTreeMap<String, Duration>) {
     };
     for task in tasks.flatten() {
         // A thread may end between these lines.
-        let read = |file| fs::read_to_string(task.path().join(file));
-        let (Ok(name), Ok(statistics)) = (read("comm"), read("schedstat")) else {
-            continue;
-        };
-        let on_processor = statistics.split(' ').next().and_then(|ns| ns.parse().ok());
-        if let Some(nanoseconds) = on_processor {
-            threads.insert(name.trim().to_owned(), Duration::from_nanos(nanoseconds));
+        let name = fs::read_to_string(task.path().join("comm"));
+        if let (Ok(name), Some(time)) = (name, on_processor(&task.path())) {
+            threads.insert(name.trim().to_owned(), time);
         }
     }
 }
@@ -170,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_program_is_measured() {
-        let script = "x=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 0.1";
+        let script = "x=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 0.1; true";
         let usage = run(Command::new("bash").args(["-c", script])).unwrap();
         assert!(usage.wall >= Duration::from_millis(100), "{usage:?}");
         assert!(usage.cpu > Duration::from_millis(5), "{usage:?}");

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::file_server::FileServer;
 use super::image::{Form, Images};
-use super::measured::{self, Usage};
+use super::measured::{self, Before, Usage};
 use super::ram_disk::RamDisk;
 use crate::artifacts;
 
@@ -76,8 +76,7 @@ impl Bench {
         match writer {
             Writer::Landfall => measured::run(&mut self.landfall(&url, form, output)?),
             Writer::CoreosInstaller => {
-                let installer =
-                    artifacts::out_dir().join("peers/coreos-installer/bin/coreos-installer");
+                let installer = artifacts::coreos_installer()?;
                 let mut command = Command::new(installer);
                 command.args(["install", "--insecure", "--image-url", &url]);
                 measured::run(quiet(command.arg(output)))
@@ -138,7 +137,7 @@ impl Bench {
     }
 
     fn zstd_dd(&self, url: &str, output: &Path) -> Result<Usage> {
-        let since = (measured::children_cpu()?, Instant::now());
+        let before = Before::now()?;
         let mut curl = Command::new("curl");
         let mut curl = curl.args(["-sf", url]).stdout(Stdio::piped()).spawn()?;
         let mut zstd = Command::new("zstd");
@@ -150,24 +149,11 @@ impl Bench {
         dd.arg(format!("of={}", output.display()));
         dd.stdin(zstd.stdout.take().context("zstd without output")?);
         let dd = quiet(&mut dd).spawn()?;
-        measured::wait(vec![curl, zstd, dd], since)
+        measured::wait(vec![curl, zstd, dd], &before)
     }
 }
 
 /// Their progress is for people.
 fn quiet(command: &mut Command) -> &mut Command {
     command.stdout(Stdio::null()).stderr(Stdio::null())
-}
-
-/// Builds or installs what we are compared with.
-///
-/// # Errors
-/// What the script says.
-pub(super) fn install_peers() -> Result<()> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers.sh");
-    let mut command = Command::new(script);
-    command.arg("-o").arg(artifacts::out_dir().join("peers"));
-    let status = command.status().context("starting peers.sh")?;
-    anyhow::ensure!(status.success(), "tests/peers.sh: {status}");
-    Ok(())
 }
