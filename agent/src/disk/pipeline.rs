@@ -15,6 +15,7 @@ use crate::disk::decode::{Decoder, Packing};
 use crate::disk::digest::{Computed, Hasher, Hashing};
 use crate::disk::fetch::{Download, Event, Place};
 use crate::failure::{Class, Failure, Result};
+use crate::sys::freed_memory::FreedMemoryKept;
 
 /// The unit of unpacked data: what one write to the disk takes at most.
 pub const UNIT: usize = 1 << 20;
@@ -81,6 +82,8 @@ pub struct Pipeline {
     free: SyncSender<AlignedBuffer>,
     hasher: JoinHandle<Computed>,
     downloaded: Arc<AtomicU64>,
+    /// The chunks of the download are freed as fast as they come.
+    _kept: FreedMemoryKept,
 }
 
 impl Pipeline {
@@ -96,6 +99,7 @@ impl Pipeline {
                 format!("starting a thread for the image: {e}"),
             )
         };
+        let kept = FreedMemoryKept::new();
         let (to_hash, chunks) = sync_channel::<Bytes>(HASH_QUEUE);
         let hasher = thread::Builder::new()
             .name("image-digest".into())
@@ -130,6 +134,7 @@ impl Pipeline {
             free,
             hasher,
             downloaded,
+            _kept: kept,
         })
     }
 

@@ -9,6 +9,7 @@ pub mod boot_clock;
 pub mod ethtool;
 pub mod ethtool_private_flags;
 pub mod file_flags;
+pub mod freed_memory;
 pub mod interface_addresses;
 pub mod ipmi;
 pub mod link_flags;
