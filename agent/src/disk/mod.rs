@@ -24,6 +24,7 @@ pub mod resume;
 pub mod saved_partitions;
 pub mod signature;
 pub mod signature_file;
+pub mod slow_answer;
 pub mod software_raid;
 pub mod sparse_write;
 pub mod target;

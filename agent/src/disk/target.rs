@@ -13,6 +13,7 @@ use nix::sys::stat::{major, minor};
 
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::busy::{self, Device, KernelView};
+use crate::disk::slow_answer::{Request, SlowAnswer};
 use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 use crate::sys::{block_ioctl, zero_range};
@@ -104,6 +105,7 @@ pub struct Target {
     size: u64,
     sector: u32,
     is_device: bool,
+    slow_answer: SlowAnswer,
 }
 
 impl Target {
@@ -197,6 +199,7 @@ impl Target {
             size: size - size % u64::from(sector),
             sector,
             is_device,
+            slow_answer: SlowAnswer::watch(path),
         })
     }
 
@@ -250,7 +253,10 @@ impl Target {
                 self.size
             )));
         }
-        self.file.write_all_at(bytes, offset).map_err(|e| {
+        let written = self.watched("writing", offset, bytes.len() as u64, || {
+            self.file.write_all_at(bytes, offset)
+        });
+        written.map_err(|e| {
             self.write_error(&format!(
                 "writing {} bytes at offset {offset}: {e}",
                 bytes.len()
@@ -264,7 +270,10 @@ impl Target {
     /// What the kernel says, with place and length.
     pub fn read_at(&self, offset: u64, len: usize) -> Result<AlignedBuffer> {
         let mut buffer = AlignedBuffer::zeroed(len);
-        self.file.read_exact_at(&mut buffer, offset).map_err(|e| {
+        let read = self.watched("reading", offset, len as u64, || {
+            self.file.read_exact_at(&mut buffer, offset)
+        });
+        read.map_err(|e| {
             self.write_error(&format!("reading {len} bytes at offset {offset}: {e}"))
         })?;
         Ok(buffer)
@@ -295,7 +304,10 @@ impl Target {
     /// # Errors
     /// What the kernel says for any other reason.
     pub fn punch_zeros(&self, offset: u64, len: u64) -> Result<bool> {
-        zero_range::punch_zeros(&self.file, offset, len)
+        let zeroed = self.watched("zeroing", offset, len, || {
+            zero_range::punch_zeros(&self.file, offset, len)
+        });
+        zeroed
             .map_err(|e| self.write_error(&format!("zeroing {len} bytes at offset {offset}: {e}")))
     }
 
@@ -304,8 +316,7 @@ impl Target {
     /// # Errors
     /// What the kernel says; the content of the disk is then unknown.
     pub fn sync(&self) -> Result<()> {
-        self.file
-            .sync_all()
+        self.watched("flushing", 0, 0, || self.file.sync_all())
             .map_err(|e| self.write_error(&format!("flushing: {e}")))
     }
 
@@ -401,6 +412,10 @@ impl Target {
                 }
             }
         }
+    }
+
+    fn watched<T>(&self, what: &'static str, offset: u64, len: u64, work: impl FnOnce() -> T) -> T {
+        self.slow_answer.during(Request { what, offset, len }, work)
     }
 
     fn write_error(&self, text: &str) -> Failure {
