@@ -164,3 +164,6 @@ fn in_one_line(error: &clap::Error) -> String {
     let first = text.lines().next().unwrap_or_default();
     first.trim_start_matches("error: ").to_owned()
 }
+
+#[cfg(test)]
+mod tests;

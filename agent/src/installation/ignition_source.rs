@@ -108,3 +108,112 @@ fn compare(name: &str, config: &[u8], expected: &ExpectedDigest) -> Result<()> {
         ),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::disk::fixtures::{Reply, Server, http_client};
+    use crate::installation::digest_argument::ignition_hash;
+    use crate::installation::options::FetchRetries;
+
+    const CONFIG: &[u8] = b"{ \"ignition\" : {\"version\":\"3.2.0\"} }\n";
+
+    fn hash_of(bytes: &[u8]) -> ExpectedDigest {
+        let mut hasher = Hasher::new(crate::disk::digest::Algorithm::Sha512);
+        hasher.update(bytes);
+        ignition_hash(&format!("sha512-{}", hasher.finish())).unwrap()
+    }
+
+    fn of_url(url: &str) -> InstallOptions {
+        InstallOptions {
+            ignition_url: Some(url.to_owned()),
+            fetch_retries: Some(FetchRetries::Times(0)),
+            ..InstallOptions::default()
+        }
+    }
+
+    fn refused(options: &InstallOptions, reason: &str) {
+        let failure = read(options, &http_client()).unwrap_err();
+        assert!(failure.details.contains(reason), "{failure}");
+    }
+
+    #[test]
+    fn a_file_keeps_its_bytes_and_is_what_its_digest_says() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), CONFIG).unwrap();
+        let mut options = InstallOptions {
+            ignition_file: Some(file.path().to_owned()),
+            ..InstallOptions::default()
+        };
+        let client = http_client();
+        assert_eq!(read(&options, &client).unwrap().as_deref(), Some(CONFIG));
+        options.ignition_hash = Some(hash_of(CONFIG));
+        assert_eq!(read(&options, &client).unwrap().as_deref(), Some(CONFIG));
+        options.ignition_hash = Some(hash_of(b"other"));
+        refused(&options, "sha512 expected ");
+        options.ignition_hash = None;
+        fs::write(file.path(), "ignition:\n").unwrap();
+        refused(&options, "expected JSON");
+        fs::write(file.path(), vec![b' '; LIMIT + 1]).unwrap();
+        refused(&options, "found more");
+        options.ignition_file = Some("/nonexistent.ign".into());
+        refused(&options, "/nonexistent.ign: No such file");
+        options.ignition_url = Some("https://h/".to_owned());
+        refused(&options, "found both");
+        let none = InstallOptions::default();
+        assert_eq!(read(&none, &client).unwrap(), None);
+        let hash_alone = InstallOptions {
+            ignition_hash: Some(hash_of(CONFIG)),
+            ..InstallOptions::default()
+        };
+        refused(&hash_alone, "found none");
+    }
+
+    #[test]
+    fn a_server_without_tls_needs_a_digest_or_a_word() {
+        let server = Server::start(|_| Reply::whole(CONFIG, "\"1\""));
+        let client = http_client();
+        refused(&of_url(&server.url), "--insecure-ignition");
+        assert!(server.asked().is_empty(), "not even asked");
+        let allowed = InstallOptions {
+            insecure_ignition: true,
+            ..of_url(&server.url)
+        };
+        assert_eq!(read(&allowed, &client).unwrap().as_deref(), Some(CONFIG));
+        let hashed = InstallOptions {
+            ignition_hash: Some(hash_of(CONFIG)),
+            ..of_url(&server.url)
+        };
+        assert_eq!(read(&hashed, &client).unwrap().as_deref(), Some(CONFIG));
+        let other = InstallOptions {
+            ignition_hash: Some(hash_of(b"other")),
+            ..allowed
+        };
+        refused(&other, "nothing was written");
+    }
+
+    #[test]
+    fn only_http_and_https() {
+        for url in [
+            "ftp://h/a.ign",
+            "file:///a.ign",
+            "data:,{}",
+            "tftp://h/a",
+            "a.ign",
+        ] {
+            let insecure = InstallOptions {
+                insecure_ignition: true,
+                ..of_url(url)
+            };
+            refused(&insecure, "Ignition URL");
+        }
+        let missing = Server::start(|_| Reply::status(404));
+        let options = InstallOptions {
+            insecure_ignition: true,
+            ..of_url(&missing.url)
+        };
+        refused(&options, "404");
+    }
+}

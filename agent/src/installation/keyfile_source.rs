@@ -62,3 +62,44 @@ fn read_all(directory: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     files.sort();
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keyfiles_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str| directory.path().join(name);
+        for name in [
+            "b.nmconnection",
+            "a.nmconnection",
+            ".c.nmconnection",
+            "README",
+        ] {
+            fs::write(place(name), name).unwrap();
+        }
+        fs::create_dir(place("d.nmconnection")).unwrap();
+        std::os::unix::fs::symlink("README", place("e.nmconnection")).unwrap();
+        std::os::unix::fs::symlink("nothing", place("f.nmconnection")).unwrap();
+        let mut options = InstallOptions {
+            network_dir: Some(directory.path().to_owned()),
+            ..InstallOptions::default()
+        };
+        assert!(read(&options).unwrap().is_empty(), "not asked for");
+        options.copy_network = true;
+        let found = read(&options).unwrap();
+        let text = |name: &str, content: &str| (name.to_owned(), content.as_bytes().to_vec());
+        assert_eq!(
+            found,
+            [
+                text("a.nmconnection", "a.nmconnection"),
+                text("b.nmconnection", "b.nmconnection"),
+                text("e.nmconnection", "README"),
+            ]
+        );
+        options.network_dir = Some(place("none"));
+        let failure = read(&options).unwrap_err();
+        assert!(failure.details.contains("none: No such file"), "{failure}");
+    }
+}

@@ -144,3 +144,100 @@ pub(crate) fn find(
         release: metal.release.clone(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::fixtures::{Reply, Server, http_client};
+
+    const FEDORA: &[u8] = include_bytes!("test_data/stream/fedora.json");
+    const OPENSHIFT: &[u8] = include_bytes!("test_data/stream/openshift.json");
+
+    #[test]
+    fn the_image_for_the_sectors_of_the_disk() {
+        for (text, architecture, sector, file, sha256) in [
+            (
+                FEDORA,
+                "x86_64",
+                512,
+                "fedora-coreos-44.1-metal.x86_64.raw.xz",
+                "07",
+            ),
+            (
+                FEDORA,
+                "x86_64",
+                4096,
+                "fedora-coreos-44.1-metal4k.x86_64.raw.xz",
+                "02",
+            ),
+            (
+                FEDORA,
+                "aarch64",
+                512,
+                "fedora-coreos-44.1-metal.aarch64.raw.xz",
+                "20",
+            ),
+            (
+                OPENSHIFT,
+                "x86_64",
+                512,
+                "rhcos-9.8-metal.x86_64.raw.gz",
+                "0b",
+            ),
+            (
+                OPENSHIFT,
+                "x86_64",
+                4096,
+                "rhcos-9.8-metal4k.x86_64.raw.gz",
+                "09",
+            ),
+        ] {
+            let found = find(text, architecture, sector).unwrap();
+            assert!(found.location.ends_with(&format!("/{file}")), "{found:?}");
+            assert_eq!(found.sha256.hex(), sha256.repeat(32));
+        }
+        assert_eq!(find(FEDORA, "x86_64", 512).unwrap().release, "44.1");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let fedora = std::str::from_utf8(FEDORA).unwrap();
+        let of = |text: &str| find(text.as_bytes(), "x86_64", 512).unwrap_err();
+        assert_eq!(
+            find(FEDORA, "ppc64le", 512).unwrap_err(),
+            "expected architecture ppc64le, found aarch64, x86_64"
+        );
+        assert_eq!(
+            find(FEDORA, "aarch64", 4096).unwrap_err(),
+            "aarch64, metal: expected 4k.raw.xz, found raw.xz"
+        );
+        let found = of(&fedora.replace("\"metal\"", "\"openstack\""));
+        assert_eq!(found, "x86_64: expected images for metal, found none");
+        let found = of(&fedora.replace("0707", "07"));
+        assert!(found.contains("expected 64 hexadecimal digits"), "{found}");
+        for text in ["", "[]", "{}", "<html>", &fedora[..500]] {
+            assert!(of(text).contains("expected stream metadata"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_stream_is_a_file_below_the_base() {
+        let server = Server::start(|_| Reply::whole(FEDORA, "\"1\""));
+        let options = InstallOptions {
+            stream_base_url: Some(server.url.replace("/image.raw", "/streams/")),
+            architecture: Some("x86_64".to_owned()),
+            ..InstallOptions::default()
+        };
+        let found = image("stable", &options, 512, &http_client()).unwrap();
+        assert_eq!(found, find(FEDORA, "x86_64", 512).unwrap());
+        for (base, name, expected) in [
+            ("https://h/streams/", "next", "https://h/streams/next.json"),
+            ("https://h/s", "rhcos-4.21", "https://h/s/rhcos-4.21.json"),
+        ] {
+            assert_eq!(metadata_url(base, name).unwrap(), expected);
+        }
+        for name in ["", "a/b", "a?b", "a b", "\u{e9}"] {
+            assert!(metadata_url("https://h/", name).is_err(), "{name:?}");
+        }
+    }
+}
