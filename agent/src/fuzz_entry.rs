@@ -26,11 +26,13 @@ use crate::discovery::mdns_advert::{Advert, AdvertAddress};
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Decoder;
 use crate::disk::gpt::Table;
+use crate::disk::kept_partitions::{DiskEnds, KeptPartitions};
 use crate::disk::md_superblock::{MdSuperblock, Version};
 use crate::disk::pipeline::UNIT;
 use crate::disk::qcow2::assembly::{Assembly, Sink};
 use crate::disk::qcow2::header::Header;
 use crate::disk::qcow2::window::Piece;
+use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::signature::{ImageSignature, SigningKey, built_in_keys};
 use crate::disk::{checksum_file, config_drive, file_system, image_head, iso9660, resume, vfat};
 use crate::handover::console::Console;
@@ -99,6 +101,31 @@ pub fn gpt(data: &[u8]) {
         table.write_primary(&mut head);
         let again = Table::parse(&head, sector as u32);
         assert_eq!(again.as_ref(), Ok(&table), "what was written reads back");
+        let again = Table::parse_backup(&backup, disk, sector as u32);
+        let again = again.map(|table| table.partitions().to_vec());
+        assert_eq!(
+            again.as_deref(),
+            Ok(table.partitions()),
+            "so does its backup"
+        );
+    }
+    kept(&head, sector as u32);
+}
+
+/// The disk that such a table is on, with all of its partitions to be kept.
+fn kept(head: &[u8], sector: u32) {
+    let ends = DiskEnds {
+        head,
+        tail: head,
+        size: 1 << 40,
+        sector,
+    };
+    let filters = [PartitionFilter::Index(None, Some(200))];
+    if let Ok(Some(kept)) = KeptPartitions::find(&ends, &filters) {
+        let _ = kept.refuse_collision(1 << 30);
+        let mut image = kept.bare().clone();
+        assert!(kept.merge_into(&mut image).is_err(), "each GUID once");
+        assert!(kept.plain().is_ok());
     }
 }
 

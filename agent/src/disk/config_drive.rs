@@ -188,7 +188,8 @@ pub fn write_config_drive(
 /// system's label, in any case.
 fn existing(target: &Target, table: &impl PartitionTable) -> Result<Option<Partition>> {
     let mut found: Option<Partition> = None;
-    for partition in table.partitions() {
+    let of_image = |partition: &&Partition| !target.spares(partition);
+    for partition in table.partitions().iter().filter(of_image) {
         let labelled = partition.name.eq_ignore_ascii_case(LABEL)
             || label(target, partition)?.eq_ignore_ascii_case(LABEL);
         if !labelled {

@@ -8,11 +8,15 @@
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 
+use nix::libc;
+
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::config_drive::write_config_drive;
 use crate::disk::decode::Packing;
 use crate::disk::digest::Computed;
+use crate::disk::ends::Ends;
 use crate::disk::gpt::{BIOS_BOOT, Partition, Table};
+use crate::disk::kept_partitions::KeptPartitions;
 use crate::disk::mbr;
 use crate::disk::sparse_write::Written;
 use crate::disk::target::{Identity, Target};
@@ -74,6 +78,7 @@ impl WrittenImage {
 #[must_use = "the disk does not boot before the image is committed"]
 pub struct ProvenImage {
     target: Target,
+    ends: Ends,
     head: AlignedBuffer,
     table: Option<Table>,
     written: WrittenImage,
@@ -82,12 +87,14 @@ pub struct ProvenImage {
 impl ProvenImage {
     pub(super) fn new(
         target: Target,
+        ends: Ends,
         head: AlignedBuffer,
         table: Option<Table>,
         written: WrittenImage,
     ) -> Self {
         Self {
             target,
+            ends,
             head,
             table,
             written,
@@ -139,7 +146,9 @@ impl ProvenImage {
         work: impl FnOnce(&Path, &Table) -> Result<()>,
     ) -> Result<Self> {
         let table = self.gpt()?.clone();
-        for partition in table.partitions() {
+        let mut of_image = table.partitions().to_vec();
+        of_image.retain(|partition| !self.target.spares(partition));
+        for partition in &of_image {
             // Boot code has its place there and is none of the work's business.
             if partition.kind != BIOS_BOOT {
                 let path = self.target.path().display();
@@ -154,12 +163,20 @@ impl ProvenImage {
         // A partition cannot be mounted while the whole disk is held alone.
         let path = self.target.path().to_owned();
         drop(self.target);
-        let shown = ShownPartitions::show(&path, identity, table.partitions())?;
+        let kept: Vec<u32> = self
+            .ends
+            .kept()
+            .into_iter()
+            .flat_map(KeptPartitions::partitions)
+            .map(|partition| partition.number)
+            .collect();
+        let shown = ShownPartitions::show(&path, identity, &of_image, &kept)?;
         let outcome = work(&path, &table);
         drop(shown);
         outcome?;
         self.target = Target::open(&path, permission)?;
         self.target.refuse_other(identity)?;
+        self.ends.spare(&mut self.target);
         Ok(self)
     }
 
@@ -174,11 +191,11 @@ impl ProvenImage {
                     "{} has its partition table, the image can boot",
                     self.target.path().display()
                 );
+                self.ends.release();
                 Ok(self.written)
             }
             Err(failure) => {
-                tracing::warn!("{failure}");
-                self.target.make_unbootable();
+                self.ends.after(&failure, &self.target);
                 Err(failure)
             }
         }
@@ -212,7 +229,13 @@ struct ShownPartitions {
 }
 
 impl ShownPartitions {
-    fn show(path: &Path, identity: Identity, partitions: &[Partition]) -> Result<Self> {
+    /// `known`: the numbers of those in the disk's own table, which are in the way.
+    fn show(
+        path: &Path,
+        identity: Identity,
+        partitions: &[Partition],
+        known: &[u32],
+    ) -> Result<Self> {
         let failed = |what: String| {
             Failure::new(
                 Class::BlockDeviceError,
@@ -228,6 +251,14 @@ impl ShownPartitions {
             disk,
             numbers: Vec::new(),
         };
+        for number in known {
+            match block_partition::delete(&shown.disk, *number) {
+                Ok(()) => {}
+                // A kernel that reads no tables on such a disk (loop).
+                Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {}
+                Err(error) => return Err(failed(format!("hiding partition {number}: {error}"))),
+            }
+        }
         for partition in partitions {
             block_partition::add(
                 &shown.disk,

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -13,23 +15,17 @@ use nix::sys::stat::{major, minor};
 
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::busy::{self, Device, KernelView};
+use crate::disk::gpt::Partition;
+use crate::disk::read_back::WrittenExtents;
 use crate::disk::slow_answer::{Request, SlowAnswer};
 use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 use crate::sys::{block_ioctl, zero_range};
 
-/// What is wiped at both ends of the disk: every partition table, and the
-/// superblocks of old RAID members at the end.
-const WIPE_LEN: u64 = 1 << 20;
-
 /// BLKRRPART fails while anything on the machine scans the disk (a blkid, a
 /// late uevent); coreos-installer waits as long.
 const REREAD_TRIES: u32 = 20;
 const REREAD_PAUSE: Duration = Duration::from_millis(100);
-
-/// How many writes a disk may refuse before it is not asked for more. A sector
-/// is found by 12 of them; each may take the kernel's time limit of 30 s and more.
-const REFUSALS: u32 = 36;
 
 /// Which disk it is. A path is not enough: when a disk goes away and another
 /// comes, it may get the same name and number.
@@ -106,6 +102,12 @@ pub struct Target {
     sector: u32,
     is_device: bool,
     slow_answer: SlowAnswer,
+    /// Nothing is written here.
+    spared: Vec<Range<u64>>,
+    /// What was written, if it is to be read back.
+    extents: Option<Mutex<WrittenExtents>>,
+    #[cfg(test)]
+    journal: Option<crate::disk::fixtures::Journal>,
 }
 
 impl Target {
@@ -200,7 +202,43 @@ impl Target {
             sector,
             is_device,
             slow_answer: SlowAnswer::watch(path),
+            spared: Vec::new(),
+            extents: None,
+            #[cfg(test)]
+            journal: None,
         })
+    }
+
+    /// From now on writes into these ranges are refused, whatever asks for them.
+    pub fn spare(&mut self, ranges: Vec<Range<u64>>) {
+        self.spared = ranges;
+    }
+
+    /// From now on checksums are kept of all that is written, for
+    /// [`Target::read_back`].
+    pub fn remember_writes(&mut self) {
+        self.extents = Some(Mutex::new(WrittenExtents::default()));
+    }
+
+    /// Compares what the disk holds in a range with what was written there; all
+    /// else in it must be zeros. Nothing to do unless the writes were remembered.
+    ///
+    /// # Errors
+    /// What the disk says, or where it gives other bytes.
+    pub fn read_back(&self, range: Range<u64>) -> Result<()> {
+        match &self.extents {
+            Some(extents) => {
+                let extents = extents.lock().unwrap_or_else(PoisonError::into_inner);
+                extents.compare(self, range)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Writes, zeroings and flushes are noted there as well.
+    #[cfg(test)]
+    pub fn keep_journal(&mut self, journal: crate::disk::fixtures::Journal) {
+        self.journal = Some(journal);
     }
 
     /// Which disk it is.
@@ -253,6 +291,15 @@ impl Target {
                 self.size
             )));
         }
+        self.refuse_spared(offset, bytes.len() as u64)?;
+        #[cfg(test)]
+        if let Some(journal) = &self.journal {
+            journal.write(offset, bytes);
+        }
+        if let Some(extents) = &self.extents {
+            let mut extents = extents.lock().unwrap_or_else(PoisonError::into_inner);
+            extents.record(offset, bytes);
+        }
         let written = self.watched("writing", offset, bytes.len() as u64, || {
             self.file.write_all_at(bytes, offset)
         });
@@ -262,6 +309,26 @@ impl Target {
                 bytes.len()
             ))
         })
+    }
+
+    /// Whether nothing is written to this partition.
+    pub fn spares(&self, partition: &Partition) -> bool {
+        self.spared
+            .iter()
+            .any(|range| range.contains(&partition.offset))
+    }
+
+    /// The last line of defence: nobody should ask.
+    fn refuse_spared(&self, offset: u64, len: u64) -> Result<()> {
+        let end = offset.saturating_add(len);
+        let hit = |range: &&Range<u64>| range.start < end && offset < range.end;
+        match self.spared.iter().find(hit) {
+            None => Ok(()),
+            Some(range) => Err(self.write_error(&format!(
+                "bytes {offset} to {end} are not written: {} to {} belong to a partition that is kept",
+                range.start, range.end
+            ))),
+        }
     }
 
     /// Reads whole sectors.
@@ -304,6 +371,11 @@ impl Target {
     /// # Errors
     /// What the kernel says for any other reason.
     pub fn punch_zeros(&self, offset: u64, len: u64) -> Result<bool> {
+        self.refuse_spared(offset, len)?;
+        #[cfg(test)]
+        if let Some(journal) = &self.journal {
+            journal.zero(offset, len);
+        }
         let zeroed = self.watched("zeroing", offset, len, || {
             zero_range::punch_zeros(&self.file, offset, len)
         });
@@ -316,70 +388,12 @@ impl Target {
     /// # Errors
     /// What the kernel says; the content of the disk is then unknown.
     pub fn sync(&self) -> Result<()> {
+        #[cfg(test)]
+        if let Some(journal) = &self.journal {
+            journal.flush();
+        }
         self.watched("flushing", 0, 0, || self.file.sync_all())
             .map_err(|e| self.write_error(&format!("flushing: {e}")))
-    }
-
-    /// Wipes the first and the last MiB: boot code and every partition table, so
-    /// that firmware finds nothing to boot.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn wipe_ends(&self) -> Result<()> {
-        let zeros = AlignedBuffer::zeroed(WIPE_LEN as usize);
-        for offset in self.ends() {
-            self.write_at(&zeros, offset)?;
-        }
-        self.sync()
-    }
-
-    /// As [`Target::wipe_ends`], after a failure: goes on after errors, since
-    /// the disk may be half dead, and reports instead of failing. A sector that
-    /// cannot be written does not save the others.
-    pub fn make_unbootable(&self) {
-        let zeros = AlignedBuffer::zeroed(WIPE_LEN as usize);
-        let mut refusals = Refusals::default();
-        for offset in self.ends() {
-            self.wipe_around_refusals(&zeros, offset, &mut refusals);
-        }
-        let flushed = self.sync().err();
-        let path = self.path.display();
-        match (refusals.first, flushed) {
-            (None, None) => {
-                tracing::info!("{path} was left without a partition table, it does not boot");
-            }
-            (Some(failure), None) if refusals.count < REFUSALS => {
-                tracing::error!("{failure}; what {path} takes at its first and last MiB was wiped")
-            }
-            (Some(failure), _) | (None, Some(failure)) => {
-                tracing::error!("{failure}; {path} could not be wiped: do not boot from it")
-            }
-        }
-        if let Err(failure) = self.reread_partitions() {
-            tracing::warn!("{failure}");
-        }
-    }
-
-    /// What is refused is tried again in halves, down to the sector.
-    fn wipe_around_refusals(&self, zeros: &[u8], offset: u64, refusals: &mut Refusals) {
-        if refusals.count >= REFUSALS {
-            return;
-        }
-        let Err(failure) = self.write_at(zeros, offset) else {
-            return;
-        };
-        refusals.count += 1;
-        refusals.first.get_or_insert(failure);
-        let sectors = zeros.len() / self.sector as usize;
-        if sectors > 1 {
-            let (first, second) = zeros.split_at(sectors / 2 * self.sector as usize);
-            self.wipe_around_refusals(first, offset, refusals);
-            self.wipe_around_refusals(second, offset + first.len() as u64, refusals);
-        }
-    }
-
-    fn ends(&self) -> [u64; 2] {
-        [0, self.size.saturating_sub(WIPE_LEN)]
     }
 
     /// Makes the kernel look at the new partition table. Nothing to do for a file.
@@ -424,13 +438,6 @@ impl Target {
             format!("{}: {text}", self.path.display()),
         )
     }
-}
-
-/// What a disk has refused of what it was to be wiped by.
-#[derive(Default)]
-struct Refusals {
-    count: u32,
-    first: Option<Failure>,
 }
 
 fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()> {

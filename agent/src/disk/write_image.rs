@@ -9,13 +9,17 @@
 //! What comes out is a [`ProvenImage`]: its first MiB (boot code, MBR, GPT) is
 //! still in memory and written by its `commit`, with the GPT corrected for this
 //! disk. Whatever fails after step 1 ends with first and last MiB wiped.
+//!
+//! Where partitions are kept, these ends hold a table of them alone (`ends.rs`),
+//! and the image is refused, or ends, before their first byte.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Packing;
 use crate::disk::digest::Computed;
+use crate::disk::ends::Ends;
 use crate::disk::fetch::{Download, Patience, Request};
 use crate::disk::format_policy::{Format, FormatPolicy};
 use crate::disk::image_head::{self, Geometry, HEAD_LEN, Image, Promise};
@@ -77,8 +81,8 @@ pub fn write_image(
 /// partitions are what they were.
 pub fn write_image_with(
     source: &ImageSource,
-    _options: &WriteOptions,
-    target: Target,
+    options: &WriteOptions,
+    mut target: Target,
     client: &reqwest::Client,
 ) -> Result<ProvenImage> {
     let started = Instant::now();
@@ -92,9 +96,14 @@ pub fn write_image_with(
     if disk.size < SMALLEST_DISK {
         return Err(image_head::too_large(SMALLEST_DISK, disk.size));
     }
+    let ends = Ends::find(&mut target, &options.saved, options.preserve_on_error)?;
+    if options.verify {
+        target.remember_writes();
+    }
     let work = Work {
         source,
         target: &target,
+        ends: RefCell::new(ends),
         client,
         disk,
         touched: Cell::new(false),
@@ -104,7 +113,9 @@ pub fn write_image_with(
         source.proof.hashing(),
         disk.size,
     )?;
-    match work.write(pipeline) {
+    let outcome = work.write(pipeline);
+    let (ends, touched) = (work.ends.into_inner(), work.touched.get());
+    match outcome {
         Ok((stream, plan, placed)) => {
             let written = WrittenImage {
                 url: stream.url.clone(),
@@ -118,14 +129,12 @@ pub fn write_image_with(
             };
             tracing::info!("{}", written.line(&target));
             let table = plan.image.gpt;
-            Ok(ProvenImage::new(target, plan.head, table, written))
+            Ok(ProvenImage::new(target, ends, plan.head, table, written))
         }
-        Err(failure) if !work.touched.get() => Err(failure),
         Err(failure) => {
-            // Before the cleanup, which may fail or hang on a dying disk. The
-            // caller reports it as the failure that it is.
-            tracing::warn!("{failure}");
-            target.make_unbootable();
+            if touched {
+                ends.after(&failure, &target);
+            }
             Err(failure)
         }
     }
@@ -151,6 +160,7 @@ struct Placed {
 struct Work<'a> {
     source: &'a ImageSource,
     target: &'a Target,
+    ends: RefCell<Ends>,
     client: &'a reqwest::Client,
     disk: Geometry,
     /// Whether anything of the disk's former content is gone.
@@ -190,7 +200,7 @@ impl Work<'_> {
     /// Whatever fails from here on leaves a disk that does not boot.
     fn wipe(&self) -> Result<()> {
         self.touched.set(true);
-        self.target.wipe_ends()
+        self.ends.borrow_mut().clear(self.target)
     }
 
     /// The first unit of the image; an empty one if the image is empty.
@@ -228,14 +238,25 @@ impl Work<'_> {
         head[head_len..].fill(0);
         let mut image = image_head::inspect(&head[..head_len], self.disk, promise)
             .map_err(|failure| untouched(&stream.url, failure))?;
-        let data_end = match &mut image.gpt {
-            Some(table) => {
+        let ends = self.ends.borrow();
+        ends.refuse_collision(image.end)
+            .map_err(|failure| untouched(&stream.url, failure))?;
+        let data_end = match (&mut image.gpt, ends.kept()) {
+            (Some(table), kept) => {
                 table.move_backup_to_end(self.disk.size).map_err(|reason| {
                     Failure::new(Class::InvalidImage, format!("the image's GPT: {reason}"))
                 })?;
+                if let Some(kept) = kept {
+                    kept.merge_into(table)
+                        .map_err(|reason| untouched(&stream.url, cannot_keep(reason)))?;
+                }
                 table.backup().0
             }
-            None => self.disk.size,
+            (None, Some(_)) => {
+                let reason = "the image has no GPT that they could be entered into".to_owned();
+                return Err(untouched(&stream.url, cannot_keep(reason)));
+            }
+            (None, None) => self.disk.size,
         };
         tracing::info!(
             "writing {} ({}{}) to {} ({}, {} byte sectors)",
@@ -276,6 +297,7 @@ impl Work<'_> {
                     if image_bytes > self.disk.size {
                         return Err(image_head::too_large(image_bytes, self.disk.size));
                     }
+                    self.ends.borrow().refuse_collision(image_bytes)?;
                     let padded = len.next_multiple_of(self.disk.sector as usize);
                     buffer[len..padded].fill(0);
                     // Less than a unit: fits any usize.
@@ -291,6 +313,7 @@ impl Work<'_> {
         let digest = pipeline.digest()?;
         self.source.proof.judge(&stream.url, &digest)?;
         self.check_complete(stream, plan, image_bytes)?;
+        self.read_back(image_bytes.min(data_end))?;
         let mut written = writer.written();
         written.data += HEAD_LEN as u64;
         Ok(Placed {
@@ -299,6 +322,13 @@ impl Work<'_> {
             qcow2: false,
             written,
         })
+    }
+
+    /// Does nothing unless it was asked for. `end`: of what was written.
+    fn read_back(&self, end: u64) -> Result<()> {
+        let end = end.next_multiple_of(u64::from(self.disk.sector));
+        self.target
+            .read_back(HEAD_LEN as u64..end.max(HEAD_LEN as u64))
     }
 
     fn check_complete(&self, stream: &Stream, plan: &Plan, image_bytes: u64) -> Result<()> {
@@ -339,6 +369,13 @@ fn untouched(url: &str, failure: Failure) -> Failure {
         details: format!("{url}: {}; the disk was not touched", failure.details),
         ..failure
     }
+}
+
+fn cannot_keep(reason: String) -> Failure {
+    Failure::new(
+        Class::DeploymentError,
+        format!("partitions cannot be kept: {reason}"),
+    )
 }
 
 fn no_head(found: &str) -> Failure {

@@ -44,6 +44,7 @@ impl Work<'_> {
         })?;
         disk.writer.finish(disk.end)?;
         self.target.sync()?;
+        self.read_back(disk.end)?;
         let mut written = disk.writer.written();
         written.data += HEAD_LEN as u64;
         let placed = Placed {

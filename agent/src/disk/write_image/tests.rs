@@ -702,6 +702,8 @@ proptest! {
     }
 }
 
+mod kept;
+mod power_cut;
 mod qcow2;
 mod qcow2_options;
 mod signed;

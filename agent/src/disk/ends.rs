@@ -1,0 +1,353 @@
+//! What stands at both ends of the disk until the image is proven: nothing, or
+//! the table of the partitions that are kept. Either way firmware finds nothing
+//! to boot.
+//!
+//! Where partitions are kept, one whole copy of a table that names them is on
+//! the medium at every moment: the copy that is good stays until the other one
+//! is written and flushed.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+use crate::disk::aligned_buffer::AlignedBuffer;
+use crate::disk::image_head::HEAD_LEN;
+use crate::disk::kept_partitions::{DiskEnds, HIDDEN_EFI_SYSTEM, KeptPartitions};
+use crate::disk::saved_partitions::PartitionFilter;
+use crate::disk::target::Target;
+use crate::failure::{Class, Failure, Result};
+use crate::report::mib;
+
+/// What is wiped at both ends: every partition table, and the superblocks of
+/// old RAID members at the end.
+const END_LEN: u64 = 1 << 20;
+/// How many writes a disk may refuse before it is not asked for more. A sector
+/// is found by 12 of them; each may take the kernel's time limit of 30 s and more.
+const MOST_REFUSALS: u32 = 36;
+
+/// Both ends of a disk that an image is written to.
+#[derive(Debug)]
+pub struct Ends {
+    kept: Option<KeptPartitions>,
+    /// After a failure the disk is left as it is then.
+    preserve_on_error: bool,
+    /// The kept partitions' table, for a disk that may be left in any state.
+    file: Option<PathBuf>,
+}
+
+impl Ends {
+    /// Looks for the partitions to keep, and has the target spare them. Touches
+    /// nothing.
+    ///
+    /// # Errors
+    /// See [`KeptPartitions::find`], or if the disk cannot be read.
+    pub fn find(
+        target: &mut Target,
+        filters: &[PartitionFilter],
+        preserve_on_error: bool,
+    ) -> Result<Self> {
+        let kept = if filters.is_empty() {
+            None
+        } else {
+            find_kept(target, filters)?
+        };
+        let ends = Self {
+            kept,
+            preserve_on_error,
+            file: None,
+        };
+        ends.spare(target);
+        Ok(ends)
+    }
+
+    /// Has a target that was opened again spare them, too.
+    pub fn spare(&self, target: &mut Target) {
+        let ranges = self.kept.as_ref().map(KeptPartitions::ranges);
+        target.spare(ranges.unwrap_or_default());
+    }
+
+    /// The partitions that are kept.
+    pub fn kept(&self) -> Option<&KeptPartitions> {
+        self.kept.as_ref()
+    }
+
+    /// Fails if an image that ends at this byte, or later, would not leave them
+    /// alone.
+    ///
+    /// # Errors
+    /// See [`KeptPartitions::refuse_collision`].
+    pub fn refuse_collision(&self, image_end: u64) -> Result<()> {
+        match &self.kept {
+            Some(kept) => kept.refuse_collision(image_end),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves nothing of the disk's former table, or only what is kept.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn clear(&mut self, target: &Target) -> Result<()> {
+        if let Some(kept) = self.kept.as_ref().filter(|_| self.preserve_on_error) {
+            self.file = Some(save(kept, target.path())?);
+        }
+        clear(target, self.kept.as_ref())
+    }
+
+    /// After a failure: what `clear` leaves, unless the disk is to stay as it is.
+    pub fn after(&self, failure: &Failure, target: &Target) {
+        // Before the cleanup, which may fail or hang on a dying disk. The
+        // caller reports it as the failure that it is.
+        tracing::warn!("{failure}");
+        if self.preserve_on_error {
+            tracing::warn!("{} is left as it is, as asked", target.path().display());
+        } else {
+            reset(target, self.kept.as_ref());
+        }
+    }
+
+    /// After the commit.
+    pub fn release(&self) {
+        if let Some(file) = &self.file
+            && let Err(error) = fs::remove_file(file)
+        {
+            tracing::warn!("{}: {error}", file.display());
+        }
+    }
+}
+
+fn find_kept(target: &Target, filters: &[PartitionFilter]) -> Result<Option<KeptPartitions>> {
+    let tail = tail(target);
+    // Both at most a MiB.
+    let disk = DiskEnds {
+        head: &target.read_at(0, END_LEN.min(target.size()) as usize)?,
+        tail: &target.read_at(tail.start, (tail.end - tail.start) as usize)?,
+        size: target.size(),
+        sector: target.sector_size(),
+    };
+    let path = target.path().display();
+    let found = KeptPartitions::find(&disk, filters).map_err(|failure| Failure {
+        details: format!("{path}: {}", failure.details),
+        ..failure
+    })?;
+    let Some(kept) = &found else {
+        let filters: Vec<String> = filters.iter().map(ToString::to_string).collect();
+        tracing::warn!(
+            "{path}: no partition is kept, none has {}",
+            filters.join(", ")
+        );
+        return Ok(None);
+    };
+    for partition in kept.partitions() {
+        tracing::info!(
+            "{path}: partition {} ({:?}) is kept: {} at byte {}",
+            partition.number,
+            partition.name,
+            mib(partition.len),
+            partition.offset
+        );
+    }
+    for partition in kept.hidden() {
+        tracing::info!(
+            "{path}: partition {} is an EFI system partition: until the image is complete its type is {HIDDEN_EFI_SYSTEM}, so that no firmware boots what it holds",
+            partition.number
+        );
+    }
+    Ok(found)
+}
+
+/// Puts the table of the kept partitions into a file of its own.
+fn save(kept: &KeptPartitions, disk: &Path) -> Result<PathBuf> {
+    let path = std::env::temp_dir().join(format!("landfall-partitions-{}", Uuid::new_v4()));
+    let failed = |reason: String| {
+        Failure::new(
+            Class::DeploymentError,
+            format!("{}: {reason}", path.display()),
+        )
+    };
+    let mut head = vec![0; HEAD_LEN];
+    kept.plain().map_err(failed)?.write_primary_alone(&mut head);
+    fs::write(&path, &head).map_err(|error| failed(error.to_string()))?;
+    tracing::info!(
+        "the kept partitions of {disk} are in {file}; should the disk lose them: dd if={file} of={disk} conv=notrunc, then sgdisk --move-second-header {disk}",
+        disk = disk.display(),
+        file = path.display()
+    );
+    Ok(path)
+}
+
+fn clear(target: &Target, kept: Option<&KeptPartitions>) -> Result<()> {
+    let Some(kept) = kept else {
+        write_head(target, None)?;
+        wipe_tail(target, &[])?;
+        return target.sync();
+    };
+    if kept.is_of_backup() {
+        write_head(target, Some(kept))?;
+        target.sync()?;
+        write_backup(target, kept)?;
+    } else {
+        write_backup(target, kept)?;
+        target.sync()?;
+        write_head(target, Some(kept))?;
+    }
+    target.sync()?;
+    wipe_tail(target, &[kept.ranges(), vec![backup_place(kept)]].concat())?;
+    target.sync()
+}
+
+/// Goes on after errors, since the disk may be half dead, and reports instead of
+/// failing. A sector that cannot be written does not save the others.
+fn reset(target: &Target, kept: Option<&KeptPartitions>) {
+    let mut refusals = Refusals::default();
+    let flushed = match kept {
+        None => {
+            let zeros = AlignedBuffer::zeroed(END_LEN as usize);
+            for offset in [0, tail(target).start] {
+                refusals.write_around(target, &zeros, offset);
+            }
+            target.sync()
+        }
+        // The backup first: the head may hold the only good copy.
+        Some(kept) => {
+            let (offset, backup) = backup_of(target, kept);
+            refusals.write_around(target, &backup, offset);
+            let flushed = target.sync();
+            refusals.write_around(target, &head_of(Some(kept)), 0);
+            flushed.and(target.sync())
+        }
+    };
+    let path = target.path().display();
+    match (refusals.first, flushed.err()) {
+        (None, None) => match kept {
+            None => tracing::info!("{path} was left without a partition table, it does not boot"),
+            Some(_) => {
+                tracing::info!("{path} was left with the kept partitions alone, it does not boot");
+            }
+        },
+        (Some(failure), None) if refusals.count < MOST_REFUSALS => {
+            tracing::error!("{failure}; what {path} takes at its first and last MiB was wiped");
+        }
+        (Some(failure), _) | (None, Some(failure)) => {
+            tracing::error!("{failure}; {path} could not be wiped: do not boot from it");
+        }
+    }
+    if let Err(failure) = target.reread_partitions() {
+        tracing::warn!("{failure}");
+    }
+}
+
+/// What a disk has refused of what it was to be wiped by.
+#[derive(Default)]
+struct Refusals {
+    count: u32,
+    first: Option<Failure>,
+}
+
+impl Refusals {
+    /// What is refused is tried again in halves, down to the sector.
+    fn write_around(&mut self, target: &Target, bytes: &[u8], offset: u64) {
+        if self.count >= MOST_REFUSALS {
+            return;
+        }
+        let Err(failure) = target.write_at(bytes, offset) else {
+            return;
+        };
+        self.count += 1;
+        self.first.get_or_insert(failure);
+        let sector = target.sector_size() as usize;
+        let sectors = bytes.len() / sector;
+        if sectors > 1 {
+            let (first, second) = bytes.split_at(sectors / 2 * sector);
+            self.write_around(target, first, offset);
+            self.write_around(target, second, offset + first.len() as u64);
+        }
+    }
+}
+
+fn write_head(target: &Target, kept: Option<&KeptPartitions>) -> Result<()> {
+    target.write_at(&head_of(kept), 0)
+}
+
+fn head_of(kept: Option<&KeptPartitions>) -> AlignedBuffer {
+    let mut head = AlignedBuffer::zeroed(HEAD_LEN);
+    if let Some(kept) = kept {
+        kept.bare().write_primary_alone(&mut head);
+    }
+    head
+}
+
+fn write_backup(target: &Target, kept: &KeptPartitions) -> Result<()> {
+    let (offset, backup) = backup_of(target, kept);
+    target.write_at(&backup, offset)
+}
+
+fn backup_of(target: &Target, kept: &KeptPartitions) -> (u64, AlignedBuffer) {
+    let (offset, backup) = kept.bare().backup();
+    // As many whole sectors as the table has.
+    let sector = target.sector_size() as usize;
+    (offset, AlignedBuffer::padded(&backup, sector))
+}
+
+fn backup_place(kept: &KeptPartitions) -> Range<u64> {
+    let (offset, backup) = kept.bare().backup();
+    offset..offset + backup.len() as u64
+}
+
+fn tail(target: &Target) -> Range<u64> {
+    target.size().saturating_sub(END_LEN)..target.size()
+}
+
+/// Zeros over the last MiB but for these ranges.
+fn wipe_tail(target: &Target, spared: &[Range<u64>]) -> Result<()> {
+    let zeros = AlignedBuffer::zeroed(END_LEN as usize);
+    for gap in gaps(tail(target), spared) {
+        // At most a MiB.
+        target.write_at(&zeros[..(gap.end - gap.start) as usize], gap.start)?;
+    }
+    Ok(())
+}
+
+/// What of a range is in none of the others.
+fn gaps(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut others = others.to_vec();
+    others.sort_by_key(|other| other.start);
+    let mut found = Vec::new();
+    let mut at = range.start;
+    for other in others {
+        if other.start > at {
+            found.push(at..other.start.min(range.end));
+        }
+        at = at.max(other.end);
+    }
+    if at < range.end {
+        found.push(at..range.end);
+    }
+    found.retain(|gap| gap.start < gap.end);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(
+        clippy::single_range_in_vec_init,
+        reason = "lists of ranges, one of them has one"
+    )]
+    fn gaps_are_what_is_left() {
+        for (range, others, expected) in [
+            (10..20, vec![], vec![10..20]),
+            (10..20, vec![0..10, 20..30], vec![10..20]),
+            (10..20, vec![0..12], vec![12..20]),
+            (10..20, vec![18..40, 12..14], vec![10..12, 14..18]),
+            (10..20, vec![0..40], vec![]),
+            (10..20, vec![25..40], vec![10..20]),
+        ] {
+            assert_eq!(gaps(range, &others), expected, "{others:?}");
+        }
+    }
+}

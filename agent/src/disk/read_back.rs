@@ -1,0 +1,206 @@
+//! Reading back what was written, before it becomes visible.
+//!
+//! Every byte that was sent to the disk is compared by a checksum that was made
+//! while the byte was still in the processor's cache (0.02 to 0.05 s/GiB). Of
+//! what the device made zeros by itself only the edges of each hole are read: to
+//! read all of it would cost a read of the whole virtual size.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use flate2::Crc;
+
+use crate::disk::target::Target;
+use crate::failure::{Class, Failure, Result};
+use crate::report::{Progress, mib};
+
+/// How much of a hole is read at its start and at its end.
+const EDGE: u64 = 64 << 10;
+/// Writes that follow each other are compared together up to this length: so
+/// many bytes are read in one call, and a mismatch is placed as exactly.
+const LONGEST: u64 = 1 << 20;
+
+/// What was sent to the disk, by place.
+#[derive(Debug, Default)]
+pub struct WrittenExtents {
+    by_offset: BTreeMap<u64, Extent>,
+}
+
+#[derive(Debug)]
+struct Extent {
+    len: u64,
+    crc: Crc,
+}
+
+impl WrittenExtents {
+    /// Takes note of a write. Zeros count as a hole: what is written around
+    /// them may be written over them later.
+    pub fn record(&mut self, offset: u64, bytes: &[u8]) {
+        if bytes.iter().all(|&byte| byte == 0) {
+            return;
+        }
+        let len = bytes.len() as u64;
+        self.forget(offset..offset + len);
+        if let Some((&start, last)) = self.by_offset.range_mut(..offset).next_back()
+            && start + last.len == offset
+            && last.len + len <= LONGEST
+        {
+            last.crc.update(bytes);
+            last.len += len;
+            return;
+        }
+        let mut crc = Crc::new();
+        crc.update(bytes);
+        self.by_offset.insert(offset, Extent { len, crc });
+    }
+
+    /// What is written again counts as it is now.
+    fn forget(&mut self, range: Range<u64>) {
+        let overlapping: Vec<u64> = self
+            .by_offset
+            .range(..range.end)
+            .rev()
+            .take_while(|(start, extent)| *start + extent.len > range.start)
+            .map(|(start, _)| *start)
+            .collect();
+        for start in overlapping {
+            self.by_offset.remove(&start);
+        }
+    }
+
+    /// Reads it all, and the edges of what lies between, up to `end`.
+    ///
+    /// # Errors
+    /// What the disk says, or where it gives other bytes.
+    pub fn compare(&self, target: &Target, range: Range<u64>) -> Result<()> {
+        let total = self.by_offset.values().map(|extent| extent.len).sum();
+        let mut progress = Progress::new("reading the image back", Some(total));
+        let mut read = 0;
+        let mut at = range.start;
+        for (&offset, extent) in self.by_offset.range(range.clone()) {
+            compare_hole(target, at..offset)?;
+            let mut crc = Crc::new();
+            // At most a write of ours.
+            crc.update(&target.read_at(offset, extent.len as usize)?);
+            if crc.sum() != extent.crc.sum() {
+                return Err(differs(target, offset..offset + extent.len, "other bytes"));
+            }
+            read += extent.len;
+            if let Some(line) = progress.at(read) {
+                tracing::info!("{line}");
+            }
+            at = offset + extent.len;
+        }
+        compare_hole(target, at..range.end)?;
+        tracing::info!(
+            "{}: {} read back, all as written",
+            target.path().display(),
+            mib(read)
+        );
+        Ok(())
+    }
+}
+
+fn compare_hole(target: &Target, hole: Range<u64>) -> Result<()> {
+    if hole.is_empty() {
+        return Ok(());
+    }
+    let len = (hole.end - hole.start).min(EDGE);
+    for start in [hole.start, hole.end - len] {
+        // At most EDGE.
+        let edge = target.read_at(start, len as usize)?;
+        if edge.iter().any(|&byte| byte != 0) {
+            return Err(differs(target, start..start + len, "data instead of zeros"));
+        }
+    }
+    Ok(())
+}
+
+fn differs(target: &Target, range: Range<u64>, what: &str) -> Failure {
+    Failure::new(
+        Class::ImageWriteError,
+        format!(
+            "{}: read back, bytes {} to {} are not what was written: {what}",
+            target.path().display(),
+            range.start,
+            range.end
+        ),
+    )
+    .hint("the disk or its controller is faulty")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::disk::aligned_buffer::AlignedBuffer;
+    use crate::permission::WritePermission;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A disk of zeros with data at 1 MiB, in two writes, at 3 MiB, and at the
+    /// very end.
+    fn written() -> (tempfile::NamedTempFile, Target) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(8 * MIB).unwrap();
+        let permission = WritePermission::by_operator();
+        let mut target = Target::open_file(file.path(), 512, &permission).unwrap();
+        target.remember_writes();
+        let data = AlignedBuffer::padded(&[7; 300 << 10], 512);
+        let zeros = AlignedBuffer::zeroed(MIB as usize);
+        // What is zeroed by writes first is written over afterwards.
+        target.write_at(&zeros, MIB).unwrap();
+        for offset in [MIB, MIB + (300 << 10), 3 * MIB, 8 * MIB - (300 << 10)] {
+            target.write_at(&data, offset).unwrap();
+        }
+        (file, target)
+    }
+
+    #[test]
+    fn what_was_written_is_there() {
+        let (_file, target) = written();
+        target.read_back(MIB..8 * MIB).unwrap();
+        target.read_back(MIB..4 * MIB).unwrap();
+        target.read_back(MIB..MIB).unwrap();
+        // The same place once more: the last bytes count.
+        let other = AlignedBuffer::padded(&[9; 4096], 512);
+        target.write_at(&other, MIB + 4096).unwrap();
+        target.read_back(MIB + 4096..MIB + 8192).unwrap();
+    }
+
+    #[test]
+    fn a_disk_that_lies_is_caught_with_the_place() {
+        for (place, expected) in [
+            (MIB, "bytes 1048576 to 1662976"),
+            (MIB + (500 << 10), "bytes 1048576 to 1662976"),
+            (3 * MIB + 5, "bytes 3145728 to 3452928"),
+            (8 * MIB - 1, "bytes 8081408 to 8388608"),
+            // Edges of a hole.
+            (3 * MIB - 1, "bytes 3080192 to 3145728"),
+            (5 * MIB, ""),
+            (3 * MIB + (300 << 10), "data instead of zeros"),
+        ] {
+            let (file, target) = written();
+            let mut byte = [0];
+            file.as_file().read_exact_at(&mut byte, place).unwrap();
+            file.as_file().write_all_at(&[byte[0] ^ 1], place).unwrap();
+            match (target.read_back(MIB..8 * MIB), expected) {
+                (Ok(()), "") => {}
+                (outcome, expected) => {
+                    let failure = outcome.unwrap_err();
+                    assert!(failure.details.contains(expected), "{failure}");
+                    assert_eq!(failure.class, Class::ImageWriteError);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_remembered_unless_asked() {
+        let (file, _) = written();
+        let permission = WritePermission::by_operator();
+        let target = Target::open_file(file.path(), 512, &permission).unwrap();
+        target.read_back(0..8 * MIB).unwrap();
+    }
+}
