@@ -1,6 +1,7 @@
 //! The config drive: a small file system image that the first boot's
 //! cloud-init or Ignition (platform `openstack`) reads, in a partition of its own.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Read;
 
@@ -17,6 +18,9 @@ use crate::disk::target::Target;
 use crate::disk::{iso9660, mbr, vfat};
 use crate::failure::{Class, Failure, Result};
 
+mod parts;
+pub use parts::Parts;
+
 /// The label of the file system and the name of the partition.
 const LABEL: &str = "config-2";
 /// Ironic's limit, and the size of the partition that is made.
@@ -30,6 +34,18 @@ pub enum ConfigDrive {
     Text(String),
     /// Where such a text, or the image itself, is to be had.
     Url(String),
+    /// Not rendered.
+    Parts(Parts),
+}
+
+/// What goes into the partition.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Content {
+    /// An image, as it is.
+    Image(Vec<u8>),
+    /// Files for a VFAT file system of the partition's size: that one can be
+    /// mounted whatever the disk's sectors are.
+    Files(Vec<(String, Vec<u8>)>),
 }
 
 impl fmt::Debug for ConfigDrive {
@@ -38,18 +54,25 @@ impl fmt::Debug for ConfigDrive {
         match self {
             Self::Text(text) => write!(f, "ConfigDrive({} characters)", text.len()),
             Self::Url(url) => write!(f, "ConfigDrive({})", fetch::shown(url)),
+            Self::Parts(_) => write!(f, "ConfigDrive(parts)"),
         }
     }
 }
 
 impl ConfigDrive {
-    /// The image that goes to the disk.
+    /// What goes to the disk.
     ///
     /// # Errors
     /// If it cannot be fetched, is not what it claims to be, or is too large.
-    pub fn load(&self, client: &reqwest::Client) -> Result<Vec<u8>> {
+    pub fn load(&self, client: &reqwest::Client) -> Result<Content> {
         match self {
-            Self::Text(text) => unpack(decode_base64(text.as_bytes())?),
+            Self::Text(text) => unpack(decode_base64(text.as_bytes())?).map(Content::Image),
+            Self::Parts(parts) => {
+                let files = parts.files();
+                // Only to know it before the disk is touched.
+                vfat_of(&files, 512, SIZE)?;
+                Ok(Content::Files(files))
+            }
             Self::Url(url) => {
                 let request = Request::small(url);
                 // The limit of the image bounds its text well enough: nobody
@@ -59,6 +82,7 @@ impl ConfigDrive {
                     Ok(image) => unpack(image),
                     Err(_) => unpack(body),
                 }
+                .map(Content::Image)
             }
         }
     }
@@ -140,16 +164,24 @@ impl PartitionTable for mbr::Table {
 pub fn write_config_drive(
     target: &Target,
     table: &mut impl PartitionTable,
-    image: &[u8],
+    content: &Content,
     rebuild: bool,
 ) -> Result<Partition> {
-    let found = file_system::identify(&image[..image.len().min(PROBE_LEN)]);
-    match &found {
-        Some(found) if found.label.eq_ignore_ascii_case(LABEL) => {}
-        _ => {
-            tracing::warn!("the config drive is no file system labelled {LABEL}, written as it is")
+    let found = match content {
+        Content::Image(image) => {
+            let found = file_system::identify(&image[..image.len().min(PROBE_LEN)]);
+            if !found
+                .as_ref()
+                .is_some_and(|found| found.label.eq_ignore_ascii_case(LABEL))
+            {
+                tracing::warn!(
+                    "the config drive is no file system labelled {LABEL}, written as it is"
+                );
+            }
+            found
         }
-    }
+        Content::Files(_) => None,
+    };
     let on_disk = |reason: String| error(format!("{}: {reason}", target.path().display()));
     let (partition, new) = match existing(target, table)? {
         Some(partition) => (partition, false),
@@ -161,10 +193,17 @@ pub fn write_config_drive(
     partition.refuse_in_head().map_err(on_disk)?;
     // A sector is more than a block of such an image: no kernel mounts it.
     let is_iso = found.is_some_and(|found| found.kind == "iso9660");
-    let rebuilt = (is_iso && (rebuild || target.sector_size() > 2048))
-        .then(|| as_vfat(image, target, partition.len))
-        .transpose()?;
-    let image = rebuilt.as_deref().unwrap_or(image);
+    let image = match content {
+        Content::Image(image) if is_iso && (rebuild || target.sector_size() > 2048) => {
+            Cow::Owned(as_vfat(image, target, partition.len)?)
+        }
+        Content::Image(image) => Cow::Borrowed(&image[..]),
+        Content::Files(files) => Cow::Owned(vfat_of(
+            files,
+            target.sector_size() as usize,
+            partition.len,
+        )?),
+    };
     if partition.len < image.len() as u64 {
         return Err(on_disk(format!(
             "partition {} has {} bytes, the config drive {}",
@@ -173,7 +212,7 @@ pub fn write_config_drive(
             image.len()
         )));
     }
-    write_content(target, &partition, image)?;
+    write_content(target, &partition, &image)?;
     tracing::info!(
         "config drive of {} bytes written to {} partition {} on {}",
         image.len(),
@@ -219,8 +258,20 @@ fn label(target: &Target, partition: &Partition) -> Result<String> {
 fn as_vfat(image: &[u8], target: &Target, len: u64) -> Result<Vec<u8>> {
     let files = iso9660::files(image)
         .map_err(|reason| error(format!("reading the ISO 9660 image: {reason}")))?;
+    build_vfat(&files, target.sector_size() as usize, len)
+}
+
+fn vfat_of(files: &[(String, Vec<u8>)], sector: usize, len: u64) -> Result<Vec<u8>> {
+    let files: Vec<_> = files
+        .iter()
+        .map(|(path, content)| (path.clone(), &content[..]))
+        .collect();
+    build_vfat(&files, sector, len)
+}
+
+fn build_vfat(files: &[iso9660::File<'_>], sector: usize, len: u64) -> Result<Vec<u8>> {
     let label = LABEL.to_ascii_uppercase();
-    vfat::build(&files, &label, target.sector_size() as usize, len)
+    vfat::build(files, &label, sector, len)
         .map_err(|reason| error(format!("making a VFAT file system: {reason}")))
 }
 
@@ -287,11 +338,12 @@ mod tests {
 
     /// Writes the drive beside the image that is on the disk, then the table.
     fn write(disk: &NamedTempFile, image: &[u8]) -> Result<Partition> {
+        let before = std::fs::read(disk.path()).unwrap();
+        let mut table = Table::parse(&before[..MIB as usize], 512).unwrap();
+        table.move_backup_to_end(before.len() as u64).unwrap();
+        let content = Content::Image(image.to_vec());
+        let partition = write_config_drive(&open(disk), &mut table, &content, false)?;
         let mut content = std::fs::read(disk.path()).unwrap();
-        let mut table = Table::parse(&content[..MIB as usize], 512).unwrap();
-        table.move_backup_to_end(content.len() as u64).unwrap();
-        let partition = write_config_drive(&open(disk), &mut table, image, false)?;
-        content = std::fs::read(disk.path()).unwrap();
         table.write_primary(&mut content[..MIB as usize]);
         let (offset, backup) = table.backup();
         content[offset as usize..][..backup.len()].copy_from_slice(&backup);
@@ -311,16 +363,15 @@ mod tests {
     fn every_form_of_text() {
         let client = http_client();
         let load = |text: String| ConfigDrive::Text(text).load(&client);
-        assert_eq!(load(packed()).unwrap(), iso());
+        let image = || Content::Image(iso());
+        assert!(load(packed()).unwrap() == image());
         let broken: String = packed().chars().flat_map(|c| [c, '\n']).collect();
-        assert_eq!(load(broken).unwrap(), iso());
-        assert_eq!(load(STANDARD.encode(iso())).unwrap(), iso());
+        assert!(load(broken).unwrap() == image());
+        assert!(load(STANDARD.encode(iso())).unwrap() == image());
         for body in [packed().into_bytes(), iso()] {
             let server = Server::start(move |_| Reply::whole(&body, "\"1\""));
-            assert_eq!(
-                ConfigDrive::Url(server.url.clone()).load(&client).unwrap(),
-                iso()
-            );
+            let loaded = ConfigDrive::Url(server.url.clone()).load(&client);
+            assert!(loaded.unwrap() == image());
         }
         let truncated = STANDARD.encode(&STANDARD.decode(packed()).unwrap()[..50]);
         for bad in ["no base64!", "=", truncated.as_str()] {
@@ -370,11 +421,13 @@ mod tests {
         std::fs::write(file.path(), &content).unwrap();
         let head = &mut content[..MIB as usize];
         let mut table = mbr::Table::parse(head, 512, 100 * MIB).unwrap();
-        let first = write_config_drive(&open(&file), &mut table, &iso(), false).unwrap();
+        let first =
+            write_config_drive(&open(&file), &mut table, &Content::Image(iso()), false).unwrap();
         assert_eq!((first.number, first.offset), (2, 36 * MIB));
         let content = std::fs::read(file.path()).unwrap();
         assert!(content[36 * MIB as usize..][..iso().len()] == iso());
-        let again = write_config_drive(&open(&file), &mut table, &iso(), false).unwrap();
+        let again =
+            write_config_drive(&open(&file), &mut table, &Content::Image(iso()), false).unwrap();
         assert_eq!(again, first, "found by its label");
         assert_eq!(table.partitions().len(), 2);
     }
@@ -384,6 +437,7 @@ mod tests {
         let Some(image) = iso9660::tests::made(&iso9660::tests::DRIVE, &["-J", "-r"]) else {
             return;
         };
+        let image = Content::Image(image);
         let permission = WritePermission::by_operator();
         for (sector, rebuild, kind) in [
             (4096, false, "vfat"),
@@ -403,6 +457,38 @@ mod tests {
             let found = file_system::identify(&written[..PROBE_LEN]).unwrap();
             assert_eq!(found.kind, kind);
             assert!(found.label.eq_ignore_ascii_case(LABEL));
+        }
+    }
+
+    /// What the parts say is found again by another reader.
+    #[test]
+    fn parts_become_a_file_system_of_the_partitions_size() {
+        use serde_json::json;
+
+        let value = json!({
+            "meta_data": {"name": "node-1"},
+            "user_data": "#cloud-config\n",
+        });
+        let parts = Parts::new(value.as_object().unwrap()).unwrap();
+        let content = ConfigDrive::Parts(parts).load(&http_client()).unwrap();
+        for sector in [512, 4096] {
+            let file = NamedTempFile::new().unwrap();
+            let mut disk = gpt_image(8 * MIB, sector);
+            disk.resize(100 * MIB as usize, 0xaa);
+            std::fs::write(file.path(), &disk).unwrap();
+            let mut table = Table::parse(&disk[..MIB as usize], sector).unwrap();
+            table.move_backup_to_end(100 * MIB).unwrap();
+            let permission = WritePermission::by_operator();
+            let target = Target::open_file(file.path(), sector, &permission).unwrap();
+            let added = write_config_drive(&target, &mut table, &content, false).unwrap();
+            let disk = std::fs::read(file.path()).unwrap();
+            let written = &disk[added.offset as usize..][..added.len as usize];
+            let found = file_system::identify(&written[..PROBE_LEN]).unwrap();
+            assert_eq!((found.kind, found.label.as_str()), ("vfat", "CONFIG-2"));
+            // vfat.rs has other programs read what it makes.
+            let script = b"#cloud-config\n";
+            let copies = written.windows(script.len()).filter(|w| *w == script);
+            assert_eq!(copies.count(), 2, "one for each version");
         }
     }
 

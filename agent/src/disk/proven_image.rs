@@ -11,7 +11,7 @@ use std::path::Path;
 use nix::libc;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
-use crate::disk::config_drive::write_config_drive;
+use crate::disk::config_drive::{Content, write_config_drive};
 use crate::disk::decode::Packing;
 use crate::disk::digest::Computed;
 use crate::disk::ends::Ends;
@@ -106,7 +106,7 @@ impl ProvenImage {
     ///
     /// # Errors
     /// If there is no room for it. The disk does not boot then.
-    pub fn write_config_drive(&mut self, drive: &[u8], rebuild: bool) -> Result<()> {
+    pub fn write_config_drive(&mut self, drive: &Content, rebuild: bool) -> Result<()> {
         if let Some(table) = &mut self.table {
             return write_config_drive(&self.target, table, drive, rebuild).map(drop);
         }

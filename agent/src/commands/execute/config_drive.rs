@@ -2,25 +2,38 @@
 
 use serde_json::Value;
 
-use crate::disk::config_drive::ConfigDrive;
+use crate::commands::command::Node;
+use crate::disk::config_drive::{ConfigDrive, Parts};
 use crate::failure::{Class, Failure, Result};
 
-/// Reads the value in a command; `None` if there is no config drive.
+/// Reads the value in a command; `None` if there is no config drive. Its parts
+/// get the names that a conductor gives them when it renders them.
 ///
 /// # Errors
-/// If the value is in the form of its parts, which has to be rendered first.
-pub(super) fn read(value: &Value) -> Result<Option<ConfigDrive>> {
+/// If the value is of no form of a config drive.
+pub(super) fn read(value: &Value, node: &Node) -> Result<Option<ConfigDrive>> {
+    let wrong = |reason: String| {
+        Failure::new(
+            Class::InvalidCommandParamsError,
+            format!("config drive: {reason}"),
+        )
+    };
     match value {
         Value::Null => Ok(None),
         Value::String(text) if text.trim().is_empty() => Ok(None),
         Value::String(text) if is_url(text) => Ok(Some(ConfigDrive::Url(text.trim().to_owned()))),
         Value::String(text) => Ok(Some(ConfigDrive::Text(text.clone()))),
         Value::Object(parts) if parts.is_empty() => Ok(None),
-        _ => Err(Failure::new(
-            Class::InvalidCommandParamsError,
-            "config drive: expected base64 text or a URL, found JSON parts",
-        )
-        .hint("the conductor renders the parts for write_image; install_coreos takes them")),
+        Value::Object(parts) => {
+            let mut parts = Parts::new(parts).map_err(wrong)?;
+            for name in ["uuid", "name"] {
+                if let Some(value) = node.0.get(name).and_then(Value::as_str) {
+                    parts.default_meta_data(name, value);
+                }
+            }
+            Ok(Some(ConfigDrive::Parts(parts)))
+        }
+        _ => Err(wrong("expected base64 text, a URL or its parts".to_owned())),
     }
 }
 
@@ -36,6 +49,7 @@ mod tests {
 
     #[test]
     fn text_url_or_nothing() {
+        let node = Node(Value::Null);
         for (value, expected) in [
             (json!(null), None),
             (json!(" "), None),
@@ -46,9 +60,20 @@ mod tests {
                 Some(ConfigDrive::Url("https://host/drive".into())),
             ),
         ] {
-            assert_eq!(read(&value), Ok(expected), "{value}");
+            assert_eq!(read(&value, &node), Ok(expected), "{value}");
         }
-        assert!(read(&json!({"user_data": "x"})).is_err());
-        assert!(read(&json!([1])).is_err());
+        assert!(read(&json!({"userdata": "x"}), &node).is_err());
+        assert!(read(&json!([1]), &node).is_err());
+    }
+
+    #[test]
+    fn parts_get_the_nodes_names() {
+        let node = Node(json!({"uuid": "u-1", "name": "node-1"}));
+        let value = json!({"meta_data": {"name": "given"}, "user_data": "x"});
+        let Ok(Some(ConfigDrive::Parts(parts))) = read(&value, &node) else {
+            panic!("expected parts");
+        };
+        let meta_data: Value = serde_json::from_slice(&parts.files()[0].1).unwrap();
+        assert_eq!(meta_data, json!({"uuid": "u-1", "name": "given"}));
     }
 }

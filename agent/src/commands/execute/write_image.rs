@@ -44,7 +44,7 @@ pub(super) async fn write(
     permission: WritePermission,
 ) -> Result<String> {
     info.must_be_whole_disk()?;
-    let drive = config_drive::read(drive)?;
+    let drive = config_drive::read(drive, node)?;
     let disk = root_disk::find(machine, node).await?;
 
     let params = &machine.settings.params;

@@ -234,7 +234,8 @@ fn the_config_drive_goes_into_a_gap() {
     let mut drive = vec![0; 100_000];
     drive[32768..32774].copy_from_slice(b"\x01CD001");
     drive[32808..32816].copy_from_slice(b"config-2");
-    proven.write_config_drive(&drive, false).unwrap();
+    let wanted = crate::disk::config_drive::Content::Image(drive.clone());
+    proven.write_config_drive(&wanted, false).unwrap();
     proven.commit().unwrap();
     let disk = content(&file);
     let table = Table::parse(&disk[..MIB as usize], 512).unwrap();
@@ -272,7 +273,8 @@ fn on_a_block_device() {
 fn the_target_itself_refuses_their_place() {
     let (file, _) = used(512);
     let mut target = open(file.path(), 512);
-    target.spare(vec![12 * MIB..18 * MIB]);
+    let kept = 12 * MIB..18 * MIB;
+    target.spare([kept].into());
     let sector = crate::disk::aligned_buffer::AlignedBuffer::zeroed(512);
     target.write_at(&sector, 12 * MIB - 512).unwrap();
     target.write_at(&sector, 18 * MIB).unwrap();
