@@ -192,7 +192,12 @@ fn error(name: &str, reason: &io::Error) -> Failure {
         Some(libc::EROFS | libc::EPERM | libc::EACCES) => failure.hint(
             "the firmware does not let its variables be changed; ipa-ignore-bootloader-failure=1 goes on without an entry",
         ),
-        _ => failure,
+        // What efivarfs makes of EFI_INVALID_PARAMETER, EFI_DEVICE_ERROR and of a
+        // firmware that does not take the size (fs/efivarfs/vars.c).
+        Some(libc::EINVAL | libc::EIO | libc::ENOMEM | libc::EINTR) => failure.hint(
+            "the firmware refuses the variable, which is mostly a fault of the firmware: update it or clear its boot entries, or go on without an entry by ipa-ignore-bootloader-failure=1",
+        ),
+        _ => failure.hint("ipa-ignore-bootloader-failure=1 goes on without an entry"),
     }
 }
 
@@ -234,9 +239,19 @@ mod tests {
     }
 
     #[test]
-    fn a_full_store_comes_with_a_way_out() {
-        let full = error("Boot0001", &io::Error::from_raw_os_error(libc::ENOSPC));
-        assert!(full.details.contains("Boot0001"));
-        assert!(full.hint.unwrap().contains("ipa-ignore-bootloader-failure"));
+    fn every_refusal_comes_with_a_way_out() {
+        for (number, word) in [
+            (libc::ENOSPC, "store is full"),
+            (libc::EROFS, "does not let"),
+            (libc::EINVAL, "refuses the variable"),
+            (libc::EIO, "refuses the variable"),
+            (libc::ENODEV, "goes on"),
+        ] {
+            let failure = error("Boot0001", &io::Error::from_raw_os_error(number));
+            assert!(failure.details.contains("Boot0001"));
+            let hint = failure.hint.unwrap();
+            assert!(hint.contains(word), "{hint}");
+            assert!(hint.contains("ipa-ignore-bootloader-failure=1"), "{hint}");
+        }
     }
 }
