@@ -18,6 +18,7 @@ mod compatibility;
 mod devices_settled;
 mod discovery;
 mod disk;
+mod disk_paths;
 mod early;
 mod failure;
 #[cfg(fuzzing)]

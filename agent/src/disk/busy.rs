@@ -8,6 +8,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::disk_paths;
+use crate::system_path::SystemPath;
+
 /// Where the kernel tells about devices; tests point it at a made-up tree.
 #[derive(Debug, Clone)]
 pub struct KernelView {
@@ -120,13 +123,33 @@ impl KernelView {
         Ok(found)
     }
 
-    /// Every use of the disk and of its partitions.
+    /// The other block devices that are the same disk.
+    ///
+    /// # Errors
+    /// If sysfs cannot be read.
+    pub fn other_paths(&self, disk: &Device) -> io::Result<Vec<Device>> {
+        let identity =
+            |device: &Device| disk_paths::identity(&SystemPath::live().join(&device.directory));
+        let Some(own) = identity(disk).filter(|_| disk.partition.is_none()) else {
+            return Ok(Vec::new());
+        };
+        let mut disks = self.disks()?;
+        disks.retain(|other| other.number != disk.number && identity(other).as_ref() == Some(&own));
+        Ok(disks)
+    }
+
+    /// Every use of the disk and of its partitions, by whichever path.
     ///
     /// # Errors
     /// If /sys or /proc cannot be read: not to know is not to be free.
     pub fn uses(&self, disk: &Device) -> io::Result<Vec<Use>> {
-        let mut devices = self.partitions(disk)?;
-        devices.insert(0, disk.clone());
+        let mut devices = vec![disk.clone()];
+        devices.extend(self.partitions(disk)?);
+        for other in self.other_paths(disk)? {
+            let partitions = self.partitions(&other)?;
+            devices.push(other);
+            devices.extend(partitions);
+        }
         let mounts = fs::read_to_string(self.proc.join("self/mountinfo"))?;
         // Kernels without swap have no such file.
         let swaps = fs::read_to_string(self.proc.join("swaps")).unwrap_or_default();
@@ -263,6 +286,31 @@ mod tests {
         assert_eq!(view.device(254, 3).unwrap().partition, Some(3));
         assert!(view.device(8, 0).is_err());
         assert_eq!(view.uses(&disk).unwrap(), []);
+    }
+
+    #[test]
+    fn a_use_by_another_path_is_a_use() {
+        let (dir, view) = tree();
+        let put = |path: &str, text: &str| {
+            let path = dir.path().join("sys/block").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        for (disk, minor) in [("sda", 0), ("sdb", 16), ("sdc", 32)] {
+            put(&format!("{disk}/dev"), &format!("8:{minor}\n"));
+            put(&format!("{disk}/size"), "2048\n");
+            let wwid = if disk == "sdc" { "naa.2" } else { "naa.1" };
+            put(&format!("{disk}/device/wwid"), wwid);
+        }
+        put("sdb/sdb1/dev", "8:17\n");
+        put("sdb/sdb1/partition", "1\n");
+        fs::create_dir_all(dir.path().join("sys/block/sdb/sdb1/holders/dm-0")).unwrap();
+        fs::create_dir_all(dir.path().join("sys/block/sdc/holders/dm-1")).unwrap();
+        let disks = view.disks().unwrap();
+        let sda = disks.iter().find(|disk| disk.name == "sda").unwrap();
+        let others = view.other_paths(sda).unwrap();
+        assert_eq!(others.iter().map(|d| &*d.name).collect::<Vec<_>>(), ["sdb"]);
+        assert_eq!(list(&view.uses(sda).unwrap()), "sdb1 is held by dm-0");
     }
 
     #[test]

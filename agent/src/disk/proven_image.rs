@@ -191,6 +191,7 @@ impl ProvenImage {
                     "{} has its partition table, the image can boot",
                     self.target.path().display()
                 );
+                self.target.refresh_other_paths();
                 self.ends.release();
                 Ok(self.written)
             }

@@ -428,6 +428,40 @@ impl Target {
         }
     }
 
+    /// Has the kernel forget what it knows of the disk by its other paths. A path
+    /// that cannot be asked is no failure: the disk is written.
+    pub fn refresh_other_paths(&self) {
+        if !self.is_device {
+            return;
+        }
+        let others = || -> io::Result<Vec<Device>> {
+            let number = self.file.metadata()?.rdev();
+            let kernel = KernelView::default();
+            kernel.other_paths(&kernel.device(major(number), minor(number))?)
+        };
+        let refresh = |other: &Device| -> io::Result<()> {
+            let file = File::open(Path::new("/dev").join(&other.name))?;
+            block_ioctl::flush_buffers(&file)?;
+            block_ioctl::reread_partition_table(&file)
+        };
+        let path = self.path.display();
+        match others() {
+            Ok(others) => {
+                for other in others {
+                    match refresh(&other) {
+                        Ok(()) => {
+                            tracing::info!("{} is {path} by another path, read again", other.name)
+                        }
+                        Err(error) => {
+                            tracing::warn!("{}, another path to {path}: {error}", other.name)
+                        }
+                    }
+                }
+            }
+            Err(error) => tracing::warn!("{path}: looking for its other paths: {error}"),
+        }
+    }
+
     fn watched<T>(&self, what: &'static str, offset: u64, len: u64, work: impl FnOnce() -> T) -> T {
         self.slow_answer.during(Request { what, offset, len }, work)
     }

@@ -60,10 +60,12 @@ pub fn on_other_disks(disk: &Path) -> Vec<PathBuf> {
         return Vec::new();
     };
     let own = kernel.device(major(own), minor(own)).ok();
+    let same = |own| kernel.other_paths(own).unwrap_or_default();
+    let same = own.as_ref().map(same).unwrap_or_default();
     let disks = kernel.disks().unwrap_or_default();
     disks
         .iter()
-        .filter(|disk| own.as_ref() != Some(disk))
+        .filter(|disk| own.as_ref() != Some(disk) && !same.contains(disk))
         .flat_map(|disk| kernel.partitions(disk).unwrap_or_default())
         .map(|partition| Path::new("/dev").join(partition.name))
         .filter(|node| labelled_boot(node))

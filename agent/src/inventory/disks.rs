@@ -1,14 +1,13 @@
 //! The disks that an image could be written to, as lsblk and udev would
 //! describe them.
 
-use std::collections::BTreeMap;
-
 use super::Warning;
 use super::by_path::PathId;
 use super::disk_identity::{DiskIdentity, identify};
 use super::disk_kind::{NoDisk, why_no_disk};
-use super::report_types::{Disk, DiskTraits};
+use super::report_types::{Disk, DiskTraits, OtherPath};
 use super::transport::transport;
+use crate::disk_paths::{self, SharedIdentity};
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
@@ -20,11 +19,42 @@ pub const SIZE_UNIT: u64 = 512;
 /// to are among them, see
 /// [`DiskTraits::why_untouchable`].
 pub fn collect(root: &SystemPath) -> Vec<Disk> {
-    devices(root)
-        .into_iter()
-        .filter(|device| device.no_disk.is_none())
-        .map(|device| disk(&device))
-        .collect()
+    let mut found: Vec<(Option<SharedIdentity>, bool, Disk)> = Vec::new();
+    for device in devices(root) {
+        if device.no_disk.is_some() {
+            continue;
+        }
+        let identity = disk_paths::identity(&device.block);
+        let active = disk_paths::is_active(&device.block);
+        let new = disk(&device);
+        let same = found
+            .iter_mut()
+            .find(|(known, ..)| identity.is_some() && *known == identity);
+        match same {
+            Some((_, first_is_active, first)) => {
+                // The first in order is used, unless it does not answer.
+                if active && !*first_is_active {
+                    let passive = std::mem::replace(first, new);
+                    *first_is_active = true;
+                    add_path(first, passive);
+                } else {
+                    add_path(first, new);
+                }
+            }
+            None => found.push((identity, active, new)),
+        }
+    }
+    found.into_iter().map(|(_, _, disk)| disk).collect()
+}
+
+fn add_path(disk: &mut Disk, mut other: Disk) {
+    let traits = &mut disk.traits;
+    traits.by_paths.append(&mut other.traits.by_paths);
+    traits.other_paths.push(OtherPath {
+        name: other.name,
+        hctl: other.hctl,
+    });
+    traits.other_paths.append(&mut other.traits.other_paths);
 }
 
 /// A whole block device.
@@ -119,22 +149,20 @@ pub fn hctl(device: &SystemPath) -> Option<String> {
     Some(device.resolved()?.name()?.to_owned())
 }
 
-/// A note for each disk that is there several times, by several paths: to write
-/// by one of them is fine, but hints that match one match the others.
+/// A note for each disk that can be reached by several paths.
 pub fn paths_to_one_disk(disks: &[Disk]) -> Vec<Warning> {
-    let mut by_wwn: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for disk in disks {
-        if let Some(wwn) = &disk.wwn {
-            by_wwn.entry(wwn).or_default().push(&disk.name);
-        }
-    }
-    by_wwn
-        .into_iter()
-        .filter(|(_, names)| names.len() > 1)
-        .map(|(wwn, names)| {
+    disks
+        .iter()
+        .filter(|disk| !disk.traits.other_paths.is_empty())
+        .map(|disk| {
+            let others = disk.traits.other_paths.iter().map(|path| &*path.name);
+            let names: Vec<&str> = [&*disk.name].into_iter().chain(others).collect();
+            let wwn = disk.wwn_with_extension.as_ref().or(disk.wwn.as_ref());
             Warning::new(format!(
-                "{} have the same WWN {wwn}: they are paths to one disk",
-                names.join(", ")
+                "{} are paths of one disk (WWN {}), {} is used",
+                names.join(" and "),
+                wwn.map_or("not known", |wwn| wwn),
+                disk.name
             ))
         })
         .collect()
@@ -251,34 +279,59 @@ mod tests {
         );
     }
 
+    /// Two LUNs of an array, by two paths each, one of which is on standby.
     #[test]
-    fn paths_to_one_disk_are_told() {
-        let scsi = |name: &str, number: &str, wwn: &str| {
+    fn paths_of_one_disk_are_one() {
+        let scsi = |name: &str, number: &str, lun: &str, access: &str| {
             let lines = [
                 "device/subsystem -> /bus/scsi",
                 &format!(
-                    "device/vpd_pg83 = \\x00\\x83\\x00\\x0c\\x01\\x03\\x00\\x08\\x50\\x00\\x00\\x00\\x00\\x00\\x00\\x{wwn}"
+                    "device/vpd_pg83 = \\x00\\x83\\x00\\x0c\\x01\\x03\\x00\\x08\\x50\\x00\\x00\\x00\\x00\\x00\\x00\\x{lun}"
                 ),
+                &format!("device/wwid = naa.50000000000000{lun}\\n"),
+                &format!("device/access_state = {access}\\n"),
             ];
             block(name, number, &lines)
         };
         let root = plant(
             &[
-                scsi("sda", "8:0", "01"),
-                scsi("sdb", "8:16", "02"),
-                scsi("sdc", "8:32", "01"),
+                scsi("sda", "8:0", "01", "active/optimized"),
+                scsi("sdb", "8:16", "02", "standby"),
+                scsi("sdc", "8:32", "01", "standby"),
+                scsi("sdd", "8:48", "02", "active/non-optimized"),
+                scsi("sde", "8:64", "01", "active/optimized"),
                 block("vda", "254:0", &[]),
                 block("vdb", "254:16", &[]),
             ]
             .concat(),
         );
-        let notes = paths_to_one_disk(&collect(root.path()));
+        let disks = collect(root.path());
+        let names: Vec<&str> = disks.iter().map(|disk| &*disk.name).collect();
+        assert_eq!(names, ["/dev/sda", "/dev/sdd", "/dev/vda", "/dev/vdb"]);
+        let notes = paths_to_one_disk(&disks);
         assert_eq!(
             notes,
-            [Warning::new(
-                "/dev/sda, /dev/sdc have the same WWN 0x5000000000000001: they are paths to one disk"
-            )]
+            [
+                Warning::new(
+                    "/dev/sda and /dev/sdc and /dev/sde are paths of one disk (WWN 0x5000000000000001), /dev/sda is used"
+                ),
+                Warning::new(
+                    "/dev/sdd and /dev/sdb are paths of one disk (WWN 0x5000000000000002), /dev/sdd is used"
+                ),
+            ]
         );
+        let chosen = |hint: &str| {
+            let node = serde_json::json!({"instance_info": {"root_device": {"name": hint}}});
+            let chosen = super::super::root_device::choose_for_node(Some(&node), &disks);
+            chosen.map(|disk| disk.name.clone())
+        };
+        assert_eq!(
+            chosen("s== /dev/sde").unwrap(),
+            "/dev/sda",
+            "by its other name"
+        );
+        assert_eq!(chosen("s== /dev/sdb").unwrap(), "/dev/sdd");
+        assert!(chosen("s== /dev/sdf").is_err());
     }
 
     #[test]

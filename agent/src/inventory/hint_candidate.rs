@@ -95,6 +95,21 @@ impl Candidate for Disk {
                 return Texts::Aliases(all(&self.traits.by_paths));
             }
             "by_path" => &self.by_path,
+            // One name of several paths to it is as good as the other.
+            "name" if !self.traits.other_paths.is_empty() => {
+                let others = self.traits.other_paths.iter().map(|path| &path.name);
+                let names = [&self.name].into_iter().chain(others);
+                return Texts::Aliases(names.map(Cow::from).collect());
+            }
+            "hctl" if !self.traits.other_paths.is_empty() => {
+                let others = self
+                    .traits
+                    .other_paths
+                    .iter()
+                    .filter_map(|path| path.hctl.as_ref());
+                let numbers = self.hctl.iter().chain(others);
+                return Texts::Aliases(numbers.map(Cow::from).collect());
+            }
             "name" => return Texts::Single(Some(Cow::from(&self.name))),
             "model" => &self.model,
             "vendor" => &self.vendor,

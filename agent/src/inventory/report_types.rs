@@ -134,6 +134,17 @@ pub struct DiskTraits {
     pub read_only: bool,
     /// A medium that the BMC shows to the host.
     pub virtual_media: bool,
+    /// The other ways to the same disk.
+    pub other_paths: Vec<OtherPath>,
+}
+
+/// A block device that is the same disk as another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherPath {
+    /// The device node: `/dev/sdb`.
+    pub name: String,
+    /// As in [`Disk`].
+    pub hctl: Option<String>,
 }
 
 impl DiskTraits {

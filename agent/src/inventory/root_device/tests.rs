@@ -41,6 +41,7 @@ fn disk(fields: &Value) -> Disk {
             by_paths: list("by_paths", "by_path"),
             read_only: flag("read_only"),
             virtual_media: flag("virtual_media"),
+            other_paths: Vec::new(),
         },
     }
 }
