@@ -21,7 +21,7 @@ const FILE_SECTOR: u32 = 512;
 /// `write-image`
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// URL of the image: raw or qcow2, plain or in gzip, xz, zstd
+    /// URL of the image: raw or qcow2, plain or in gzip, xz, zstd, lz4, bzip2
     url: String,
     /// The disk, e.g. /dev/sda, or a file of a disk's size. Everything on it is lost
     disk: PathBuf,

@@ -2,9 +2,12 @@
 //! unpacks at a time and one write puts there.
 
 use crate::disk::aligned_buffer::AlignedBuffer;
-use crate::disk::pipeline::UNIT;
 use crate::disk::qcow2::extents::Extent;
 use crate::disk::qcow2::unpack::Unpacker;
+
+/// What is unpacked at a time, if a cluster is not more. With 1 MiB and two
+/// threads writing an image took 36 MiB at most, without threads 23 MiB.
+pub const BATCH: usize = 512 << 10;
 
 /// Clusters, packed and later unpacked.
 #[derive(Debug)]
@@ -34,7 +37,7 @@ impl Batch {
             cluster_size,
             clusters: Vec::new(),
             packed: Vec::new(),
-            unpacked: AlignedBuffer::zeroed(cluster_size.max(UNIT)),
+            unpacked: AlignedBuffer::zeroed(cluster_size.max(BATCH)),
         }
     }
 

@@ -11,8 +11,8 @@
 //! * Nothing that is fetched a second time can differ: of each piece that went
 //!   by without being used up there is a fingerprint. Where there is none, the
 //!   whole file is read again and its digest compared.
-//! * Compressed clusters are unpacked on several threads, a MiB of the disk at a
-//!   time.
+//! * Compressed clusters are unpacked on several threads, half a MiB of the disk
+//!   at a time.
 //! * Memory does not grow with the disk inside: pieces in the window (3 MiB; 5
 //!   for clusters of 2 MiB), batches of clusters (12 MiB), and a bounded number of extents (at most 12 MiB).
 //!   Two tables of extents is what a file of qemu-img takes; 16 bytes for each

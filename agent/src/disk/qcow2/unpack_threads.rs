@@ -7,9 +7,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use crate::disk::pipeline::UNIT;
-use crate::disk::qcow2::batch::Batch;
-use crate::disk::qcow2::header::Header;
+use crate::disk::qcow2::batch::{BATCH, Batch};
+use crate::disk::qcow2::header::{Compression, Header};
 use crate::disk::qcow2::unpack::Unpacker;
 
 /// More do not help: four inflate 2 GB/s, which no network brings.
@@ -53,23 +52,19 @@ impl UnpackThreads {
     /// other can be started, the caller's does it.
     pub fn new(header: &Header, threads: usize) -> Self {
         let threads = threads.min(MOST_THREADS);
-        let batch = 2 * header.cluster_size().max(UNIT as u64);
+        let batch = 2 * header.cluster_size().max(BATCH as u64);
         // Two more than the threads: one to write out, one to begin with.
         let most_pending = (threads + 2).min((MOST_MEMORY / batch) as usize);
         let (sender, receiver) = sync_channel::<Job>(most_pending);
         let receiver = Arc::new(Mutex::new(receiver));
-        let compression = header.compression;
-        let started = (0..threads).filter(|_| threads > 1).filter(|_| {
-            let jobs = Arc::clone(&receiver);
-            thread::Builder::new()
-                .name("image-unpack".into())
-                .spawn(move || work(&jobs, Unpacker::new(compression)))
-                .is_ok()
-        });
-        let jobs = if started.count() > 0 {
+        let wanted = if threads > 1 { threads } else { 0 };
+        let started = (0..wanted)
+            .take_while(|_| start(&receiver, header.compression))
+            .count();
+        let jobs = if started > 0 {
             Jobs::Threads(sender)
         } else {
-            Jobs::Here(Unpacker::new(compression))
+            Jobs::Here(Unpacker::new(header.compression))
         };
         Self {
             jobs,
@@ -128,6 +123,15 @@ impl UnpackThreads {
                 .unwrap_or_else(|_| Err("the thread that unpacks it is gone".to_owned())),
         })
     }
+}
+
+/// Whether a thread could be started.
+fn start(jobs: &Arc<Mutex<Receiver<Job>>>, compression: Compression) -> bool {
+    let jobs = Arc::clone(jobs);
+    thread::Builder::new()
+        .name("image-unpack".into())
+        .spawn(move || work(&jobs, Unpacker::new(compression)))
+        .is_ok()
 }
 
 fn work(jobs: &Mutex<Receiver<Job>>, mut unpacker: Unpacker) {
