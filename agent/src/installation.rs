@@ -13,7 +13,7 @@ mod image_choice;
 mod keyfile_source;
 pub mod options;
 mod prepare;
-mod stream;
+pub(crate) mod stream;
 
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,7 @@ use crate::handover::install_coreos::{self, CoreosChanges};
 use crate::permission::WritePermission;
 
 pub use digest_argument::image_digest;
+pub use image_choice::OwnImage;
 pub use options::InstallOptions;
 
 /// What becomes of the firmware's boot entries.

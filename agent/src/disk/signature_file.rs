@@ -8,14 +8,19 @@ use crate::disk::proof::Proof;
 use crate::disk::signature::{ImageSignature, SIGNATURE_FILE_LIMIT, SigningKey};
 use crate::failure::{Class, Failure, Result};
 
-/// Fetches it. `image` is the request of the image: its first URL tells where.
+/// Fetches it. `image` is the request of the image: its URLs tell where.
 ///
 /// # Errors
 /// If there is none, or none by one of these keys.
 pub fn fetch(image: &Request, client: &reqwest::Client, keys: &[SigningKey]) -> Result<Proof> {
-    let url = beside(image.urls.first().map_or("", String::as_str))?;
+    let urls: Vec<String> = image
+        .urls
+        .iter()
+        .map(|url| beside(url))
+        .collect::<Result<_>>()?;
+    let url = urls.first().cloned().unwrap_or_default();
     let request = Request {
-        urls: vec![url.clone()],
+        urls,
         ..image.clone()
     };
     let hint = "give the image's digest instead, or allow an image without proof";

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::disk::digest::ExpectedDigest;
 use crate::disk::fetch::{self, Request};
 use crate::disk::format_policy::FormatPolicy;
 use crate::disk::proof::Proof;
@@ -16,6 +17,19 @@ use crate::installation::stream;
 /// The stream that is meant where nothing is said.
 const DEFAULT_STREAM: &str = "stable";
 
+/// An image that this machine was booted with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnImage {
+    /// Where it is.
+    pub url: String,
+    /// What it must be.
+    pub digest: ExpectedDigest,
+}
+
+/// Looks for it, and waits for it if it must be there. What is there instead is
+/// an error, in words for the operator.
+pub type FindOwnImage<'a> = &'a dyn Fn(bool) -> std::result::Result<OwnImage, String>;
+
 /// The image for a disk with sectors of this size.
 ///
 /// # Errors
@@ -24,22 +38,20 @@ pub(super) fn choose(
     options: &InstallOptions,
     sector: u32,
     client: &reqwest::Client,
+    own_image: FindOwnImage<'_>,
 ) -> Result<ImageSource> {
-    let (urls, of_metadata) = if !options.image_url.is_empty() {
+    let (urls, known) = if !options.image_url.is_empty() {
         (options.image_url.clone(), None)
     } else if let Some(path) = &options.image_file {
         (vec![file_url(path)?], None)
-    } else if options.offline {
-        return Err(Failure::new(
-            Class::InvalidImage,
-            "--offline: this boot medium has no image",
-        ));
+    } else if let Some(own) = of_medium(options, own_image)? {
+        (vec![own.url], Some(own.digest))
     } else {
         let name = options.stream.as_deref().unwrap_or(DEFAULT_STREAM);
         let found = stream::image(name, options, sector, client)?;
         (vec![found.location], Some(found.sha256))
     };
-    let digest = options.image_digest.clone().or(of_metadata);
+    let digest = options.image_digest.clone().or(known);
     tracing::info!("image: {}", shown_all(&urls));
     let proof = match digest {
         Some(digest) => Proof::Digest(digest),
@@ -54,32 +66,44 @@ pub(super) fn choose(
     })
 }
 
+/// The image of the boot medium, if that is meant. As coreos-installer, which
+/// takes it where nothing else is said and it is there.
+fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Option<OwnImage>> {
+    if options.stream.is_some() {
+        return Ok(None);
+    }
+    match own_image(options.offline) {
+        Ok(own) => Ok(Some(own)),
+        Err(reason) if options.offline => Err(Failure::new(
+            Class::InvalidImage,
+            format!("--offline: {reason}"),
+        )),
+        Err(reason) => {
+            tracing::info!("{reason}; taking the stream {DEFAULT_STREAM}");
+            Ok(None)
+        }
+    }
+}
+
 /// The signature beside the image, wherever it has one. Without it only the
 /// operator's word counts; a signature that is there and not good is worse than
 /// none.
 fn signature(urls: &[String], options: &InstallOptions, client: &reqwest::Client) -> Result<Proof> {
-    let keys = built_in_keys();
-    let mut missing = None;
-    for url in urls {
-        let image = Request {
-            patience: options.patience(),
-            ..Request::small(url.clone())
-        };
-        match signature_file::fetch(&image, client, &keys) {
-            Err(failure) if failure.class == Class::ImageChecksumError => return Err(failure),
-            Err(failure) => missing = Some(failure),
-            Ok(proof) => return Ok(proof),
-        }
-    }
-    match missing {
-        Some(missing) if options.insecure => {
-            tracing::warn!("{}; going on, as --insecure asks", missing.details);
+    let image = Request {
+        urls: urls.to_vec(),
+        patience: options.patience(),
+        ..Request::small("")
+    };
+    match signature_file::fetch(&image, client, &built_in_keys()) {
+        Err(failure) if failure.class == Class::ImageDownloadError && options.insecure => {
+            tracing::warn!("{}; going on, as --insecure asks", failure.details);
             Ok(Proof::Nothing)
         }
-        Some(missing) => Err(missing.hint(
-            "give the image's digest (--image-digest sha256:...), or accept it without proof (--insecure)",
-        )),
-        None => Ok(Proof::Nothing),
+        outcome => outcome.map_err(|failure| {
+            failure.hint(
+                "give the image's digest (--image-digest sha256:...), or accept it without proof (--insecure)",
+            )
+        }),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::write_image::WriteOptions;
 use crate::failure::{Class, Failure, Result};
 use crate::handover::install_coreos::CoreosChanges;
+use crate::installation::image_choice::FindOwnImage;
 use crate::installation::options::{FetchRetries, InstallOptions};
 use crate::installation::{BootEntry, Installation, ignition_source, image_choice, keyfile_source};
 use crate::sys::block_ioctl;
@@ -23,6 +24,19 @@ impl InstallOptions {
     /// If anything in them cannot be had or is wrong. The disk was only asked
     /// for its sector size.
     pub fn prepare(&self, client: &reqwest::Client) -> Result<Installation> {
+        self.prepare_with(client, &|_| Err("no image was named".to_owned()))
+    }
+
+    /// As [`InstallOptions::prepare`], where this machine may have brought an
+    /// image along.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn prepare_with(
+        &self,
+        client: &reqwest::Client,
+        own_image: FindOwnImage<'_>,
+    ) -> Result<Installation> {
         if self.secure_ipl {
             return Err(operator(format!(
                 "--secure-ipl: expected a machine of architecture s390x, found {ARCH}"
@@ -45,7 +59,7 @@ impl InstallOptions {
         };
         changes.check()?;
         changes.ignition = ignition_source::read(self, client)?;
-        let image = image_choice::choose(self, sector, client)?;
+        let image = image_choice::choose(self, sector, client, own_image)?;
         Ok(Installation {
             image,
             disk,

@@ -49,7 +49,7 @@ struct Artifact {
 
 /// One image of a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct StreamImage {
+pub(crate) struct StreamImage {
     /// Its URL.
     pub location: String,
     /// Of the file as it is downloaded.

@@ -4,6 +4,19 @@ use std::io;
 use std::path::Path;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+
+/// Gives this thread, and those that it will start, a view of the mounts of its
+/// own: what they mount nobody else sees.
+///
+/// # Errors
+/// What unshare(2) and mount(2) say.
+pub fn see_mounts_alone() -> io::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    let nothing = None::<&str>;
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(nothing, "/", nothing, private, nothing).map_err(io::Error::from)
+}
 
 /// Mounts `source` of type `fstype` on `target` with these flags.
 ///

@@ -7,8 +7,9 @@ use clap::Args;
 
 use crate::failure::{Failure, Result};
 use crate::http_client;
-use crate::installation::{BootEntry, InstallOptions};
+use crate::installation::{BootEntry, InstallOptions, OwnImage};
 use crate::permission::WritePermission;
+use crate::sys::mount::see_mounts_alone;
 use crate::tools::install_report::{Plan, result};
 use crate::tools::machine_http;
 
@@ -83,7 +84,10 @@ fn install(arguments: Arguments) -> Result<()> {
     let files = InstallOptions::from_config_files(&arguments.config_file)?;
     let http = machine_http::of_this_machine(arguments.cafile)?;
     let client = http_client::image_client(&http)?;
-    let mut installation = arguments.options.over(files).prepare(&client)?;
+    let mut installation = arguments
+        .options
+        .over(files)
+        .prepare_with(&client, &own_image)?;
     // On somebody's workstation the disk is for another machine.
     if arguments.allow_this_machine && !arguments.boot_entry {
         installation.boot_entry = BootEntry::Leave;
@@ -97,6 +101,11 @@ fn install(arguments: Arguments) -> Result<()> {
         }
         return Ok(());
     };
+    if arguments.allow_this_machine
+        && let Err(error) = see_mounts_alone()
+    {
+        tracing::warn!("what is mounted here is seen by the whole machine: {error}");
+    }
     let written = installation.carry_out(&client, &permission)?;
     if arguments.json {
         println!("{}", result(&installation, &written));
@@ -104,3 +113,11 @@ fn install(arguments: Arguments) -> Result<()> {
     tracing::info!("install complete: {}", installation.disk.display());
     Ok(())
 }
+
+/// What our own ISO brings.
+fn own_image(_wanted: bool) -> std::result::Result<OwnImage, String> {
+    Err("this boot medium has no image".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ const FILE_SECTOR: u32 = 512;
 pub struct Arguments {
     /// URL of the image: raw or qcow2, plain or in gzip, xz, zstd, lz4, bzip2
     url: String,
-    /// The disk, e.g. /dev/sda, or a file of a disk's size. Everything on it is lost
+    /// The disk, e.g. /dev/sda, or a file of its size; all on it is lost
     disk: PathBuf,
     /// Expected digest of the file as downloaded, e.g. sha256:0123...
     #[arg(long, value_name = "ALGORITHM:HEX", value_parser = image_digest)]

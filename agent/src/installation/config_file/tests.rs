@@ -137,7 +137,7 @@ fn what_cannot_be_meant_is_refused_with_its_key() {
         ("unknown_console", "'--console <SPEC>': console \"ttyUSB0\""),
         (
             "two_sources",
-            "'--stream <NAME>' cannot be used with '--image-url <URL>'",
+            "'--image-url <URL>' cannot be used with '--stream <NAME>'",
         ),
         ("key_twice", "platform"),
         (

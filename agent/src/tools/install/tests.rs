@@ -1,0 +1,371 @@
+//! Whole installations by the command line, onto loop devices.
+
+use std::fs;
+use std::io::Cursor;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use clap::Parser as _;
+use tempfile::{NamedTempFile, TempDir};
+
+use super::run;
+use crate::cli::{self, Cli};
+use crate::disk::digest::{Algorithm, Hasher};
+use crate::disk::fixtures::{LoopDevice, Reply, Server, loop_device};
+use crate::disk::gpt::Table;
+use crate::failure::Result;
+use crate::skip::skip;
+use crate::tools::Tool;
+
+const MIB: u64 = 1 << 20;
+const IMAGE: u64 = 32 * MIB;
+const BOOT: u64 = 16 * MIB;
+const DISK: u64 = 64 * MIB;
+const CONFIG: &str = "{ \"ignition\": {\"version\": \"3.2.0\"} }\n";
+
+/// Where the file system `boot` begins and ends in the image, and on the disk.
+fn boot_of(bytes: &[u8]) -> std::ops::Range<usize> {
+    let table = Table::parse(&bytes[..MIB as usize], 512).unwrap();
+    let boot = table.partitions().last().unwrap();
+    boot.offset as usize..(boot.offset + boot.len) as usize
+}
+
+/// A disk image with CoreOS's boot file system.
+fn coreos_image() -> Vec<u8> {
+    let tree = tempfile::tempdir().unwrap();
+    let place = |name: &str| tree.path().join(name);
+    fs::create_dir_all(place("loader.1/entries")).unwrap();
+    std::os::unix::fs::symlink("loader.1", place("loader")).unwrap();
+    fs::create_dir_all(place("grub2")).unwrap();
+    fs::write(
+        place("loader.1/entries/ostree-1-x.conf"),
+        "title x\noptions rw ignition.platform.id=metal quiet\nlinux /l\n",
+    )
+    .unwrap();
+    fs::write(
+        place("grub2/grub.cfg"),
+        "# CONSOLE-SETTINGS-START\n# CONSOLE-SETTINGS-END\n",
+    )
+    .unwrap();
+    fs::write(place("ignition.firstboot"), "").unwrap();
+
+    let file = NamedTempFile::new().unwrap();
+    file.as_file().set_len(BOOT).unwrap();
+    let made = Command::new("/sbin/mke2fs")
+        .args(["-q", "-t", "ext4", "-b", "1024", "-L", "boot", "-d"])
+        .arg(tree.path())
+        .arg(file.path())
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    image_with(&fs::read(file.path()).unwrap())
+}
+
+/// A disk image with this in its only partition, behind the first MiB.
+fn image_with(partition: &[u8]) -> Vec<u8> {
+    let mut disk = gpt::GptConfig::new()
+        .writable(true)
+        .create_from_device(Cursor::new(vec![0; IMAGE as usize]), None)
+        .unwrap();
+    let kind = gpt::partition_types::LINUX_FS;
+    disk.add_partition("any", BOOT, kind, 0, Some(2048))
+        .unwrap();
+    let mut image = disk.write().unwrap().into_inner();
+    let place = boot_of(&image);
+    image[place].copy_from_slice(partition);
+    image
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let mut hasher = Hasher::new(Algorithm::Sha256);
+    hasher.update(bytes);
+    hasher.finish()
+}
+
+/// An empty disk, a folder with an image and an Ignition config.
+struct Bench {
+    folder: TempDir,
+    file: NamedTempFile,
+    device: LoopDevice,
+}
+
+impl Bench {
+    /// `None` where there are no loop devices, which was then said.
+    fn new(image: &[u8]) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("image.raw"), image).unwrap();
+        fs::write(folder.path().join("host.ign"), CONFIG).unwrap();
+        let file = NamedTempFile::new().unwrap();
+        file.as_file().set_len(DISK).unwrap();
+        // What an installation that did nothing leaves.
+        file.as_file().write_all_at(&[0xa5; 4096], 0).unwrap();
+        let device = loop_device(file.path(), 512)?;
+        Some(Self {
+            folder,
+            file,
+            device,
+        })
+    }
+
+    fn place(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn disk(&self) -> String {
+        self.device.path().display().to_string()
+    }
+
+    /// The sub-command with these words and the disk. On a thread of its own,
+    /// whose mounts go with it.
+    fn install(&self, words: &[&str]) -> Result<()> {
+        let disk = self.disk();
+        let line = ["landfall-agent", "install"];
+        let line: Vec<String> = line
+            .iter()
+            .chain(words)
+            .copied()
+            .chain([&disk[..]])
+            .map(str::to_owned)
+            .collect();
+        thread::spawn(move || {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            match Cli::try_parse_from(&line).unwrap().command {
+                cli::Command::Tool(Tool::Install(arguments)) => run(*arguments),
+                other => panic!("{other:?}"),
+            }
+        })
+        .join()
+        .unwrap()
+    }
+
+    fn content(&self) -> Vec<u8> {
+        fs::read(self.file.path()).unwrap()
+    }
+
+    fn assert_untouched(&self) {
+        let mut expected = vec![0; DISK as usize];
+        expected[..4096].fill(0xa5);
+        assert!(self.content() == expected, "the disk was written to");
+    }
+
+    fn assert_unbootable(&self) {
+        let content = self.content();
+        assert!(content[..MIB as usize].iter().all(|byte| *byte == 0));
+    }
+}
+
+/// What a file holds in the boot file system of the disk.
+fn in_boot(disk: &[u8], path: &str) -> String {
+    let file = NamedTempFile::new().unwrap();
+    fs::write(file.path(), &disk[boot_of(disk)]).unwrap();
+    let checked = Command::new("/sbin/e2fsck")
+        .arg("-fn")
+        .arg(file.path())
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+    let read = Command::new("/sbin/debugfs")
+        .args(["-R", &format!("cat {path}")])
+        .arg(file.path())
+        .output()
+        .unwrap();
+    String::from_utf8(read.stdout).unwrap()
+}
+
+/// Mounting takes a right that containers lack.
+fn may_not_mount(outcome: &Result<()>) -> bool {
+    let refused =
+        matches!(outcome, Err(failure) if failure.details.contains("Operation not permitted"));
+    if refused {
+        skip(format_args!("{outcome:?}"));
+    }
+    refused
+}
+
+#[test]
+fn everything_at_once_by_config_file_and_command_line() {
+    let image = coreos_image();
+    let packed = zstd::bulk::compress(&image, 1).unwrap();
+    let digest = sha256(&packed);
+    let server = Server::start(move |_| Reply::whole(&packed, "\"1\""));
+    let Some(bench) = Bench::new(&image) else {
+        return;
+    };
+    let keyfiles = bench.folder.path().join("keyfiles");
+    fs::create_dir(&keyfiles).unwrap();
+    fs::write(keyfiles.join("eth0.nmconnection"), "[connection]\n").unwrap();
+    let config = bench.folder.path().join("install.yaml");
+    let text = format!(
+        "image-url: {}\nimage-digest: sha256:{digest}\nplatform: qemu\nconsole: [tty0]\n\
+         append-karg: [nosmt]\ndelete-karg: [quiet]\ndest-device: /dev/none\n\
+         copy-network: true\nnetwork-dir: {}\n",
+        server.url,
+        keyfiles.display()
+    );
+    fs::write(&config, text).unwrap();
+    let (config, ignition) = (config.display().to_string(), bench.place("host.ign"));
+    let hash = format!("sha256-{}", sha256(CONFIG.as_bytes()));
+    let words = [
+        "-c",
+        &config,
+        "-i",
+        &ignition,
+        "--ignition-hash",
+        &hash,
+        "--append-karg",
+        "mine",
+        "--firstboot-args",
+        "rd.neednet=1 ip=dhcp",
+        "--allow-this-machine",
+    ];
+
+    let dry: Vec<&str> = words.iter().copied().chain(["--dry-run"]).collect();
+    bench.install(&dry).unwrap();
+    bench.assert_untouched();
+
+    let outcome = bench.install(&words);
+    if may_not_mount(&outcome) {
+        return;
+    }
+    outcome.unwrap();
+    let disk = bench.content();
+    assert_eq!(in_boot(&disk, "/ignition/config.ign"), CONFIG);
+    assert_eq!(
+        in_boot(&disk, "/loader.1/entries/ostree-1-x.conf"),
+        "title x\noptions rw ignition.platform.id=qemu console=tty0 nosmt mine\nlinux /l\n"
+    );
+    assert_eq!(
+        in_boot(&disk, "/ignition.firstboot"),
+        "set ignition_network_kcmdline=\"rd.neednet=1 ip=dhcp\"\n"
+    );
+    assert_eq!(
+        in_boot(&disk, "/coreos-firstboot-network/eth0.nmconnection"),
+        "[connection]\n"
+    );
+    let grub = in_boot(&disk, "/grub2/grub.cfg");
+    assert!(grub.contains("terminal_output console\n"), "{grub}");
+    let (boot, before) = (boot_of(&disk), boot_of(&image));
+    assert_eq!(boot, before, "the partitions are the image's");
+}
+
+#[test]
+fn what_can_be_known_to_be_wrong_leaves_the_disk_untouched() {
+    let Some(bench) = Bench::new(&coreos_image()) else {
+        return;
+    };
+    let (image, ignition) = (bench.place("image.raw"), bench.place("host.ign"));
+    fs::write(bench.folder.path().join("bad.ign"), "ignition:\n").unwrap();
+    let (bad, missing) = (bench.place("bad.ign"), bench.place("missing"));
+    let hash = format!("--ignition-hash=sha256-{}", "0".repeat(64));
+    for (words, reason) in [
+        (&["-f", &image][..], "image.raw.sig"),
+        (&["-f", &missing, "--insecure"], "missing: No such file"),
+        (&["-f", &image, "--insecure", "-i", &bad], "expected JSON"),
+        (
+            &["-f", &image, "--insecure", "-i", &missing],
+            "missing: No such file",
+        ),
+        (
+            &["-f", &image, "--insecure", "-i", &ignition, &hash],
+            "sha256 expected 0000",
+        ),
+        (
+            &["-f", &image, "--insecure", "-I", "http://h/"],
+            "--insecure-ignition",
+        ),
+        (
+            &["-f", &image, "--insecure", "--save-partindex", "0"],
+            "begin with 1",
+        ),
+        (
+            &["-f", &image, "--insecure", "--save-partlabel", "["],
+            "without \"]\"",
+        ),
+        (
+            &["-f", &image, "--insecure", "--append-karg", "a\nb"],
+            "kernel argument",
+        ),
+        (&["-f", &image, "--insecure", "--secure-ipl"], "s390x"),
+        (
+            &["-f", &image, "--insecure", "-c", &missing],
+            "config file ",
+        ),
+        (
+            &["-f", &image, "--insecure", "-n", "--network-dir", &missing],
+            "--copy-network",
+        ),
+        (&["-s", "a/b"], "stream \"a/b\""),
+    ] {
+        let words: Vec<&str> = words
+            .iter()
+            .copied()
+            .chain(["--allow-this-machine"])
+            .collect();
+        let failure = bench.install(&words).unwrap_err();
+        assert!(failure.details.starts_with("install failed: "), "{failure}");
+        assert!(failure.details.contains(reason), "{words:?}: {failure}");
+        bench.assert_untouched();
+    }
+    let home = bench.install(&["-f", &image, "--insecure"]).unwrap_err();
+    assert!(
+        home.details.contains("does not run the landfall ramdisk"),
+        "{home}"
+    );
+    bench.assert_untouched();
+}
+
+#[test]
+fn an_image_without_boot_partition_has_nothing_to_change() {
+    let image = image_with(&vec![7; BOOT as usize]);
+    let Some(bench) = Bench::new(&image) else {
+        return;
+    };
+    let (file, ignition) = (bench.place("image.raw"), bench.place("host.ign"));
+    let words = [
+        "-f",
+        &file,
+        "--insecure",
+        "--allow-this-machine",
+        "-i",
+        &ignition,
+    ];
+    let failure = bench.install(&words).unwrap_err();
+    assert!(
+        failure.details.contains("couldn't find boot device for"),
+        "{failure}"
+    );
+    bench.assert_unbootable();
+    bench.install(&words[..4]).unwrap();
+    let disk = bench.content();
+    assert!(
+        disk[MIB as usize..(IMAGE - MIB) as usize] == image[MIB as usize..(IMAGE - MIB) as usize]
+    );
+    assert_eq!(boot_of(&disk), boot_of(&image));
+}
+
+#[test]
+fn no_disk_and_no_device() {
+    let file = NamedTempFile::new().unwrap();
+    let line = |words: &[&str]| {
+        let line = ["coreos-installer", "install", "--dry-run"];
+        let line = line.iter().chain(words).copied();
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        match Cli::try_parse_from(line).unwrap().command {
+            cli::Command::Tool(Tool::Install(arguments)) => run(*arguments).unwrap_err(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let failure = line(&["--offline"]);
+    assert!(
+        failure.details.contains("expected a destination device"),
+        "{failure}"
+    );
+    let path = file.path().display().to_string();
+    let failure = line(&["--offline", &path]);
+    assert!(failure.details.contains("not a block device"), "{failure}");
+    let failure = line(&["--offline", "/dev/none"]);
+    assert!(failure.details.contains("/dev/none"), "{failure}");
+    assert!(Path::new(&path).exists());
+}
