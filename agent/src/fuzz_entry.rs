@@ -44,6 +44,7 @@ use crate::handover::{
     ignition_file,
 };
 use crate::http_client::{self, ZonedUrl};
+use crate::installation::{InstallOptions, stream};
 use crate::inventory::hint_expression::Expression;
 use crate::inventory::root_device_hints::{RootDeviceHints, SkipList};
 use crate::inventory::{ata_identify, disk_query, memory, smbios, vpd};
@@ -627,5 +628,21 @@ pub fn platform_table(data: &[u8]) {
     }
     if let Ok(console) = text.parse::<Console>() {
         assert_eq!(console.to_string().parse(), Ok(console));
+    }
+}
+
+/// A config file of an installation.
+pub fn install_config(data: &[u8]) {
+    if let Err(reason) = InstallOptions::from_config(&String::from_utf8_lossy(data)) {
+        assert!(!reason.contains('\n'), "{reason:?}");
+    }
+}
+
+/// The description of a CoreOS stream.
+pub fn stream_metadata(data: &[u8]) {
+    for sector in [512, 4096] {
+        if let Ok(found) = stream::find(data, "x86_64", sector) {
+            assert_eq!(found.sha256.hex().len(), 64);
+        }
     }
 }
