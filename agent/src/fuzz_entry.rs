@@ -40,8 +40,8 @@ use crate::handover::grub_environment::Environment;
 use crate::handover::kernel_args::{self, Step};
 use crate::handover::platform_table::PlatformTable;
 use crate::handover::{
-    boot_loader_entry, efi_device_path, efi_load_option, efi_loader, grub_console, grub_words,
-    ignition_file,
+    boot_loader_entry, efi_device_path, efi_load_option, efi_loader, grub_choice, grub_console,
+    grub_words, ignition_file,
 };
 use crate::http_client::{self, ZonedUrl};
 use crate::installation::{InstallOptions, stream};
@@ -607,6 +607,16 @@ pub fn grub_environment(data: &[u8]) {
         assert_eq!(block.len(), data.len());
         let again = std::str::from_utf8(&block).map(Environment::parse);
         assert_eq!(again, Ok(Ok(environment)));
+    }
+}
+
+/// What GRUB would boot: an entry, and behind a NUL the script of the first
+/// boot. No variable and no quote of GRUB's reaches the kernel.
+pub fn grub_choice(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (entry, script) = text.split_once('\0').unwrap_or((&text, ""));
+    if let Ok(arguments) = grub_choice::arguments(entry, script) {
+        assert!(!arguments.contains(['$', '"', '\'', '\\']), "{arguments}");
     }
 }
 

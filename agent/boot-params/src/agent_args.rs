@@ -195,6 +195,8 @@ boot_params! {
     landfall_debug: bool = both("landfall.debug", "landfall.debug"), false;
     /// Image that install_coreos writes when Ironic names none.
     coreos_image: Option<HttpUrl> = both("landfall.coreos.image", "landfall.coreos_image"), None;
+    /// Start the installed system without the firmware in between.
+    kexec: bool = both("landfall.kexec", "landfall.kexec"), false;
     /// Bundle of certificate authorities that servers are verified against.
     cafile: Option<String> = file("cafile"), None;
     /// Certificate that the agent shows to servers; goes with [`keyfile`](Self::keyfile).

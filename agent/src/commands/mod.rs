@@ -21,7 +21,9 @@ pub use departure::Departure;
 pub use dispatch::Dispatcher;
 #[cfg(test)]
 pub use dispatch::Executor;
-pub use execute::{FirstBootNetwork, choice_of_this_boot, logs_for_inspection};
+pub use execute::{
+    FirstBootNetwork, choice_of_this_boot, into_installed_system, logs_for_inspection,
+};
 pub use ledger::{Interrupted, Ledger};
 pub use machine::Machine;
 pub use parse::Refusal;

@@ -16,6 +16,8 @@ use crate::sys::link_flags;
 pub enum Ending {
     /// Boot again: from the disk, if all went well.
     Reboot,
+    /// Run the kernel that was loaded for it; boot again if it does not start.
+    Kexec,
     /// Switch the machine off.
     PowerOff,
     /// Leave the machine running, off the network, for its BMC to reset.
@@ -30,12 +32,13 @@ impl Ending {
             Self::Reboot => 80,
             Self::PowerOff => 81,
             Self::LockDown => 82,
+            Self::Kexec => 83,
         }
     }
 
     /// The ending that an exit code asks for, if it is one.
     pub fn from_exit_code(code: i32) -> Option<Self> {
-        [Self::Reboot, Self::PowerOff, Self::LockDown]
+        [Self::Reboot, Self::PowerOff, Self::LockDown, Self::Kexec]
             .into_iter()
             .find(|ending| i32::from(ending.exit_code()) == code)
     }
@@ -65,6 +68,7 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
         "{} now",
         match ending {
             Ending::Reboot => "rebooting",
+            Ending::Kexec => "starting the installed system's kernel",
             Ending::PowerOff => "powering off",
             Ending::LockDown => "locking down",
         }
@@ -76,8 +80,13 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
         stay();
     }
     flush_consoles();
+    if ending == Ending::Kexec {
+        // Comes back only if nothing is loaded; the disk boots all the same.
+        let Err(error) = reboot(RebootMode::RB_KEXEC);
+        tracing::error!("starting the loaded kernel: {error} -- rebooting instead");
+    }
     let (mode, sysrq) = match ending {
-        Ending::Reboot => (RebootMode::RB_AUTOBOOT, "b"),
+        Ending::Reboot | Ending::Kexec => (RebootMode::RB_AUTOBOOT, "b"),
         Ending::PowerOff | Ending::LockDown => (RebootMode::RB_POWER_OFF, "o"),
     };
     // Comes back only if the kernel refuses.
@@ -109,7 +118,12 @@ mod tests {
 
     #[test]
     fn exit_codes_go_there_and_back_and_a_crash_is_no_ending() {
-        for ending in [Ending::Reboot, Ending::PowerOff, Ending::LockDown] {
+        for ending in [
+            Ending::Reboot,
+            Ending::PowerOff,
+            Ending::LockDown,
+            Ending::Kexec,
+        ] {
             assert_eq!(
                 Ending::from_exit_code(ending.exit_code().into()),
                 Some(ending)

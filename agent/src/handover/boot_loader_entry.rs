@@ -96,7 +96,11 @@ impl Edit {
     }
 }
 
-fn last_entry(boot: &Path) -> Result<PathBuf> {
+/// The entry that boots by default, in a mounted boot partition.
+///
+/// # Errors
+/// If there is none.
+pub fn last_entry(boot: &Path) -> Result<PathBuf> {
     let directory = inside(boot, Path::new(ENTRIES))?;
     let mut entries = Vec::new();
     for entry in fs::read_dir(&directory).map_err(|e| problem(&directory, &e))? {
@@ -115,9 +119,9 @@ fn last_entry(boot: &Path) -> Result<PathBuf> {
     inside(boot, last.strip_prefix(boot).unwrap_or(&last))
 }
 
-/// The environment block of the boot partition. `None`: the image has none, and
+/// The environment block of the boot partition, with its path. `None`: the image has none, and
 /// GRUB knows the variables from elsewhere.
-fn read_environment(boot: &Path) -> Result<Option<(PathBuf, Environment)>> {
+pub(super) fn read_environment(boot: &Path) -> Result<Option<(PathBuf, Environment)>> {
     let found = read_if_there(boot, Path::new(ENVIRONMENT), SIZE_LIMIT).map_err(|failure| {
         failure.hint("the entry takes kernel arguments from GRUB's environment, which must be in the boot partition to be edited")
     })?;

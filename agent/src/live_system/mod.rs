@@ -79,7 +79,8 @@ mod system {
         /// leaves it running. Returns only if that fails.
         pub async fn end(&self, ending: Ending) {
             match ending {
-                Ending::Reboot => login::end(&self.0, "Reboot").await,
+                // Nothing is loaded here that could be started instead.
+                Ending::Reboot | Ending::Kexec => login::end(&self.0, "Reboot").await,
                 Ending::PowerOff => login::end(&self.0, "PowerOff").await,
                 Ending::LockDown => match network_manager::disable(&self.0).await {
                     Ok(()) => {

@@ -8,6 +8,8 @@
 
 mod order;
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,36 +49,56 @@ impl Boot {
         order.report();
         // An agent that was started again has nothing left to do.
         let done = StateFile::new(self.state, "unattended-installation");
-        if !matches!(done.load(), Ok(Some(_))) {
-            let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
-            while let Err(failure) = self.install_once(order, permission).await {
-                let why = format!("install failed: {}", failure.details);
-                if !may_get_better(&failure) {
-                    let hint = failure.hint.as_deref().unwrap_or(
-                        "correct the boot line, or what it names, and reset this machine",
-                    );
-                    stay_and_say(|| tracing::error!("{why} -- {hint}")).await;
-                }
-                let pause = backoff.pause();
-                let seconds = pause.as_secs_f64().ceil();
-                tracing::error!("{why} -- trying again in {seconds:.0} s");
-                tokio::time::sleep(pause).await;
+        let disk = match done.load() {
+            Ok(Some(path)) => PathBuf::from(OsString::from_vec(path)),
+            _ => {
+                let disk = self.install_until_done(order, permission).await;
+                done.store_or_warn(disk.as_os_str().as_bytes());
+                disk
             }
-            done.store_or_warn(b"done");
-        }
+        };
         self.clock.save();
         if order.skip_reboot {
             stay_and_say(|| {
                 tracing::info!(
-                    "installed; this machine stays on as coreos.inst.skip_reboot wants -- reset it to boot what was installed"
+                    "{} is installed; this machine stays on as coreos.inst.skip_reboot wants -- reset it to boot what was installed",
+                    disk.display()
                 );
             })
             .await;
         }
-        Ok(Ending::Reboot)
+        let kexec = *self.settings.params.kexec;
+        Ok(commands::into_installed_system(kexec, Some(disk)).await)
     }
 
-    async fn install_once(&mut self, order: &Order, permission: WritePermission) -> Result<()> {
+    /// Returns the disk.
+    async fn install_until_done(&mut self, order: &Order, permission: WritePermission) -> PathBuf {
+        let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+        loop {
+            let failure = match self.install_once(order, permission).await {
+                Ok(disk) => return disk,
+                Err(failure) => failure,
+            };
+            let why = format!("install failed: {}", failure.details);
+            let hint = failure.hint.as_deref();
+            if !may_get_better(&failure) {
+                let hint = hint
+                    .unwrap_or("correct the boot line, or what it names, and reset this machine");
+                stay_and_say(|| tracing::error!("{why} -- {hint}")).await;
+            }
+            let pause = backoff.pause();
+            let seconds = pause.as_secs_f64().ceil();
+            let hint = hint.map(|hint| format!("{hint}; ")).unwrap_or_default();
+            tracing::error!("{why} -- {hint}trying again in {seconds:.0} s");
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn install_once(
+        &mut self,
+        order: &Order,
+        permission: WritePermission,
+    ) -> Result<PathBuf> {
         let mut options = order.options()?;
         let default_image = self.settings.params.coreos_image.as_ref();
         order.fill_in_image(&mut options, default_image.map(|url| url.0.clone()))?;
@@ -98,7 +120,8 @@ impl Boot {
                 changes.firstboot_args = network.arguments;
             }
             changes.network_keyfiles.extend(network.keyfiles);
-            installation.carry_out(&client, &permission).map(drop)
+            installation.carry_out(&client, &permission)?;
+            Ok(installation.disk)
         })
         .await
         .unwrap_or_else(|error| {

@@ -12,6 +12,7 @@ pub mod file_flags;
 pub mod freed_memory;
 pub mod interface_addresses;
 pub mod ipmi;
+pub mod kexec_file;
 pub mod link_flags;
 pub mod lldp_socket;
 pub mod md_ioctl;

@@ -15,6 +15,7 @@ mod hardware_info;
 mod image_server;
 mod inject_files;
 mod install_coreos;
+mod next_boot;
 mod prepare_image;
 mod rescue;
 mod root_disk;
@@ -23,6 +24,7 @@ mod write_image;
 
 pub use collect_logs::logs_for_inspection;
 pub use first_boot_network::{FirstBootNetwork, choice_of_this_boot};
+pub use next_boot::into_installed_system;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -97,7 +99,11 @@ impl Machine {
                 blocking(flush::sync_disks).await?;
                 Ok(Value::Null)
             }
-            Command::RunImage => self.end(Ending::Reboot).await,
+            Command::RunImage => {
+                let kexec = *self.settings.params.kexec && self.live.is_none();
+                let ending = into_installed_system(kexec, self.written_disk()).await;
+                self.end(ending).await
+            }
             Command::PowerOff => self.end(Ending::PowerOff).await,
             Command::CollectSystemLogs => {
                 let logs = blocking(|| Ok(collect_logs::collect())).await?;

@@ -1,0 +1,141 @@
+//! Straight into the installed system: its kernel is loaded, so that the end of
+//! this boot is the beginning of the next, without the firmware in between,
+//! which takes minutes on a server.
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use nix::libc;
+use nix::mount::MsFlags;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use crate::failure::{Class, Failure, Result};
+use crate::handover::{boot_partition, file_in_boot, grub_choice, written_disk};
+use crate::permission::WritePermission;
+use crate::sys::kexec_file;
+
+/// COMMAND_LINE_SIZE of x86, its NUL included.
+const COMMAND_LINE: usize = 2048;
+
+/// Loads what GRUB would boot from this disk.
+///
+/// # Errors
+/// If it cannot be told what that is, or this kernel does not take it: then only
+/// a reboot leads there.
+pub fn load_installed_system(disk: &Path, _permission: &WritePermission) -> Result<()> {
+    let started = Instant::now();
+    let table = written_disk::read_table(disk)?;
+    let found = boot_partition::find(disk, &table)?;
+    let node = written_disk::node(disk, found.partition.number)?;
+    let boot = Path::new(written_disk::BOOT_MOUNT_POINT);
+    let mounted = written_disk::mount(&node, boot, found.file_system.kind, MsFlags::MS_RDONLY)?;
+    load(boot)?;
+    mounted
+        .unmount()
+        .map_err(|error| failed(format!("{}: unmounting: {error}", node.display())))?;
+    tracing::info!(
+        "{}: its kernel is loaded ({:.1} s)",
+        disk.display(),
+        started.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+fn load(boot: &Path) -> Result<()> {
+    let next = grub_choice::read(boot)?;
+    let command_line = CString::new(next.arguments.clone())
+        .map_err(|_| failed("kernel arguments: expected text without NUL".to_owned()))?;
+    let length = command_line.as_bytes_with_nul().len();
+    if length > COMMAND_LINE {
+        return Err(failed(format!(
+            "kernel arguments: expected at most {COMMAND_LINE} bytes, found {length}"
+        )));
+    }
+    let open = |path: &Path| {
+        file_in_boot::open(path, OpenOptions::new().read(true))
+            .map_err(|error| file_in_boot::problem(path, &error))
+    };
+    let kernel = open(&next.kernel)?;
+    let initrd = match &next.initrds[..] {
+        [single] => open(single)?,
+        several => joined(several, open)?,
+    };
+    kexec_file::load(&kernel, &initrd, &command_line)
+        .map_err(|error| failed(format!("{}: {}", next.kernel.display(), why(&error))))?;
+    tracing::info!("next kernel: {}", next.arguments);
+    Ok(())
+}
+
+/// The initrds one behind the other, as a boot loader puts them into memory.
+fn joined(paths: &[PathBuf], open: impl Fn(&Path) -> Result<File>) -> Result<File> {
+    let in_memory = |error: io::Error| failed(format!("joining the initrds: {error}"));
+    let memory = memfd_create(c"initrd", MFdFlags::MFD_CLOEXEC);
+    let mut file = File::from(memory.map_err(|error| in_memory(error.into()))?);
+    for path in paths {
+        io::copy(&mut open(path)?, &mut file).map_err(in_memory)?;
+        // Each begins at a multiple of four, as the kernel expects of cpio.
+        let length = file.stream_position().map_err(in_memory)?;
+        let padded = length.next_multiple_of(4);
+        file.set_len(padded).map_err(in_memory)?;
+        file.seek(io::SeekFrom::Start(padded)).map_err(in_memory)?;
+    }
+    Ok(file)
+}
+
+/// What the kernel means, for somebody who has not read its source
+/// (kernel/kexec_file.c, `kimage_validate_signature`).
+fn why(error: &io::Error) -> String {
+    let reason = match error.raw_os_error() {
+        Some(libc::ENOSYS) => "this kernel was built without CONFIG_KEXEC_FILE",
+        Some(libc::EPERM) => "this kernel is locked down (Secure Boot) and takes no other",
+        Some(libc::ENODATA | libc::ENOKEY | libc::EKEYREJECTED | libc::EBADMSG) => {
+            "this kernel does not know who has signed it"
+        }
+        Some(libc::ENOEXEC) => "it is no kernel that can be started so",
+        Some(libc::ENOMEM | libc::EADDRNOTAVAIL) => "there is not enough memory beside this boot",
+        _ => return error.to_string(),
+    };
+    format!("{reason} ({error})")
+}
+
+fn failed(details: String) -> Failure {
+    Failure::new(Class::DeploymentError, details)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn initrds_follow_one_another_on_even_ground() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = ["abcde", "fg"].map(|text| {
+            let path = directory.path().join(text);
+            std::fs::write(&path, text).unwrap();
+            path
+        });
+        let mut file = joined(&paths, |path| Ok(File::open(path).unwrap())).unwrap();
+        let mut content = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut content).unwrap();
+        assert_eq!(content, b"abcde\0\0\0fg\0\0");
+    }
+
+    #[test]
+    fn refusals_have_words() {
+        for (code, words) in [
+            (libc::EPERM, "locked down"),
+            (libc::ENOSYS, "CONFIG_KEXEC_FILE"),
+            (libc::EKEYREJECTED, "signed"),
+            (libc::EIO, "Input/output error"),
+        ] {
+            let text = why(&io::Error::from_raw_os_error(code));
+            assert!(text.contains(words), "{text}");
+        }
+    }
+}
