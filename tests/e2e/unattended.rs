@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use landfall_tests::conductor::script::Finish;
 use landfall_tests::ignition::INSTALLED_SYSTEM_OK;
 use landfall_tests::image_server::{self, Behaviour, ImageServer, ServedFile};
-use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF};
+use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF, check_applied};
 use landfall_tests::journal::{Mark, Source};
 use landfall_tests::lab::{Family, Lab};
 use landfall_tests::old_disk::{OldDisk, ensure_untouched};
@@ -249,5 +250,64 @@ fn unattended_late_image_and_skip_reboot() {
         let reset = lab.journal.mark();
         let guest = site.power_on_from_disk(lab).await?;
         boots(lab, &site, guest, reset).await
+    });
+}
+
+/// Fails if the machine went through its firmware after `mark`.
+fn ensure_no_firmware(lab: &Lab, mark: Mark) -> Result<()> {
+    let firmware = lab.journal.find(mark, |event| {
+        let reset = event.source == Source::Machine && event.text.starts_with("RESET");
+        let loader = ["BdsDxe", "SeaBIOS", "GRUB"];
+        reset || loader.iter().any(|name| event.text.contains(name))
+    });
+    ensure!(
+        firmware.is_none(),
+        "not straight from kernel to kernel: {firmware:?}"
+    );
+    Ok(())
+}
+
+const KEXEC: &str = "init: starting the installed system's kernel now";
+
+#[test]
+fn kexec_unattended_uefi() {
+    host_test("kexec_unattended_uefi", async |lab| {
+        let plan = Plan {
+            firmware: Firmware::Uefi,
+            way: Way::Iso,
+            ..plan(line_of_today("/dev/vda") + " coreos.inst.insecure landfall.kexec=1")
+        };
+        let site = site(lab, &plan).await?;
+        let _services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        guest.console("agent: installing to /dev/", BOOT).await?;
+        guest.console(KEXEC, DEPLOYMENT).await?;
+        let mark = lab.journal.mark();
+        boots(lab, &site, guest, mark).await?;
+        ensure_no_firmware(lab, mark)
+    });
+}
+
+/// Where Ironic leaves the reboot to the agent, that may be one without firmware.
+#[test]
+fn kexec_by_run_image() {
+    host_test("kexec_by_run_image", async |lab| {
+        let plan = Plan {
+            finish: Finish::Reboot,
+            more_arguments: "landfall.kexec=1",
+            ..Plan::default()
+        };
+        let site = plan.site(lab).await?;
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        services.conductor.deployed(BOOT + DEPLOYMENT).await?;
+        guest.console(KEXEC, POWER_OFF).await?;
+        let mark = lab.journal.mark();
+        guest
+            .console_after(mark, INSTALLED_SYSTEM_OK, FIRST_BOOT)
+            .await?;
+        guest.powered_off(POWER_OFF).await?;
+        check_applied(&lab.journal, mark, &site.proof)?;
+        ensure_no_firmware(lab, mark)
     });
 }
