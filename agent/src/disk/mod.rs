@@ -5,6 +5,7 @@ pub mod busy;
 pub mod checksum_file;
 pub mod config_drive;
 pub mod decode;
+pub mod device_lock;
 pub mod digest;
 pub mod ends;
 pub mod erase;

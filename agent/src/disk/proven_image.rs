@@ -13,6 +13,7 @@ use nix::libc;
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::config_drive::{Content, write_config_drive};
 use crate::disk::decode::Packing;
+use crate::disk::device_lock::DeviceLock;
 use crate::disk::digest::Computed;
 use crate::disk::ends::Ends;
 use crate::disk::gpt::{BIOS_BOOT, Partition, Table};
@@ -162,6 +163,10 @@ impl ProvenImage {
         self.target.reread_partitions()?;
         // A partition cannot be mounted while the whole disk is held alone.
         let path = self.target.path().to_owned();
+        let _lock = DeviceLock::take(&path).map_err(|error| {
+            let details = format!("{}: locking: {error}", path.display());
+            Failure::new(Class::BlockDeviceError, details)
+        })?;
         drop(self.target);
         let kept: Vec<u32> = self
             .ends
