@@ -108,10 +108,10 @@ impl Wanted {
             }
         };
         let params = &machine.settings.params;
-        let append_kargs = kernel_arguments(
-            &config_drive["meta_data"]["coreos_append_karg"],
-            params.coreos_ip_options.as_deref(),
-        )?;
+        let meta_data = &config_drive["meta_data"];
+        let mut append_kargs = kernel_arguments(meta_data, "coreos_append_karg")?;
+        // As OpenShift's boot gives it for the installed system.
+        append_kargs.extend(params.coreos_ip_options.as_deref().map(str::to_owned));
         let user_data = ignition_config(&config_drive["user_data"]);
         let host_name = host_name(&config_drive["meta_data"]);
         let network = FirstBootNetwork::of_this_boot(
@@ -122,6 +122,8 @@ impl Wanted {
         let changes = CoreosChanges {
             ignition: ignition_file::with_hostname(user_data.as_deref(), host_name.as_deref())?,
             append_kargs,
+            // Ours alone: an image's consoles are often the wrong ones.
+            delete_kargs: kernel_arguments(meta_data, "coreos_delete_karg")?,
             firstboot_args: network.arguments,
             network_keyfiles: network.keyfiles,
             ..CoreosChanges::default()
@@ -156,28 +158,26 @@ fn host_name(meta_data: &Value) -> Option<String> {
     })
 }
 
-/// The permanent arguments of the installed system. Of the metadata: none, one
-/// text or a list of texts; each is one argument. (The original joins the list
-/// with commas into a single argument, which no kernel splits.) Then
-/// `ip_options`, as OpenShift's boot gives them for the installed system.
-fn kernel_arguments(given: &Value, ip_options: Option<&str>) -> Result<Vec<String>> {
+/// Permanent kernel arguments out of the metadata: none, one text or a list of
+/// texts; each is one argument. (The original joins the list with commas into a
+/// single argument, which no kernel splits.)
+fn kernel_arguments(meta_data: &Value, key: &str) -> Result<Vec<String>> {
+    let given = &meta_data[key];
     let invalid = || {
         Failure::new(
             Class::DeploymentError,
-            format!("coreos_append_karg: expected a list of texts, found {given}"),
+            format!("{key}: expected a list of texts, found {given}"),
         )
     };
-    let mut arguments = match given {
-        Value::Null => Vec::new(),
-        Value::String(one) => vec![one.clone()],
+    match given {
+        Value::Null => Ok(Vec::new()),
+        Value::String(one) => Ok(vec![one.clone()]),
         Value::Array(list) => list
             .iter()
             .map(|item| item.as_str().map(str::to_owned).ok_or_else(invalid))
-            .collect::<Result<_>>()?,
-        _ => return Err(invalid()),
-    };
-    arguments.extend(ip_options.map(str::to_owned));
-    Ok(arguments)
+            .collect(),
+        _ => Err(invalid()),
+    }
 }
 
 /// Whether the files of this boot's network may be handed on: the metadata of
@@ -208,16 +208,16 @@ mod tests {
 
     #[test]
     fn kernel_arguments_stay_apart() {
-        let read = |given: Value, ip_options| kernel_arguments(&given, ip_options);
-        assert_eq!(
-            read(json!(["nosmt", "a=b"]), Some("ip=dhcp6")).unwrap(),
-            ["nosmt", "a=b", "ip=dhcp6"]
-        );
-        assert_eq!(read(json!("nosmt"), None).unwrap(), ["nosmt"]);
-        assert_eq!(read(Value::Null, Some("ip=dhcp")).unwrap(), ["ip=dhcp"]);
-        assert!(read(Value::Null, None).unwrap().is_empty());
-        assert!(read(json!([1]), None).is_err());
-        assert!(read(json!({"a": 1}), None).is_err());
+        let key = "coreos_append_karg";
+        let read = |given: Value| kernel_arguments(&json!({ (key): given }), key);
+        assert_eq!(read(json!(["nosmt", "a=b"])).unwrap(), ["nosmt", "a=b"]);
+        assert_eq!(read(json!("nosmt")).unwrap(), ["nosmt"]);
+        assert!(read(Value::Null).unwrap().is_empty());
+        assert!(kernel_arguments(&Value::Null, key).unwrap().is_empty());
+        for bad in [json!([1]), json!({"a": 1}), json!(1)] {
+            let failure = read(bad).unwrap_err();
+            assert!(failure.details.starts_with("coreos_append_karg: "));
+        }
     }
 
     #[test]
