@@ -17,7 +17,7 @@ FUZZ_PROFILE ?=
 LIFE ?=
 RUNS ?= 5
 
-.PHONY: help setup build live-agent live-system image peer peers ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz nmstate-oracle lint clean
+.PHONY: help setup build live-agent live-system image peer peers installers ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz nmstate-oracle lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ peer: setup ## The ramdisk of the switch that tests of VLANs and bonds need
 peers: ## coreos-installer from its published crate, built once: out/peers
 	tests/peers.sh -o out/peers
 
+installers: setup peers ## The ramdisk in which coreos-installer and ours install side by side
+	tests/installers/build.sh --kernel-deb out/packages/linux-image-*.deb \
+	  --coreos-installer out/peers/coreos-installer/bin/coreos-installer -o out/installers
+
 ironic: setup ## The real Ironic and a Redfish emulator, from PyPI
 	tests/ironic/environment.sh -o out/ironic
 
@@ -87,7 +91,7 @@ test-unit: setup ## Unit and table tests of all crates
 test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
 	cargo test -p landfall-tests --test e2e
 
-test-e2e-all: live-agent build live-system image peer ## Those that take long as well: a day of fast track
+test-e2e-all: live-agent build live-system image peer installers ## Those that take long as well: a day of fast track, coreos-installer's disks
 	cargo test -p landfall-tests --test e2e -- --include-ignored
 
 test-ironic-gates: build image ironic ## Two whole lives of a host under the real Ironic

@@ -89,6 +89,11 @@ pub fn peer_ramdisk() -> Result<PathBuf> {
     existing(out_dir().join("peer/initrd.img"))
 }
 
+/// The ramdisk of the guest with coreos-installer, for [`kernel`].
+pub fn installers() -> Result<PathBuf> {
+    existing(out_dir().join("installers/initrd.img"))
+}
+
 /// The distribution's generic kernel, which has drivers of real hardware.
 pub fn generic_kernel() -> Result<PathBuf> {
     existing(out_dir().join("pxe-generic/vmlinuz"))

@@ -1,0 +1,153 @@
+//! The disks that coreos-installer and `landfall-agent install` write with the
+//! same options: equal but for what is meant to differ.
+
+use landfall_tests::artifacts::Packing;
+use landfall_tests::installers::{Case, Comparison};
+
+use crate::host_test;
+
+const ENTRY: &str = "loader.1/entries/ostree-1-rhcos.conf";
+const GRUB: &str = "grub2/grub.cfg";
+const FIRST_BOOT: &str = "ignition.firstboot";
+const IGNITION: [&str; 2] = ["ignition", "ignition/config.ign"];
+
+/// Odd on purpose: bytes that no writer of JSON makes.
+const CONFIG: &[u8] = b"{ \"ignition\" : {\"version\":\"3.2.0\"} ,\n\t\"x\":\"\\u0041\"}\n\n";
+const KEYFILE: &[u8] = b"[connection]\nid=eth0\ntype=ethernet\n\n[ipv4]\nmethod=auto\n";
+/// What coreos-installer takes for a config file.
+const CONFIG_FILE: &[u8] =
+    b"append-karg: [a, b]\ndelete-karg:\n  - no_timer_check\nignition-file: /files/config.ign\n";
+
+/// The rows of "Diff of the boot partition" and what they leave out.
+const BOOT_PARTITION: &[Case] = &[
+    Case::PLAIN,
+    Case {
+        name: "arguments",
+        options: &[
+            "--ignition-file=/files/config.ign",
+            "--firstboot-args=rd.neednet=1 ip=192.0.2.10::192.0.2.1:24:h:eth0:none",
+            "--append-karg=nosmt",
+            "--append-karg=foo=bar baz",
+            "--append-karg=nosmt",
+            "--append-karg=dyndbg=\"file a;b +p\"",
+            "--delete-karg=console=tty0",
+            "--delete-karg=absent",
+        ],
+        changed: &[IGNITION[0], IGNITION[1], FIRST_BOOT, ENTRY],
+        ..Case::PLAIN
+    },
+    Case {
+        name: "platform and consoles",
+        options: &[
+            "--platform=openstack",
+            "--console=ttyS0,115200n8",
+            "--console=tty0",
+            "--copy-network",
+            "--network-dir=/files/network",
+            "--append-karg=last",
+        ],
+        changed: &[
+            ENTRY,
+            GRUB,
+            "coreos-firstboot-network",
+            "coreos-firstboot-network/eth0.nmconnection",
+        ],
+        meant: &[(
+            "boot: coreos-firstboot-network/eth0.nmconnection: mode 100644 of 0:0 and 100600",
+            "NetworkManager takes no file that others can read, and it may hold keys",
+        )],
+        ..Case::PLAIN
+    },
+    Case {
+        name: "private keyfiles",
+        options: &["-n", "--network-dir", "/files/private"],
+        changed: &[
+            "coreos-firstboot-network",
+            "coreos-firstboot-network/eth0.nmconnection",
+            "coreos-firstboot-network/bond0.50.nmconnection",
+        ],
+        ..Case::PLAIN
+    },
+    Case {
+        name: "consoles",
+        options: &["--console=ttyS1,57600e7", "--console", "ttyAMA0"],
+        changed: &[ENTRY, GRUB],
+        ..Case::PLAIN
+    },
+    Case {
+        name: "platform qemu",
+        // Its GRUB commands are those that the image has.
+        options: &["-p", "qemu", "-i", "/files/config.ign"],
+        changed: &[IGNITION[0], IGNITION[1], ENTRY],
+        ..Case::PLAIN
+    },
+    Case {
+        name: "platform of the same consoles",
+        options: &["--platform=openstack"],
+        changed: &[ENTRY],
+        ..Case::PLAIN
+    },
+    Case {
+        name: "platform unknown",
+        options: &["--platform=nosuch", "--delete-karg=rw"],
+        changed: &[ENTRY, GRUB],
+        ..Case::PLAIN
+    },
+    Case {
+        name: "platform metal",
+        options: &["--platform=metal"],
+        ..Case::PLAIN
+    },
+    Case {
+        name: "config file",
+        options: &["--config-file=/files/config.yaml", "--append-karg=c"],
+        changed: &[IGNITION[0], IGNITION[1], ENTRY],
+        ..Case::PLAIN
+    },
+];
+
+/// How the image is packed makes no difference.
+const PACKED: &[Case] = &[
+    Case {
+        name: "gzip",
+        packing: Packing::Gz,
+        options: &["--append-karg=a"],
+        changed: &[ENTRY],
+        ..Case::PLAIN
+    },
+    Case {
+        name: "xz",
+        packing: Packing::Xz,
+        ..Case::PLAIN
+    },
+    Case {
+        name: "zstd",
+        packing: Packing::Zst,
+        ..Case::PLAIN
+    },
+];
+
+#[test]
+#[ignore = "twenty installations take minutes"]
+fn boot_partitions_are_equal() {
+    compare("boot_partitions_are_equal", BOOT_PARTITION);
+}
+
+#[test]
+#[ignore = "coreos-installer has to be built"]
+fn disks_from_packed_images_are_equal() {
+    compare("disks_from_packed_images_are_equal", PACKED);
+}
+
+fn compare(name: &str, cases: &[Case]) {
+    host_test(name, async |lab| {
+        Comparison::new(lab, cases)
+            .file("config.ign", CONFIG, 0o600)
+            .file("config.yaml", CONFIG_FILE, 0o644)
+            .file("network/eth0.nmconnection", KEYFILE, 0o644)
+            .file("private/eth0.nmconnection", KEYFILE, 0o600)
+            .file("private/bond0.50.nmconnection", KEYFILE, 0o600)
+            .run()
+            .await
+    });
+}

@@ -1,0 +1,71 @@
+#!/bin/bash
+# Builds the ramdisk in which coreos-installer and ours install side by side:
+# the smallest live system that coreos-installer works in, with udev, lsblk and
+# blkid of this machine.
+#
+#   build.sh --kernel-deb FILE --coreos-installer FILE -o DIR
+#
+# The result is DIR/initrd.img.  It boots with the kernel of the same package;
+# the test adds our agent and what is to be done, as a second archive.
+set -euo pipefail
+export LC_ALL=C TZ=UTC PATH="$PATH:/usr/sbin:/sbin"
+
+here=$(cd "$(dirname "$0")" && pwd)
+kernel_deb='' coreos_installer='' out=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --kernel-deb) kernel_deb=$2; shift 2 ;;
+    --coreos-installer) coreos_installer=$2; shift 2 ;;
+    -o) out=$2; shift 2 ;;
+    *) sed -n '6p' "$0" >&2; exit 2 ;;
+  esac
+done
+[ -f "$kernel_deb" ] || { echo "build.sh: no package file '$kernel_deb' (tests/setup.sh downloads it)" >&2; exit 1; }
+[ -x "$coreos_installer" ] || { echo "build.sh: no program '$coreos_installer' (tests/peers.sh builds it)" >&2; exit 1; }
+[ -n "$out" ] || { echo 'build.sh: -o DIR is missing' >&2; exit 2; }
+
+recipe="$here/../coreos-image/initramfs.sh"
+key=$({ sha256sum "$here/build.sh" "$here/init" "$recipe" "$kernel_deb" "$coreos_installer"
+  dpkg-query -W -f '${Package} ${Version}\n' busybox-static cpio zstd udev util-linux; } | sha256sum | cut -c1-64)
+mkdir -p "$out"; out=$(cd "$out" && pwd)
+if [ "$(cat "$out/key" 2> /dev/null)" = "$key" ]; then exit 0; fi
+rm -f "$out/key"
+
+work=$(mktemp -d "$out/build.XXXXXX"); trap 'rm -rf "$work"' EXIT
+mkdir "$work/kernel"
+dpkg-deb -x "$kernel_deb" "$work/kernel"
+kernel_release=$(basename "$(echo "$work"/kernel/boot/vmlinuz-*)" | sed 's/^vmlinuz-//')
+# Debian 13 installs below /usr/lib/modules, Debian 12 below /lib/modules.
+for modules in "$work/kernel/usr/lib/modules/$kernel_release" "$work/kernel/lib/modules/$kernel_release"; do
+  [ -d "$modules" ] && break
+done
+
+# busybox_tree, copy_libraries and copy_modules, which takes the list from
+# $image_modules.
+. "$recipe"
+# shellcheck disable=SC2034
+image_modules='virtio_pci virtio_net virtio_blk af_packet ext4'
+
+root=$work/root
+mkdir -p "$root"/{bin,etc,proc,sys,dev,run,tmp,lib,lib64} "$root"/usr/{bin,sbin,lib/udev/rules.d,lib/systemd}
+busybox_tree "$root"
+# busybox' own know neither the columns nor the options that are asked for.
+rm -f "$root/bin/lsblk" "$root/bin/blkid"
+for program in lsblk blkid udevadm; do
+  path=$(command -v "$program")
+  install "$(realpath "$path")" "$root/usr/bin/$program"
+  copy_libraries "$path" "$root"
+done
+install "$coreos_installer" "$root/usr/bin/coreos-installer"
+copy_libraries "$coreos_installer" "$root"
+ln -s /usr/bin/udevadm "$root/usr/lib/systemd/systemd-udevd"
+for rule in 50-udev-default 60-block 60-persistent-storage; do
+  install -m 644 "/usr/lib/udev/rules.d/$rule.rules" "$root/usr/lib/udev/rules.d/"
+done
+copy_modules "$root"
+echo 'root:x:0:0:root:/:/bin/sh' > "$root/etc/passwd"
+echo 'root:x:0:' > "$root/etc/group"
+install -m 755 "$here/init" "$root/init"
+(cd "$root" && find . -print0 | sort -z | cpio -0o -H newc -R 0:0 --quiet) | zstd -q -9 -T0 > "$work/initrd.img"
+mv "$work/initrd.img" "$out/"
+echo "$key" > "$out/key"

@@ -1,0 +1,204 @@
+//! Two disks that should hold the same installation, compared on the build
+//! machine: the partition table entry by entry, the boot partition file by
+//! file, everything else byte by byte.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::program;
+
+const SECTOR: u64 = 512;
+const MIB: u64 = 1 << 20;
+/// Of a table: 128 entries of 128 bytes, behind the MBR and the header.
+const ENTRIES: std::ops::Range<usize> = 1024..1024 + 128 * 128;
+/// Where the protective MBR says how large the disk is.
+const MBR_SIZE: std::ops::Range<usize> = 458..462;
+
+/// A partition as its entry has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    /// Offset and length in bytes.
+    place: std::ops::Range<u64>,
+    /// Type, GUID, attributes and name, as they are.
+    rest: Vec<u8>,
+}
+
+/// What the boot partition has at a path: the mode with the type, the owner, and
+/// the content or the target of a link.
+type Tree = BTreeMap<String, (u32, u32, u32, Vec<u8>)>;
+
+/// A disk, taken apart.
+pub struct InstalledDisk {
+    file: File,
+    head: Vec<u8>,
+    entries: BTreeMap<usize, Entry>,
+    boot: Tree,
+}
+
+impl InstalledDisk {
+    /// Reads a disk with a GPT, whose partition with this number is the boot
+    /// partition: ext4, and clean. `scratch` is a folder that is not there yet.
+    pub async fn read(disk: &Path, boot: usize, scratch: &Path) -> Result<Self> {
+        let file = File::open(disk).with_context(|| format!("opening {}", disk.display()))?;
+        let mut head = vec![0; MIB as usize];
+        file.read_exact_at(&mut head, 0)?;
+        ensure!(&head[512..520] == b"EFI PART", "{}: no GPT", disk.display());
+        let entries: BTreeMap<usize, Entry> = head[ENTRIES]
+            .chunks(128)
+            .enumerate()
+            .filter(|(_, entry)| entry[..16] != [0; 16])
+            .map(|(index, entry)| (index + 1, Entry::new(entry)))
+            .collect();
+        let place = entries
+            .get(&boot)
+            .with_context(|| format!("{}: no partition {boot}", disk.display()))?
+            .place
+            .clone();
+        fs::create_dir(scratch)?;
+        let image = scratch.join("boot.img");
+        copy_range(&file, place, &image)?;
+        let boot = read_tree(&image, &scratch.join("boot")).await?;
+        Ok(Self {
+            file,
+            head,
+            entries,
+            boot,
+        })
+    }
+
+    /// The text of a file of the boot partition.
+    pub fn boot_file(&self, path: &str) -> Result<String> {
+        let found = self.boot.get(path);
+        let (_, _, _, content) = found.with_context(|| format!("no {path} in boot"))?;
+        Ok(String::from_utf8(content.clone())?)
+    }
+
+    /// The paths in the boot partition at which this disk is not as `image` is.
+    #[must_use]
+    pub fn boot_changes(&self, image: &Self) -> BTreeSet<String> {
+        let all = self.boot.keys().chain(image.boot.keys());
+        all.filter(|path| self.boot.get(*path) != image.boot.get(*path))
+            .cloned()
+            .collect()
+    }
+
+    /// What is not the same on another disk; each in one line. `end` is where
+    /// the image ends; behind it only entries are compared.
+    pub fn differences(&self, other: &Self, boot: usize, end: u64) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        let mut compare = |what: &str, same: bool| {
+            if !same {
+                found.push(what.to_owned());
+            }
+        };
+        let part = |disk: &Self, range: std::ops::Range<usize>| disk.head[range].to_vec();
+        let same = |range: std::ops::Range<usize>| part(self, range.clone()) == part(other, range);
+        compare("MBR: boot code", same(0..440));
+        compare("MBR: disk signature", same(440..446));
+        compare(
+            "MBR: partition",
+            same(446..MBR_SIZE.start) && same(MBR_SIZE.end..512),
+        );
+        compare("MBR: size of the disk", same(MBR_SIZE));
+        // UEFI specification, 5.3.2: the fields of the header.
+        compare("table: disk GUID", same(568..584));
+        compare("table: first usable sector", same(552..560));
+        compare("table: last usable sector", same(560..568));
+        compare("table: place of the backup", same(544..552));
+        compare("table: behind the entries", same(ENTRIES.end..MIB as usize));
+        let numbers: BTreeSet<_> = self.entries.keys().chain(other.entries.keys()).collect();
+        for number in numbers {
+            if self.entries.get(number) != other.entries.get(number) {
+                found.push(format!("table: partition {number}"));
+            }
+        }
+        for path in self.boot_changes(other) {
+            found.push(match (self.boot.get(&path), other.boot.get(&path)) {
+                (None, _) | (_, None) => format!("boot: {path}: only on one"),
+                (Some(own), Some(its)) if own.3 != its.3 => format!(
+                    "boot: {path}: {:?} and {:?}",
+                    String::from_utf8_lossy(&own.3),
+                    String::from_utf8_lossy(&its.3)
+                ),
+                (Some(own), Some(its)) => format!(
+                    "boot: {path}: mode {:o} of {}:{} and {:o} of {}:{}",
+                    own.0, own.1, own.2, its.0, its.1, its.2
+                ),
+            });
+        }
+        let boot = self.entries.get(&boot).map(|entry| entry.place.clone());
+        let (mut own, mut its) = (vec![0; MIB as usize], vec![0; MIB as usize]);
+        for offset in (MIB..end).step_by(MIB as usize) {
+            if boot.as_ref().is_some_and(|boot| boot.contains(&offset)) {
+                continue;
+            }
+            let len = MIB.min(end - offset) as usize;
+            self.file.read_exact_at(&mut own[..len], offset)?;
+            other.file.read_exact_at(&mut its[..len], offset)?;
+            if own[..len] != its[..len] {
+                found.push(format!("data: the MiB at byte {offset}"));
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Entry {
+    fn new(entry: &[u8]) -> Self {
+        let number = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&entry[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        Self {
+            place: number(32) * SECTOR..(number(40) + 1) * SECTOR,
+            rest: [&entry[..32], &entry[48..]].concat(),
+        }
+    }
+}
+
+fn copy_range(disk: &File, range: std::ops::Range<u64>, to: &Path) -> Result<()> {
+    let mut image = File::create(to)?;
+    let mut chunk = vec![0; MIB as usize];
+    for offset in range.clone().step_by(MIB as usize) {
+        let len = MIB.min(range.end - offset) as usize;
+        disk.read_exact_at(&mut chunk[..len], offset)?;
+        std::io::Write::write_all(&mut image, &chunk[..len])?;
+    }
+    Ok(())
+}
+
+/// All that is in an ext4 image, which nobody has to mount for it.
+async fn read_tree(image: &Path, folder: &Path) -> Result<Tree> {
+    let image = image.display().to_string();
+    // It was unmounted: nothing is left to do for the journal.
+    program::run("e2fsck", &["-fn", &image]).await?;
+    fs::create_dir(folder)?;
+    let dump = format!("rdump / {}", folder.display());
+    program::run("debugfs", &["-R", &dump, &image]).await?;
+    let mut tree = Tree::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next)? {
+            let path = entry?.path();
+            let metadata = fs::symlink_metadata(&path)?;
+            let content = if metadata.is_dir() {
+                folders.push(path.clone());
+                Vec::new()
+            } else if metadata.is_symlink() {
+                fs::read_link(&path)?.into_os_string().into_encoded_bytes()
+            } else {
+                fs::read(&path)?
+            };
+            let name = path.strip_prefix(folder)?.display().to_string();
+            let (mode, uid, gid) = (metadata.mode(), metadata.uid(), metadata.gid());
+            tree.insert(name, (mode, uid, gid, content));
+        }
+    }
+    ensure!(!tree.is_empty(), "{image}: nothing in it");
+    Ok(tree)
+}
