@@ -74,10 +74,12 @@ demo: build image ## Install a virtual host from scratch and watch it
 lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 	cargo run -q -p landfall-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
 
-# In that order: the stages are measured with the image that `--prepare` makes.
+# In that order: the stages are measured with the image that `--prepare` makes, and
+# cargo bench puts an agent with its ways in in the place of the agent.
 bench: build image peers ## What takes how long, as tables (docs/benchmarks.md)
 	cargo run -q -p landfall-tests --bin bench -- --prepare
 	cargo bench -q -p landfall-agent --features bench-entry --bench stages
+	cargo build -q --release -p landfall-agent
 	cargo run -q -p landfall-tests --bin bench -- --runs $(RUNS)
 
 test: test-unit test-e2e test-ironic-gates ## What gates a change
