@@ -31,13 +31,14 @@ pub struct Iso<R> {
     pub uuid: String,
 }
 
-/// Where a file is in the image: always one piece.
+/// Where a file is in the image: always one piece. One of 4 GiB and more is
+/// recorded in several, which every writer puts one behind the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     /// Of its first byte.
     pub offset: u64,
     /// In bytes.
-    pub size: u32,
+    pub size: u64,
 }
 
 /// What a directory record is about.
@@ -45,7 +46,7 @@ pub struct Extent {
 enum Kind {
     File,
     Directory,
-    /// A link or a device, or a file that is not in one piece.
+    /// A link or a device, or a file whose pieces are not one behind the other.
     Other,
 }
 
@@ -53,6 +54,23 @@ struct Entry {
     name: Vec<u8>,
     kind: Kind,
     extent: Extent,
+}
+
+impl Entry {
+    /// With its next piece.
+    fn with(self, next: &Self) -> Self {
+        let end = self.extent.offset + self.extent.size;
+        let follows = self.kind == next.kind && end == next.extent.offset;
+        Self {
+            kind: if follows { self.kind } else { Kind::Other },
+            extent: Extent {
+                offset: self.extent.offset,
+                // At most as many records as fit into a directory: no overflow.
+                size: self.extent.size + next.extent.size,
+            },
+            name: self.name,
+        }
+    }
 }
 
 /// Why an image cannot be read.
@@ -78,7 +96,7 @@ pub enum IsoError {
         /// The file.
         what: String,
         /// Its size.
-        size: u32,
+        size: u64,
         /// What the caller takes.
         limit: u32,
     },
@@ -193,7 +211,7 @@ impl<R: Read + Seek> Iso<R> {
         let extent = self.find(path)?;
         self.bytes(
             Extent {
-                size: extent.size.min(len),
+                size: extent.size.min(len.into()),
                 ..extent
             },
             path,
@@ -202,7 +220,7 @@ impl<R: Read + Seek> Iso<R> {
     }
 
     fn bytes(&mut self, extent: Extent, what: &str, limit: u32) -> Result<Vec<u8>, IsoError> {
-        if extent.size > limit {
+        if extent.size > u64::from(limit) {
             return Err(IsoError::TooLarge {
                 what: what.to_owned(),
                 size: extent.size,
@@ -222,6 +240,8 @@ impl<R: Read + Seek> Iso<R> {
     ) -> Result<Option<T>, IsoError> {
         let records = self.bytes(directory, "a directory", MAX_DIRECTORY)?;
         let mut at = 0;
+        // The pieces so far of a file that has several records.
+        let mut begun: Option<Entry> = None;
         while let Some(&len) = records.get(at) {
             if len == 0 {
                 // Records do not cross sectors; the rest of this one is unused.
@@ -241,19 +261,24 @@ impl<R: Read + Seek> Iso<R> {
                 .unwrap_or_default();
             let rock_ridge = self.rock_ridge(system_use)?;
             let flags = record[25];
-            let entry = Entry {
+            let mut entry = Entry {
                 kind: match flags {
-                    _ if rock_ridge.is_special || flags & MULTI_EXTENT != 0 => Kind::Other,
+                    _ if rock_ridge.is_special => Kind::Other,
                     _ if flags & DIRECTORY != 0 => Kind::Directory,
                     _ => Kind::File,
                 },
                 name: rock_ridge.name.unwrap_or_else(|| plain_name(plain)),
                 extent: extent(record),
             };
-            if let Some(found) = wanted(entry) {
+            at += usize::from(len);
+            if let Some(start) = begun.take().filter(|start| start.name == entry.name) {
+                entry = start.with(&entry);
+            }
+            if flags & MULTI_EXTENT != 0 {
+                begun = Some(entry);
+            } else if let Some(found) = wanted(entry) {
                 return Ok(Some(found));
             }
-            at += usize::from(len);
         }
         Ok(None)
     }
@@ -303,7 +328,7 @@ impl RockRidge {
                 [b'C', b'E'] if field.len() >= 28 => {
                     continuation = Some(Extent {
                         offset: u64::from(number(field, 4)) * SECTOR + u64::from(number(field, 12)),
-                        size: number(field, 20),
+                        size: number(field, 20).into(),
                     });
                 }
                 _ => {}
@@ -318,7 +343,7 @@ impl RockRidge {
 fn extent(record: &[u8]) -> Extent {
     Extent {
         offset: u64::from(number(record, 2)) * SECTOR,
-        size: number(record, 10),
+        size: number(record, 10).into(),
     }
 }
 

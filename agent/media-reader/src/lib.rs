@@ -5,6 +5,7 @@
 //! has put into a drive. Nothing here writes, and every length that a medium
 //! gives is bounded by the caller or by a constant.
 
+pub mod coreos_image;
 pub mod fat;
 pub mod iso9660;
 

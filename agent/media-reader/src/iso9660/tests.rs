@@ -143,6 +143,58 @@ fn what_ironic_builds() {
     }
 }
 
+/// Two records of one name, as a file of 4 GiB and more has them: made of two
+/// files that lie one behind the other, or with one between them.
+#[test]
+fn a_file_in_several_records_is_one_piece() {
+    for (names, is_whole) in [(["AA", "AB", "AC"], true), (["AA", "AC", "AB"], false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        for (name, byte) in ["AA", "AB", "AC"].into_iter().zip(1_u8..) {
+            std::fs::write(tree.join(name), [byte; SECTOR as usize]).unwrap();
+        }
+        let out = dir.path().join("out.iso");
+        let made = Command::new("genisoimage")
+            .args(["-quiet", "-o"])
+            .args([&out, &tree])
+            .status();
+        assert!(made.unwrap().success());
+        let mut bytes = std::fs::read(out).unwrap();
+        let record = |bytes: &[u8], name: &str| {
+            let name = format!("{name}.;1");
+            let at = bytes
+                .windows(name.len())
+                .position(|part| part == name.as_bytes());
+            // ECMA-119, 9.1: the name is at byte 33 of the record.
+            at.unwrap() - 33
+        };
+        let places = names.map(|name| record(&bytes, name));
+        let extents = places.map(|at| bytes[at + 2..at + 10].to_vec());
+        // The records stay in their order, the second shows another place.
+        let second = record(&bytes, "AB");
+        bytes[second + 2..second + 10].copy_from_slice(&extents[1]);
+        let first = record(&bytes, "AA");
+        bytes[first + 25] |= MULTI_EXTENT;
+        bytes[second + 34] = b'A';
+        let mut iso = Iso::open(Cursor::new(&bytes)).unwrap();
+        match iso.read("AA", 1 << 16) {
+            Ok(content) => {
+                assert!(is_whole, "{names:?}");
+                assert_eq!(
+                    content,
+                    [[1; SECTOR as usize], [2; SECTOR as usize]].concat()
+                );
+            }
+            Err(error) => assert!(
+                !is_whole && matches!(error, IsoError::NotFound(_)),
+                "{error}"
+            ),
+        }
+        assert_eq!(iso.read("AC", 1 << 16).unwrap(), [3; SECTOR as usize]);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]

@@ -173,7 +173,7 @@ fn on_medium(device: &Path, path: &str) -> Result<(Source, u64), Trouble> {
     let mut iso = Iso::open(&file).map_err(trouble_of_iso)?;
     let extent = iso.find(path).map_err(trouble_of_iso)?;
     let tag = format!("{}, {}", iso.label, iso.uuid);
-    let len = extent.size.into();
+    let len = extent.size;
     Ok((Source { file, len, tag }, extent.offset))
 }
 

@@ -1,0 +1,96 @@
+//! The image that our own ISO can bring, for sites without an image server: the
+//! builder writes what is described here, the agent reads it.
+
+use serde::{Deserialize, Serialize};
+
+/// The image's place on the medium.
+pub const FILE: &str = "landfall/coreos-image";
+/// The place of its [`CoreosImage`], as JSON.
+pub const DESCRIPTION: &str = "landfall/coreos-image.json";
+/// Largest description: a few lines.
+pub const DESCRIPTION_LIMIT: u32 = 4096;
+
+/// What the image on a medium must be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreosImage {
+    /// The name of the file that it was, for people.
+    pub name: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Its SHA-256, as sha256sum prints it.
+    pub sha256: String,
+}
+
+impl CoreosImage {
+    /// Reads the JSON of a medium.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn from_json(json: &[u8]) -> Result<Self, String> {
+        let image: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        let hexadecimal = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if image.sha256.len() != 64 || !image.sha256.bytes().all(hexadecimal) {
+            return Err(format!(
+                "sha256: expected 64 lower-case hexadecimal digits, found {:?}",
+                image.sha256
+            ));
+        }
+        if image.name.chars().any(char::is_control) {
+            return Err(format!(
+                "name: expected a file's name, found {:?}",
+                image.name
+            ));
+        }
+        Ok(image)
+    }
+
+    /// The JSON for a medium.
+    pub fn to_json(&self) -> String {
+        serde_json::json!({"name": self.name, "size": self.size, "sha256": self.sha256}).to_string()
+            + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let image = CoreosImage {
+            name: "rhcos \"x\".raw.gz".into(),
+            size: 5 << 32,
+            sha256: "0a".repeat(32),
+        };
+        assert_eq!(
+            CoreosImage::from_json(image.to_json().as_bytes()),
+            Ok(image)
+        );
+    }
+
+    #[test]
+    fn what_is_no_description_is_told() {
+        let upper = format!(
+            r#"{{"name": "a", "size": 1, "sha256": "{}"}}"#,
+            "0A".repeat(32)
+        );
+        let control = format!(
+            r#"{{"name": "a\n", "size": 1, "sha256": "{}"}}"#,
+            "0a".repeat(32)
+        );
+        for (json, part) in [
+            ("", "EOF"),
+            ("{}", "missing field"),
+            (r#"{"name": "a", "size": -1, "sha256": ""}"#, "expected u64"),
+            (
+                r#"{"name": "a", "size": 1, "sha256": "ab"}"#,
+                "sha256: expected 64",
+            ),
+            (&upper, "sha256: expected 64"),
+            (&control, "name: expected"),
+        ] {
+            let reason = CoreosImage::from_json(json.as_bytes()).unwrap_err();
+            assert!(reason.contains(part), "{json}: {reason}");
+        }
+    }
+}
