@@ -10,6 +10,7 @@ use crate::argument_value::{
     ApiVersion, ArgumentValue as _, CertificateCurve, HttpUrl, ImageServerAuth, NtpServer,
     RequestId, Scheme, Secret, ServiceUrls, StepPriority, TlsVersion,
 };
+use crate::image_urls::ImageUrls;
 use crate::mac::BootInterface;
 use crate::setting::{Origin, Setting};
 
@@ -194,7 +195,9 @@ boot_params! {
     /// More logging, by our own name.
     landfall_debug: bool = both("landfall.debug", "landfall.debug"), false;
     /// Image that install_coreos writes when Ironic names none.
-    coreos_image: Option<HttpUrl> = both("landfall.coreos.image", "landfall.coreos_image"), None;
+    coreos_image: Option<ImageUrls> = both("landfall.coreos.image", "landfall.coreos_image"), None;
+    /// Its checksum: `ALGORITHM:HEX`, `HEX`, or the URL of a checksum file.
+    coreos_image_checksum: Option<String> = both("landfall.coreos.image_checksum", "landfall.coreos_image_checksum"), None;
     /// Start the installed system without the firmware in between.
     kexec: bool = both("landfall.kexec", "landfall.kexec"), false;
     /// Bundle of certificate authorities that servers are verified against.

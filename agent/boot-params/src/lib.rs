@@ -21,6 +21,7 @@ pub mod coreos_inst;
 pub mod dracut_net;
 mod edit_distance;
 pub mod firmware_nics;
+pub mod image_urls;
 pub mod ini_file;
 pub mod mac;
 pub mod setting;

@@ -142,6 +142,21 @@ pub(super) struct GivenChecksum {
     pub(super) checksum: Option<String>,
 }
 
+impl GivenChecksum {
+    /// Whether it says that the SHA-256 is this text, and nothing else.
+    pub(super) fn names_sha256(&self, hex: &str) -> bool {
+        let is = |text: &Option<String>| {
+            let text = text.as_deref();
+            text.is_some_and(|text| text.eq_ignore_ascii_case(hex))
+        };
+        match self.os_hash_algo.as_deref() {
+            Some("sha256") => is(&self.os_hash_value),
+            Some(_) => false,
+            None => is(&self.checksum),
+        }
+    }
+}
+
 /// The checksum in `image_info`; `instance_info` has the same with `image_` in
 /// front of each key.
 fn given_checksum(info: &Value) -> Result<GivenChecksum> {
@@ -205,10 +220,13 @@ impl Access {
                 )));
             }
         };
-        Ok(given.or(own).map(|(user, password)| {
-            format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
-        }))
+        Ok(given.or(own).map(|(user, password)| basic(user, password)))
     }
+}
+
+/// The `Authorization` of RFC 7617.
+pub(super) fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }
 
 fn invalid(details: impl Into<String>) -> Failure {

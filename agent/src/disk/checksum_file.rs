@@ -1,6 +1,7 @@
 //! A checksum that may be in a file beside the image, and finding the image's
 //! line in it, in the forms that sha256sum writes: `<hash>  <name>`,
-//! `<hash> *<name>`, `SHA256 (<name>) = <hash>`, or the hash alone.
+//! `<hash> *<name>`, `SHA256 (<name>) = <hash>`, or the hash alone; and in that of
+//! `openssl dgst`, `SHA256(<name>)= <hash>`.
 
 use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::disk::fetch::{self, Request};
@@ -19,14 +20,26 @@ pub struct ChecksumSource {
 }
 
 impl ChecksumSource {
-    /// What to expect of the image at this URL; fetches the checksum file.
+    /// What to expect of the image at these URLs; fetches the checksum file,
+    /// for which the image's server wants to know the same of us.
     ///
     /// # Errors
     /// If there is no such file, no line of the image in it, or no checksum.
-    pub fn resolve(&self, image_url: &str, client: &reqwest::Client) -> Result<ExpectedDigest> {
+    pub fn resolve(
+        &self,
+        image_urls: &[String],
+        authorization: Option<&str>,
+        client: &reqwest::Client,
+    ) -> Result<ExpectedDigest> {
         let given = &self.text_or_url;
         let hex = if given.contains("://") {
-            &fetch_checksum(given, image_url, client)?
+            let is_theirs = image_urls.iter().any(|url| same_server(url, given));
+            let request = Request {
+                authorization: authorization.filter(|_| is_theirs).map(str::to_owned),
+                ..Request::small(given)
+            };
+            let image_url = image_urls.first().map_or("", String::as_str);
+            &fetch_checksum(request, image_url, client)?
         } else {
             given
         };
@@ -37,14 +50,18 @@ impl ChecksumSource {
     }
 }
 
-fn fetch_checksum(url: &str, image_url: &str, client: &reqwest::Client) -> Result<String> {
-    let request = Request::small(url);
-    let unusable = |reason: String| {
-        Failure::new(
-            Class::ImageDownloadError,
-            format!("{}: {reason}", fetch::shown(url)),
-        )
-    };
+/// Credentials are for one server, and go to no other.
+fn same_server(one: &str, other: &str) -> bool {
+    match (reqwest::Url::parse(one), reqwest::Url::parse(other)) {
+        (Ok(one), Ok(other)) => one.origin() == other.origin(),
+        _ => false,
+    }
+}
+
+fn fetch_checksum(request: Request, image_url: &str, client: &reqwest::Client) -> Result<String> {
+    let shown = fetch::shown(request.urls.first().map_or("", String::as_str));
+    let unusable =
+        |reason: String| Failure::new(Class::ImageDownloadError, format!("{shown}: {reason}"));
     let body = fetch::small_file(request, client.clone(), FILE_LIMIT)?;
     let body = String::from_utf8(body)
         .map_err(|_| unusable("expected a checksum file, found no text".to_owned()))?;
@@ -74,10 +91,10 @@ pub(crate) fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'
         };
     }
     let name = file_name(image_url);
-    lines
-        .into_iter()
-        .filter(|line| !line.starts_with('#'))
-        .find(|line| names(line, name))
+    let listed = || lines.iter().filter(|line| !line.starts_with('#'));
+    listed()
+        .find(|line| names(line, |text| !name.is_empty() && text == name))
+        .or_else(|| listed().find(|line| names(line, |text| fits(text, name))))
         .ok_or_else(|| format!("no line names {name:?}"))
         .and_then(|line| {
             let mut words = line.split_whitespace();
@@ -96,14 +113,26 @@ fn file_name(url: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-fn names(line: &str, name: &str) -> bool {
-    if name.is_empty() {
-        return false;
-    }
+/// Whether the line is about a file of such a name, wherever it lies.
+fn names(line: &str, is_it: impl Fn(&str) -> bool) -> bool {
+    let base = |text: &str| is_it(text.rsplit('/').next().unwrap_or(text));
     let at_end = line
-        .strip_suffix(name)
-        .is_some_and(|rest| rest.ends_with([' ', '\t', '*', '/']));
-    at_end || line.contains(&format!(" ({name}) "))
+        .split_once([' ', '\t'])
+        .is_some_and(|(_, rest)| base(rest.trim_start().trim_start_matches('*')));
+    let in_brackets = line
+        .split_once('(')
+        .and_then(|(_, rest)| rest.rsplit_once(')'))
+        .is_some_and(|(text, rest)| base(text) && rest.trim_start().starts_with('='));
+    at_end || in_brackets
+}
+
+/// The original takes the name for a regular expression, in which a dot stands
+/// for anything: mirrors live with `image-raw.gz` for `image.raw.gz`.
+fn fits(text: &str, name: &str) -> bool {
+    let same = |(a, b): (char, char)| a == b || b == '.';
+    !name.is_empty()
+        && text.chars().count() == name.chars().count()
+        && text.chars().zip(name.chars()).all(same)
 }
 
 fn is_hash(word: &str) -> bool {
@@ -129,7 +158,7 @@ mod tests {
                 algorithm,
                 text_or_url: text.to_owned(),
             };
-            source.resolve(URL, &client)
+            source.resolve(&[URL.to_owned()], None, &client)
         };
         let expected = ExpectedDigest::new(Algorithm::Sha256, &hash('a')).unwrap();
         assert_eq!(resolve(None, &hash('a')).unwrap(), expected);
@@ -154,6 +183,12 @@ mod tests {
             format!("{a} *image.raw.gz\n"),
             format!("{a}  ./image.raw.gz\n"),
             format!("SHA256 (image.raw.gz) = {a}\n"),
+            format!("SHA256 (./image.raw.gz) = {a}\r\n"),
+            format!("SHA2-256(image.raw.gz)= {a}\n"),
+            format!("{a}\timage.raw.gz\n"),
+            format!("{b}  my image.raw.gz\n{a}  path/to/image.raw.gz\n"),
+            format!("{b}  image-raw-gz\n{a}  image.raw.gz\n"),
+            format!("{b}  other.raw.gz\n{a}  image-raw-gz\n"),
             format!("# image.raw.gz {b}\n\n{b}  other.raw.gz\n{a}  image.raw.gz\n"),
             format!("{b}  old-image.raw.gz\n{a}  image.raw.gz\n"),
             format!("{a}  image.raw.gz\n{b}  image.raw.gz\n"),

@@ -26,6 +26,8 @@ use crate::failure::{Class, Failure, Result};
 use local::Local;
 use transfer::Transfer;
 
+pub use location::medium_url;
+
 /// Chunks between the network and the decoder. A chunk is at most hyper's read
 /// buffer, 400 KiB; on a fast link the decoder is the slower side and the queue
 /// is full, so this is memory.
@@ -66,7 +68,7 @@ impl Default for Patience {
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The same file in several places, each by `http:`, `https:` or `file:`
-    /// (a regular file) or, on a medium that is not mounted, `medium:`. When one fails the
+    /// (a regular file) or, on a medium that is not mounted, by [`medium_url`]. When one fails the
     /// next goes on, from the same byte if it is known to have the same file.
     pub urls: Vec<String>,
     /// The complete value of an `Authorization` header.

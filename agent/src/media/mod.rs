@@ -7,6 +7,7 @@
 //! config drive of whatever the disk held before.
 
 mod contents;
+mod coreos_image;
 mod search;
 mod volumes;
 
@@ -19,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::state_file::{STATE_DIRECTORY, StateFile};
 use volumes::Volume;
+
+pub use coreos_image::{ImageInDrive, find as coreos_image};
 
 /// What is to be looked for in this boot.
 #[derive(Debug, Clone, PartialEq, Eq)]

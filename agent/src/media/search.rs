@@ -103,7 +103,7 @@ fn state(volumes: &[Volume], wanted: &Wanted) -> State {
 }
 
 /// What was in the drives instead.
-fn seen(volumes: &[Volume]) -> String {
+pub(super) fn seen(volumes: &[Volume]) -> String {
     if volumes.is_empty() {
         return "; no drive has a medium with a file system".to_owned();
     }
@@ -115,7 +115,7 @@ fn seen(volumes: &[Volume]) -> String {
 }
 
 /// Until something happens to a block device, at most `limit`.
-fn wait(events: Option<&UeventSocket>, limit: Duration) {
+pub(super) fn wait(events: Option<&UeventSocket>, limit: Duration) {
     let end = Instant::now() + limit;
     let Some(events) = events else {
         return std::thread::sleep(limit);

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -309,4 +309,97 @@ fn a_damaged_medium_is_told() {
             "{warning}"
         );
     }
+}
+
+fn image(name: &str, digit: &str) -> String {
+    let sha256 = digit.repeat(64);
+    format!(r#"{{"name": "{name}", "size": 5, "sha256": "{sha256}"}}"#)
+}
+
+fn look(host: &Host) -> Result<ImageInDrive, String> {
+    coreos_image(&host.places(), Duration::ZERO)
+}
+
+#[test]
+fn the_image_on_our_own_iso() {
+    let host = Host::new();
+    // Written to a stick, which is larger than any virtual floppy.
+    let stick = host.usb_disk("sda", 64 << 21);
+    let description = image("rhcos.raw.gz", "a");
+    let files = [
+        ("landfall/coreos-image.json", &description[..]),
+        ("landfall/coreos-image", "image"),
+    ];
+    iso(&stick, "LANDFALL", "", &files);
+    let found = look(&host).unwrap();
+    assert_eq!(found.device, stick);
+    assert_eq!(
+        (&found.image.name[..], found.image.size, found.image.sha256),
+        ("rhcos.raw.gz", 5, "a".repeat(64))
+    );
+    // The same in two drives is one; another is none of them.
+    let cd = host.cd_drive("sr0");
+    iso(&cd, "LANDFALL", "", &files);
+    assert!(look(&host).is_ok());
+    let other = image("fcos.raw.xz", "b");
+    iso(
+        &cd,
+        "LANDFALL",
+        "",
+        &[("landfall/coreos-image.json", &other)],
+    );
+    let fault = look(&host).unwrap_err();
+    for part in [
+        "different images",
+        "rhcos.raw.gz in ",
+        "fcos.raw.xz in ",
+        "sr0",
+    ] {
+        assert!(fault.contains(part), "{part} in {fault}");
+    }
+}
+
+#[test]
+fn no_image_in_any_drive() {
+    let host = Host::new();
+    assert_eq!(
+        look(&host).unwrap_err(),
+        "no drive has a medium with an image; no drive has a medium with a file system"
+    );
+    // A disk is no drive: what it holds is of the host's past.
+    let disk = host.drive("sda", "pci0000:00/0000:00:1f.2/ata1", "0\n", 1 << 21);
+    let description = image("old.raw", "a");
+    iso(
+        &disk,
+        "LANDFALL",
+        "",
+        &[("landfall/coreos-image.json", &description)],
+    );
+    let cd = host.cd_drive("sr0");
+    iso(&cd, "LANDFALL", "", &[("boot/vmlinuz", "kernel")]);
+    let fault = look(&host).unwrap_err();
+    assert!(fault.ends_with("sr0 labelled \"LANDFALL\""), "{fault}");
+    iso(&cd, "LANDFALL", "", &[("landfall/coreos-image.json", "{}")]);
+    let fault = look(&host).unwrap_err();
+    assert!(
+        fault.contains("sr0: landfall/coreos-image.json: missing field"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn a_drive_that_shows_up_late_has_the_image() {
+    let host = Host::new();
+    let places = host.places();
+    let search = std::thread::spawn(move || coreos_image(&places, Duration::from_secs(30)));
+    std::thread::sleep(Duration::from_millis(200));
+    let cd = host.cd_drive("sr0");
+    let description = image("rhcos.raw.gz", "a");
+    iso(
+        &cd,
+        "LANDFALL",
+        "",
+        &[("landfall/coreos-image.json", &description)],
+    );
+    assert_eq!(search.join().unwrap().unwrap().device, cd);
 }

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use landfall_media_reader::coreos_image::{self, CoreosImage};
 use landfall_media_reader::{Medium, MediumError};
 
 use super::MediaText;
@@ -60,6 +61,18 @@ impl Volume {
         files.map_err(|error| self.fault(&error.to_string()))
     }
 
+    /// The CoreOS image that it brings, if it does. Its bytes are not looked at.
+    pub(super) fn coreos_image(&mut self) -> Result<Option<CoreosImage>, String> {
+        let limit = coreos_image::DESCRIPTION_LIMIT;
+        let Some(json) = self.read(coreos_image::DESCRIPTION, limit)? else {
+            return Ok(None);
+        };
+        let fault = |reason: &str| self.fault(&format!("{}: {reason}", coreos_image::DESCRIPTION));
+        CoreosImage::from_json(&json)
+            .map(Some)
+            .map_err(|reason| fault(&reason))
+    }
+
     /// By its label, which is a promise.
     pub(super) fn holds_parameters(&self) -> bool {
         self.is_labelled(PARAMETERS)
@@ -115,6 +128,15 @@ pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
 /// Every medium with a file system in a drive that may show virtual media, in
 /// the order of the drives' names.
 pub(super) fn in_drives(sys: &Path, dev: &Path) -> Vec<Volume> {
+    in_drives_up_to(sys, dev, USB_DISK_LIMIT)
+}
+
+/// The same with USB disks of any size: an ISO may have been written to a stick.
+pub(super) fn in_drives_and_sticks(sys: &Path, dev: &Path) -> Vec<Volume> {
+    in_drives_up_to(sys, dev, u64::MAX)
+}
+
+fn in_drives_up_to(sys: &Path, dev: &Path, limit: u64) -> Vec<Volume> {
     let Ok(entries) = fs::read_dir(sys.join("block")) else {
         return Vec::new();
     };
@@ -126,13 +148,14 @@ pub(super) fn in_drives(sys: &Path, dev: &Path) -> Vec<Volume> {
         .iter()
         .filter_map(|name| {
             let drive = sys.join("block").join(name);
-            may_show_media(&drive).then(|| volume(&drive, &dev.join(name)))?
+            may_show_media(&drive, limit).then(|| volume(&drive, &dev.join(name)))?
         })
         .collect()
 }
 
-/// A CD drive, or a small disk on USB. Partitions are not in /sys/block.
-fn may_show_media(drive: &Path) -> bool {
+/// A CD drive, or a disk on USB of less than `limit` bytes. Partitions are not
+/// in /sys/block.
+fn may_show_media(drive: &Path, limit: u64) -> bool {
     if attribute(drive, "device/type") == CD_TYPE {
         return true;
     }
@@ -144,7 +167,7 @@ fn may_show_media(drive: &Path) -> bool {
     });
     // In units of 512 bytes, whatever the sector size.
     let sectors: u64 = attribute(drive, "size").parse().unwrap_or(0);
-    on_usb && sectors > 0 && sectors < USB_DISK_LIMIT / 512
+    on_usb && sectors > 0 && sectors < limit / 512
 }
 
 /// An empty or unreadable drive has no volume.

@@ -13,6 +13,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use landfall_boot_params::image_urls::ImageUrls;
+use landfall_media_reader::coreos_image;
 pub(super) use order::Order;
 
 use super::Boot;
@@ -21,12 +23,14 @@ use crate::backoff::Backoff;
 use crate::commands::{self, FirstBootNetwork};
 use crate::devices_settled;
 use crate::discovery::{self, Place, Wanted};
+use crate::disk::fetch::medium_url;
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
 use crate::http_client;
 use crate::installation::{BootEntry, InstallOptions};
 use crate::inventory::named_disk;
 use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
+use crate::media::{self, Places};
 use crate::permission::WritePermission;
 use crate::state_file::StateFile;
 use crate::system_path::SystemPath;
@@ -100,8 +104,7 @@ impl Boot {
         permission: WritePermission,
     ) -> Result<PathBuf> {
         let mut options = order.options()?;
-        let default_image = self.settings.params.coreos_image.as_ref();
-        order.fill_in_image(&mut options, default_image.map(|url| url.0.clone()))?;
+        order.fill_in_image(&mut options, self.own_image())?;
         for server in order::servers(&options)? {
             self.reach(server).await;
         }
@@ -129,6 +132,20 @@ impl Boot {
                 Class::CommandExecutionError,
                 format!("the thread of the installation ended: {error}"),
             ))
+        })
+    }
+
+    /// The image of the boot line or, without one, of the boot medium.
+    fn own_image(&self) -> Option<ImageUrls> {
+        let given = (*self.settings.params.coreos_image).clone();
+        given.or_else(|| {
+            let found = media::coreos_image(&Places::of_ramdisk(), Duration::ZERO)
+                .inspect_err(|reason| tracing::debug!("{reason}"))
+                .ok()?;
+            Some(ImageUrls {
+                urls: vec![medium_url(&found.device, coreos_image::FILE)],
+                sha256: Some(found.image.sha256),
+            })
         })
     }
 

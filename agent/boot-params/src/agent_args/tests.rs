@@ -174,8 +174,10 @@ fn a_bare_switch_of_ours_is_on() {
     assert_eq!(
         read("landfall.coreos.image=http://h/i.raw.xz")
             .coreos_image
-            .value,
-        Some(HttpUrl("http://h/i.raw.xz".into()))
+            .value
+            .unwrap()
+            .urls,
+        ["http://h/i.raw.xz"]
     );
     assert_eq!(read("landfall.coreos.image").warnings.len(), 1);
 }

@@ -5,21 +5,22 @@ use crate::disk::checksum_file::ChecksumSource;
 use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::failure::{Class, Failure, Result};
 
-/// Finds out what to expect of the image at this URL; fetches a checksum file
+/// Finds out what to expect of the image at these URLs; fetches a checksum file
 /// if the checksum is a URL. `md5_enabled` is the setting of that name.
 ///
 /// # Errors
 /// If a checksum was given but cannot be used: never silently without one.
 pub(super) fn resolve(
     given: &GivenChecksum,
-    image_url: &str,
+    image_urls: &[String],
+    authorization: &Option<String>,
     client: &reqwest::Client,
     md5_enabled: bool,
 ) -> Result<Option<ExpectedDigest>> {
     let Some(source) = chosen(given)? else {
         return Ok(None);
     };
-    let expected = source.resolve(image_url, client)?;
+    let expected = source.resolve(image_urls, authorization.as_deref(), client)?;
     if expected.algorithm() == Algorithm::Md5 && !md5_enabled {
         return Err(Failure::new(
             Class::InvalidCommandParamsError,
@@ -65,6 +66,7 @@ mod tests {
     #[test]
     fn md5_only_where_it_is_allowed() {
         let client = http_client();
+        let image = ["http://host/image".to_owned()];
         for given in [
             GivenChecksum {
                 checksum: Some("0".repeat(32)),
@@ -76,9 +78,9 @@ mod tests {
                 checksum: None,
             },
         ] {
-            let allowed = resolve(&given, "http://host/image", &client, true).unwrap();
+            let allowed = resolve(&given, &image, &None, &client, true).unwrap();
             assert_eq!(allowed.unwrap().algorithm(), Algorithm::Md5);
-            let failure = resolve(&given, "http://host/image", &client, false).unwrap_err();
+            let failure = resolve(&given, &image, &None, &client, false).unwrap_err();
             assert_eq!(failure.class, Class::InvalidCommandParamsError);
             assert!(failure.details.contains("MD5"), "{failure}");
         }

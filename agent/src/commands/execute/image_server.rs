@@ -5,7 +5,7 @@ use std::time::Duration;
 use landfall_boot_params::BootParams;
 use landfall_boot_params::argument_value::ImageServerAuth;
 
-use crate::commands::image_info::ImageInfo;
+use crate::commands::image_info::{ImageInfo, basic};
 use crate::commands::machine::Machine;
 use crate::disk::fetch::Patience;
 use crate::disk::format_policy::FormatPolicy;
@@ -31,15 +31,23 @@ pub(super) fn client(machine: &Machine, info: &ImageInfo) -> Result<reqwest::Cli
 /// # Errors
 /// If the step says what cannot be meant.
 pub(super) fn authorization(params: &BootParams, info: &ImageInfo) -> Result<Option<String>> {
-    let own = match (&*params.image_server_user, &*params.image_server_password) {
+    info.access.header(own(params))
+}
+
+/// The same where the settings alone say it.
+pub(super) fn own_authorization(params: &BootParams) -> Option<String> {
+    own(params).map(|(user, password)| basic(user, password))
+}
+
+fn own(params: &BootParams) -> Option<(&str, &str)> {
+    match (&*params.image_server_user, &*params.image_server_password) {
         (Some(user), Some(password))
             if *params.image_server_auth_strategy == ImageServerAuth::HttpBasic =>
         {
             Some((user.as_str(), password.0.as_str()))
         }
         _ => None,
-    };
-    info.access.header(own)
+    }
 }
 
 /// The original counts its tries; here a try that brought something does not

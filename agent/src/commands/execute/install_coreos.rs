@@ -7,6 +7,7 @@ use landfall_boot_params::Setting;
 use landfall_network_plan::Choice;
 use serde_json::Value;
 
+use super::default_image::{self, GivenImage};
 use super::first_boot_network::{FirstBootNetwork, choice_of_this_boot};
 use super::{checksum, image_server, root_disk, software_raid};
 use crate::commands::command::Node;
@@ -23,8 +24,7 @@ use crate::permission::WritePermission;
 
 /// What the node says, read and checked before anything is touched.
 struct Wanted {
-    image_url: String,
-    checksum: GivenChecksum,
+    image: GivenImage,
     changes: CoreosChanges,
 }
 
@@ -34,8 +34,13 @@ pub(super) async fn execute(
     permission: WritePermission,
 ) -> Result<Value> {
     let network = choice_of_this_boot(&machine.settings).await;
-    let wanted = Wanted::read(machine, node, &network)?;
+    let image = match named_image(node) {
+        Some(image) => image,
+        None => default_image::find(machine).await?,
+    };
+    let wanted = Wanted::read(machine, node, image, &network)?;
     let disk = root_disk::find(machine, node).await?;
+    wanted.image.must_not_be_on(&disk)?;
     // As the original: an old array would take the disk when the new system
     // assembles its arrays. Only an operator who never cleans is spared.
     if node.0.get("automated_clean") != Some(&Value::Bool(false))
@@ -47,12 +52,14 @@ pub(super) async fn execute(
     let (client, path) = (machine.client.clone(), disk.clone());
     let md5_enabled = *machine.settings.params.md5_enabled;
     let patience = image_server::patience(&machine.settings.params);
+    let authorization = image_server::own_authorization(&machine.settings.params);
     blocking(move || {
-        let digest = checksum::resolve(&wanted.checksum, &wanted.image_url, &client, md5_enabled)?;
+        let GivenImage { urls, checksum } = wanted.image;
+        let digest = checksum::resolve(&checksum, &urls, &authorization, &client, md5_enabled)?;
         let image = ImageSource {
-            urls: vec![wanted.image_url],
+            urls,
             proof: digest.into(),
-            authorization: None,
+            authorization,
             patience,
             formats: FormatPolicy::default(),
         };
@@ -71,32 +78,7 @@ pub(super) async fn execute(
 }
 
 impl Wanted {
-    fn read(machine: &Machine, node: &Node, network: &Choice) -> Result<Self> {
-        let text = |key: &str| {
-            node.instance_info(key)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
-        let default_image = machine.settings.params.coreos_image.as_ref();
-        let (image_url, checksum) = match (text("image_source"), default_image) {
-            (Some(url), _) => (
-                url,
-                GivenChecksum {
-                    os_hash_algo: text("image_os_hash_algo"),
-                    os_hash_value: text("image_os_hash_value"),
-                    checksum: text("image_checksum"),
-                },
-            ),
-            // The node's checksum, if any, is of another image.
-            (None, Some(url)) => (url.0.clone(), GivenChecksum::default()),
-            (None, None) => {
-                return Err(Failure::new(
-                    Class::DeploymentError,
-                    "install_coreos: the node has no image_source and this ramdisk has no image of its own",
-                )
-                .hint("set instance_info.image_source, or boot with landfall.coreos.image=URL"));
-            }
-        };
+    fn read(machine: &Machine, node: &Node, image: GivenImage, network: &Choice) -> Result<Self> {
         let config_drive = match node.instance_info("configdrive") {
             None => &Value::Null,
             Some(drive @ Value::Object(_)) => drive,
@@ -130,12 +112,24 @@ impl Wanted {
         };
         // What cannot be written is known before the disk is touched.
         changes.check()?;
-        Ok(Self {
-            image_url,
-            checksum,
-            changes,
-        })
+        Ok(Self { image, changes })
     }
+}
+
+/// The image that the node names, with its checksum.
+fn named_image(node: &Node) -> Option<GivenImage> {
+    let text = |key: &str| {
+        let text = node.instance_info(key).and_then(Value::as_str);
+        text.filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    Some(GivenImage {
+        urls: vec![text("image_source")?],
+        checksum: GivenChecksum {
+            os_hash_algo: text("image_os_hash_algo"),
+            os_hash_value: text("image_os_hash_value"),
+            checksum: text("image_checksum"),
+        },
+    })
 }
 
 /// The Ignition config as bytes: a text stays as the user wrote it.

@@ -5,6 +5,7 @@ mod bootloader;
 mod checksum;
 mod collect_logs;
 mod config_drive;
+mod default_image;
 mod erasable;
 mod erase_devices;
 mod erase_metadata;

@@ -62,8 +62,14 @@ pub(super) async fn write(
         // Everything that can be known to be wrong is looked at before the
         // disk is touched: the config drive too.
         let drive = drive.map(|drive| drive.load(&client)).transpose()?;
-        source.proof =
-            checksum::resolve(&info.checksum, &info.urls[0], &client, md5_enabled)?.into();
+        source.proof = checksum::resolve(
+            &info.checksum,
+            &source.urls,
+            &source.authorization,
+            &client,
+            md5_enabled,
+        )?
+        .into();
         let target = Target::open(&path, &permission)?;
         let mut proven = write_image(&source, target, &client)?;
         if let Some(drive) = drive {

@@ -45,6 +45,11 @@ impl Location {
     }
 }
 
+/// The URL of a file on a medium, for [`Location::Medium`].
+pub fn medium_url(device: &std::path::Path, path: &str) -> String {
+    format!("medium://{}#{path}", device.display())
+}
+
 /// RFC 8089: `file:///path`, `file://localhost/path` and `file:/path`.
 fn local_path(rest: &str) -> Result<PathBuf, String> {
     let path = match rest.strip_prefix("//") {
@@ -105,5 +110,15 @@ mod tests {
             let reason = Location::parse(url).unwrap_err();
             assert!(reason.contains(part), "{url}: {reason}");
         }
+    }
+
+    #[test]
+    fn a_medium_is_found_again_by_its_url() {
+        let url = medium_url("/dev/sr0".as_ref(), "landfall/coreos.raw.gz");
+        let expected = Location::Medium {
+            device: "/dev/sr0".into(),
+            path: "landfall/coreos.raw.gz".into(),
+        };
+        assert_eq!(Location::parse(&url), Ok(expected));
     }
 }

@@ -163,7 +163,9 @@ impl Endurance {
             return None;
         }
         self.failures = 0;
-        self.tries += 1;
+        if !brought {
+            self.tries += 1;
+        }
         // One of several may be busy for long while another has recovered.
         let asked = asked.filter(|_| places == 1);
         Some(asked.unwrap_or_else(|| self.backoff.pause()))

@@ -1,7 +1,9 @@
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use super::*;
-use crate::disk::fixtures::{Reply, Server, http_client};
+use crate::disk::fixtures::{Asked, Reply, Server, http_client};
 
 #[test]
 fn passwords_are_not_shown() {
@@ -288,5 +290,258 @@ fn places_take_turns_while_they_fail() {
         "gave up",
     ] {
         assert!(failure.details.contains(part), "{part} in {failure}");
+    }
+}
+
+/// An ISO 9660 image as the drive shows it, with a file.
+fn medium(directory: &Path, content: &[u8]) -> PathBuf {
+    let tree = directory.join("tree/landfall");
+    std::fs::create_dir_all(&tree).unwrap();
+    std::fs::write(tree.join("coreos-image"), content).unwrap();
+    let drive = directory.join("sr0");
+    let made = Command::new("genisoimage")
+        .args(["-quiet", "-r", "-V", "LANDFALL", "-o"])
+        .args([&drive, &directory.join("tree")])
+        .status();
+    assert!(made.unwrap().success());
+    drive
+}
+
+#[test]
+fn a_file_on_a_medium_is_a_source() {
+    let body = body(3_000_000);
+    let directory = tempfile::tempdir().unwrap();
+    let drive = medium(directory.path(), &body);
+    let url = medium_url(&drive, "landfall/coreos-image");
+    assert!(got(from(&[&url], false)).unwrap() == body);
+    let failure = got(from(&[&medium_url(&drive, "landfall/none")], false)).unwrap_err();
+    let shown = format!("landfall/none on the medium in {}", drive.display());
+    assert!(failure.details.starts_with(&shown), "{failure}");
+    assert!(failure.details.contains("is not on it"), "{failure}");
+}
+
+/// What a virtual drive does when the BMC's connection breaks: it has no medium
+/// for a while. The failure names it when it stays away.
+#[test]
+fn a_medium_that_comes_back_is_read_on() {
+    let body = body(3_000_000);
+    let directory = tempfile::tempdir().unwrap();
+    let drive = medium(directory.path(), &body);
+    let whole = std::fs::read(&drive).unwrap();
+    // It ends in the middle of the file.
+    std::fs::write(&drive, &whole[..1_500_000]).unwrap();
+    let url = medium_url(&drive, "landfall/coreos-image");
+    let failure = got(from(&[&url], false)).unwrap_err();
+    for part in [
+        "the medium in",
+        "sr0",
+        "it ended early",
+        "gave up at byte",
+        "of 3000000",
+    ] {
+        assert!(failure.details.contains(part), "{part} in {failure}");
+    }
+    let mut download = Download::start(from(&[&url], false), http_client()).unwrap();
+    let mut received = Vec::new();
+    loop {
+        match download.next().unwrap() {
+            Event::Begin(_) => {}
+            Event::Chunk(bytes) => received.extend_from_slice(&bytes),
+            Event::End => break,
+        }
+        if received.len() > 1_000_000 {
+            std::fs::write(&drive, &whole).unwrap();
+        }
+    }
+    assert!(received == body);
+}
+
+/// What a hostile or broken server does, by its name, and what is said of it;
+/// an empty text: the right file arrives all the same.
+#[test]
+fn whatever_a_server_does() {
+    const LEN: usize = 300_000;
+    let file = body(LEN);
+    let breaks_first = |then: fn(&[u8], &Asked) -> Reply| {
+        move |file: &[u8], asked: &Asked| match asked.from {
+            None => Reply::correct(file, "\"1\"", asked).cut(100_000),
+            Some(_) => then(file, asked),
+        }
+    };
+    type Answer = Box<dyn Fn(&[u8], &Asked) -> Reply + Send>;
+    let cases: Vec<(&str, Answer, &str)> = vec![
+        (
+            "20 breaks",
+            Box::new(|file, asked| {
+                let reply = Reply::correct(file, "\"1\"", asked);
+                match asked.earlier {
+                    20.. => reply,
+                    // Somewhere, and never at the same place.
+                    number => reply.cut(7_919 * (number + 1) % 15_013),
+                }
+            }),
+            "",
+        ),
+        (
+            "more than it said",
+            Box::new(|file, asked| {
+                let mut reply = Reply::correct(file, "\"1\"", asked);
+                reply.body.extend_from_slice(b"more");
+                reply
+            }),
+            "",
+        ),
+        (
+            "less than it said, each time",
+            Box::new(|file, asked| {
+                let mut reply = Reply::whole(file, "\"1\"");
+                reply.headers[0] = format!("Content-Length: {}", LEN + 1000);
+                match asked.from {
+                    None => reply,
+                    Some(_) => Reply::status(416),
+                }
+            }),
+            "the file changed on the server at byte 300000",
+        ),
+        (
+            "a range from another byte",
+            Box::new(breaks_first(|file, asked| {
+                let from = asked.from.map(|from| from + 1);
+                Reply::correct(
+                    file,
+                    "\"1\"",
+                    &Asked {
+                        from,
+                        ..asked.clone()
+                    },
+                )
+            })),
+            "asked for bytes from 100000, was sent bytes from 100001",
+        ),
+        (
+            "all of it instead of a range",
+            Box::new(breaks_first(|file, _| Reply::whole(file, "\"1\""))),
+            "",
+        ),
+        (
+            "a range of another total",
+            Box::new(breaks_first(|file, asked| {
+                Reply::correct(&[file, b"more"].concat(), "\"1\"", asked)
+            })),
+            "length was 300000 bytes, is 300004 bytes",
+        ),
+        (
+            "a part with another tag",
+            Box::new(breaks_first(|file, asked| {
+                let if_range = None;
+                Reply::correct(
+                    file,
+                    "\"2\"",
+                    &Asked {
+                        if_range,
+                        ..asked.clone()
+                    },
+                )
+            })),
+            "entity tag was \"1\", is \"2\"",
+        ),
+        (
+            "no such range any more",
+            Box::new(breaks_first(|_, _| Reply::status(416))),
+            "the server has no byte 100000 any more",
+        ),
+        (
+            "several parts",
+            Box::new(breaks_first(|file, asked| {
+                let mut reply = Reply::correct(file, "\"1\"", asked);
+                reply
+                    .headers
+                    .push("Content-Type: multipart/byteranges; boundary=x".into());
+                reply
+            })),
+            "was sent multipart/byteranges",
+        ),
+        (
+            "a part that nobody asked for",
+            Box::new(|file, asked| {
+                let from = Some(0);
+                Reply::correct(
+                    file,
+                    "\"1\"",
+                    &Asked {
+                        from,
+                        ..asked.clone()
+                    },
+                )
+            }),
+            "asked for the whole file, was sent a part of it",
+        ),
+        (
+            "packed on the way",
+            Box::new(|file, asked| {
+                let mut reply = Reply::correct(file, "\"1\"", asked);
+                reply.headers.push("Content-Encoding: gzip".into());
+                reply
+            }),
+            "was sent it with Content-Encoding gzip",
+        ),
+        (
+            "redirects for ever",
+            Box::new(|_, _| {
+                let mut reply = Reply::status(302);
+                reply.headers.push("Location: /image.raw".into());
+                reply
+            }),
+            "more than 10 redirects",
+        ),
+        (
+            "a redirect to another scheme",
+            Box::new(|_, _| {
+                let mut reply = Reply::status(302);
+                reply.headers.push("Location: file:///etc/passwd".into());
+                reply
+            }),
+            "127.0.0.1",
+        ),
+        (
+            "a head without end",
+            Box::new(|file, asked| {
+                let mut reply = Reply::correct(file, "\"1\"", asked);
+                let many = (0..5000).map(|n| format!("X-{n}: {}", "x".repeat(1000)));
+                reply.headers.splice(0..0, many);
+                reply
+            }),
+            "gave up at byte 0",
+        ),
+        (
+            "a body without end",
+            Box::new(|_, _| Reply {
+                status: 200,
+                headers: Vec::new(),
+                body: vec![b'x'; 80 << 20],
+                cut: None,
+                stall: false,
+            }),
+            "expected at most 67108864 bytes, found more",
+        ),
+    ];
+    for (name, answer, said) in cases {
+        let whole = file.clone();
+        let server = Server::start(move |asked| answer(&whole, asked));
+        match got(from(&[&server.url], false)) {
+            Ok(bytes) => assert!(said.is_empty() && bytes == file, "{name}"),
+            Err(failure) => {
+                assert!(!said.is_empty(), "{name}: {failure}");
+                for part in [said, &server.url] {
+                    assert!(
+                        failure.details.contains(part),
+                        "{name}: {part} in {failure}"
+                    );
+                }
+            }
+        }
+        // Each goes on exactly where the last one broke.
+        let mut starts = server.asked().into_iter().filter_map(|asked| asked.from);
+        assert!(starts.by_ref().is_sorted(), "{name}");
     }
 }

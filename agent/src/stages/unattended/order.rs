@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use landfall_boot_params::image_urls::ImageUrls;
 use landfall_boot_params::{BootParams, CoreosInst};
 use reqwest::Url;
 
 use crate::failure::{Class, Failure, Result};
-use crate::installation::InstallOptions;
 use crate::installation::options::STREAM_BASE_URL;
+use crate::installation::{InstallOptions, image_digest};
 use crate::settings::Settings;
 
 /// Config files of an installation, where customized boot media have them.
@@ -87,7 +88,7 @@ impl Order {
     pub(super) fn fill_in_image(
         &self,
         options: &mut InstallOptions,
-        default_image: Option<String>,
+        default_image: Option<ImageUrls>,
     ) -> Result<()> {
         let is_named = options.stream.is_some()
             || !options.image_url.is_empty()
@@ -95,7 +96,14 @@ impl Order {
             || options.offline;
         match default_image {
             _ if is_named => {}
-            Some(url) => options.image_url.push(url),
+            Some(image) => {
+                let digest = image
+                    .sha256
+                    .map(|hex| image_digest(&format!("sha256:{hex}")));
+                let digest = digest.transpose().map_err(operator)?;
+                options.image_digest = options.image_digest.take().or(digest);
+                options.image_url = image.urls;
+            }
             None if self.line.legacy => {
                 return Err(operator(
                     "coreos.inst=yes: expected coreos.inst.image_url=URL beside it, found none",

@@ -42,8 +42,13 @@ fn a_machine_has_one_master() {
 
 #[test]
 fn an_image_is_found_for_a_line_that_names_none() {
-    let own = || Some("http://192.0.2.9/own.raw".to_owned());
-    let filled = |line: &str, default: Option<String>| {
+    let own = || {
+        Some(ImageUrls {
+            urls: vec!["http://192.0.2.9/own.raw".to_owned()],
+            sha256: Some("0".repeat(64)),
+        })
+    };
+    let filled = |line: &str, default: Option<ImageUrls>| {
         let order = order(line);
         let mut options = order.options().unwrap();
         let filled = order.fill_in_image(&mut options, default);
