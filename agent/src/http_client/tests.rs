@@ -1,5 +1,7 @@
 //! Against OpenSSL's own server, with certificates that OpenSSL made.
 
+mod proxies;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
