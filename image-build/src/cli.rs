@@ -10,10 +10,12 @@ use landfall_initramfs::module_set::ModuleSet;
 use landfall_initramfs::path_error;
 
 use crate::base_url::BaseUrl;
+use crate::coreos_image::ImageDigest;
 use crate::live_ignition::FileUrl;
 
 const KERNEL: &str = "KERNEL (one of)";
 const HOSTS: &str = "EACH HOST'S OWN NETWORK";
+const COREOS: &str = "IMAGE FOR NODES THAT NAME NONE";
 
 /// Build the ramdisk that turns a bare server into a CoreOS node, and its media.
 #[derive(Debug, Parser)]
@@ -72,6 +74,8 @@ a log level of yours takes the place of those.
 Hosts with Secure Boot are served by default: shim and the signed GRUB add
 4.3 MB. The kernel arguments and an area for a second ramdisk can be replaced
 in the finished image; boot/landfall-areas.json on it says where they are.
+With --coreos-image the ISO holds all that an installation takes; the image's
+SHA-256 is written beside it. It is copied through the temporary directory.
 Needs the packages xorriso, grub-common, grub-pc-bin and shim-signed,
 grub-efi-amd64-signed (with --no-secure-boot: grub-efi-amd64-bin)."
 )]
@@ -86,6 +90,11 @@ pub(crate) struct IsoArguments {
     /// Save 4.3 MB; Secure Boot hosts will refuse it
     #[arg(long)]
     pub(crate) no_secure_boot: bool,
+    /// Bring this image along, for sites without an image server
+    #[arg(long, value_name = "FILE", conflicts_with = "coreos_image_url", help_heading = COREOS)]
+    pub(crate) coreos_image: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) coreos: CoreosImageArguments,
     /// KiB for per-host files
     #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(4..=65536))]
     pub(crate) embed_kib: u32,
@@ -120,6 +129,8 @@ pub(crate) struct PxeArguments {
     /// Fetch kernel and ramdisk from here, not by TFTP
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<BaseUrl>,
+    #[command(flatten)]
+    pub(crate) coreos: CoreosImageArguments,
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }
@@ -212,6 +223,17 @@ pub(crate) struct KernelArgumentTexts {
     /// Add kernel arguments; may be repeated
     #[arg(long, value_name = "TEXT")]
     pub(crate) karg: Vec<String>,
+}
+
+/// The image that `install_coreos` writes when Ironic names none.
+#[derive(Debug, Default, Args)]
+pub(crate) struct CoreosImageArguments {
+    /// Where hosts fetch it from; repeated: mirrors of it
+    #[arg(long, value_name = "URL", help_heading = COREOS)]
+    pub(crate) coreos_image_url: Vec<String>,
+    /// What it must be: sha256:HEX or sha512:HEX
+    #[arg(long, value_name = "ALGORITHM:HEX", help_heading = COREOS)]
+    pub(crate) coreos_image_digest: Option<ImageDigest>,
 }
 
 /// What a ramdisk is made of.

@@ -1,23 +1,26 @@
 //! What is in a ramdisk or an ISO, as data.
 
-use std::io::Cursor;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use landfall_initramfs::build::BUILD_FACTS;
 use landfall_initramfs::compress::{Segment, unpack_segments};
 use landfall_initramfs::kernel_image::KernelImage;
 use landfall_initramfs::{digest_writer, newc, path_error};
-use landfall_media_reader::iso9660::Iso;
+use landfall_media_reader::coreos_image::{self, CoreosImage};
+use landfall_media_reader::iso9660::{self, Iso, IsoError};
 use landfall_module_index::IndexContent;
 use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME};
 use landfall_network_plan::{EmbeddedHost, MacAddr, NetworkPlan, embedded};
 use serde::Serialize;
 
 use crate::areas::{self, Areas};
+use crate::iso_command::digest;
 
 /// A full server ramdisk with all firmware in an ISO is below 200 MB.
-const MAX_FILE_BYTES: u64 = 2 << 30;
+const MAX_FILE_BYTES: u32 = 2 << 30;
 const MAX_UNPACKED_BYTES: usize = 4 << 30;
 const MAX_DESCRIPTION_BYTES: u32 = 64 << 10;
 /// The version is at most 64 KiB behind the boot header.
@@ -48,6 +51,9 @@ pub(crate) struct IsoContent {
     pub(crate) embed_size: usize,
     /// Paths of the files in the embed area.
     pub(crate) embedded_files: Vec<String>,
+    /// The image for nodes that name none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) coreos_image: Option<CoreosImage>,
 }
 
 /// What a ramdisk has.
@@ -93,15 +99,14 @@ pub(crate) struct Member {
 
 /// Looks into a file of either kind.
 pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
-    let bytes = path_error::read_bounded(path, MAX_FILE_BYTES)?;
-    let sha256 = digest_writer::sha256(&bytes);
-    let size = bytes.len() as u64;
-    if bytes.get(32769..32774) == Some(b"CD001") {
-        let mut iso = Iso::open(Cursor::new(&bytes))?;
+    let mut file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    // One with an image is larger than memory should be asked for.
+    if is_iso(&mut file) {
+        let (size, sha256) = digest(path)?;
+        let mut iso = Iso::open(file)?;
         let (content, embedded) =
             iso_content(&mut iso).with_context(|| format!("looking into {}", path.display()))?;
-        let limit = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let mut ramdisk = ramdisk(&iso.read("boot/initrd.img", limit)?)?;
+        let mut ramdisk = ramdisk(&iso.read("boot/initrd.img", MAX_FILE_BYTES)?)?;
         // The kernel gets it behind the ramdisk.
         for segment in &embedded {
             for entry in newc::Reader::new(&segment.archive).flatten() {
@@ -118,6 +123,9 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
             ramdisk,
         });
     }
+    let bytes = path_error::read_bounded(path, MAX_FILE_BYTES.into())?;
+    let sha256 = digest_writer::sha256(&bytes);
+    let size = bytes.len() as u64;
     if bytes.is_empty() {
         bail!("{} is empty, expected a ramdisk or an ISO", path.display());
     }
@@ -132,8 +140,34 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     })
 }
 
+fn is_iso(file: &mut File) -> bool {
+    let mut mark = iso9660::MARK;
+    mark.fill(0);
+    let start = file.seek(SeekFrom::Start(iso9660::VOLUME_OFFSET));
+    start.and_then(|_| file.read_exact(&mut mark)).is_ok() && mark == iso9660::MARK
+}
+
+/// The image that it brings.
+fn coreos_image_on(iso: &mut Iso<File>) -> Result<Option<CoreosImage>> {
+    let json = match iso.read(coreos_image::DESCRIPTION, coreos_image::DESCRIPTION_LIMIT) {
+        Ok(json) => json,
+        Err(IsoError::NotFound(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let image = CoreosImage::from_json(&json)
+        .map_err(|reason| anyhow::anyhow!("{}: {reason}", coreos_image::DESCRIPTION))?;
+    let found = iso.find(coreos_image::FILE)?.size;
+    ensure!(
+        found == image.size,
+        "{}: expected {} bytes, found {found}",
+        coreos_image::FILE,
+        image.size
+    );
+    Ok(Some(image))
+}
+
 /// With what is in its embed area.
-fn iso_content(iso: &mut Iso<Cursor<&Vec<u8>>>) -> Result<(IsoContent, Vec<Segment>)> {
+fn iso_content(iso: &mut Iso<File>) -> Result<(IsoContent, Vec<Segment>)> {
     let description = iso.read(areas::DESCRIPTION_PATH, MAX_DESCRIPTION_BYTES)?;
     let areas: Areas =
         serde_json::from_slice(&description).with_context(|| areas::DESCRIPTION_PATH.to_owned())?;
@@ -162,6 +196,7 @@ fn iso_content(iso: &mut Iso<Cursor<&Vec<u8>>>) -> Result<(IsoContent, Vec<Segme
         kernel_args,
         embed_size: embed.len(),
         embedded_files,
+        coreos_image: coreos_image_on(iso)?,
     };
     Ok((content, segments))
 }

@@ -4,6 +4,7 @@ use anyhow::Result;
 use landfall_network_plan::describe::describe;
 
 use crate::cli::InspectArguments;
+use crate::coreos_image;
 use crate::inspect::{self, HostContent, Inspection, IsoContent, Member, RamdiskContent};
 use crate::report::{Report, megabytes};
 
@@ -38,6 +39,8 @@ fn iso_lines(iso: &IsoContent, lines: &mut Vec<String>) {
         iso.label, iso.volume_uuid
     ));
     lines.push(format!("  kernel   {} ({signed})", iso.kernel_release));
+    let image = iso.coreos_image.as_ref().map(coreos_image::line);
+    lines.extend(image.map(|line| line.trim_end().to_owned()));
     let changed = if iso.kernel_args_are_default {
         ""
     } else {

@@ -8,11 +8,12 @@ use landfall_initramfs::build;
 use landfall_initramfs::digest_writer::DigestWriter;
 use landfall_initramfs::kernel_image::KernelImage;
 use landfall_initramfs::output_file::OutputFile;
+use landfall_media_reader::coreos_image::CoreosImage;
 use serde::Serialize;
 
 use crate::cli::IsoArguments;
+use crate::coreos_image::{self, PlacedImage};
 use crate::iso_image::{self, Medium};
-use crate::kernel_args::KernelArgs;
 use crate::medium_identity::MediumIdentity;
 use crate::ramdisk_command::{build_ramdisk, find_ingredients, ramdisk_lines};
 use crate::report::{Report, megabytes};
@@ -27,6 +28,8 @@ struct IsoSummary {
     secure_boot: bool,
     kernel_args: String,
     kernel_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coreos_image: Option<CoreosImage>,
     ramdisk: build::Summary,
 }
 
@@ -34,7 +37,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
     let secure_boot = !arguments.no_secure_boot;
     // Everything that can be refused is refused before the work begins.
-    let kernel_args = KernelArgs::with_defaults(&arguments.kernel_args.karg)?;
+    let kernel_args = coreos_image::kernel_args(&arguments.kernel_args.karg, &arguments.coreos)?;
     report.warnings(&kernel_args.warnings());
     let remedy = if secure_boot {
         ", or build without Secure Boot: --no-secure-boot"
@@ -72,6 +75,14 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     }
     report.warnings(&ramdisk.warnings);
 
+    let coreos_image = match &arguments.coreos_image {
+        Some(file) => {
+            report.stage(&format!("taking in {}", file.display()));
+            let digest = arguments.coreos.coreos_image_digest.as_ref();
+            Some(PlacedImage::copy(file, digest, work.path())?)
+        }
+        None => None,
+    };
     report.stage("putting the ISO together");
     let (kernel_bytes, kernel_sha256) = digest(&kernel.image)?;
     let embed_size = arguments.embed_kib as usize * 1024;
@@ -81,6 +92,9 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         &ramdisk.sha256,
         kernel_args.as_str(),
         &choices,
+        coreos_image
+            .as_ref()
+            .map_or("", |placed| &placed.image.sha256),
     ]);
     let medium = Medium {
         kernel: &kernel.image,
@@ -90,6 +104,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         secure_boot,
         embed_size,
         epoch: epoch::from_environment()?,
+        coreos_image: coreos_image.as_ref(),
     };
     iso_image::write(&medium, work.path(), output.temporary_path())?;
     let (bytes, sha256) = digest(output.temporary_path())?;
@@ -101,13 +116,14 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         secure_boot,
         kernel_args: kernel_args.to_string(),
         kernel_bytes,
+        coreos_image: coreos_image.map(|placed| placed.image),
         ramdisk,
     };
     output.finish()?;
     report.done(&summary, &text(&summary))
 }
 
-fn digest(path: &std::path::Path) -> Result<(u64, String)> {
+pub(crate) fn digest(path: &std::path::Path) -> Result<(u64, String)> {
     let mut file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     let mut writer = DigestWriter::new(io::sink());
     io::copy(&mut file, &mut writer).with_context(|| format!("reading {}", path.display()))?;
@@ -115,8 +131,12 @@ fn digest(path: &std::path::Path) -> Result<(u64, String)> {
 }
 
 fn text(summary: &IsoSummary) -> String {
+    let image = summary
+        .coreos_image
+        .as_ref()
+        .map_or_else(String::new, coreos_image::line);
     format!(
-        "{}: {} (kernel {}, ramdisk {}, {})\n{}\n  kargs    {}\n  sha256   {}",
+        "{}: {} (kernel {}, ramdisk {}, {})\n{}\n{image}  kargs    {}\n  sha256   {}",
         summary.path.display(),
         megabytes(summary.bytes),
         megabytes(summary.kernel_bytes),

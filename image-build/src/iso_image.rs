@@ -9,9 +9,11 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
+use landfall_media_reader::coreos_image;
 
 use crate::areas::{self, Areas};
 use crate::boot_parts::{self, Part};
+use crate::coreos_image::PlacedImage;
 use crate::kernel_args::KernelArgs;
 use crate::medium_identity::MediumIdentity;
 use crate::{fat_image, grub_cfg};
@@ -30,6 +32,7 @@ pub(crate) struct Medium<'a> {
     pub(crate) secure_boot: bool,
     pub(crate) embed_size: usize,
     pub(crate) epoch: u32,
+    pub(crate) coreos_image: Option<&'a PlacedImage>,
 }
 
 /// The parts that have to be installed.
@@ -59,7 +62,9 @@ pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<(
         .with_context(|| format!("setting times in {}", tree.display()))?;
     run(Command::new("xorriso")
         .env("SOURCE_DATE_EPOCH", medium.epoch.to_string())
-        .args(["-as", "mkisofs", "-quiet", "-R", "-r", "-V", VOLUME_LABEL])
+        // Level 3: a file of 4 GiB and more in several pieces.
+        .args(["-as", "mkisofs", "-quiet", "-iso-level", "3"])
+        .args(["-R", "-r", "-V", VOLUME_LABEL])
         .arg(format!(
             "--modification-date={}",
             medium.identity.modification_date
@@ -120,6 +125,11 @@ fn fill(medium: &Medium<'_>, work: &Path, tree: &Path) -> Result<()> {
         (serde_json::to_string_pretty(&areas)? + "\n").as_bytes(),
     )?;
     put("boot/grub/grub.cfg", grub_cfg::medium_menu().as_bytes())?;
+    if let Some(placed) = medium.coreos_image {
+        put(coreos_image::DESCRIPTION, placed.image.to_json().as_bytes())?;
+        let place = tree.join(coreos_image::FILE);
+        fs::rename(&placed.copy, &place).with_context(|| format!("moving {}", place.display()))?;
+    }
     let mut bios_loader =
         fs::read(boot_parts::BIOS_CD_BOOT.what).context("reading GRUB's CD boot sector")?;
     bios_loader.extend(bios_core(medium, work)?);

@@ -13,6 +13,7 @@ mod areas;
 mod base_url;
 mod boot_parts;
 mod cli;
+mod coreos_image;
 mod coreos_live_command;
 mod epoch;
 mod fat_image;

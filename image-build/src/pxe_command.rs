@@ -10,7 +10,7 @@ use landfall_initramfs::output_file::OutputFile;
 use serde::Serialize;
 
 use crate::cli::PxeArguments;
-use crate::kernel_args::KernelArgs;
+use crate::coreos_image;
 use crate::pxe_tree;
 use crate::ramdisk_command::{build_ramdisk, find_ingredients, ramdisk_lines};
 use crate::report::{Report, megabytes};
@@ -32,7 +32,7 @@ struct FileSummary {
 
 pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
-    let kernel_args = KernelArgs::with_defaults(&arguments.kernel_args.karg)?;
+    let kernel_args = coreos_image::kernel_args(&arguments.kernel_args.karg, &arguments.coreos)?;
     report.warnings(&kernel_args.warnings());
     let (files, warnings) = pxe_tree::files(&kernel_args, arguments.base_url.as_ref())?;
     let directory = &arguments.output.output;

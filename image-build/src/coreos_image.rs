@@ -1,0 +1,249 @@
+//! The image for nodes that name none: taken along on an ISO, or named to the
+//! hosts by kernel arguments.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context as _, Result, ensure};
+use landfall_initramfs::digest_writer::{self, DigestWriter};
+use landfall_media_reader::coreos_image::CoreosImage;
+use sha2::{Digest as _, Sha512};
+
+use crate::cli::CoreosImageArguments;
+use crate::kernel_args::KernelArgs;
+use crate::report::megabytes;
+
+/// What an image must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ImageDigest {
+    algorithm: Algorithm,
+    /// Lower case.
+    hex: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Algorithm {
+    Sha256,
+    Sha512,
+}
+
+impl Algorithm {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Sha512 => "sha512",
+        }
+    }
+}
+
+impl FromStr for ImageDigest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, hex) = text
+            .split_once(':')
+            .ok_or("expected sha256:HEX or sha512:HEX, found no colon")?;
+        let (algorithm, digits) = match name.to_ascii_lowercase().as_str() {
+            "sha256" => (Algorithm::Sha256, 64),
+            "sha512" => (Algorithm::Sha512, 128),
+            other => return Err(format!("expected sha256 or sha512, found {other}")),
+        };
+        if hex.len() != digits || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(format!(
+                "expected {digits} hexadecimal digits, found {hex:?}"
+            ));
+        }
+        Ok(Self {
+            algorithm,
+            hex: hex.to_ascii_lowercase(),
+        })
+    }
+}
+
+/// The kernel arguments, with those that name the image.
+pub(crate) fn kernel_args(texts: &[String], image: &CoreosImageArguments) -> Result<KernelArgs> {
+    let mut texts = texts.to_vec();
+    if !image.coreos_image_url.is_empty() {
+        texts.push(format!(
+            "landfall.coreos.image={}",
+            image.coreos_image_url.join(",")
+        ));
+        if let Some(digest) = &image.coreos_image_digest {
+            texts.push(format!(
+                "landfall.coreos.image_checksum={}:{}",
+                digest.algorithm.name(),
+                digest.hex
+            ));
+        }
+    }
+    Ok(KernelArgs::with_defaults(&texts)?)
+}
+
+/// A copy of an image, on its way to a medium.
+#[derive(Debug)]
+pub(crate) struct PlacedImage {
+    pub(crate) copy: PathBuf,
+    pub(crate) image: CoreosImage,
+}
+
+impl PlacedImage {
+    /// Copies the file into `work`, and digests it on the way.
+    pub(crate) fn copy(file: &Path, expected: Option<&ImageDigest>, work: &Path) -> Result<Self> {
+        let reading = || format!("reading {}", file.display());
+        let name = file.file_name().with_context(reading)?.to_string_lossy();
+        ensure!(
+            !name.chars().any(char::is_control),
+            "{name:?}: expected a name that can be shown"
+        );
+        let copy = work.join("coreos-image");
+        let writing = || format!("writing {}", copy.display());
+        let mut input = File::open(file).with_context(reading)?;
+        ensure!(
+            input.metadata().with_context(reading)?.is_file(),
+            "{}: expected a regular file, found something else",
+            file.display()
+        );
+        let mut output = DigestWriter::new(File::create(&copy).with_context(writing)?);
+        let sha512 = match expected.map(|expected| expected.algorithm) {
+            Some(Algorithm::Sha512) => Some(copy_with_sha512(&mut input, &mut output)),
+            _ => {
+                io::copy(&mut input, &mut output).with_context(writing)?;
+                None
+            }
+        };
+        let sha512 = sha512.transpose().with_context(writing)?;
+        let (size, sha256) = output.finish();
+        ensure!(
+            size > 0,
+            "{}: expected an image, found nothing",
+            file.display()
+        );
+        if let Some(expected) = expected {
+            let found = sha512.as_deref().unwrap_or(&sha256);
+            ensure!(
+                expected.hex == found,
+                "{}: {} expected {}, found {found}",
+                file.display(),
+                expected.algorithm.name(),
+                expected.hex
+            );
+        }
+        let name = name.into_owned();
+        let image = CoreosImage { name, size, sha256 };
+        Ok(Self { copy, image })
+    }
+}
+
+fn copy_with_sha512(input: &mut File, output: &mut impl io::Write) -> io::Result<String> {
+    let mut digest = Sha512::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match input.read(&mut buffer)? {
+            0 => return Ok(digest_writer::hex(&digest.finalize())),
+            len => {
+                digest.update(&buffer[..len]);
+                output.write_all(&buffer[..len])?;
+            }
+        }
+    }
+}
+
+/// The image in a summary.
+pub(crate) fn line(image: &CoreosImage) -> String {
+    format!(
+        "  image    {} ({}), sha256 {}\n",
+        image.name,
+        megabytes(image.size),
+        image.sha256
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_checked_while_the_image_is_copied() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("rhcos.raw.gz");
+        std::fs::write(&file, "image").unwrap();
+        let sha256 = digest_writer::sha256(b"image");
+        let sha512 = digest_writer::hex(&Sha512::digest(b"image"));
+        for (expected, good) in [
+            (None, true),
+            (Some(format!("sha256:{}", sha256.to_uppercase())), true),
+            (Some(format!("sha512:{sha512}")), true),
+            (Some(format!("sha256:{}", "0".repeat(64))), false),
+            (Some(format!("sha512:{}", "0".repeat(128))), false),
+        ] {
+            let digest = expected.as_deref().map(|text| text.parse().unwrap());
+            let placed = PlacedImage::copy(&file, digest.as_ref(), directory.path());
+            assert_eq!(placed.is_ok(), good, "{expected:?}");
+            match placed {
+                Ok(placed) => {
+                    assert_eq!(placed.image.sha256, sha256);
+                    assert_eq!(
+                        (placed.image.name.as_str(), placed.image.size),
+                        ("rhcos.raw.gz", 5)
+                    );
+                    assert_eq!(std::fs::read(placed.copy).unwrap(), b"image");
+                }
+                Err(error) => assert!(
+                    format!("{error:#}").contains(&sha256[..8])
+                        || format!("{error:#}").contains(&sha512[..8]),
+                    "{error:#}"
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_image() {
+        let directory = tempfile::tempdir().unwrap();
+        let empty = directory.path().join("empty");
+        std::fs::write(&empty, "").unwrap();
+        for (file, part) in [
+            (empty.as_path(), "found nothing"),
+            (Path::new("/dev/zero"), "expected a regular file"),
+            (Path::new("/no/such/file"), "reading /no/such/file"),
+        ] {
+            let error = PlacedImage::copy(file, None, directory.path()).unwrap_err();
+            assert!(format!("{error:#}").contains(part), "{error:#}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_digest() {
+        for text in [
+            "",
+            "sha256",
+            "sha256:ab",
+            "md5:00112233445566778899aabbccddeeff",
+        ] {
+            assert!(text.parse::<ImageDigest>().is_err(), "{text}");
+        }
+        assert!(
+            format!("sha256:{}", "g".repeat(64))
+                .parse::<ImageDigest>()
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn urls_become_kernel_arguments() {
+        let digest = format!("sha256:{}", "AB".repeat(32));
+        let arguments = CoreosImageArguments {
+            coreos_image_url: vec!["http://h/i".to_owned(), "http://m/i".to_owned()],
+            coreos_image_digest: Some(digest.parse().unwrap()),
+        };
+        let line = kernel_args(&["quiet console=tty0".to_owned()], &arguments).unwrap();
+        let expected = format!(
+            "quiet console=tty0 landfall.coreos.image=http://h/i,http://m/i landfall.coreos.image_checksum=sha256:{}",
+            "ab".repeat(32)
+        );
+        assert_eq!(line.as_str(), expected);
+        assert_eq!(line.warnings(), [""; 0]);
+    }
+}
