@@ -36,6 +36,45 @@ fn iso_uefi() {
     );
 }
 
+/// A site without an image server: all that the installation takes is on the
+/// ISO, and the node names no image.
+#[test]
+fn image_on_the_iso() {
+    installs(
+        "image_on_the_iso",
+        Plan {
+            firmware: Firmware::Uefi,
+            way: Way::Iso,
+            network: Network::StaticV4,
+            packing: Packing::Gz,
+            deploy: Deploy::InstallCoreos,
+            bus: Bus::VirtioScsi,
+            finish: Finish::Reboot,
+            image_on_medium: true,
+            ..Plan::default()
+        },
+    );
+}
+
+/// The same from a stick, which is a disk and no CD drive.
+#[test]
+fn image_on_the_stick() {
+    installs(
+        "image_on_the_stick",
+        Plan {
+            firmware: Firmware::Uefi,
+            way: Way::UsbStick,
+            network: Network::StaticV4,
+            packing: Packing::Zst,
+            deploy: Deploy::InstallCoreos,
+            bus: Bus::VirtioBlk,
+            finish: Finish::Reboot,
+            image_on_medium: true,
+            ..Plan::default()
+        },
+    );
+}
+
 #[test]
 fn iso_bios() {
     installs(

@@ -100,6 +100,8 @@ pub struct Plan {
     pub unattended: Option<String>,
     /// With [`Network::Dhcp`]: when the lease is to be renewed.
     pub renew_seconds: Option<u32>,
+    /// The image is on the ISO: no server has it, and the node names none.
+    pub image_on_medium: bool,
 }
 
 impl Default for Plan {
@@ -117,6 +119,7 @@ impl Default for Plan {
             more_arguments: "",
             unattended: None,
             renew_seconds: None,
+            image_on_medium: false,
         }
     }
 }
@@ -214,6 +217,10 @@ impl Plan {
             content: Bytes::from(std::fs::read(artifacts::coreos_image(self.packing)?)?),
             behaviour: Behaviour::default(),
         }];
+        let mut url = image_server::url(self.family(), name);
+        if self.image_on_medium {
+            (files, url) = (Vec::new(), String::new());
+        }
         let medium = self.medium(lab).await?;
         files.extend(medium.files);
         // A name that the network gave goes before the one in the meta data.
@@ -248,7 +255,7 @@ impl Plan {
                 root_device: None,
                 uefi: self.firmware == Firmware::Uefi,
                 image: Image {
-                    url: image_server::url(self.family(), name),
+                    url,
                     hash_algorithm: "sha256",
                     hash: artifacts::coreos_image_sha256(self.packing)?,
                 },
@@ -273,11 +280,19 @@ impl Plan {
 
     async fn medium(&self, lab: &Lab) -> Result<Medium> {
         let arguments = self.kernel_arguments();
-        let options = match self.network {
+        let mut options = match self.network {
             Network::HostsFolder => embedded_hosts::folder(lab)?,
             Network::AgentConfig => embedded_hosts::agent_config(lab)?,
             _ => Vec::new(),
         };
+        if self.image_on_medium {
+            options.extend([
+                "--coreos-image".to_owned(),
+                artifacts::coreos_image(self.packing)?.display().to_string(),
+                "--coreos-image-digest".to_owned(),
+                format!("sha256:{}", artifacts::coreos_image_sha256(self.packing)?),
+            ]);
+        }
         let boot = match self.way {
             Way::Direct => Boot::Direct {
                 kernel: artifacts::kernel()?,

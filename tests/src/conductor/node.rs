@@ -22,6 +22,9 @@ fn properties(script: &Script) -> Value {
 }
 
 fn instance_info(script: &Script, config_drive: Value) -> Value {
+    if script.image.url.is_empty() {
+        return json!({"configdrive": config_drive});
+    }
     json!({
         "image_source": script.image.url,
         "image_os_hash_algo": script.image.hash_algorithm,

@@ -29,7 +29,8 @@ pub struct Script {
 /// An image as the operator describes it to Ironic.
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// Where it is.
+    /// Where it is. Empty: the node names no image, as OpenShift's installer
+    /// leaves it.
     pub url: String,
     /// `sha256` or `sha512`, over the bytes at the URL.
     pub hash_algorithm: &'static str,
