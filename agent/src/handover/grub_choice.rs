@@ -132,10 +132,11 @@ fn of_marker(text: &str) -> std::result::Result<Option<String>, String> {
 /// The network arguments that grub.cfg has for a marker that sets none; the
 /// last of several counts, as it would for GRUB.
 fn default_of(text: &str) -> std::result::Result<String, String> {
-    let values = text
+    let mut values = text
         .lines()
+        .rev()
         .filter_map(|line| line.trim().strip_prefix(NETWORK));
-    values.last().map_or(Ok(String::new()), unquoted)
+    values.next().map_or(Ok(String::new()), unquoted)
 }
 
 /// The value of an assignment whose quotes, if any, are around all of it.

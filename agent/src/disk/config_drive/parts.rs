@@ -131,8 +131,7 @@ mod tests {
             let files = parts(&value).unwrap().files();
             files
                 .into_iter()
-                .skip(1)
-                .next()
+                .nth(1)
                 .map(|(path, bytes)| (path, String::from_utf8(bytes).unwrap()))
         };
         let (path, text) = of(json!({"user_data": {"ignition": {"version": "3.2.0"}}})).unwrap();
