@@ -168,9 +168,17 @@ fn measure(images: Images, runs: usize) -> Result<Results> {
                 let compared = bench.disk.compare(&bench.images);
                 compared.with_context(|| format!("{name} with {}", form.name()))?;
             }
+            eprintln!(
+                "bench: {} of {runs}: {} by {} onto a {}: {:.2} s of CPU, {:.2} s",
+                round + 1,
+                form.name(),
+                writer.name(form),
+                target.name(),
+                usage.cpu.as_secs_f64(),
+                usage.wall.as_secs_f64(),
+            );
             one.runs.push(usage);
         }
-        eprintln!("bench: round {} of {runs} is done", round + 1);
     }
     Ok(Results {
         measured,

@@ -1,7 +1,7 @@
 //! The programs that are compared: how each gets an image from a URL onto a disk.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -79,13 +79,21 @@ impl Bench {
                 let installer = artifacts::coreos_installer()?;
                 let mut command = Command::new(installer);
                 command.args(["install", "--insecure", "--image-url", &url]);
-                measured::run(quiet(command.arg(output)))
+                measured::run(quiet(command.arg(output), &self.said())?)
             }
             Writer::ZstdDd => self.zstd_dd(&url, output),
             Writer::Original if form.is_qcow2() => self.original_staged(&url, form, target, output),
             Writer::Original => self.original_loop(&url, form, output),
         }
-        .with_context(|| format!("{} with {}", writer.name(form), form.name()))
+        .with_context(|| {
+            let said = fs::read_to_string(self.said()).unwrap_or_default();
+            format!("{} with {}: {said}", writer.name(form), form.name())
+        })
+    }
+
+    /// Where the standard error of the program that runs goes.
+    fn said(&self) -> PathBuf {
+        self.disk.folder().join("said")
     }
 
     /// `landfall-agent write-image`.
@@ -93,7 +101,7 @@ impl Bench {
         let mut command = Command::new(artifacts::agent()?);
         command.args(["write-image", "--allow-this-machine", "--image-digest"]);
         command.arg(format!("sha256:{}", self.images.sha256(form)));
-        quiet(command.arg(url).arg(output));
+        quiet(command.arg(url).arg(output), &self.said())?;
         Ok(command)
     }
 
@@ -148,12 +156,12 @@ impl Bench {
         dd.args(["bs=1M", "iflag=fullblock", "oflag=direct", "conv=notrunc"]);
         dd.arg(format!("of={}", output.display()));
         dd.stdin(zstd.stdout.take().context("zstd without output")?);
-        let dd = quiet(&mut dd).spawn()?;
+        let dd = quiet(&mut dd, &self.said())?.spawn()?;
         measured::wait(vec![curl, zstd, dd], &before)
     }
 }
 
-/// Their progress is for people.
-fn quiet(command: &mut Command) -> &mut Command {
-    command.stdout(Stdio::null()).stderr(Stdio::null())
+/// Their progress is for people; what they say when they fail is kept.
+fn quiet<'a>(command: &'a mut Command, said: &Path) -> Result<&'a mut Command> {
+    Ok(command.stdout(Stdio::null()).stderr(File::create(said)?))
 }
