@@ -163,6 +163,10 @@ fn builder(
         .tls_backend_preconfigured(tls)
         // Not those of our environment.
         .no_proxy();
+    if options.proxies.none_for.iter().any(|host| host == "*") {
+        // reqwest takes it for names alone, not for addresses.
+        return Ok(builder);
+    }
     let none_for = NoProxy::from_string(&options.proxies.none_for.join(","));
     for (url, for_tls) in [
         (&options.proxies.http, false),
