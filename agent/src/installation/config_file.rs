@@ -129,7 +129,7 @@ fn to_arguments(
 fn argument(known: &Arg, key: &str, value: &Value) -> std::result::Result<String, String> {
     let text = match value {
         Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_u64() => number.to_string(),
+        Value::Number(number) if number.is_u64() || number.is_i64() => number.to_string(),
         other => return Err(format!("expected text, found {other}")),
     };
     match known.get_long() {

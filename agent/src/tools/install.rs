@@ -2,16 +2,24 @@
 //! coreos-installer.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use landfall_media_reader::coreos_image;
 
+use crate::disk::digest::{Algorithm, ExpectedDigest};
+use crate::disk::fetch::medium_url;
 use crate::failure::{Failure, Result};
 use crate::http_client;
 use crate::installation::{BootEntry, InstallOptions, OwnImage};
+use crate::media::{self, Places};
 use crate::permission::WritePermission;
 use crate::sys::mount::see_mounts_alone;
 use crate::tools::install_report::{Plan, result};
 use crate::tools::machine_http;
+
+/// As long as a BMC takes to show its medium again.
+const DRIVE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// `install`
 #[derive(Debug, Args)]
@@ -114,9 +122,21 @@ fn install(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What our own ISO brings.
-fn own_image(_wanted: bool) -> std::result::Result<OwnImage, String> {
-    Err("this boot medium has no image".to_owned())
+/// What our own ISO brings. A drive that a BMC shows late is waited for where
+/// there is no other image.
+fn own_image(must_be_there: bool) -> std::result::Result<OwnImage, String> {
+    let patience = if must_be_there {
+        DRIVE_PATIENCE
+    } else {
+        Duration::ZERO
+    };
+    let found = media::coreos_image(&Places::of_ramdisk(), patience)?;
+    let digest = ExpectedDigest::new(Algorithm::Sha256, &found.image.sha256)
+        .map_err(|failure| failure.details)?;
+    Ok(OwnImage {
+        url: medium_url(&found.device, coreos_image::FILE),
+        digest,
+    })
 }
 
 #[cfg(test)]

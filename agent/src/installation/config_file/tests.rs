@@ -93,6 +93,7 @@ fn other_spellings() {
         ("append-karg: one\n", &["--append-karg", "one"]),
         ("append-karg: '-x'\n", &["--append-karg=-x"]),
         ("append-karg: 'a,b c'\n", &["--append-karg", "a,b c"]),
+        ("save-partindex: -3\n", &["--save-partindex", "-3"]),
         ("save-partindex: '-3'\n", &["--save-partindex", "-3"]),
         (
             "fetch-retries: infinite\n",
