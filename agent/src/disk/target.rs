@@ -304,10 +304,8 @@ impl Target {
             self.file.write_all_at(bytes, offset)
         });
         written.map_err(|e| {
-            self.write_error(&format!(
-                "writing {} bytes at offset {offset}: {e}",
-                bytes.len()
-            ))
+            let length = bytes.len();
+            self.refused(&format!("writing {length} bytes at offset {offset}"), &e)
         })
     }
 
@@ -340,9 +338,7 @@ impl Target {
         let read = self.watched("reading", offset, len as u64, || {
             self.file.read_exact_at(&mut buffer, offset)
         });
-        read.map_err(|e| {
-            self.write_error(&format!("reading {len} bytes at offset {offset}: {e}"))
-        })?;
+        read.map_err(|e| self.refused(&format!("reading {len} bytes at offset {offset}"), &e))?;
         Ok(buffer)
     }
 
@@ -379,8 +375,7 @@ impl Target {
         let zeroed = self.watched("zeroing", offset, len, || {
             zero_range::punch_zeros(&self.file, offset, len)
         });
-        zeroed
-            .map_err(|e| self.write_error(&format!("zeroing {len} bytes at offset {offset}: {e}")))
+        zeroed.map_err(|e| self.refused(&format!("zeroing {len} bytes at offset {offset}"), &e))
     }
 
     /// Everything written so far is on the medium when this returns.
@@ -393,7 +388,7 @@ impl Target {
             journal.flush();
         }
         self.watched("flushing", 0, 0, || self.file.sync_all())
-            .map_err(|e| self.write_error(&format!("flushing: {e}")))
+            .map_err(|e| self.refused("flushing", &e))
     }
 
     /// Makes the kernel look at the new partition table. Nothing to do for a file.
@@ -464,6 +459,18 @@ impl Target {
 
     fn watched<T>(&self, what: &'static str, offset: u64, len: u64, work: impl FnOnce() -> T) -> T {
         self.slow_answer.during(Request { what, offset, len }, work)
+    }
+
+    /// A request that failed. Of a disk that went away the kernel says that there
+    /// is no space left on it: its size is 0 then.
+    fn refused(&self, request: &str, error: &io::Error) -> Failure {
+        let size = block_ioctl::size_bytes(&self.file);
+        if self.is_device && !size.is_ok_and(|size| size >= self.size) {
+            return self
+                .write_error(&format!("{request}: the disk went away ({error})"))
+                .hint("check its cables, its power and the controller");
+        }
+        self.write_error(&format!("{request}: {error}"))
     }
 
     fn write_error(&self, text: &str) -> Failure {
