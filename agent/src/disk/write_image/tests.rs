@@ -703,10 +703,12 @@ proptest! {
 }
 
 mod kept;
+mod model;
 mod power_cut;
 mod qcow2;
 mod qcow2_options;
 mod signed;
+mod transfer_faults;
 
 /// A proxy is asked for the whole URL, a host among the exceptions is not
 /// asked through it.

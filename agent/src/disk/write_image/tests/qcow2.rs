@@ -5,7 +5,7 @@ use std::process::Command;
 use super::*;
 
 /// The image as qemu-img packs it; `None` where there is none.
-fn packed(image: &[u8], options: &[&str]) -> Option<Vec<u8>> {
+pub(super) fn packed(image: &[u8], options: &[&str]) -> Option<Vec<u8>> {
     let directory = tempfile::tempdir().unwrap();
     let (raw, file) = (directory.path().join("raw"), directory.path().join("qcow2"));
     std::fs::write(&raw, image).unwrap();

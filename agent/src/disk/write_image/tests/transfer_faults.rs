@@ -1,0 +1,281 @@
+//! Images that do not come as they were: what is said, and what is on the disk.
+
+use super::*;
+
+/// The image in each packing that changes its bytes, and as it is.
+fn packed_in_each_way(image: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let mut bodies = vec![
+        ("raw", image.to_vec()),
+        ("gzip", gzip(image)),
+        ("xz", xz(image)),
+        ("zstd", zstd::bulk::compress(image, 1).unwrap()),
+    ];
+    bodies.extend(qcow2::packed(image, &[]).map(|body| ("qcow2", body)));
+    bodies.extend(qcow2::packed(image, &["-c"]).map(|body| ("qcow2 of zlib", body)));
+    bodies
+}
+
+/// Each connection breaks, twenty of them; no byte is asked for twice.
+#[test]
+fn broken_twenty_times() {
+    const BREAKS: usize = 20;
+    let image = gpt_image(8 * MIB, 512);
+    for (name, body) in packed_in_each_way(&image) {
+        let piece = body.len() / (BREAKS + 1) + 1;
+        let served = body.clone();
+        let server = Server::start(move |asked| Reply::correct(&served, "\"1\"", asked).cut(piece));
+        let disk = disk(DISK);
+        write(&server, &body, &disk).unwrap_or_else(|failure| panic!("{name}: {failure}"));
+        assert_holds(&disk, &image);
+        let asked = server.asked();
+        let begins: Vec<u64> = asked.iter().map(|asked| asked.from.unwrap_or(0)).collect();
+        let expected: Vec<u64> = (0..=BREAKS).map(|count| (count * piece) as u64).collect();
+        assert_eq!(begins, expected, "{name}");
+        let validated = asked[1..]
+            .iter()
+            .all(|asked| asked.if_range.as_deref() == Some("\"1\""));
+        assert!(
+            validated,
+            "{name}: a Range without If-Range mixes two files"
+        );
+    }
+}
+
+/// A lie of the server: its answer, and what comes of it.
+struct Lie {
+    name: &'static str,
+    answer: fn(&[u8], &Asked) -> Reply,
+    class: Class,
+    says: &'static [&'static str],
+}
+
+/// The first 3000000 bytes, then what a Range request gets.
+fn then(body: &[u8], asked: &Asked, more: impl Fn(Reply) -> Reply) -> Reply {
+    if asked.from.is_none() {
+        return Reply::whole(body, "\"1\"").cut(3_000_000);
+    }
+    more(Reply::correct(body, "\"1\"", asked))
+}
+
+fn content_range(mut reply: Reply, text: &str) -> Reply {
+    reply.headers[1] = format!("Content-Range: bytes {text}");
+    reply
+}
+
+/// RFC 9112, 7.1: the body in chunks of these sizes, in turn.
+pub(super) fn chunked(mut reply: Reply, sizes: &[usize]) -> Reply {
+    let mut body = Vec::new();
+    let (mut rest, mut sizes) = (&reply.body[..], sizes.iter().cycle());
+    while let Some(size) = sizes.next().filter(|_| !rest.is_empty()) {
+        let (chunk, more) = rest.split_at((*size).clamp(1, rest.len()));
+        body.extend(format!("{:x}\r\n", chunk.len()).into_bytes());
+        body.extend(chunk);
+        body.extend(b"\r\n");
+        rest = more;
+    }
+    body.extend(b"0\r\n\r\n");
+    reply.body = body;
+    reply.headers[0] = "Transfer-Encoding: chunked".to_owned();
+    reply
+}
+
+const LIES: &[Lie] = &[
+    Lie {
+        name: "a length too long",
+        answer: |body, asked| {
+            let mut reply = Reply::correct(body, "\"1\"", asked);
+            if asked.from.is_none() {
+                reply.headers[0] = "Content-Length: 8393608".to_owned();
+            }
+            reply
+        },
+        class: Class::ImageDownloadError,
+        says: &["8388608"],
+    },
+    Lie {
+        name: "a length too short",
+        answer: |body, asked| {
+            let mut reply = Reply::correct(body, "\"1\"", asked);
+            reply.headers[0] = "Content-Length: 8000000".to_owned();
+            reply
+        },
+        class: Class::ImageChecksumError,
+        says: &["over 8000000 bytes"],
+    },
+    Lie {
+        name: "chunks that end early",
+        answer: |body, _| chunked(Reply::whole(&body[..5_000_000], "\"1\""), &[70_000]),
+        class: Class::ImageChecksumError,
+        says: &["over 5000000 bytes"],
+    },
+    Lie {
+        name: "chunks that are none",
+        answer: |body, _| {
+            let mut reply = chunked(Reply::whole(body, "\"1\""), &[2_000_000]);
+            reply.body.truncate(4_000_020);
+            reply.body.extend(b"no length\r\n");
+            reply
+        },
+        class: Class::ImageDownloadError,
+        says: &["gave up at byte"],
+    },
+    Lie {
+        name: "a range from elsewhere",
+        answer: |body, asked| {
+            then(body, asked, |reply| {
+                content_range(reply, "0-5388607/8388608")
+            })
+        },
+        class: Class::ImageDownloadError,
+        says: &["asked for bytes from 3000000, was sent bytes from 0"],
+    },
+    Lie {
+        name: "a range of another file",
+        answer: |body, asked| {
+            then(body, asked, |reply| {
+                content_range(reply, "3000000-8388607/9000000")
+            })
+        },
+        class: Class::ImageDownloadError,
+        says: &[
+            "changed on the server at byte 3000000",
+            "8388608",
+            "9000000",
+        ],
+    },
+    Lie {
+        name: "a range without a place",
+        answer: |body, asked| {
+            then(body, asked, |mut reply| {
+                reply.headers.remove(1);
+                reply
+            })
+        },
+        class: Class::ImageDownloadError,
+        says: &["expected a Content-Range from byte 3000000, found none"],
+    },
+    Lie {
+        name: "a range that is none",
+        answer: |body, asked| {
+            then(body, asked, |reply| {
+                content_range(reply, "8388607-3000000/1")
+            })
+        },
+        class: Class::ImageDownloadError,
+        says: &["expected a Content-Range from byte 3000000"],
+    },
+    Lie {
+        name: "the bytes of another range",
+        answer: |body, asked| {
+            then(body, asked, |mut reply| {
+                reply.body.rotate_left(1_000_000);
+                reply
+            })
+        },
+        class: Class::ImageChecksumError,
+        says: &["checksum mismatch", "over 8388608 bytes"],
+    },
+    Lie {
+        name: "a shorter file instead of a range",
+        answer: |body, asked| then(body, asked, |_| Reply::whole(&body[..7_000_000], "\"1\"")),
+        class: Class::ImageDownloadError,
+        says: &[
+            "changed on the server at byte 3000000",
+            "8388608",
+            "7000000",
+        ],
+    },
+    Lie {
+        name: "no such range",
+        answer: |body, asked| then(body, asked, |_| Reply::status(416)),
+        class: Class::ImageDownloadError,
+        says: &["no byte 3000000"],
+    },
+];
+
+#[test]
+fn a_server_that_lies() {
+    let image = gpt_image(8 * MIB, 512);
+    for lie in LIES {
+        let (body, answer) = (image.clone(), lie.answer);
+        let server = Server::start(move |asked| answer(&body, asked));
+        let disk = disk(DISK);
+        let failure = write(&server, &image, &disk)
+            .map(|_| panic!("{}: it was believed", lie.name))
+            .unwrap_err();
+        assert_eq!(failure.class, lie.class, "{}: {failure}", lie.name);
+        for text in lie.says.iter().chain([&server.url.as_str()]) {
+            assert!(
+                failure.details.contains(text),
+                "{}: expected '{text}' in {failure}",
+                lie.name
+            );
+        }
+        assert_unbootable(&disk);
+    }
+}
+
+/// What is sent in parts only, and every part of it right, is no lie.
+#[test]
+fn a_server_that_sends_less_than_it_was_asked_for() {
+    let image = gpt_image(8 * MIB, 512);
+    let body = image.clone();
+    let server = Server::start(move |asked| {
+        then(&body, asked, |mut reply| {
+            let from = asked.from.unwrap_or(0) as usize;
+            reply.body.truncate(1_500_000);
+            let end = from + reply.body.len();
+            reply.headers[0] = format!("Content-Length: {}", reply.body.len());
+            content_range(reply, &format!("{from}-{}/{}", end - 1, body.len()))
+        })
+    });
+    let disk = disk(DISK);
+    write(&server, &image, &disk).unwrap();
+    assert_holds(&disk, &image);
+}
+
+/// A disk that was not touched has only what was on it.
+fn assert_nothing_boots(disk: &NamedTempFile) {
+    if content(disk).iter().any(|&byte| byte != OLD) {
+        assert_unbootable(disk);
+    }
+}
+
+/// One bit, anywhere: in the header, in tables, in data, in checksums.
+#[test]
+fn a_bit_flipped_in_flight() {
+    let image = gpt_image(6 * MIB, 512);
+    for (name, body) in packed_in_each_way(&image) {
+        let places = (0..24).map(|part| (body.len() - 1) * part / 23);
+        for (place, bit) in places.zip((0..8).cycle()) {
+            let mut damaged = body.clone();
+            damaged[place] ^= 1 << bit;
+            let server = correct(&damaged);
+            let disk = disk(DISK);
+            let failure = write(&server, &body, &disk)
+                .map(|_| panic!("{name}: bit {bit} of byte {place} was not missed"))
+                .unwrap_err();
+            assert!(
+                matches!(
+                    failure.class,
+                    Class::ImageChecksumError | Class::InvalidImage | Class::ImageWriteError
+                ),
+                "{name}: bit {bit} of byte {place}: {failure}"
+            );
+            assert_nothing_boots(&disk);
+            // What carries its own checksum needs no other. A bit may be one that
+            // changes nothing, as those that fill the last byte of a block.
+            if ["gzip", "xz"].contains(&name) && place > 10 {
+                let target = open(disk.path(), 512);
+                let unproven = write_image(&source(&server, None), target, &http_client());
+                match unproven.and_then(ProvenImage::commit) {
+                    Ok(_) => assert_holds(&disk, &image),
+                    Err(failure) => {
+                        assert!(failure.details.contains(name), "{failure}");
+                        assert_nothing_boots(&disk);
+                    }
+                }
+            }
+        }
+    }
+}
