@@ -62,8 +62,17 @@ impl FromStr for ImageDigest {
     }
 }
 
-/// The kernel arguments, with those that name the image.
-pub(crate) fn kernel_args(texts: &[String], image: &CoreosImageArguments) -> Result<KernelArgs> {
+/// The kernel arguments, with those that name the image. `file` is an image
+/// that needs none.
+pub(crate) fn kernel_args(
+    texts: &[String],
+    file: Option<&Path>,
+    image: &CoreosImageArguments,
+) -> Result<KernelArgs> {
+    ensure!(
+        image.coreos_image_digest.is_none() || file.is_some() || !image.coreos_image_url.is_empty(),
+        "--coreos-image-digest: expected an image beside it, found none"
+    );
     let mut texts = texts.to_vec();
     if !image.coreos_image_url.is_empty() {
         texts.push(format!(
@@ -238,12 +247,18 @@ mod tests {
             coreos_image_url: vec!["http://h/i".to_owned(), "http://m/i".to_owned()],
             coreos_image_digest: Some(digest.parse().unwrap()),
         };
-        let line = kernel_args(&["quiet console=tty0".to_owned()], &arguments).unwrap();
+        let line = kernel_args(&["quiet console=tty0".to_owned()], None, &arguments).unwrap();
         let expected = format!(
             "quiet console=tty0 landfall.coreos.image=http://h/i,http://m/i landfall.coreos.image_checksum=sha256:{}",
             "ab".repeat(32)
         );
         assert_eq!(line.as_str(), expected);
         assert_eq!(line.warnings(), [""; 0]);
+        let alone = CoreosImageArguments {
+            coreos_image_url: Vec::new(),
+            ..arguments
+        };
+        assert!(kernel_args(&[], None, &alone).is_err());
+        assert!(kernel_args(&[], Some(Path::new("i.raw")), &alone).is_ok());
     }
 }

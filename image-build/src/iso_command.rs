@@ -37,7 +37,11 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
     let secure_boot = !arguments.no_secure_boot;
     // Everything that can be refused is refused before the work begins.
-    let kernel_args = coreos_image::kernel_args(&arguments.kernel_args.karg, &arguments.coreos)?;
+    let kernel_args = coreos_image::kernel_args(
+        &arguments.kernel_args.karg,
+        arguments.coreos_image.as_deref(),
+        &arguments.coreos,
+    )?;
     report.warnings(&kernel_args.warnings());
     let remedy = if secure_boot {
         ", or build without Secure Boot: --no-secure-boot"
@@ -53,6 +57,14 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         .prefix("landfall-iso-")
         .tempdir()
         .context("making a work directory")?;
+    let coreos_image = match &arguments.coreos_image {
+        Some(file) => {
+            report.stage(&format!("taking in {}", file.display()));
+            let digest = arguments.coreos.coreos_image_digest.as_ref();
+            Some(PlacedImage::copy(file, digest, work.path())?)
+        }
+        None => None,
+    };
     let ramdisk_path = work.path().join("initrd.img");
     let mut ramdisk = build_ramdisk(
         &arguments.ramdisk,
@@ -75,14 +87,6 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     }
     report.warnings(&ramdisk.warnings);
 
-    let coreos_image = match &arguments.coreos_image {
-        Some(file) => {
-            report.stage(&format!("taking in {}", file.display()));
-            let digest = arguments.coreos.coreos_image_digest.as_ref();
-            Some(PlacedImage::copy(file, digest, work.path())?)
-        }
-        None => None,
-    };
     report.stage("putting the ISO together");
     let (kernel_bytes, kernel_sha256) = digest(&kernel.image)?;
     let embed_size = arguments.embed_kib as usize * 1024;

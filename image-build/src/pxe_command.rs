@@ -32,7 +32,8 @@ struct FileSummary {
 
 pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
-    let kernel_args = coreos_image::kernel_args(&arguments.kernel_args.karg, &arguments.coreos)?;
+    let kernel_args =
+        coreos_image::kernel_args(&arguments.kernel_args.karg, None, &arguments.coreos)?;
     report.warnings(&kernel_args.warnings());
     let (files, warnings) = pxe_tree::files(&kernel_args, arguments.base_url.as_ref())?;
     let directory = &arguments.output.output;
