@@ -93,7 +93,7 @@ test-unit: setup ## Unit and table tests of all crates
 test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
 	cargo test -p landfall-tests --test e2e
 
-test-e2e-all: live-agent build live-system image peer installers ## Those that take long as well: a day of fast track, coreos-installer's disks
+test-e2e-all: live-agent build live-system image peer installers ## Those that take long as well: a day of fast track, faults of disks, coreos-installer's disks
 	cargo test -p landfall-tests --test e2e -- --include-ignored
 
 test-ironic-gates: build image ironic ## Two whole lives of a host under the real Ironic

@@ -142,6 +142,7 @@ async fn machine(lab: &Lab) -> Result<Machine> {
             path: disk,
             bus: Bus::VirtioBlk,
             unplugged: false,
+            fault: None,
         }],
         nics: vec![MAC.to_owned()],
         boot: Boot::Direct {

@@ -7,6 +7,7 @@ mod automatic_addresses;
 mod boot_ways;
 mod conductor;
 mod coreos_installer;
+mod disk_faults;
 mod embedded_plans;
 mod fast_track;
 mod first_boot_network;

@@ -69,6 +69,15 @@ pub struct Behaviour {
     pub ignores_ranges: bool,
     /// Not more than this.
     pub bytes_per_second: Option<u64>,
+    /// After so many bytes of a transfer nothing comes any more; see
+    /// [`stops_text`] for what the journal says then.
+    pub stops_after: Option<usize>,
+}
+
+/// What the journal says when a transfer has stopped for good.
+#[must_use]
+pub fn stops_text(name: &str, bytes: usize) -> String {
+    format!("/{name}: stops after {bytes} bytes")
 }
 
 /// A request that the server got.
@@ -323,6 +332,7 @@ fn answer(shared: &Arc<Shared>, name: &str, entry: &Entry, range: Option<&str>) 
             .filter(|_| !entry.died.swap(true, Ordering::Relaxed)),
         stays_dark: entry.file.behaviour.stays_dark,
         bytes_per_second: entry.file.behaviour.bytes_per_second,
+        stops_after: entry.file.behaviour.stops_after,
         began: Instant::now(),
     };
     builder
@@ -352,6 +362,7 @@ struct Transfer {
     dies_after: Option<usize>,
     stays_dark: Duration,
     bytes_per_second: Option<u64>,
+    stops_after: Option<usize>,
     began: Instant,
 }
 
@@ -364,8 +375,15 @@ impl Transfer {
             let due = Duration::from_secs_f64(self.sent as f64 / pace as f64);
             sleep_until(self.began + due).await;
         }
+        if self.stops_after == Some(self.sent) {
+            let text = stops_text(&self.name, self.sent);
+            self.shared.journal.record(Source::Images, text);
+            // Until the client is gone.
+            std::future::pending::<()>().await;
+        }
         let until_death = self
             .dies_after
+            .or(self.stops_after)
             .map_or(usize::MAX, |limit| limit.saturating_sub(self.sent));
         if until_death == 0 {
             let text = format!("/{}: breaks off after {} bytes", self.name, self.sent);

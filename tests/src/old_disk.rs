@@ -31,7 +31,7 @@ const MIB: usize = 1 << 20;
 
 impl OldDisk {
     /// Makes a disk of this size.
-    pub(crate) async fn make(self, disk: &Path, mib: u64) -> Result<()> {
+    pub async fn make(self, disk: &Path, mib: u64) -> Result<()> {
         let mut file = File::create(disk)?;
         match self {
             Self::Blank => file.set_len(mib << 20)?,

@@ -241,6 +241,7 @@ impl Plan {
                     path: disk,
                     bus: self.bus,
                     unplugged: false,
+                    fault: None,
                 }],
                 nics: vec![MAC.to_owned()],
                 first_tap: 0,

@@ -43,6 +43,28 @@ pub struct Disk {
     /// Not there at power on, until [`Guest::plug`]. Only for a SCSI disk: its
     /// controller is there, and takes it at any time.
     pub unplugged: bool,
+    /// What is wrong with it.
+    pub fault: Option<DiskFault>,
+}
+
+/// A disk that does not do all that it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskFault {
+    /// Nothing can be written.
+    ReadOnly,
+    /// Writes to one sector of 512 bytes end with an I/O error, from the moment
+    /// on when the disk was flushed so many times.
+    BadSector {
+        /// Which.
+        sector: u64,
+        /// How many flushes do well before.
+        after_flushes: u8,
+    },
+    /// Flushes end with an I/O error, but for so many.
+    NoFlush {
+        /// How many do well before.
+        after_flushes: u8,
+    },
 }
 
 /// A NIC at one end of a cable between two machines. Nothing is in between that

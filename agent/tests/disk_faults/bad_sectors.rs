@@ -1,6 +1,7 @@
 //! Disks that refuse a request, or take it and do not do it.
 
 use std::ops::Range;
+use std::process::Command;
 
 use nix::errno::Errno;
 
@@ -326,4 +327,23 @@ fn a_fault_at_any_place() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn a_read_only_disk() {
+    let before = full_system_image(DISK, 0x10);
+    let Some((disk, device)) = disk(&before) else {
+        return;
+    };
+    let set = Command::new("/sbin/blockdev")
+        .arg("--setro")
+        .arg(device.path())
+        .status();
+    assert!(set.unwrap().success());
+    let server = ImageServer::start(system_image(IMAGE, 0x20));
+    let (well, text) = program::write(&server.url, device.path(), &[]);
+    assert!(!well && text.contains("read-only"), "{text}");
+    let path = device.path().display().to_string();
+    assert!(text.contains(&path), "expected {path} in {text}");
+    assert!(disk.content() == before, "the disk was written to");
 }

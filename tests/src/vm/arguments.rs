@@ -1,6 +1,6 @@
 //! A machine as QEMU's command line. Pure.
 
-use super::{Boot, Bus, Cord, CordEnd, Firmware, Machine};
+use super::{Boot, Bus, Cord, CordEnd, Disk, DiskFault, Firmware, Machine};
 use crate::lab::TAPS;
 
 /// OVMF's code, where Debian's ovmf has it.
@@ -94,27 +94,68 @@ fn boot_index(machine: &Machine, rank: usize) -> String {
 fn disks(machine: &Machine, list: &mut Arguments) {
     for (index, disk) in machine.disks.iter().enumerate() {
         let order = boot_index(machine, index);
-        // unsafe: a lost host is a lost test; unmap: zeros written by the guest
-        // do not fill the build machine's disk.
-        list.option(
-            "-drive",
-            format!(
-                "file={},format=raw,if=none,id=disk{index},cache=unsafe,discard=unmap,detect-zeroes=unmap",
-                disk.path.display()
-            ),
+        list.option("-drive", format!("if=none,id=disk{index},{}", drive(disk)));
+        let names = format!(
+            "drive=disk{index},serial=disk{index},id={}",
+            device_name(index)
         );
         let device = match disk.bus {
-            Bus::VirtioBlk => format!("virtio-blk-pci,drive=disk{index},serial=disk{index}"),
-            Bus::Nvme => format!("nvme,drive=disk{index},serial=disk{index}"),
+            Bus::VirtioBlk => format!("virtio-blk-pci,{names}"),
+            Bus::Nvme => format!("nvme,{names}"),
             Bus::VirtioScsi => {
                 list.option("-device", format!("virtio-scsi-pci,id=scsi{index}"));
-                format!("scsi-hd,bus=scsi{index}.0,drive=disk{index},serial=disk{index}")
+                format!("scsi-hd,bus=scsi{index}.0,{names}")
             }
         };
         if !disk.unplugged {
             list.option("-device", device + &order);
         }
     }
+}
+
+/// The name of a disk's device in QEMU.
+pub(super) fn device_name(index: usize) -> String {
+    format!("disk{index}-device")
+}
+
+fn drive(disk: &Disk) -> String {
+    // unsafe: a lost host is a lost test; unmap: zeros written by the guest do
+    // not fill the build machine's disk.
+    const QUICK: &str = "cache=unsafe,discard=unmap,detect-zeroes=unmap";
+    let path = disk.path.display();
+    let (fault, after_flushes) = match disk.fault {
+        None => return format!("file={path},format=raw,{QUICK}"),
+        Some(DiskFault::ReadOnly) => return format!("file={path},format=raw,{QUICK},readonly=on"),
+        Some(DiskFault::BadSector {
+            sector,
+            after_flushes,
+        }) => (
+            format!("event=write_aio,iotype=write,sector={sector}"),
+            after_flushes,
+        ),
+        Some(DiskFault::NoFlush { after_flushes }) => {
+            ("event=flush_to_disk,iotype=flush".to_owned(), after_flushes)
+        }
+    };
+    // QEMU, docs/devel/blkdebug.txt: rules that take the disk from state to
+    // state, from 1 on, and one that holds in the last of them. With the cache
+    // of a disk that is flushed, and no zeros that are not written.
+    let mut rules = String::new();
+    for (rule, state) in (1..=after_flushes).enumerate() {
+        let set = format!("file.set-state.{rule}");
+        rules += &format!(
+            ",{set}.event=flush_to_disk,{set}.state={state},{set}.new_state={}",
+            state + 1
+        );
+    }
+    for part in fault.split(',') {
+        rules += &format!(",file.inject-error.0.{part}");
+    }
+    let last = after_flushes + 1;
+    format!(
+        "driver=raw,file.driver=blkdebug,file.image.driver=file,file.image.filename={path}{rules},\
+         file.inject-error.0.state={last},file.inject-error.0.errno=5,cache=writeback,discard=unmap"
+    )
 }
 
 fn boot(machine: &Machine, list: &mut Arguments) {
@@ -249,6 +290,7 @@ mod tests {
                 path: "/d".into(),
                 bus: Bus::VirtioScsi,
                 unplugged: false,
+                fault: None,
             }],
             nics: vec!["52:54:00:00:00:01".into()],
             first_tap: 0,
@@ -275,6 +317,25 @@ mod tests {
         assert!(!line.contains("bootindex"));
         assert!(line.contains("unit=1,file=/v"));
     }
+
+    #[test]
+    fn a_fault_begins_after_its_flushes() {
+        let mut machine = machine(Firmware::Bios, Boot::Disk);
+        machine.disks[0].fault = Some(DiskFault::BadSector {
+            sector: 7,
+            after_flushes: 2,
+        });
+        let line = arguments(&machine, false, "q").join(" ");
+        for part in [
+            "driver=raw,file.driver=blkdebug,file.image.driver=file,file.image.filename=/d,",
+            "file.set-state.0.state=1,file.set-state.0.new_state=2,",
+            "file.set-state.1.state=2,file.set-state.1.new_state=3,",
+            "file.inject-error.0.sector=7,file.inject-error.0.state=3,",
+        ] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+    }
+
     #[test]
     fn a_cable_has_two_ends() {
         let mut machine = machine(Firmware::Bios, Boot::Disk);

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 use tokio::task::JoinHandle;
 
-use super::arguments::{LATE, OVMF_VARIABLES, SERIAL, arguments, cord_name};
+use super::arguments::{LATE, OVMF_VARIABLES, SERIAL, arguments, cord_name, device_name};
 use super::qmp::{self, Qmp};
 use super::{Firmware, Machine, accelerator, console};
 use crate::journal::{Event, Journal, MACHINE_ENDED, Mark, Source};
@@ -207,6 +207,7 @@ impl Guest {
             "bus": format!("scsi{index}.0"),
             "drive": format!("disk{index}"),
             "serial": format!("disk{index}"),
+            "id": device_name(index),
         });
         self.qmp.execute("device_add", device).await.map(drop)
     }
@@ -217,6 +218,32 @@ impl Guest {
         let key = |name: &str| json!({"type": "qcode", "data": name});
         let keys = json!({"keys": [key("ctrl"), key("alt"), key("delete")]});
         self.qmp.execute("send-key", keys).await.map(drop)
+    }
+
+    /// Pulls out the disk with this index; it has to be a SCSI disk.
+    pub async fn unplug(&mut self, index: usize) -> Result<()> {
+        self.journal
+            .record(Source::Machine, format!("disk {index} pulled out"));
+        let device = json!({"id": device_name(index)});
+        self.qmp.execute("device_del", device).await.map(drop)
+    }
+
+    /// Lets the disk with this index answer next to nothing, or as ever again.
+    pub async fn set_hanging(&mut self, index: usize, hangs: bool) -> Result<()> {
+        let how = if hangs { "hangs" } else { "answers again" };
+        self.journal
+            .record(Source::Machine, format!("disk {index} {how}"));
+        // Bytes a second; a request is begun when those before it are paid for.
+        let (rate, none) = (u8::from(hangs), 0);
+        let limits = json!({
+            "device": format!("disk{index}"),
+            "bps": rate, "bps_rd": none, "bps_wr": none,
+            "iops": none, "iops_rd": none, "iops_wr": none,
+        });
+        self.qmp
+            .execute("block_set_io_throttle", limits)
+            .await
+            .map(drop)
     }
 
     /// A magic SysRq key by way of a break on the serial console.

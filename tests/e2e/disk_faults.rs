@@ -1,0 +1,254 @@
+//! Disks that fail, and power that fails, while an image is written: what both
+//! firmwares make of the disk then, and what the operator and Ironic are told.
+//!
+//! agent/tests/disk_faults tries every place of a write by the program alone;
+//! here are the drivers, the firmwares and the conductor.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use axum::body::Bytes;
+use landfall_tests::artifacts::{self, Packing};
+use landfall_tests::image_server::stops_text;
+use landfall_tests::installation::{BOOT, DEPLOYMENT, deploy_and_boot};
+use landfall_tests::journal::Source;
+use landfall_tests::lab::Lab;
+use landfall_tests::old_disk::{OldDisk, ensure_untouched};
+use landfall_tests::site::{Plan, Services, Site};
+use landfall_tests::vm::{Bus, DiskFault};
+use serde_json::json;
+
+use crate::host_test;
+use crate::image_faults::does_not_boot;
+
+const MIB: usize = 1 << 20;
+
+/// What was there before could boot, so that a disk which does not has lost it.
+fn over_a_system() -> Plan {
+    Plan {
+        disk_before: OldDisk::Bootable,
+        ..Plan::default()
+    }
+}
+
+/// The first sector of the test image behind `from` that is not written as part
+/// of a run of zeros.
+fn sector_with_data(from: usize) -> Result<u64> {
+    let image = std::fs::read(artifacts::coreos_image(Packing::Raw)?)?;
+    let data = image.iter().skip(from).position(|&byte| byte != 0);
+    Ok((from + data.context("the image ends in zeros")?) as u64 / 512)
+}
+
+/// That the conductor and the console are told of it in these words.
+async fn ensure_told(services: &Services, lab: &Lab, texts: &[&str]) -> Result<()> {
+    let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
+    for text in texts {
+        ensure!(
+            last_error.contains(text),
+            "last_error does not say '{text}': {last_error}"
+        );
+        let told = lab.journal.find(lab.journal.start(), |event| {
+            event.source == Source::Console
+                && event.text.contains("FAILED execute_deploy_step: ")
+                && event.text.contains(text)
+        });
+        ensure!(told.is_some(), "the console does not say '{text}'");
+    }
+    Ok(())
+}
+
+/// Installs onto a disk with this fault; both are told in these words, and the
+/// disk does not boot then.
+fn fails_on(name: &str, fault: DiskFault, texts: &[&str]) {
+    host_test(name, async |lab| {
+        let mut site = over_a_system().site(lab).await?;
+        site.machine.disks[0].fault = Some(fault);
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        ensure_told(&services, lab, texts).await?;
+        guest.cut_power().await?;
+        does_not_boot(lab, &site).await
+    });
+}
+
+#[test]
+fn bad_sector_in_the_middle() {
+    // Known only when the image is there.
+    let sector = sector_with_data(64 * MIB).unwrap_or_else(|error| panic!("{error:#}"));
+    fails_on(
+        "bad_sector_in_the_middle",
+        DiskFault::BadSector {
+            sector,
+            after_flushes: 0,
+        },
+        &["/dev/vda: writing ", " at offset ", "Input/output error"],
+    );
+}
+
+#[test]
+#[ignore = "as the one in the middle, elsewhere"]
+fn bad_sector_at_the_wipe() {
+    fails_on(
+        "bad_sector_at_the_wipe",
+        DiskFault::BadSector {
+            sector: 1000,
+            after_flushes: 0,
+        },
+        &["/dev/vda: writing ", "at offset 0", "Input/output error"],
+    );
+}
+
+#[test]
+#[ignore = "as the one in the middle, elsewhere"]
+fn bad_sector_at_the_commit() {
+    fails_on(
+        "bad_sector_at_the_commit",
+        DiskFault::BadSector {
+            sector: 0,
+            after_flushes: 2,
+        },
+        &["/dev/vda: writing ", "at offset 0", "Input/output error"],
+    );
+}
+
+#[test]
+#[ignore = "as a bad sector"]
+fn data_cannot_be_flushed() {
+    fails_on(
+        "data_cannot_be_flushed",
+        DiskFault::NoFlush { after_flushes: 1 },
+        &["/dev/vda: flushing: Input/output error"],
+    );
+}
+
+#[test]
+fn read_only_disk() {
+    host_test("read_only_disk", async |lab| {
+        let plan = Plan {
+            disk_mib: 200,
+            disk_before: OldDisk::Pattern,
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        site.machine.disks[0].fault = Some(DiskFault::ReadOnly);
+        // Such a disk is taken only if the operator names it.
+        site.script.root_device = Some(json!({"name": "s== /dev/vda"}));
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        ensure_told(&services, lab, &["/dev/vda", "read-only"]).await?;
+        guest.cut_power().await?;
+        ensure_untouched(&site.machine.disks[0].path)
+    });
+}
+
+#[test]
+fn disk_goes_away_while_writing() {
+    host_test("disk_goes_away_while_writing", async |lab| {
+        let plan = Plan {
+            bus: Bus::VirtioScsi,
+            ..over_a_system()
+        };
+        let mut site = plan.site(lab).await?;
+        // It is in use when it goes.
+        site.files[0].behaviour.bytes_per_second = Some(MIB as u64);
+        let services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        guest.console("disk: writing the image: ", BOOT).await?;
+        let gone = lab.journal.mark();
+        guest.unplug(0).await?;
+        // Long before the end of the download.
+        guest
+            .console_after(gone, "FAILED execute_deploy_step: ", DISK_GONE)
+            .await?;
+        ensure_told(
+            &services,
+            lab,
+            &["/dev/sda: writing ", "the disk went away"],
+        )
+        .await?;
+        guest.cut_power().await?;
+        does_not_boot(lab, &site).await
+    });
+}
+
+/// The kernel takes a SCSI disk's leave in seconds; what comes next fails.
+const DISK_GONE: Duration = Duration::from_secs(60);
+
+/// The agent cannot end what the kernel waits for. It says so, stays there for
+/// Ironic, and goes on when the disk does.
+#[test]
+fn disk_that_hangs() {
+    host_test("disk_that_hangs", async |lab| {
+        let plan = over_a_system();
+        let mut site = plan.site(lab).await?;
+        site.files[0].behaviour.bytes_per_second = Some(2 * MIB as u64);
+        // So that it is heard of several times before its first word.
+        site.script.heartbeat_timeout = 15;
+        let services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        guest.console("disk: writing the image: ", BOOT).await?;
+        let hung = lab.journal.mark();
+        guest.set_hanging(0, true).await?;
+        let words = "warning: /dev/vda does not answer: writing ";
+        let told = guest.console_after(hung, words, BOOT).await?;
+        // It can be asked all the while.
+        let heard = lab.journal.find(hung, |event| {
+            event.source == Source::Conductor && event.text.starts_with("command list ends with")
+        });
+        ensure!(heard.is_some(), "the agent was not heard of: {told}");
+        guest.set_hanging(0, false).await?;
+        deploy_and_boot(lab, &plan, &site, &services, guest).await
+    });
+}
+
+/// The test image with so much behind it that cannot be packed or left out.
+fn enlarge(site: &mut Site, size: usize) {
+    let file = &mut site.files[0];
+    let mut content = file.content.to_vec();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    while content.len() < size {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        content.extend(state.to_le_bytes());
+    }
+    file.content = Bytes::from(content);
+    site.script.image.hash = file.sha512();
+    site.script.image.hash_algorithm = "sha512";
+}
+
+#[test]
+#[ignore = "as power_cut_while_writing, at every 64 MiB: minutes"]
+fn power_cut_at_every_64_mib() {
+    host_test("power_cut_at_every_64_mib", async |lab| {
+        const STEP: usize = 64 * MIB;
+        const SIZE: usize = 5 * STEP + MIB;
+        let plan = Plan {
+            packing: Packing::Raw,
+            ..over_a_system()
+        };
+        let mut site = plan.site(lab).await?;
+        enlarge(&mut site, SIZE);
+        for stop in (STEP..SIZE).step_by(STEP) {
+            let disk = &site.machine.disks[0].path;
+            plan.disk_before.make(disk, plan.disk_mib).await?;
+            site.files[0].behaviour.stops_after = Some(stop);
+            let services = site.serve(lab).await?;
+            let mark = lab.journal.mark();
+            let guest = site.power_on(lab).await?;
+            let stops = stops_text(Packing::Raw.file_name(), stop);
+            lab.journal
+                .wait_for(&stops, mark, BOOT + DEPLOYMENT, |event| event.text == stops)
+                .await?;
+            // What is on its way reaches the disk, or does not.
+            tokio::time::sleep(Duration::from_millis(stop as u64 / STEP as u64 * 300)).await;
+            guest.cut_power().await?;
+            drop(services);
+            does_not_boot(lab, &site).await?;
+        }
+        site.files[0].behaviour.stops_after = None;
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        deploy_and_boot(lab, &plan, &site, &services, guest).await
+    });
+}
