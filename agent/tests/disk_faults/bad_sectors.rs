@@ -329,17 +329,38 @@ fn a_fault_at_any_place() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
+/// A loop device that cannot be written. It would stay so for whoever gets it
+/// next.
+struct ReadOnly(LoopDevice);
+
+impl ReadOnly {
+    fn set(device: LoopDevice) -> Self {
+        let read_only = Self(device);
+        assert!(read_only.blockdev("--setro"));
+        read_only
+    }
+
+    fn blockdev(&self, option: &str) -> bool {
+        let mut command = Command::new("/sbin/blockdev");
+        let status = command.arg(option).arg(self.0.path()).status();
+        status.is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for ReadOnly {
+    fn drop(&mut self) {
+        self.blockdev("--setrw");
+    }
+}
+
 #[test]
 fn a_read_only_disk() {
     let before = full_system_image(DISK, 0x10);
     let Some((disk, device)) = disk(&before) else {
         return;
     };
-    let set = Command::new("/sbin/blockdev")
-        .arg("--setro")
-        .arg(device.path())
-        .status();
-    assert!(set.unwrap().success());
+    let read_only = ReadOnly::set(device);
+    let device = &read_only.0;
     let server = ImageServer::start(system_image(IMAGE, 0x20));
     let (well, text) = program::write(&server.url, device.path(), &[]);
     assert!(!well && text.contains("read-only"), "{text}");
