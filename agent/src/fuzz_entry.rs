@@ -614,7 +614,7 @@ pub fn grub_environment(data: &[u8]) {
 /// boot. No variable and no quote of GRUB's reaches the kernel.
 pub fn grub_choice(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let (entry, script) = text.split_once('\0').unwrap_or((&text, ""));
+    let (entry, script) = text.split_once('\0').unwrap_or((&*text, ""));
     if let Ok(arguments) = grub_choice::arguments(entry, script) {
         assert!(!arguments.contains(['$', '"', '\'', '\\']), "{arguments}");
     }
