@@ -58,8 +58,16 @@ pub fn builder() -> Result<PathBuf> {
 
 /// The kernel package that ramdisks and the test image are made of.
 pub fn kernel_deb() -> Result<PathBuf> {
-    let folder = out_dir().join("packages");
-    let found = std::fs::read_dir(&folder)
+    kernel_deb_in(&out_dir().join("packages"))
+}
+
+/// The package of [`generic_kernel`].
+pub fn generic_kernel_deb() -> Result<PathBuf> {
+    kernel_deb_in(&out_dir().join("packages/generic"))
+}
+
+fn kernel_deb_in(folder: &Path) -> Result<PathBuf> {
+    let found = std::fs::read_dir(folder)
         .with_context(|| format!("reading {} (make setup fills it)", folder.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| {

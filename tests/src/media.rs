@@ -11,12 +11,12 @@ use crate::lab::Lab;
 use crate::program;
 
 /// The inputs that every call of the builder shares.
-fn inputs(kernel_arguments: &str) -> Result<Vec<String>> {
+fn inputs(kernel_deb: &Path, kernel_arguments: &str) -> Result<Vec<String>> {
     let mut list = vec![
         "--agent".to_owned(),
         artifacts::agent()?.display().to_string(),
         "--kernel-deb".to_owned(),
-        artifacts::kernel_deb()?.display().to_string(),
+        kernel_deb.display().to_string(),
     ];
     for argument in kernel_arguments.split(' ') {
         list.extend(["--karg".to_owned(), argument.to_owned()]);
@@ -24,9 +24,15 @@ fn inputs(kernel_arguments: &str) -> Result<Vec<String>> {
     Ok(list)
 }
 
-async fn build(what: &str, kernel_arguments: &str, options: &[String], to: &Path) -> Result<()> {
+async fn build(
+    what: &str,
+    kernel_deb: &Path,
+    kernel_arguments: &str,
+    options: &[String],
+    to: &Path,
+) -> Result<()> {
     let builder = artifacts::builder()?.display().to_string();
-    let mut inputs = inputs(kernel_arguments)?;
+    let mut inputs = inputs(kernel_deb, kernel_arguments)?;
     inputs.extend_from_slice(options);
     let to = to.display().to_string();
     let mut arguments = vec![what];
@@ -39,7 +45,21 @@ async fn build(what: &str, kernel_arguments: &str, options: &[String], to: &Path
 /// An ISO with these kernel arguments and other options of the builder.
 pub async fn iso(lab: &Lab, kernel_arguments: &str, options: &[String]) -> Result<PathBuf> {
     let path = lab.path("agent.iso");
-    build("iso", kernel_arguments, options, &path).await?;
+    let kernel = artifacts::kernel_deb()?;
+    build("iso", &kernel, kernel_arguments, options, &path).await?;
+    Ok(path)
+}
+
+/// The same with the kernel that has drivers for the drive of the ISO itself,
+/// which the cloud flavour lacks.
+pub async fn iso_that_sees_itself(
+    lab: &Lab,
+    kernel_arguments: &str,
+    options: &[String],
+) -> Result<PathBuf> {
+    let path = lab.path("agent.iso");
+    let kernel = artifacts::generic_kernel_deb()?;
+    build("iso", &kernel, kernel_arguments, options, &path).await?;
     Ok(path)
 }
 
@@ -51,7 +71,8 @@ pub async fn network_tree(
     options: &[String],
 ) -> Result<PathBuf> {
     let path = lab.path("pxe");
-    build("pxe", kernel_arguments, options, &path).await?;
+    let kernel = artifacts::kernel_deb()?;
+    build("pxe", &kernel, kernel_arguments, options, &path).await?;
     Ok(path)
 }
 

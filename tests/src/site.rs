@@ -3,6 +3,8 @@
 //! A [`Plan`] is a point in the table of combinations. [`Plan::site`] makes the
 //! parts for it; a test changes what it is about and starts them.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use axum::body::Bytes;
 use serde_json::{Value, json};
@@ -300,8 +302,8 @@ impl Plan {
                 ramdisk: artifacts::ramdisk()?,
                 arguments,
             },
-            Way::Iso => Boot::Iso(media::iso(lab, &arguments, &options).await?),
-            Way::UsbStick => Boot::UsbStick(media::iso(lab, &arguments, &options).await?),
+            Way::Iso => Boot::Iso(self.iso(lab, &arguments, &options).await?),
+            Way::UsbStick => Boot::UsbStick(self.iso(lab, &arguments, &options).await?),
             Way::Pxe | Way::IpxeChained => {
                 return self.network_medium(lab, &arguments, &options).await;
             }
@@ -311,6 +313,14 @@ impl Plan {
             files: Vec::new(),
             network_boot: None,
         })
+    }
+
+    async fn iso(&self, lab: &Lab, arguments: &str, options: &[String]) -> Result<PathBuf> {
+        if self.image_on_medium {
+            media::iso_that_sees_itself(lab, arguments, options).await
+        } else {
+            media::iso(lab, arguments, options).await
+        }
     }
 
     async fn network_medium(
