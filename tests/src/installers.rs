@@ -173,6 +173,7 @@ impl<'a> Comparison<'a> {
             path: self.disk(index),
             bus: Bus::VirtioBlk,
             unplugged: false,
+            fault: None,
         });
         Ok(Machine {
             firmware: Firmware::Bios,
