@@ -95,6 +95,13 @@ pub fn has_signature(head: &[u8], sector: u32) -> bool {
         .is_some_and(|rest| rest.starts_with(SIGNATURE))
 }
 
+/// Whether a backup header for this sector size is at the end of a disk, valid
+/// or not.
+pub fn has_backup_signature(tail: &[u8], sector: u32) -> bool {
+    let at = tail.len().checked_sub(sector as usize);
+    at.is_some_and(|at| tail[at..].starts_with(SIGNATURE))
+}
+
 impl Table {
     /// Reads the primary table from the first bytes of a disk.
     ///

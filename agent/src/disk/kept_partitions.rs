@@ -196,14 +196,17 @@ fn read_table(disk: &DiskEnds<'_>, filters: &[PartitionFilter]) -> Result<Option
         tracing::warn!("the disk's GPT is damaged ({primary}), its backup is used");
         return Ok(Some((table, true)));
     }
-    if gpt::has_signature(disk.head, disk.sector) {
+    let is_announced = |sector| {
+        gpt::has_signature(disk.head, sector) || gpt::has_backup_signature(disk.tail, sector)
+    };
+    if is_announced(disk.sector) {
         return Err(unfit(format!(
             "the disk's GPT and its backup are damaged: {primary}"
         ))
         .hint("repair it, or install without keeping partitions"));
     }
     let other = if disk.sector == 512 { 4096 } else { 512 };
-    if gpt::has_signature(disk.head, other) {
+    if is_announced(other) {
         return Err(unfit(format!(
             "the disk's GPT has sectors of {other} bytes, the disk has sectors of {}",
             disk.sector

@@ -150,6 +150,25 @@ fn a_broken_primary_gives_way_to_its_backup() {
     }
 }
 
+/// A head that was wiped by mistake is no disk without partitions.
+#[test]
+fn a_backup_alone_that_is_damaged_is_not_taken_for_nothing() {
+    for (sector, disk_sector, word) in [
+        (512, 512, "damaged"),
+        (4096, 4096, "damaged"),
+        (4096, 512, "sectors of 4096 bytes"),
+        (512, 4096, "sectors of 512 bytes"),
+    ] {
+        let mut disk = used_disk(SIZE, sector, OLD);
+        disk[..MIB as usize].fill(0);
+        let header = disk.len() - sector as usize;
+        disk[header + 16] ^= 1;
+        let failure = find_on(&disk, disk_sector, &labels("var")).unwrap_err();
+        assert!(failure.details.contains(word), "{sector}: {failure}");
+        assert!(failure.details.ends_with("the disk was not touched"));
+    }
+}
+
 #[test]
 fn disks_that_cannot_be_asked() {
     let other = used_disk(SIZE, 4096, OLD);
