@@ -49,6 +49,16 @@ pub const KNOWN: &[&str] = &[
     IGNITION_HASH,
 ];
 
+/// What the old installer did not know: a line that has one of them is for
+/// today's, which ignores `coreos.inst=yes` and verifies what it installs.
+const OF_TODAY: [&str; 5] = [
+    PLATFORM_ID,
+    STREAM,
+    SAVE_PARTLABEL,
+    SAVE_PARTINDEX,
+    INSECURE,
+];
+
 /// Most unknown names that are told.
 const MAX_UNKNOWN: usize = 100;
 
@@ -112,7 +122,7 @@ impl CoreosInst {
     pub fn from_command_line(line: &CommandLine) -> CoreosInst {
         let mut reader = Reader::new(line);
         let mut inst = CoreosInst {
-            legacy: reader.switch(LEGACY),
+            legacy: reader.legacy(),
             install_dev: reader.text(INSTALL_DEV).map(disk_path),
             image_url: reader.url(IMAGE_URL),
             ignition_url: reader.ignition(),
@@ -282,6 +292,20 @@ impl<'a> Reader<'a> {
             ));
         }
         !["", "0", "no", "off", "false"].contains(&&*text)
+    }
+
+    fn legacy(&mut self) -> bool {
+        let mut of_today = OF_TODAY.iter();
+        let newer = of_today.find(|key| self.line.last(key).is_some());
+        match (self.switch(LEGACY), newer) {
+            (true, Some(newer)) => {
+                self.warnings.push(format!(
+                    "{LEGACY}=yes: ignored, since the installer that it is for did not know {newer}; the image is verified"
+                ));
+                false
+            }
+            (legacy, _) => legacy,
+        }
     }
 
     fn warn_of_repeats(&mut self) {

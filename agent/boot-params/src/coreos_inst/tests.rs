@@ -44,6 +44,25 @@ fn a_line_of_today() {
     assert_eq!(url, Some("http://u:p@192.0.2.1/m.raw.xz"));
 }
 
+/// Today's installer ignores the word and verifies; so do we.
+#[test]
+fn a_line_of_today_with_the_old_word_is_verified() {
+    for of_today in [
+        "coreos.inst.insecure=0",
+        "coreos.inst.insecure=",
+        "coreos.inst.stream=stable",
+        "coreos.inst.platform_id=qemu",
+        "coreos.inst.save_partlabel=data",
+        "coreos.inst.save_partindex=4",
+    ] {
+        let inst = read(&format!(
+            "coreos.inst=yes coreos.inst.install_dev=sda {of_today}"
+        ));
+        assert!(inst.is_wanted() && !inst.legacy, "{of_today}");
+        assert!(inst.warnings[0].contains("is verified"), "{inst:?}");
+    }
+}
+
 /// As the documentation of OpenShift 4.1 to 4.4 had it.
 #[test]
 fn a_line_of_the_old_installer() {
