@@ -36,8 +36,6 @@ pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a 
     let disk = match named[..] {
         [disk] => disk,
         [] => return Err(missing(root, path, disks, is_link)),
-        // By any path it is the same disk.
-        [first, ..] if named.iter().all(|disk| is_same(first, disk)) => first,
         [..] => {
             return Err(not_found(format!(
                 "{path}: expected one disk of this name, found {}",
@@ -51,10 +49,6 @@ pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a 
         Some(reason) if is_link => Err(not_found(format!("{path} ({}) is {reason}", disk.name))),
         Some(reason) => Err(not_found(format!("{path} is {reason}"))),
     }
-}
-
-fn is_same(one: &Disk, other: &Disk) -> bool {
-    one.wwn.is_some() && one.wwn == other.wwn && one.serial == other.serial
 }
 
 fn other_links(path: &str) -> Option<&str> {
@@ -151,6 +145,31 @@ mod tests {
             shared.contains("expected one disk of this name, found /dev/nvme0n1 (")
                 && shared.contains("; /dev/nvme0n2 ("),
             "{shared}"
+        );
+    }
+
+    /// Paths of one disk are one here already; what is left are disks with the
+    /// same names, and a guess between them could destroy the other.
+    #[test]
+    fn twins_behind_bridges_are_not_chosen_among() {
+        const NAMES: &str =
+            r"device/vpd_pg83 = \x00\x83\x00\x0c\x01\x03\x00\x08\x50\x00\x00\x00\x00\x00\x00\x01";
+        let bridge = |port: u32, disk: &str, minor: u32| {
+            let place = format!("sys/devices/pci0000:00/usb{port}/host{port}/block/{disk}");
+            format!(
+                "sys/block/{disk} -> ../devices/pci0000:00/usb{port}/host{port}/block/{disk}\n\
+                 {place}/dev = 8:{minor}\\n\n{place}/size = 16777216\\n\n{place}/{NAMES}\n\
+                 {place}/device/subsystem -> /bus/scsi\n"
+            )
+        };
+        let root = plant(&[bridge(1, "sda", 0), bridge(2, "sdb", 16)].concat());
+        let disks = disks::collect(root.path());
+        assert_eq!(disks.len(), 2);
+        let link = "/dev/disk/by-id/wwn-0x5000000000000001";
+        let details = find(root.path(), link, &disks).unwrap_err().details;
+        assert!(
+            details.contains("expected one disk of this name"),
+            "{details}"
         );
     }
 
