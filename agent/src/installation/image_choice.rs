@@ -49,7 +49,8 @@ pub(super) fn choose(
     } else {
         let name = options.stream.as_deref().unwrap_or(DEFAULT_STREAM);
         let found = stream::image(name, options, sector, client)?;
-        (vec![found.location], Some(found.sha256))
+        let believed = options.insecure || stream::is_proven(options);
+        (vec![found.location], believed.then_some(found.sha256))
     };
     let digest = options.image_digest.clone().or(known);
     tracing::info!("image: {}", shown_all(&urls));
@@ -121,4 +122,34 @@ fn file_url(path: &Path) -> Result<String> {
     reqwest::Url::from_file_path(absolute)
         .map(String::from)
         .map_err(|()| wrong("expected the path of a file".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::fixtures::{Reply, Server, http_client};
+    use crate::installation::options::FetchRetries;
+
+    /// Whoever is on the wire could name any image and its digest.
+    #[test]
+    fn a_stream_without_tls_needs_a_signature_or_a_word() {
+        const STREAM: &str = r#"{"architectures": {"x86_64": {"artifacts": {"metal": {
+            "release": "1", "formats": {"raw.xz": {"disk": {
+            "location": "http://127.0.0.1:1/m.raw.xz", "sha256": "SHA"}}}}}}}}"#;
+        let text = STREAM.replace("SHA", &"0".repeat(64));
+        let server = Server::start(move |_| Reply::whole(text.as_bytes(), "\"1\""));
+        let mut options = InstallOptions {
+            stream: Some("stable".to_owned()),
+            stream_base_url: Some(server.url.replace("/image.raw", "/")),
+            architecture: Some("x86_64".to_owned()),
+            fetch_retries: Some(FetchRetries::Times(0)),
+            ..InstallOptions::default()
+        };
+        let none = |_| Err(String::new());
+        let failure = choose(&options, 512, &http_client(), &none).unwrap_err();
+        assert!(failure.details.contains("no signature"), "{failure}");
+        options.insecure = true;
+        let chosen = choose(&options, 512, &http_client(), &none).unwrap();
+        assert!(matches!(chosen.proof, Proof::Digest(_)));
+    }
 }

@@ -91,6 +91,14 @@ pub(super) fn image(
     Ok(found)
 }
 
+/// Whether what the server of streams says is what it has said: without TLS it
+/// may be anybody who says it.
+pub(super) fn is_proven(options: &InstallOptions) -> bool {
+    let base = options.stream_base_url.as_deref();
+    let parsed = reqwest::Url::parse(base.unwrap_or(STREAM_BASE_URL));
+    parsed.is_ok_and(|url| matches!(url.scheme(), "https" | "file"))
+}
+
 fn metadata_url(base: &str, name: &str) -> Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || !name.chars().all(plain) {
@@ -217,6 +225,24 @@ mod tests {
         assert!(found.contains("expected 64 hexadecimal digits"), "{found}");
         for text in ["", "[]", "{}", "<html>", &fedora[..500]] {
             assert!(of(text).contains("expected stream metadata"), "{text}");
+        }
+    }
+
+    #[test]
+    fn without_tls_nobody_is_believed() {
+        for (base, expected) in [
+            (None, true),
+            (Some("https://h/streams/"), true),
+            (Some("file:///srv/streams"), true),
+            (Some("http://h/streams/"), false),
+            (Some("HTTP://h/"), false),
+            (Some("h/streams"), false),
+        ] {
+            let options = InstallOptions {
+                stream_base_url: base.map(str::to_owned),
+                ..InstallOptions::default()
+            };
+            assert_eq!(is_proven(&options), expected, "{base:?}");
         }
     }
 
