@@ -20,6 +20,11 @@ use crate::sys::kexec_file;
 /// COMMAND_LINE_SIZE of x86, its NUL included.
 const COMMAND_LINE: usize = 2048;
 
+/// Of a kernel or an initrd in bytes; those of CoreOS have 15 and 120 MB. The
+/// whole file is read into memory, and the file system of an image may say of a
+/// file with nothing in it that it has terabytes.
+const LARGEST_FILE: u64 = 512 << 20;
+
 /// Loads what GRUB would boot from this disk.
 ///
 /// # Errors
@@ -54,14 +59,10 @@ fn load(boot: &Path) -> Result<()> {
             "kernel arguments: expected at most {COMMAND_LINE} bytes, found {length}"
         )));
     }
-    let open = |path: &Path| {
-        file_in_boot::open(path, OpenOptions::new().read(true))
-            .map_err(|error| file_in_boot::problem(path, &error))
-    };
     let kernel = open(&next.kernel)?;
     let initrd = match &next.initrds[..] {
         [single] => open(single)?,
-        several => joined(several, open)?,
+        several => joined(several)?,
     };
     kexec_file::load(&kernel, &initrd, &command_line)
         .map_err(|error| failed(format!("{}: {}", next.kernel.display(), why(&error))))?;
@@ -69,8 +70,25 @@ fn load(boot: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A regular file of a size that fits into memory.
+fn open(path: &Path) -> Result<File> {
+    let file = file_in_boot::open(path, OpenOptions::new().read(true))
+        .map_err(|error| file_in_boot::problem(path, &error))?;
+    let length = file
+        .metadata()
+        .map_err(|error| file_in_boot::problem(path, &error))?
+        .len();
+    if length > LARGEST_FILE {
+        return Err(file_in_boot::problem(
+            path,
+            &format!("expected at most {LARGEST_FILE} bytes, found {length}"),
+        ));
+    }
+    Ok(file)
+}
+
 /// The initrds one behind the other, as a boot loader puts them into memory.
-fn joined(paths: &[PathBuf], open: impl Fn(&Path) -> Result<File>) -> Result<File> {
+fn joined(paths: &[PathBuf]) -> Result<File> {
     let in_memory = |error: io::Error| failed(format!("joining the initrds: {error}"));
     let memory = memfd_create(c"initrd", MFdFlags::MFD_CLOEXEC);
     let mut file = File::from(memory.map_err(|error| in_memory(error.into()))?);
@@ -78,6 +96,11 @@ fn joined(paths: &[PathBuf], open: impl Fn(&Path) -> Result<File>) -> Result<Fil
         io::copy(&mut open(path)?, &mut file).map_err(in_memory)?;
         // Each begins at a multiple of four, as the kernel expects of cpio.
         let length = file.stream_position().map_err(in_memory)?;
+        if length > LARGEST_FILE {
+            return Err(failed(format!(
+                "initrds: expected at most {LARGEST_FILE} bytes together, found {length}"
+            )));
+        }
         let padded = length.next_multiple_of(4);
         file.set_len(padded).map_err(in_memory)?;
         file.seek(io::SeekFrom::Start(padded)).map_err(in_memory)?;
@@ -119,11 +142,24 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             path
         });
-        let mut file = joined(&paths, |path| Ok(File::open(path).unwrap())).unwrap();
+        let mut file = joined(&paths).unwrap();
         let mut content = Vec::new();
         file.rewind().unwrap();
         file.read_to_end(&mut content).unwrap();
         assert_eq!(content, b"abcde\0\0\0fg\0\0");
+    }
+
+    #[test]
+    fn a_file_without_end_is_not_read_into_memory() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("initrd");
+        let file = File::create(&path).unwrap();
+        file.set_len(LARGEST_FILE + 1).unwrap();
+        let failure = open(&path).unwrap_err();
+        assert!(failure.details.contains("expected at most"), "{failure}");
+        file.set_len(LARGEST_FILE / 2 + 4).unwrap();
+        let failure = joined(&[path.clone(), path]).unwrap_err();
+        assert!(failure.details.contains("together"), "{failure}");
     }
 
     #[test]
