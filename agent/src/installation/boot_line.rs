@@ -46,13 +46,15 @@ impl InstallOptions {
             image_url: line.image_url.iter().cloned().collect(),
             image_digest,
             stream: line.stream.clone(),
-            // The installer of that time verified nothing.
-            insecure: line.insecure || line.legacy,
+            // The installer of that time verified nothing, and knew no image but
+            // that of its line.
+            insecure: line.insecure || (line.legacy && line.image_url.is_some()),
             ignition_url,
             ignition_file,
             ignition_hash,
-            // As the boot service has always allowed it.
-            insecure_ignition: true,
+            // As the boot service has always allowed it, for a URL of the line; a
+            // config file speaks for its own.
+            insecure_ignition: matches!(line.ignition_url, Some(IgnitionPlace::Url(_))),
             platform: line.platform_id.clone(),
             save_partlabel: words(&line.save_partlabel),
             save_partindex: words(&line.save_partindex),
@@ -119,10 +121,28 @@ mod tests {
             ("coreos.inst.install_dev=sda coreos.inst.insecure", true),
             ("coreos.inst.install_dev=sda coreos.inst.insecure=0", false),
             // As the installer of that time.
-            ("coreos.inst=yes coreos.inst.install_dev=sda", true),
+            (
+                "coreos.inst=yes coreos.inst.install_dev=sda coreos.inst.image_url=http://h/a",
+                true,
+            ),
+            // The image is that of a config file or of the ramdisk.
+            ("coreos.inst=yes coreos.inst.install_dev=sda", false),
         ] {
             assert_eq!(read(line).unwrap().insecure, insecure, "{line}");
         }
+    }
+
+    /// What a boot line may have without TLS, a config file beside it may not.
+    #[test]
+    fn a_line_speaks_for_its_own_config_alone() {
+        const DISK: &str = "coreos.inst.install_dev=sda";
+        let own = format!("{DISK} coreos.inst.ignition_url=http://h/w.ign");
+        assert!(read(&own).unwrap().insecure_ignition);
+        let file = || InstallOptions::from_config("ignition-url: http://h/w.ign").unwrap();
+        let both = read(DISK).unwrap().over(file());
+        assert!(!both.insecure_ignition);
+        let skipped = format!("{DISK} coreos.inst.ignition_url=skip");
+        assert!(!read(&skipped).unwrap().over(file()).insecure_ignition);
     }
 
     #[test]

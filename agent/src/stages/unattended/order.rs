@@ -65,7 +65,7 @@ impl Order {
             tracing::info!("config file {}", file.display());
         }
         warn_all(&self.line.warnings);
-        if self.line.legacy && self.line.image_digest.is_none() {
+        if self.line.legacy && self.line.image_url.is_some() && self.line.image_digest.is_none() {
             tracing::warn!(
                 "coreos.inst=yes: as the installer of that time did, the image is taken unverified -- give landfall.coreos.inst.image_digest=sha256:..."
             );
