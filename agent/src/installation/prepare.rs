@@ -7,7 +7,9 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::disk::fetch::Patience;
+use landfall_media_reader::coreos_image;
+
+use crate::disk::fetch::{Patience, medium_url};
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::write_image::WriteOptions;
 use crate::failure::{Class, Failure, Result};
@@ -60,6 +62,7 @@ impl InstallOptions {
         changes.check()?;
         changes.ignition = ignition_source::read(self, client)?;
         let image = image_choice::choose(self, sector, client, own_image)?;
+        refuse_medium(&disk, &image.urls)?;
         Ok(Installation {
             image,
             disk,
@@ -114,6 +117,19 @@ impl InstallOptions {
     }
 }
 
+/// Fails if the disk is the very medium that the image is read from: a stick
+/// is a disk, too.
+fn refuse_medium(disk: &Path, urls: &[String]) -> Result<()> {
+    let node = disk.canonicalize().unwrap_or_else(|_| disk.to_owned());
+    if !urls.contains(&medium_url(&node, coreos_image::FILE)) {
+        return Ok(());
+    }
+    Err(operator(format!(
+        "{} is the medium that the image is on, expected another disk",
+        disk.display()
+    )))
+}
+
 /// Of the disk, in bytes: streams have an image for each.
 fn sector_size(disk: &Path) -> Result<u32> {
     let wrong = |reason: String| {
@@ -131,4 +147,26 @@ fn sector_size(disk: &Path) -> Result<u32> {
 
 pub(super) fn operator(details: impl Into<String>) -> Failure {
     Failure::new(Class::InvalidCommandParamsError, details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_medium_of_the_image_is_not_its_target() {
+        let directory = tempfile::tempdir().unwrap();
+        // Where links are resolved, /tmp may be one.
+        let directory = directory.path().canonicalize().unwrap();
+        let (stick, link) = (directory.join("sda"), directory.join("by-id"));
+        fs::write(&stick, "").unwrap();
+        std::os::unix::fs::symlink(&stick, &link).unwrap();
+        let of_stick = [medium_url(&stick, coreos_image::FILE)];
+        for disk in [&stick, &link] {
+            let failure = refuse_medium(disk, &of_stick).unwrap_err();
+            assert!(failure.details.contains("is the medium"), "{failure}");
+        }
+        refuse_medium(&directory.join("sdb"), &of_stick).unwrap();
+        refuse_medium(&stick, &["http://h/a".to_owned()]).unwrap();
+    }
 }
