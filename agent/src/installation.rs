@@ -12,6 +12,7 @@ mod ignition_source;
 mod image_choice;
 mod keyfile_source;
 pub mod options;
+mod own_image;
 mod prepare;
 pub(crate) mod stream;
 
@@ -26,8 +27,8 @@ use crate::handover::install_coreos::{self, CoreosChanges};
 use crate::permission::WritePermission;
 
 pub use digest_argument::image_digest;
-pub use image_choice::OwnImage;
 pub use options::InstallOptions;
+pub use own_image::OwnImage;
 
 /// What becomes of the firmware's boot entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

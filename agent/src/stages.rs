@@ -3,6 +3,7 @@
 
 mod home;
 mod meeting;
+mod own_image;
 mod serving;
 mod unattended;
 
@@ -36,6 +37,7 @@ use crate::system_path::SystemPath;
 use home::{live_network, name_host};
 use meeting::wait_for_hardware;
 pub use meeting::{http_options, ironic_by_mdns};
+pub use own_image::own_image;
 use unattended::Order;
 
 /// How long the last lines may take to reach a slow console.

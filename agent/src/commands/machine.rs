@@ -90,7 +90,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Runs blocking work on a thread of its own, so that heartbeats go on.
-pub(super) async fn blocking<T: Send + 'static>(
+///
+/// # Errors
+/// Those of the work, or that it panicked.
+pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     tokio::task::spawn_blocking(work)
@@ -98,7 +101,7 @@ pub(super) async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|error| {
             Err(Failure::new(
                 Class::CommandExecutionError,
-                format!("the thread of this command ended: {error}"),
+                format!("the thread of this work ended: {error}"),
             ))
         })
 }

@@ -25,7 +25,7 @@ pub use execute::{
     FirstBootNetwork, choice_of_this_boot, into_installed_system, logs_for_inspection,
 };
 pub use ledger::{Interrupted, Ledger};
-pub use machine::Machine;
+pub use machine::{Machine, blocking};
 pub use parse::Refusal;
 pub use steps::HARDWARE_MANAGERS;
 

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::disk::digest::ExpectedDigest;
 use crate::disk::fetch::{self, Request};
 use crate::disk::format_policy::FormatPolicy;
 use crate::disk::proof::Proof;
@@ -11,24 +10,12 @@ use crate::disk::signature_file;
 use crate::disk::write_image::ImageSource;
 use crate::failure::{Class, Failure, Result};
 use crate::installation::options::InstallOptions;
+use crate::installation::own_image::{FindOwnImage, OwnImage};
 use crate::installation::prepare::operator;
 use crate::installation::stream;
 
 /// The stream that is meant where nothing is said.
 const DEFAULT_STREAM: &str = "stable";
-
-/// An image that this machine was booted with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnImage {
-    /// Where it is.
-    pub url: String,
-    /// What it must be.
-    pub digest: ExpectedDigest,
-}
-
-/// Looks for it, and waits for it if it must be there. What is there instead is
-/// an error, in words for the operator.
-pub type FindOwnImage<'a> = &'a dyn Fn(bool) -> std::result::Result<OwnImage, String>;
 
 /// The image for a disk with sectors of this size.
 ///
@@ -70,7 +57,7 @@ pub(super) fn choose(
 /// The image of the boot medium, if that is meant. As coreos-installer, which
 /// takes it where nothing else is said and it is there.
 fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Option<OwnImage>> {
-    if options.stream.is_some() {
+    if !options.may_take_own_image() {
         return Ok(None);
     }
     match own_image(options.offline) {

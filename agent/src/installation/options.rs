@@ -185,11 +185,14 @@ impl InstallOptions {
         }
     }
 
-    fn names_image(&self) -> bool {
-        self.stream.is_some()
-            || !self.image_url.is_empty()
-            || self.image_file.is_some()
-            || self.offline
+    /// Whether the image of the boot medium is taken, if there is one.
+    pub fn may_take_own_image(&self) -> bool {
+        self.stream.is_none() && self.image_url.is_empty() && self.image_file.is_none()
+    }
+
+    /// Whether somebody has said which image it is to be.
+    pub fn names_image(&self) -> bool {
+        self.offline || !self.may_take_own_image()
     }
 
     fn names_ignition(&self) -> bool {

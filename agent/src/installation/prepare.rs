@@ -14,27 +14,19 @@ use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::write_image::WriteOptions;
 use crate::failure::{Class, Failure, Result};
 use crate::handover::install_coreos::CoreosChanges;
-use crate::installation::image_choice::FindOwnImage;
 use crate::installation::options::{FetchRetries, InstallOptions};
+use crate::installation::own_image::FindOwnImage;
 use crate::installation::{BootEntry, Installation, ignition_source, image_choice, keyfile_source};
 use crate::sys::block_ioctl;
 
 impl InstallOptions {
-    /// What they come to. `client` is for every server that is named.
+    /// What they come to. `client` is for every server that is named,
+    /// `own_image` for an installation that names no image.
     ///
     /// # Errors
     /// If anything in them cannot be had or is wrong. The disk was only asked
     /// for its sector size.
-    pub fn prepare(&self, client: &reqwest::Client) -> Result<Installation> {
-        self.prepare_with(client, &|_| Err("no image was named".to_owned()))
-    }
-
-    /// As [`InstallOptions::prepare`], where this machine may have brought an
-    /// image along.
-    ///
-    /// # Errors
-    /// See there.
-    pub fn prepare_with(
+    pub fn prepare(
         &self,
         client: &reqwest::Client,
         own_image: FindOwnImage<'_>,

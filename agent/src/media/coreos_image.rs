@@ -13,6 +13,10 @@ use super::volumes::{self, Volume};
 use super::{Places, search};
 use crate::sys::uevent::UeventSocket;
 
+/// How long to wait for a drive that must be there: as long as a BMC takes to
+/// show its medium again.
+pub const DRIVE_PATIENCE: Duration = Duration::from_secs(10);
+
 /// A drive is looked into this often while a medium is missed.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 

@@ -13,24 +13,21 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use landfall_boot_params::image_urls::ImageUrls;
-use landfall_media_reader::coreos_image;
 pub(super) use order::Order;
 
 use super::Boot;
 use super::meeting::image_options;
+use super::own_image::own_image;
 use crate::backoff::Backoff;
-use crate::commands::{self, FirstBootNetwork};
+use crate::commands::{self, FirstBootNetwork, blocking};
 use crate::devices_settled;
 use crate::discovery::{self, Place, Wanted};
-use crate::disk::fetch::medium_url;
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
 use crate::http_client;
-use crate::installation::{BootEntry, InstallOptions};
+use crate::installation::{BootEntry, InstallOptions, OwnImage};
 use crate::inventory::named_disk;
 use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
-use crate::media::{self, Places};
 use crate::permission::WritePermission;
 use crate::state_file::StateFile;
 use crate::system_path::SystemPath;
@@ -104,8 +101,10 @@ impl Boot {
         permission: WritePermission,
     ) -> Result<PathBuf> {
         let mut options = order.options()?;
-        order.fill_in_image(&mut options, self.own_image())?;
-        for server in order::servers(&options)? {
+        order.fill_in_image(&mut options, self.settings.params.coreos_image.as_ref())?;
+        let own_image = own_image_for(&options).await;
+        order.refuse_stream(&options, own_image.is_ok())?;
+        for server in order::servers(&options, own_image.is_ok())? {
             self.reach(server).await;
         }
         let disk = self.disk(&options).await?;
@@ -115,8 +114,8 @@ impl Boot {
         let network = FirstBootNetwork::handed_on(&self.settings.command_line, &choice, true);
         let client = http_client::image_client(&image_options(&self.settings)?)?;
         let ignore_failure = *self.settings.params.ignore_bootloader_failure;
-        tokio::task::spawn_blocking(move || {
-            let mut installation = options.prepare(&client)?;
+        blocking(move || {
+            let mut installation = options.prepare(&client, &|_| own_image.clone())?;
             installation.boot_entry = BootEntry::new(ignore_failure);
             let changes = &mut installation.changes;
             if changes.firstboot_args.is_none() {
@@ -127,26 +126,6 @@ impl Boot {
             Ok(installation.disk)
         })
         .await
-        .unwrap_or_else(|error| {
-            Err(Failure::new(
-                Class::CommandExecutionError,
-                format!("the thread of the installation ended: {error}"),
-            ))
-        })
-    }
-
-    /// The image of the boot line or, without one, of the boot medium.
-    fn own_image(&self) -> Option<ImageUrls> {
-        let given = (*self.settings.params.coreos_image).clone();
-        given.or_else(|| {
-            let found = media::coreos_image(&Places::of_ramdisk(), Duration::ZERO)
-                .inspect_err(|reason| tracing::debug!("{reason}"))
-                .ok()?;
-            Some(ImageUrls {
-                urls: vec![medium_url(&found.device, coreos_image::FILE)],
-                sha256: Some(found.image.sha256),
-            })
-        })
     }
 
     /// Waits for the server of a file, from every NIC at once; its date sets a
@@ -179,7 +158,7 @@ impl Boot {
         let params = &self.settings.params;
         let patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
         devices_settled::wait(self.devices_settled.clone(), patience.timeout).await;
-        tokio::task::spawn_blocking(move || {
+        blocking(move || {
             let root = SystemPath::live();
             let is_there = |disks: &[_]| named_disk::find(&root, &path, disks).is_ok();
             let disks = wait_for_disk(&root, patience, is_there).map_err(|error| {
@@ -191,13 +170,23 @@ impl Boot {
             named_disk::find(&root, &path, &disks).map(|disk| PathBuf::from(&disk.name))
         })
         .await
+    }
+}
+
+/// The image of the boot medium, if it is the one that is meant. Looked for
+/// before any server is: where there is one, a site needs none.
+async fn own_image_for(options: &InstallOptions) -> std::result::Result<OwnImage, String> {
+    if !options.may_take_own_image() {
+        return Err("another image is named".to_owned());
+    }
+    let must_be_there = options.offline;
+    tokio::task::spawn_blocking(move || own_image(must_be_there))
+        .await
         .unwrap_or_else(|error| {
-            Err(Failure::new(
-                Class::CommandExecutionError,
-                format!("the thread that waits for the disk ended: {error}"),
+            Err(format!(
+                "the thread that looks for the image ended: {error}"
             ))
         })
-    }
 }
 
 /// Whether another attempt may come to another end: a file may be put in its

@@ -2,24 +2,17 @@
 //! coreos-installer.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
-use landfall_media_reader::coreos_image;
 
-use crate::disk::digest::{Algorithm, ExpectedDigest};
-use crate::disk::fetch::medium_url;
 use crate::failure::{Failure, Result};
 use crate::http_client;
-use crate::installation::{BootEntry, InstallOptions, OwnImage};
-use crate::media::{self, Places};
+use crate::installation::{BootEntry, InstallOptions};
 use crate::permission::WritePermission;
+use crate::stages::own_image;
 use crate::sys::mount::see_mounts_alone;
 use crate::tools::install_report::{Plan, result};
 use crate::tools::machine_http;
-
-/// As long as a BMC takes to show its medium again.
-const DRIVE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// `install`
 #[derive(Debug, Args)]
@@ -92,10 +85,7 @@ fn install(arguments: Arguments) -> Result<()> {
     let files = InstallOptions::from_config_files(&arguments.config_file)?;
     let http = machine_http::of_this_machine(arguments.cafile)?;
     let client = http_client::image_client(&http)?;
-    let mut installation = arguments
-        .options
-        .over(files)
-        .prepare_with(&client, &own_image)?;
+    let mut installation = arguments.options.over(files).prepare(&client, &own_image)?;
     // On somebody's workstation the disk is for another machine.
     if arguments.allow_this_machine && !arguments.boot_entry {
         installation.boot_entry = BootEntry::Leave;
@@ -120,23 +110,6 @@ fn install(arguments: Arguments) -> Result<()> {
     }
     tracing::info!("install complete: {}", installation.disk.display());
     Ok(())
-}
-
-/// What our own ISO brings. A drive that a BMC shows late is waited for where
-/// there is no other image.
-fn own_image(must_be_there: bool) -> std::result::Result<OwnImage, String> {
-    let patience = if must_be_there {
-        DRIVE_PATIENCE
-    } else {
-        Duration::ZERO
-    };
-    let found = media::coreos_image(&Places::of_ramdisk(), patience)?;
-    let digest = ExpectedDigest::new(Algorithm::Sha256, &found.image.sha256)
-        .map_err(|failure| failure.details)?;
-    Ok(OwnImage {
-        url: medium_url(&found.device, coreos_image::FILE),
-        digest,
-    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use landfall_boot_params::BootParams;
 use landfall_media_reader::coreos_image;
@@ -13,11 +12,7 @@ use crate::commands::machine::{Machine, blocking};
 use crate::disk::digest::Algorithm;
 use crate::disk::fetch::medium_url;
 use crate::failure::{Class, Failure, Result};
-use crate::media::{self, ImageInDrive, Places};
-
-/// How long a drive is waited for before the step fails: as long as a BMC takes
-/// to show its medium again.
-const DRIVE_PATIENCE: Duration = Duration::from_secs(10);
+use crate::media::{self, DRIVE_PATIENCE, ImageInDrive, Places};
 
 /// An image by its places, and what it must be.
 #[derive(Debug, Clone, PartialEq, Eq)]

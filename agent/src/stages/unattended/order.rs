@@ -81,35 +81,39 @@ impl Order {
         Ok(InstallOptions::from_boot_line(&self.line)?.over(files))
     }
 
-    /// Where nobody names an image: the ramdisk's own, else a stream's newest.
+    /// Where nobody names an image: that of `landfall.coreos.image`.
     ///
     /// # Errors
-    /// On a line for the old installer, which knew no streams.
+    /// If its checksum is none.
     pub(super) fn fill_in_image(
         &self,
         options: &mut InstallOptions,
-        default_image: Option<ImageUrls>,
+        given: Option<&ImageUrls>,
     ) -> Result<()> {
-        let is_named = options.stream.is_some()
-            || !options.image_url.is_empty()
-            || options.image_file.is_some()
-            || options.offline;
-        match default_image {
-            _ if is_named => {}
-            Some(image) => {
-                let digest = image
-                    .sha256
-                    .map(|hex| image_digest(&format!("sha256:{hex}")));
-                let digest = digest.transpose().map_err(operator)?;
-                options.image_digest = options.image_digest.take().or(digest);
-                options.image_url = image.urls;
-            }
-            None if self.line.legacy => {
-                return Err(operator(
-                    "coreos.inst=yes: expected coreos.inst.image_url=URL beside it, found none",
-                ));
-            }
-            None => {}
+        let Some(image) = given.filter(|_| !options.names_image()) else {
+            return Ok(());
+        };
+        if let (None, Some(hex)) = (&options.image_digest, &image.sha256) {
+            let digest = image_digest(&format!("sha256:{hex}")).map_err(operator)?;
+            options.image_digest = Some(digest);
+        }
+        options.image_url.clone_from(&image.urls);
+        Ok(())
+    }
+
+    /// `has_own_image`: the boot medium brings one.
+    ///
+    /// # Errors
+    /// If only a stream is left on a line for the old installer, which knew none.
+    pub(super) fn refuse_stream(
+        &self,
+        options: &InstallOptions,
+        has_own_image: bool,
+    ) -> Result<()> {
+        if self.line.legacy && !options.names_image() && !has_own_image {
+            return Err(operator(
+                "coreos.inst=yes: expected coreos.inst.image_url=URL beside it, found none",
+            ));
         }
         Ok(())
     }
@@ -138,16 +142,17 @@ pub(super) struct Server {
 }
 
 /// The servers that are needed, each once; the image's, from which most comes,
-/// last: the NIC that leads there is preferred then.
+/// last: the NIC that leads there is preferred then. `has_own_image`: the boot
+/// medium brings one.
 ///
 /// # Errors
 /// If a URL is none.
-pub(super) fn servers(options: &InstallOptions) -> Result<Vec<Server>> {
+pub(super) fn servers(options: &InstallOptions, has_own_image: bool) -> Result<Vec<Server>> {
     let base = options.stream_base_url.as_deref();
     let image = match (options.image_url.first(), &options.image_file) {
         (Some(url), _) => Some(("image server", url.as_str())),
         (None, Some(_)) => None,
-        (None, None) if options.offline => None,
+        (None, None) if has_own_image || options.offline => None,
         (None, None) => Some(("server of streams", base.unwrap_or(STREAM_BASE_URL))),
     };
     let ignition = options.ignition_url.as_deref();

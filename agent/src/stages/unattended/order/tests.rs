@@ -42,37 +42,41 @@ fn a_machine_has_one_master() {
 
 #[test]
 fn an_image_is_found_for_a_line_that_names_none() {
-    let own = || {
-        Some(ImageUrls {
-            urls: vec!["http://192.0.2.9/own.raw".to_owned()],
-            sha256: Some("0".repeat(64)),
-        })
+    let given = ImageUrls {
+        urls: vec!["http://192.0.2.9/given.raw".to_owned()],
+        sha256: Some("0".repeat(64)),
     };
-    let filled = |line: &str, default: Option<ImageUrls>| {
+    let filled = |line: &str, given: Option<&ImageUrls>, has_own_image| {
         let order = order(line);
         let mut options = order.options().unwrap();
-        let filled = order.fill_in_image(&mut options, default);
-        filled.map(|()| options.image_url)
+        order.fill_in_image(&mut options, given).unwrap();
+        order.refuse_stream(&options, has_own_image)?;
+        Ok::<_, Failure>((options.image_url, options.image_digest.is_some()))
     };
     const DISK: &str = "coreos.inst.install_dev=sda";
-    assert_eq!(filled(DISK, own()).unwrap(), ["http://192.0.2.9/own.raw"]);
-    assert!(filled(DISK, None).unwrap().is_empty());
+    let of_given = (given.urls.clone(), true);
+    assert_eq!(filled(DISK, Some(&given), false).unwrap(), of_given);
+    assert_eq!(filled(DISK, None, false).unwrap(), (Vec::new(), false));
     let named = format!("{DISK} coreos.inst.image_url=http://192.0.2.1/a");
-    assert_eq!(filled(&named, own()).unwrap(), ["http://192.0.2.1/a"]);
+    let of_line = (vec!["http://192.0.2.1/a".to_owned()], false);
+    assert_eq!(filled(&named, Some(&given), true).unwrap(), of_line);
     let stream = format!("{DISK} coreos.inst.stream=next");
-    assert!(filled(&stream, own()).unwrap().is_empty());
+    let nothing = (Vec::new(), false);
+    assert_eq!(filled(&stream, Some(&given), true).unwrap(), nothing);
     let old = format!("{DISK} coreos.inst=yes");
-    assert!(filled(&old, None).is_err());
-    assert!(filled(&old, own()).is_ok());
+    assert!(filled(&old, None, false).is_err());
+    assert_eq!(filled(&old, None, true).unwrap(), nothing);
+    assert_eq!(filled(&old, Some(&given), false).unwrap(), of_given);
 }
 
 #[test]
 fn each_server_is_looked_for_once_and_the_image_s_last() {
-    let urls = |line: &str| {
-        let servers = servers(&order(line).options().unwrap()).unwrap();
+    let urls_beside = |line: &str, has_own_image| {
+        let servers = servers(&order(line).options().unwrap(), has_own_image).unwrap();
         let urls = servers.into_iter().map(|server| server.url);
         urls.collect::<Vec<_>>()
     };
+    let urls = |line: &str| urls_beside(line, false);
     const DISK: &str = "coreos.inst.install_dev=sda";
     assert_eq!(
         urls(&format!(
@@ -89,6 +93,7 @@ fn each_server_is_looked_for_once_and_the_image_s_last() {
         ["http://192.0.2.1"]
     );
     assert_eq!(urls(DISK), ["https://builds.coreos.fedoraproject.org"]);
+    assert!(urls_beside(DISK, true).is_empty());
 }
 
 #[test]
