@@ -35,9 +35,12 @@ if [ -n "$network_manager_debs" ]; then
 fi
 [ -n "$out" ] || { echo 'build.sh: -o DIR is missing' >&2; exit 2; }
 
-# What decides the bytes: this folder, the packages given, and the packages whose
-# files are copied into the image or whose tools lay it out.
+. "$here/../guest.sh"
+# What decides the bytes: this folder and what all guests share, the packages
+# given, and the packages whose files are copied into the image or whose tools
+# lay it out.
 image_key() {
+  sha256sum < "$here/../guest.sh"
   (cd "$here" && find . -type f | sort | xargs sha256sum)
   sha256sum < "$kernel_deb"
   sha256sum < "$ignition_deb"
@@ -49,22 +52,14 @@ image_key() {
     grub-common e2fsprogs dosfstools mtools gdisk passwd util-linux mount libc6 cpio zstd xz-utils gzip
 }
 key=$(image_key | sha256sum | cut -c1-64)
-mkdir -p "$out"; out=$(cd "$out" && pwd)
-if [ "$(cat "$out/key" 2>/dev/null)" = "$key" ]; then exit 0; fi
-rm -f "$out/key"
+begin_build "$key" coreos.raw
 
 export SOURCE_DATE_EPOCH=1700000000 E2FSPROGS_FAKE_TIME=1700000000
-work=$(mktemp -d "$out/build.XXXXXX"); trap 'rm -rf "$work"' EXIT
 say() { echo "coreos-image: $*" >&2; }
 
-mkdir "$work/kernel" "$work/ignition"
-dpkg-deb -x "$kernel_deb" "$work/kernel"
+mkdir "$work/ignition"
+unpack_kernel "$kernel_deb"
 dpkg-deb -x "$ignition_deb" "$work/ignition"
-kernel_release=$(basename "$(echo "$work"/kernel/boot/vmlinuz-*)" | sed 's/^vmlinuz-//')
-# Debian 13 installs below /usr/lib/modules, Debian 12 below /lib/modules.
-for modules in "$work/kernel/usr/lib/modules/$kernel_release" "$work/kernel/lib/modules/$kernel_release"; do
-  [ -d "$modules" ] && break
-done
 ignition=$(find "$work/ignition" -path '*/dracut/*' -name ignition -type f)
 say "kernel $kernel_release, $(basename "$ignition_deb")"
 

@@ -10,46 +10,6 @@ image_modules='virtio_pci virtio_blk virtio_scsi virtio_net sd_mod nvme ext4 vfa
 # than busybox's (blkid: partition labels; mount: options by name).
 image_programs='/usr/sbin/blkid /usr/bin/mount /usr/bin/umount /usr/sbin/useradd /usr/sbin/usermod /usr/sbin/groupadd'
 
-# busybox_tree DIR: busybox with a link for each applet.
-busybox_tree() {
-  local applet
-  cp /bin/busybox "$1/bin/busybox"
-  for applet in $(/bin/busybox --list); do
-    [ "$applet" = busybox ] || ln -sf busybox "$1/bin/$applet"
-  done
-}
-
-# copy_libraries PROGRAM ROOT: the libraries that ldd names.
-copy_libraries() {
-  local library
-  { ldd "$1" 2>/dev/null || true; } | grep -o '/[^ ]*' | while read -r library; do
-    mkdir -p "$2$(dirname "$library")"
-    cp -L "$library" "$2$library"
-  done
-}
-
-# copy_modules ROOT: the closure of image_modules, uncompressed, with an index.
-copy_modules() {
-  local all=$work/module-tree target=$1/lib/modules/$kernel_release module file path
-  mkdir -p "$all/lib/modules" "$target"
-  cp -a "$modules" "$all/lib/modules/$kernel_release"
-  # busybox' modprobe reads plain files only; the kernel's signature check does
-  # not depend on the outer compression.
-  find "$all" -name '*.ko.xz' -exec xz -dq {} +
-  depmod -b "$all" "$kernel_release"
-  for module in $image_modules; do
-    # Built into some kernels: modprobe then prints "builtin" instead of a path.
-    modprobe -d "$all" -S "$kernel_release" --show-depends "$module" 2>/dev/null \
-      | awk '$1 == "insmod" { print $2 }'
-  done | sort -u | while read -r file; do
-    path=${file#*"/lib/modules/$kernel_release/"}
-    mkdir -p "$target/$(dirname "$path")"
-    cp "$file" "$target/$path"
-  done
-  cp "$modules"/modules.{builtin,builtin.modinfo,order} "$target/"
-  depmod -b "$1" "$kernel_release"
-}
-
 build_initramfs() {
   local root=$work/initramfs program stub
   mkdir -p "$root"/{bin,sbin,usr/{bin,sbin,lib/ignition},etc,proc,sys,dev,run,tmp,sysroot,mnt,lib,lib64}

@@ -24,26 +24,13 @@ done
 [ -x "$coreos_installer" ] || { echo "build.sh: no program '$coreos_installer' (tests/peers.sh builds it)" >&2; exit 1; }
 [ -n "$out" ] || { echo 'build.sh: -o DIR is missing' >&2; exit 2; }
 
-recipe="$here/../coreos-image/initramfs.sh"
-key=$({ sha256sum "$here/build.sh" "$here/init" "$recipe" "$kernel_deb" "$coreos_installer"
+. "$here/../guest.sh"
+key=$({ sha256sum "$here/build.sh" "$here/init" "$here/../guest.sh" "$kernel_deb" "$coreos_installer"
   dpkg-query -W -f '${Package} ${Version}\n' busybox-static cpio zstd udev util-linux; } | sha256sum | cut -c1-64)
-mkdir -p "$out"; out=$(cd "$out" && pwd)
-if [ "$(cat "$out/key" 2> /dev/null)" = "$key" ]; then exit 0; fi
-rm -f "$out/key"
+begin_build "$key" initrd.img
+unpack_kernel "$kernel_deb"
 
-work=$(mktemp -d "$out/build.XXXXXX"); trap 'rm -rf "$work"' EXIT
-mkdir "$work/kernel"
-dpkg-deb -x "$kernel_deb" "$work/kernel"
-kernel_release=$(basename "$(echo "$work"/kernel/boot/vmlinuz-*)" | sed 's/^vmlinuz-//')
-# Debian 13 installs below /usr/lib/modules, Debian 12 below /lib/modules.
-for modules in "$work/kernel/usr/lib/modules/$kernel_release" "$work/kernel/lib/modules/$kernel_release"; do
-  [ -d "$modules" ] && break
-done
-
-# busybox_tree, copy_libraries and copy_modules, which takes the list from
-# $image_modules.
-. "$recipe"
-# shellcheck disable=SC2034
+# shellcheck disable=SC2034  # for copy_modules
 image_modules='virtio_pci virtio_net virtio_blk af_packet ext4'
 
 root=$work/root
@@ -66,6 +53,6 @@ copy_modules "$root"
 echo 'root:x:0:0:root:/:/bin/sh' > "$root/etc/passwd"
 echo 'root:x:0:' > "$root/etc/group"
 install -m 755 "$here/init" "$root/init"
-(cd "$root" && find . -print0 | sort -z | cpio -0o -H newc -R 0:0 --quiet) | zstd -q -9 -T0 > "$work/initrd.img"
+pack_ramdisk "$root" "$work/initrd.img"
 mv "$work/initrd.img" "$out/"
 echo "$key" > "$out/key"

@@ -26,18 +26,17 @@ for file in "$kernel_deb" "$ignition_deb"; do
 done
 [ -n "$out" ] || { echo 'build.sh: -o DIR is missing' >&2; exit 2; }
 
+. "$here/../guest.sh"
 image_key() {
+  sha256sum < "$here/../guest.sh"
   (cd "$here" && find . -type f | sort | xargs sha256sum)
   sha256sum < "$kernel_deb"
   sha256sum < "$ignition_deb"
 }
 key=$(image_key | sha256sum | cut -c1-64)
-mkdir -p "$out"; out=$(cd "$out" && pwd)
-if [ "$(cat "$out/key" 2> /dev/null)" = "$key" ] && [ -f "$out/live.img" ]; then exit 0; fi
-rm -f "$out/key"
+begin_build "$key" live.img
 say() { echo "live-system: $*" >&2; }
 
-work=$(mktemp -d "$out/build.XXXXXX"); trap 'rm -rf "$work"' EXIT
 root=$work/root
 
 # What a live system is of: init, device manager, bus, network; and dhcpcd is
@@ -56,17 +55,12 @@ mmdebstrap --quiet --variant=essential --include="$packages" \
   "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" "${mirrors[@]}"
 
 say 'kernel modules, Ignition'
-mkdir "$work/kernel" "$work/ignition"
-dpkg-deb -x "$kernel_deb" "$work/kernel"
+mkdir "$work/ignition"
+unpack_kernel "$kernel_deb"
 dpkg-deb -x "$ignition_deb" "$work/ignition"
-release=$(basename "$(echo "$work"/kernel/boot/vmlinuz-*)" | sed 's/^vmlinuz-//')
-# Debian 13 installs below /usr/lib/modules, Debian 12 below /lib/modules.
-for modules in "$work/kernel/usr/lib/modules/$release" "$work/kernel/lib/modules/$release"; do
-  [ -d "$modules" ] && break
-done
 mkdir -p "$root/usr/lib/modules"
-cp -a "$modules" "$root/usr/lib/modules/$release"
-depmod -b "$root" "$release"
+cp -a "$modules" "$root/usr/lib/modules/$kernel_release"
+depmod -b "$root" "$kernel_release"
 install -m 755 "$(find "$work/ignition" -path '*/dracut/*' -name ignition -type f)" "$root/usr/bin/ignition"
 
 # Left over from the installation: caches, the package manager's memory.

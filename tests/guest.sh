@@ -1,0 +1,68 @@
+# What the guests of the tests are built of: a kernel package, busybox, and what
+# of this machine they need.  Sourced by the build.sh of each, which has set $out.
+
+# begin_build KEY RESULT: ends the script if $out has the RESULT of this KEY
+# already.  Sets $work, a folder that goes with the script.
+begin_build() {
+  mkdir -p "$out"; out=$(cd "$out" && pwd)
+  if [ "$(cat "$out/key" 2> /dev/null)" = "$1" ] && [ -e "$out/$2" ]; then exit 0; fi
+  rm -f "$out/key"
+  work=$(mktemp -d "$out/build.XXXXXX"); trap 'rm -rf "$work"' EXIT
+}
+
+# unpack_kernel DEB: sets $kernel_release, and $modules to their folder.
+unpack_kernel() {
+  mkdir "$work/kernel"
+  dpkg-deb -x "$1" "$work/kernel"
+  kernel_release=$(basename "$(echo "$work"/kernel/boot/vmlinuz-*)" | sed 's/^vmlinuz-//')
+  # Debian 13 installs below /usr/lib/modules, Debian 12 below /lib/modules.
+  for modules in "$work/kernel/usr/lib/modules/$kernel_release" "$work/kernel/lib/modules/$kernel_release"; do
+    [ -d "$modules" ] && break
+  done
+}
+
+# busybox_tree DIR: busybox with a link for each applet.
+busybox_tree() {
+  local applet
+  cp /bin/busybox "$1/bin/busybox"
+  for applet in $(/bin/busybox --list); do
+    [ "$applet" = busybox ] || ln -sf busybox "$1/bin/$applet"
+  done
+}
+
+# copy_libraries PROGRAM ROOT: the libraries that ldd names.
+copy_libraries() {
+  local library
+  { ldd "$1" 2>/dev/null || true; } | grep -o '/[^ ]*' | while read -r library; do
+    mkdir -p "$2$(dirname "$library")"
+    cp -L "$library" "$2$library"
+  done
+}
+
+# copy_modules ROOT: the closure of $image_modules, uncompressed, with an index.
+copy_modules() {
+  local all=$work/module-tree target=$1/lib/modules/$kernel_release module file path
+  mkdir -p "$all/lib/modules" "$target"
+  cp -a "$modules" "$all/lib/modules/$kernel_release"
+  # busybox' modprobe reads plain files only; the kernel's signature check does
+  # not depend on the outer compression.
+  find "$all" -name '*.ko.xz' -exec xz -dq {} +
+  depmod -b "$all" "$kernel_release"
+  for module in $image_modules; do
+    # Built into some kernels: modprobe then prints "builtin" instead of a path.
+    modprobe -d "$all" -S "$kernel_release" --show-depends "$module" 2>/dev/null \
+      | awk '$1 == "insmod" { print $2 }'
+  done | sort -u | while read -r file; do
+    path=${file#*"/lib/modules/$kernel_release/"}
+    mkdir -p "$target/$(dirname "$path")"
+    cp "$file" "$target/$path"
+  done
+  cp "$modules"/modules.{builtin,builtin.modinfo,order} "$target/"
+  depmod -b "$1" "$kernel_release"
+}
+
+# pack_ramdisk ROOT FILE: the same tree gives the same bytes.
+pack_ramdisk() {
+  find "$1" -exec touch -h -d @1700000000 {} +
+  (cd "$1" && find . -print0 | sort -z | cpio -0o -H newc -R 0:0 --reproducible --quiet) | zstd -q -9 -T0 > "$2"
+}
