@@ -56,6 +56,7 @@ const EXEMPT: &[&str] = &[
     "commands/execute/",
     "compatibility.rs",
     "fuzz_entry.rs",
+    "fuzz_entry/",
     "lib.rs",
     "main.rs",
     "stages.rs",
