@@ -3,22 +3,21 @@
 //! Every module reports with `tracing`'s macros; the stage that a line names is
 //! the first module below the crate. Here the events become lines: on every
 //! console of /proc/consoles and in the kernel log when we are the ramdisk,
-//! in the journal when we are a service, on stderr anywhere else. Consoles are served by one thread each through a
-//! bounded queue, since a serial line with flow control held low would
-//! otherwise stop the installation.
+//! in the journal when we are a service, on stderr anywhere else.
 
+mod console;
+mod progress;
 mod ring;
 
+pub use progress::Progress;
 pub use ring::{Said, lines_said};
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use landfall_boot_params::without_secrets;
 use tracing::field::{Field, Visit};
@@ -27,9 +26,8 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use crate::sys::boot_clock::seconds_since_boot;
 use crate::sys::service_notify::ServiceNotify;
+use console::{Console, consoles};
 
-/// Lines a console may lag behind before lines are dropped on it.
-const CONSOLE_QUEUE: usize = 512;
 /// The longest line; what is longer comes from outside and is cut. A miss of the
 /// root device names every disk, some 150 characters each.
 const LINE_LIMIT: usize = 4000;
@@ -98,11 +96,7 @@ impl Flush {
     pub fn wait(&self, bound: Duration) {
         if let Sinks::Ramdisk { consoles, .. } = &*self.0 {
             for console in consoles {
-                let (done, printed) = sync_channel(1);
-                if console.queue.try_send(Job::Flush(done)).is_ok() {
-                    // Both outcomes mean: go on.
-                    let _ = printed.recv_timeout(bound);
-                }
+                console.wait_until_printed(bound);
             }
         }
     }
@@ -230,73 +224,6 @@ fn kmsg_parts(text: &str) -> impl Iterator<Item = &str> {
         .map(move |start| &text[start..(start + PART).min(text.len())])
 }
 
-/// The device names in a /proc/consoles text: the first word of each line.
-fn consoles(path: &Path) -> Vec<PathBuf> {
-    let Ok(text) = fs::read_to_string(path) else {
-        return vec![PathBuf::from("console")];
-    };
-    text.lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .map(PathBuf::from)
-        .collect()
-}
-
-enum Job {
-    Print(String),
-    Flush(SyncSender<()>),
-}
-
-/// One console with the thread that serves it.
-#[derive(Debug)]
-struct Console {
-    queue: SyncSender<Job>,
-    dropped: Mutex<u64>,
-}
-
-impl Console {
-    fn open(device: &Path) -> Option<Self> {
-        // A console without a device node (netconsole) gets its copy by kmsg.
-        let file = OpenOptions::new().write(true).open(device).ok()?;
-        let (queue, jobs) = sync_channel(CONSOLE_QUEUE);
-        thread::Builder::new()
-            .name("console".into())
-            .spawn(move || serve_console(file, &jobs))
-            .ok()?;
-        Some(Self {
-            queue,
-            dropped: Mutex::new(0),
-        })
-    }
-
-    fn print(&self, text: &str) {
-        let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut out = String::new();
-        if *dropped > 0 {
-            let _ = writeln!(out, "({} lines dropped, console too slow)", *dropped);
-        }
-        out.push_str(text);
-        out.push('\n');
-        match self.queue.try_send(Job::Print(out)) {
-            Ok(()) => *dropped = 0,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => *dropped += 1,
-        }
-    }
-}
-
-fn serve_console(mut file: File, jobs: &Receiver<Job>) {
-    for job in jobs {
-        match job {
-            Job::Print(text) => {
-                // A console that went away has nobody to tell.
-                let _ = file.write_all(text.as_bytes());
-            }
-            Job::Flush(done) => {
-                let _ = done.try_send(());
-            }
-        }
-    }
-}
-
 struct Lines {
     sinks: Arc<Sinks>,
     most_verbose: Level,
@@ -361,63 +288,6 @@ impl Visit for Message {
         if field.name() == "message" {
             // Writing to a String cannot fail.
             let _ = write!(self.0, "{value:?}");
-        }
-    }
-}
-
-/// Says how far long work has come, every 5 s or 5 %, whichever is later, but at
-/// least every 30 s: silence looks like a machine that hangs.
-///
-/// A serial console cannot redraw, so progress is lines, and few of them.
-#[derive(Debug)]
-pub struct Progress {
-    what: String,
-    total: Option<u64>,
-    done: u64,
-    last_said: u64,
-    last_time: Instant,
-}
-
-impl Progress {
-    const PAUSE: Duration = Duration::from_secs(5);
-    const LONGEST_SILENCE: Duration = Duration::from_secs(30);
-
-    /// Progress of `what`, out of `total` bytes if that is known.
-    pub fn new(what: impl Into<String>, total: Option<u64>) -> Self {
-        Self {
-            what: what.into(),
-            total,
-            done: 0,
-            last_said: 0,
-            last_time: Instant::now(),
-        }
-    }
-
-    /// The work has come to `done` bytes. Returns a line when one is due; the
-    /// caller reports it, so that it carries the caller's stage.
-    pub fn at(&mut self, done: u64) -> Option<String> {
-        self.done = done;
-        let step = self.total.map_or(64 << 20, |total| total / 20);
-        let silence = self.last_time.elapsed();
-        let moved = done.saturating_sub(self.last_said) >= step;
-        if silence < Self::PAUSE || (!moved && silence < Self::LONGEST_SILENCE) {
-            return None;
-        }
-        self.last_said = done;
-        self.last_time = Instant::now();
-        Some(self.line())
-    }
-
-    fn line(&self) -> String {
-        match self.total {
-            Some(total) if total > 0 => format!(
-                "{}: {} of {} ({} %)",
-                self.what,
-                mib(self.done),
-                mib(total),
-                self.done.saturating_mul(100) / total
-            ),
-            _ => format!("{}: {}", self.what, mib(self.done)),
         }
     }
 }
@@ -494,46 +364,5 @@ mod tests {
         assert_eq!(parts.concat(), text);
         assert!(parts.iter().all(|part| part.len() <= 900));
         assert_eq!(kmsg_parts("").collect::<Vec<_>>(), [""]);
-    }
-
-    #[test]
-    fn names_of_consoles() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("consoles");
-        fs::write(
-            &path,
-            "tty0                 -WU (EC  p  )    4:7\nttyS0                -W- (E   p a)    4:64\n",
-        )
-        .unwrap();
-        assert_eq!(
-            consoles(&path),
-            [PathBuf::from("tty0"), PathBuf::from("ttyS0")]
-        );
-    }
-
-    #[test]
-    fn progress_is_quiet_between_steps() {
-        let mut progress = Progress::new("writing", Some(1000));
-        assert_eq!(progress.at(900), None, "5 s have not passed");
-        progress.last_time -= Progress::PAUSE;
-        assert_eq!(
-            progress.at(910).as_deref(),
-            Some("writing: 910 bytes of 1000 bytes (91 %)")
-        );
-        progress.last_time -= Progress::PAUSE;
-        assert_eq!(progress.at(920), None, "less than 5 % more");
-    }
-
-    #[test]
-    fn progress_is_never_silent_for_long() {
-        let mut progress = Progress::new("writing", Some(1000));
-        progress.last_time -= Duration::from_secs(30);
-        assert_eq!(
-            progress.at(1).as_deref(),
-            Some("writing: 1 bytes of 1000 bytes (0 %)")
-        );
-        assert_eq!(progress.at(1), None);
-        progress.last_time -= Duration::from_secs(30);
-        assert!(progress.at(1).is_some(), "also when nothing moved");
     }
 }

@@ -1,0 +1,93 @@
+//! How far long work has come.
+
+use std::time::{Duration, Instant};
+
+use super::mib;
+
+/// Says how far long work has come, every 5 s or 5 %, whichever is later, but at
+/// least every 30 s: silence looks like a machine that hangs.
+///
+/// A serial console cannot redraw, so progress is lines, and few of them.
+#[derive(Debug)]
+pub struct Progress {
+    what: String,
+    total: Option<u64>,
+    done: u64,
+    last_said: u64,
+    last_time: Instant,
+}
+
+impl Progress {
+    const PAUSE: Duration = Duration::from_secs(5);
+    const LONGEST_SILENCE: Duration = Duration::from_secs(30);
+
+    /// Progress of `what`, out of `total` bytes if that is known.
+    pub fn new(what: impl Into<String>, total: Option<u64>) -> Self {
+        Self {
+            what: what.into(),
+            total,
+            done: 0,
+            last_said: 0,
+            last_time: Instant::now(),
+        }
+    }
+
+    /// The work has come to `done` bytes. Returns a line when one is due; the
+    /// caller reports it, so that it carries the caller's stage.
+    pub fn at(&mut self, done: u64) -> Option<String> {
+        self.done = done;
+        let step = self.total.map_or(64 << 20, |total| total / 20);
+        let silence = self.last_time.elapsed();
+        let moved = done.saturating_sub(self.last_said) >= step;
+        if silence < Self::PAUSE || (!moved && silence < Self::LONGEST_SILENCE) {
+            return None;
+        }
+        self.last_said = done;
+        self.last_time = Instant::now();
+        Some(self.line())
+    }
+
+    fn line(&self) -> String {
+        match self.total {
+            Some(total) if total > 0 => format!(
+                "{}: {} of {} ({} %)",
+                self.what,
+                mib(self.done),
+                mib(total),
+                self.done.saturating_mul(100) / total
+            ),
+            _ => format!("{}: {}", self.what, mib(self.done)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_quiet_between_steps() {
+        let mut progress = Progress::new("writing", Some(1000));
+        assert_eq!(progress.at(900), None, "5 s have not passed");
+        progress.last_time -= Progress::PAUSE;
+        assert_eq!(
+            progress.at(910).as_deref(),
+            Some("writing: 910 bytes of 1000 bytes (91 %)")
+        );
+        progress.last_time -= Progress::PAUSE;
+        assert_eq!(progress.at(920), None, "less than 5 % more");
+    }
+
+    #[test]
+    fn progress_is_never_silent_for_long() {
+        let mut progress = Progress::new("writing", Some(1000));
+        progress.last_time -= Duration::from_secs(30);
+        assert_eq!(
+            progress.at(1).as_deref(),
+            Some("writing: 1 bytes of 1000 bytes (0 %)")
+        );
+        assert_eq!(progress.at(1), None);
+        progress.last_time -= Duration::from_secs(30);
+        assert!(progress.at(1).is_some(), "also when nothing moved");
+    }
+}
