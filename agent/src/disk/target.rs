@@ -1,10 +1,14 @@
 //! The disk that is written to: opened once, exclusively, and known to be free.
 
-use std::fmt;
-use std::fs::{self, File, OpenOptions};
+mod identity;
+mod open;
+
+pub use identity::Identity;
+
+use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -14,84 +18,17 @@ use nix::libc;
 use nix::sys::stat::{major, minor};
 
 use crate::disk::aligned_buffer::AlignedBuffer;
-use crate::disk::busy::{self, Device, KernelView};
+use crate::disk::busy::{Device, KernelView};
 use crate::disk::gpt::Partition;
 use crate::disk::read_back::WrittenExtents;
 use crate::disk::slow_answer::{Request, SlowAnswer};
 use crate::failure::{Class, Failure, Result};
-use crate::permission::WritePermission;
 use crate::sys::{block_ioctl, zero_range};
 
 /// BLKRRPART fails while anything on the machine scans the disk (a blkid, a
 /// late uevent); coreos-installer waits as long.
 const REREAD_TRIES: u32 = 20;
 const REREAD_PAUSE: Duration = Duration::from_millis(100);
-
-/// Which disk it is. A path is not enough: when a disk goes away and another
-/// comes, it may get the same name and number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
-    number: u64,
-    size: u64,
-    /// See [`block_ioctl::disk_sequence`].
-    sequence: Option<u64>,
-}
-
-impl Identity {
-    /// Of an open disk.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn of(file: &File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        let is_device = metadata.file_type().is_block_device();
-        Ok(Self {
-            number: metadata.rdev(),
-            size: if is_device {
-                block_ioctl::size_bytes(file)?
-            } else {
-                metadata.len()
-            },
-            sequence: if is_device {
-                block_ioctl::disk_sequence(file)?
-            } else {
-                None
-            },
-        })
-    }
-
-    /// Fails if the disk that was opened again by this path is another one.
-    ///
-    /// # Errors
-    /// If it is, or cannot be asked.
-    pub fn refuse_other(self, path: &Path, file: &File) -> Result<()> {
-        match Self::of(file) {
-            Ok(found) if found == self => Ok(()),
-            Ok(found) => Err(block_device_error(
-                path,
-                &format!(
-                    "expected the disk that was written ({self}), found another one ({found})"
-                ),
-            )
-            .hint("the disk went away while it was written: check its cables and the controller")),
-            Err(e) => Err(block_device_error(
-                path,
-                &format!("asking which disk it is: {e}"),
-            )),
-        }
-    }
-}
-
-impl fmt::Display for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (major, minor) = (major(self.number), minor(self.number));
-        write!(f, "{major}:{minor}, {} bytes", self.size)?;
-        match self.sequence {
-            Some(sequence) => write!(f, ", disk sequence {sequence}"),
-            None => Ok(()),
-        }
-    }
-}
 
 /// A whole disk, open for writing and ours alone.
 #[derive(Debug)]
@@ -111,82 +48,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// Opens a whole block device that nobody else uses.
-    ///
-    /// # Errors
-    /// If it is missing, no block device, a partition, read-only, empty or in
-    /// use; a disk in use is reported with every use by name.
-    pub fn open(path: &Path, permission: &WritePermission) -> Result<Self> {
-        Self::open_device(path, false, permission)
-    }
-
-    /// As [`Target::open`], for a disk or one of its partitions.
-    ///
-    /// # Errors
-    /// See there.
-    pub fn open_disk_or_partition(path: &Path, permission: &WritePermission) -> Result<Self> {
-        Self::open_device(path, true, permission)
-    }
-
-    fn open_device(path: &Path, partitions: bool, _permission: &WritePermission) -> Result<Self> {
-        let metadata = fs::metadata(path).map_err(|e| not_found(path, &e.to_string()))?;
-        if !metadata.file_type().is_block_device() {
-            return Err(not_found(path, "not a block device"));
-        }
-        let kernel = KernelView::default();
-        let number = metadata.rdev();
-        let device = kernel
-            .device(major(number), minor(number))
-            .map_err(|e| not_found(path, &format!("not in /sys: {e}")))?;
-        if let Some(number) = device.partition.filter(|_| !partitions) {
-            return Err(not_found(
-                path,
-                &format!("expected a whole disk, found partition {number}"),
-            ));
-        }
-        refuse_unfit(&kernel, path, &device)?;
-
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_DIRECT | libc::O_EXCL)
-            .open(path)
-            .map_err(|e| match e.raw_os_error() {
-                // Between the look above and now, or by a user that sysfs does
-                // not show (another exclusive open).
-                Some(libc::EBUSY) => busy(path, "opened exclusively by another program"),
-                _ => block_device_error(path, &format!("opening for writing: {e}")),
-            })?;
-        let ioctl = |what, e: io::Error| block_device_error(path, &format!("{what}: {e}"));
-        let size = block_ioctl::size_bytes(&file).map_err(|e| ioctl("asking for the size", e))?;
-        let sector = block_ioctl::logical_sector_size(&file)
-            .map_err(|e| ioctl("asking for the sector size", e))?;
-        if size == 0 {
-            return Err(block_device_error(path, "size is 0, no medium"));
-        }
-        Self::new(path, file, size, sector, true)
-    }
-
-    /// Opens an existing regular file as if it were a disk of its size: a
-    /// virtual machine's, or that of a test without root.
-    ///
-    /// # Errors
-    /// If it is no regular file or cannot be written.
-    pub fn open_file(path: &Path, sector: u32, _permission: &WritePermission) -> Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(|e| not_found(path, &e.to_string()))?;
-        let metadata = file
-            .metadata()
-            .map_err(|e| not_found(path, &e.to_string()))?;
-        if !metadata.is_file() {
-            return Err(not_found(path, "not a regular file"));
-        }
-        Self::new(path, file, metadata.len(), sector, false)
-    }
-
     fn new(path: &Path, file: File, size: u64, sector: u32, is_device: bool) -> Result<Self> {
         if sector != 512 && sector != 4096 {
             return Err(block_device_error(
@@ -481,32 +342,6 @@ impl Target {
     }
 }
 
-fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()> {
-    // A missing attribute says nothing; the open below will.
-    if fs::read_to_string(device.directory.join("ro")).is_ok_and(|text| text.trim() == "1") {
-        return Err(block_device_error(path, "the disk is read-only")
-            .hint("look for a write-protect switch or a read-only export of the volume"));
-    }
-    let uses = kernel
-        .uses(device)
-        .map_err(|e| block_device_error(path, &format!("finding out who uses it: {e}")))?;
-    if uses.is_empty() {
-        Ok(())
-    } else {
-        Err(busy(path, &busy::list(&uses)))
-    }
-}
-
-/// The words that coreos-installer uses, because people search for them.
-fn busy(path: &Path, uses: &str) -> Failure {
-    block_device_error(path, &format!("found busy partitions: {uses}"))
-        .hint("unmount, stop or detach these and try again")
-}
-
-fn not_found(path: &Path, text: &str) -> Failure {
-    Failure::new(Class::DeviceNotFound, format!("{}: {text}", path.display()))
-}
-
 fn block_device_error(path: &Path, text: &str) -> Failure {
     Failure::new(
         Class::BlockDeviceError,
@@ -515,68 +350,4 @@ fn block_device_error(path: &Path, text: &str) -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn permission() -> WritePermission {
-        WritePermission::by_operator()
-    }
-
-    #[test]
-    fn what_is_no_disk_is_refused_by_name() {
-        for path in ["/dev/null", "/dev/landfall-no-such-disk", "/etc/passwd"] {
-            let failure = Target::open(Path::new(path), &permission()).unwrap_err();
-            assert_eq!(failure.class, Class::DeviceNotFound);
-            assert!(failure.details.starts_with(path), "{failure}");
-        }
-        assert!(Target::open_file(Path::new("/tmp"), 512, &permission()).is_err());
-    }
-
-    #[test]
-    fn a_file_is_a_disk_of_whole_sectors() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        file.as_file().set_len(4096 * 3 + 100).unwrap();
-        let target = Target::open_file(file.path(), 4096, &permission()).unwrap();
-        assert_eq!((target.size(), target.sector_size()), (4096 * 3, 4096));
-        target
-            .write_at(&AlignedBuffer::padded(b"x", 4096), 8192)
-            .unwrap();
-        assert_eq!(target.read_at(8192, 4096).unwrap()[0], b'x');
-        let beyond = target.write_at(&AlignedBuffer::zeroed(8192), 8192);
-        assert_eq!(beyond.unwrap_err().class, Class::ImageWriteError);
-        assert!(Target::open_file(file.path(), 520, &permission()).is_err());
-    }
-
-    #[test]
-    fn another_disk_of_the_same_name_is_told_apart() {
-        use std::process::Command;
-
-        let disk = || {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            file.as_file().set_len(1 << 20).unwrap();
-            file
-        };
-        let (first, second) = (disk(), disk());
-        let Some(device) = crate::disk::fixtures::loop_device(first.path(), 512) else {
-            return;
-        };
-        let target = Target::open(device.path(), &permission()).unwrap();
-        let identity = target.identity().unwrap();
-        drop(target);
-        let again = Target::open(device.path(), &permission()).unwrap();
-        again.refuse_other(identity).unwrap();
-        drop(again);
-        let losetup = |arguments: &[&Path]| {
-            let status = Command::new("/sbin/losetup").args(arguments).status();
-            status.unwrap().success()
-        };
-        assert!(losetup(&[Path::new("-d"), device.path()]));
-        if !losetup(&[device.path(), second.path()]) {
-            println!("skipped: {} was taken meanwhile", device.path().display());
-            return;
-        }
-        let other = Target::open(device.path(), &permission()).unwrap();
-        let failure = other.refuse_other(identity).unwrap_err();
-        assert!(failure.details.contains("found another one"), "{failure}");
-    }
-}
+mod tests;

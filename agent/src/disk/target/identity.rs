@@ -1,0 +1,79 @@
+//! Which disk it is, beyond the path that leads to it.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+
+use nix::sys::stat::{major, minor};
+
+use super::block_device_error;
+use crate::failure::Result;
+use crate::sys::block_ioctl;
+
+/// Which disk it is. A path is not enough: when a disk goes away and another
+/// comes, it may get the same name and number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    number: u64,
+    size: u64,
+    /// See [`block_ioctl::disk_sequence`].
+    sequence: Option<u64>,
+}
+
+impl Identity {
+    /// Of an open disk.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let is_device = metadata.file_type().is_block_device();
+        Ok(Self {
+            number: metadata.rdev(),
+            size: if is_device {
+                block_ioctl::size_bytes(file)?
+            } else {
+                metadata.len()
+            },
+            sequence: if is_device {
+                block_ioctl::disk_sequence(file)?
+            } else {
+                None
+            },
+        })
+    }
+
+    /// Fails if the disk that was opened again by this path is another one.
+    ///
+    /// # Errors
+    /// If it is, or cannot be asked.
+    pub fn refuse_other(self, path: &Path, file: &File) -> Result<()> {
+        match Self::of(file) {
+            Ok(found) if found == self => Ok(()),
+            Ok(found) => Err(block_device_error(
+                path,
+                &format!(
+                    "expected the disk that was written ({self}), found another one ({found})"
+                ),
+            )
+            .hint("the disk went away while it was written: check its cables and the controller")),
+            Err(e) => Err(block_device_error(
+                path,
+                &format!("asking which disk it is: {e}"),
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = (major(self.number), minor(self.number));
+        write!(f, "{major}:{minor}, {} bytes", self.size)?;
+        match self.sequence {
+            Some(sequence) => write!(f, ", disk sequence {sequence}"),
+            None => Ok(()),
+        }
+    }
+}
