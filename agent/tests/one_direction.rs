@@ -80,12 +80,21 @@ fn used(source: &str) -> BTreeSet<&str> {
     source
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"))
-        .flat_map(|line| line.split("crate::").skip(1))
+        .flat_map(|line| {
+            // Not the end of another name, as of `gpt_crate::`.
+            line.match_indices("crate::")
+                .filter(|(at, _)| !line[..*at].ends_with(is_of_a_name))
+                .map(|(at, path)| &line[at + path.len()..])
+        })
         .map(|rest| {
-            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let end = rest.find(|c: char| !is_of_a_name(c));
             &rest[..end.unwrap_or(rest.len())]
         })
         .collect()
+}
+
+fn is_of_a_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 fn sources(directory: &Path) -> io::Result<Vec<PathBuf>> {
