@@ -101,7 +101,7 @@ impl Boot {
         permission: WritePermission,
     ) -> Result<PathBuf> {
         let mut options = order.options()?;
-        order.fill_in_image(&mut options, self.settings.params.coreos_image.as_ref())?;
+        order.fill_in_image(&mut options, &self.settings.params)?;
         let own_image = own_image_for(&options).await;
         order.refuse_stream(&options, own_image.is_ok())?;
         for server in order::servers(&options, own_image.is_ok())? {

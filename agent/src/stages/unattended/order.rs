@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use landfall_boot_params::image_urls::ImageUrls;
 use landfall_boot_params::{BootParams, CoreosInst};
 use reqwest::Url;
 
@@ -84,17 +83,24 @@ impl Order {
     /// Where nobody names an image: that of `landfall.coreos.image`.
     ///
     /// # Errors
-    /// If its checksum is none.
+    /// If its checksum is no digest: a checksum file is for Ironic's steps.
     pub(super) fn fill_in_image(
         &self,
         options: &mut InstallOptions,
-        given: Option<&ImageUrls>,
+        params: &BootParams,
     ) -> Result<()> {
-        let Some(image) = given.filter(|_| !options.names_image()) else {
+        let Some(image) = params
+            .coreos_image
+            .as_ref()
+            .filter(|_| !options.names_image())
+        else {
             return Ok(());
         };
-        if let (None, Some(hex)) = (&options.image_digest, &image.sha256) {
-            let digest = image_digest(&format!("sha256:{hex}")).map_err(operator)?;
+        let sha256 = image.sha256.as_ref().map(|hex| format!("sha256:{hex}"));
+        let checksum = params.coreos_image_checksum.value.clone().or(sha256);
+        if let (None, Some(text)) = (&options.image_digest, checksum) {
+            let digest = image_digest(&text)
+                .map_err(|fault| operator(format!("landfall.coreos.image_checksum: {fault}")))?;
             options.image_digest = Some(digest);
         }
         options.image_url.clone_from(&image.urls);

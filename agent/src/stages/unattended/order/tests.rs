@@ -42,31 +42,55 @@ fn a_machine_has_one_master() {
 
 #[test]
 fn an_image_is_found_for_a_line_that_names_none() {
-    let given = ImageUrls {
-        urls: vec!["http://192.0.2.9/given.raw".to_owned()],
-        sha256: Some("0".repeat(64)),
-    };
-    let filled = |line: &str, given: Option<&ImageUrls>, has_own_image| {
+    let filled = |line: &str, has_own_image| {
         let order = order(line);
         let mut options = order.options().unwrap();
-        order.fill_in_image(&mut options, given).unwrap();
+        order.fill_in_image(&mut options, &settings(line).params)?;
         order.refuse_stream(&options, has_own_image)?;
-        Ok::<_, Failure>((options.image_url, options.image_digest.is_some()))
+        let digest = options.image_digest.map(|digest| digest.hex().len() * 4);
+        Ok::<_, Failure>((options.image_url.concat(), digest))
     };
     const DISK: &str = "coreos.inst.install_dev=sda";
-    let of_given = (given.urls.clone(), true);
-    assert_eq!(filled(DISK, Some(&given), false).unwrap(), of_given);
-    assert_eq!(filled(DISK, None, false).unwrap(), (Vec::new(), false));
-    let named = format!("{DISK} coreos.inst.image_url=http://192.0.2.1/a");
-    let of_line = (vec!["http://192.0.2.1/a".to_owned()], false);
-    assert_eq!(filled(&named, Some(&given), true).unwrap(), of_line);
-    let stream = format!("{DISK} coreos.inst.stream=next");
-    let nothing = (Vec::new(), false);
-    assert_eq!(filled(&stream, Some(&given), true).unwrap(), nothing);
-    let old = format!("{DISK} coreos.inst=yes");
-    assert!(filled(&old, None, false).is_err());
-    assert_eq!(filled(&old, None, true).unwrap(), nothing);
-    assert_eq!(filled(&old, Some(&given), false).unwrap(), of_given);
+    const GIVEN: &str = "http://192.0.2.9/given.raw";
+    let sum = "0".repeat(64);
+    let given = format!("{DISK} landfall.coreos.image={GIVEN}");
+    let checksum = format!("{given} landfall.coreos.image_checksum");
+    let image = |url: &str, digest_bits| Some((url.to_owned(), digest_bits));
+    for (line, has_own_image, expected) in [
+        (DISK, false, image("", None)),
+        (&given, false, image(GIVEN, None)),
+        (&given, true, image(GIVEN, None)),
+        (
+            &format!("{given}?sha256={sum}"),
+            true,
+            image(GIVEN, Some(256)),
+        ),
+        (
+            &format!("{checksum}=sha512:{sum}{sum}"),
+            true,
+            image(GIVEN, Some(512)),
+        ),
+        (&format!("{checksum}=http://192.0.2.9/sums"), true, None),
+        (
+            &format!("{given} coreos.inst.image_url=http://192.0.2.1/a"),
+            true,
+            image("http://192.0.2.1/a", None),
+        ),
+        (
+            &format!("{given} coreos.inst.stream=next"),
+            true,
+            image("", None),
+        ),
+        (&format!("{DISK} coreos.inst=yes"), false, None),
+        (&format!("{DISK} coreos.inst=yes"), true, image("", None)),
+        (
+            &format!("{given} coreos.inst=yes"),
+            false,
+            image(GIVEN, None),
+        ),
+    ] {
+        assert_eq!(filled(line, has_own_image).ok(), expected, "{line}");
+    }
 }
 
 #[test]
