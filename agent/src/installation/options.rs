@@ -125,7 +125,7 @@ pub struct InstallOptions {
     /// Leave the disk as it is after a failure, to be looked at
     #[arg(long, help_heading = "Disk")]
     pub preserve_on_error: bool,
-    /// Read everything back and compare
+    /// Read back all that was sent to the disk, and compare
     #[arg(long, help_heading = "Disk")]
     pub verify: bool,
     /// Enable IBM Secure IPL (s390x only: refused)

@@ -51,9 +51,8 @@ impl<'a> Plan<'a> {
             changes,
             boot_entry,
         } = self.installation;
-        let urls: Vec<String> = image.urls.iter().map(|url| shown(url)).collect();
         let mut lines = vec![
-            format!("image:       {}", urls.join(", else ")),
+            format!("image:       {}", self.urls().join(", else ")),
             format!("proof:       {}", proof_text(&image.proof)),
             format!(
                 "disk:        {} ({}, {} byte sectors)",
@@ -62,12 +61,12 @@ impl<'a> Plan<'a> {
                 self.sector_bytes
             ),
         ];
-        let kept: Vec<String> = options.saved.iter().map(ToString::to_string).collect();
-        if !kept.is_empty() {
-            lines.push(format!("keeping:     partitions with {}", kept.join(", ")));
+        if !options.saved.is_empty() {
+            let kept = texts(&options.saved).join(", ");
+            lines.push(format!("keeping:     partitions with {kept}"));
         }
         if options.verify {
-            lines.push("read back:   everything".to_owned());
+            lines.push("read back:   all that is sent to the disk".to_owned());
         }
         if !changes.is_empty() {
             lines.push(format!("installed:   {}", install_coreos::summary(changes)));
@@ -93,9 +92,6 @@ impl<'a> Plan<'a> {
             changes,
             boot_entry,
         } = self.installation;
-        let urls: Vec<String> = image.urls.iter().map(|url| shown(url)).collect();
-        let kept: Vec<String> = options.saved.iter().map(ToString::to_string).collect();
-        let consoles: Vec<String> = changes.consoles.iter().map(ToString::to_string).collect();
         let keyfiles: Vec<&String> = changes
             .network_keyfiles
             .iter()
@@ -103,18 +99,18 @@ impl<'a> Plan<'a> {
             .collect();
         json!({
             "dry_run": true,
-            "image": {"urls": urls, "proof": proof_json(&image.proof)},
+            "image": {"urls": self.urls(), "proof": proof_json(&image.proof)},
             "disk": {
                 "path": disk,
                 "bytes": self.disk_bytes,
                 "sector_bytes": self.sector_bytes,
             },
-            "kept_partitions": kept,
+            "kept_partitions": texts(&options.saved),
             "preserve_on_error": options.preserve_on_error,
             "verify": options.verify,
             "ignition_bytes": changes.ignition.as_ref().map(Vec::len),
             "platform": changes.platform,
-            "consoles": consoles,
+            "consoles": texts(&changes.consoles),
             "append_kargs": changes.append_kargs,
             "delete_kargs": changes.delete_kargs,
             "firstboot_args": changes.firstboot_args,
@@ -122,6 +118,15 @@ impl<'a> Plan<'a> {
             "boot_entry": *boot_entry != BootEntry::Leave,
         })
     }
+
+    fn urls(&self) -> Vec<String> {
+        let urls = self.installation.image.urls.iter();
+        urls.map(|url| shown(url)).collect()
+    }
+}
+
+fn texts<T: ToString>(items: &[T]) -> Vec<String> {
+    items.iter().map(ToString::to_string).collect()
 }
 
 fn proof_text(proof: &Proof) -> String {
