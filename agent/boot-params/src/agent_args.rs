@@ -200,6 +200,8 @@ boot_params! {
     coreos_image_checksum: Option<String> = both("landfall.coreos.image_checksum", "landfall.coreos_image_checksum"), None;
     /// Start the installed system without the firmware in between.
     kexec: bool = both("landfall.kexec", "landfall.kexec"), false;
+    /// Read every block of an image back before the disk boots.
+    verify: bool = both("landfall.verify", "landfall.verify"), false;
     /// Bundle of certificate authorities that servers are verified against.
     cafile: Option<String> = file("cafile"), None;
     /// Certificate that the agent shows to servers; goes with [`keyfile`](Self::keyfile).

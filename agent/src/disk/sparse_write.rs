@@ -143,7 +143,8 @@ impl<'a> SparseWriter<'a> {
     }
 }
 
-fn all_zero(bytes: &[u8]) -> bool {
+/// Whether there is nothing but zeros.
+pub fn all_zero(bytes: &[u8]) -> bool {
     // Vectorised by the compiler for whole words.
     let (words, rest) = bytes.as_chunks::<16>();
     words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|&b| b == 0)

@@ -233,6 +233,10 @@ impl Target {
         if let Some(journal) = &self.journal {
             journal.zero(offset, len);
         }
+        if let Some(extents) = &self.extents {
+            let mut extents = extents.lock().unwrap_or_else(PoisonError::into_inner);
+            extents.record_zeros(offset..offset + len);
+        }
         let zeroed = self.watched("zeroing", offset, len, || {
             zero_range::punch_zeros(&self.file, offset, len)
         });

@@ -61,18 +61,6 @@ pub struct WriteOptions {
     pub verify: bool,
 }
 
-/// As [`write_image_with`], onto a disk that holds nothing worth keeping.
-///
-/// # Errors
-/// See there.
-pub fn write_image(
-    source: &ImageSource,
-    target: Target,
-    client: &reqwest::Client,
-) -> Result<ProvenImage> {
-    write_image_with(source, &WriteOptions::default(), target, client)
-}
-
 /// Writes the image to the disk, all but its first MiB.
 ///
 /// # Errors

@@ -125,7 +125,8 @@ pub struct InstallOptions {
     /// Leave the disk as it is after a failure, to be looked at
     #[arg(long, help_heading = "Disk")]
     pub preserve_on_error: bool,
-    /// Read back all that was sent to the disk, and compare
+    /// Read every block of the image back and compare, before the disk boots;
+    /// costs a read of the image's whole unpacked size
     #[arg(long, help_heading = "Disk")]
     pub verify: bool,
     /// Enable IBM Secure IPL (s390x only: refused)

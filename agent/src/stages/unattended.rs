@@ -113,6 +113,7 @@ impl Boot {
         let choice = commands::choice_of_this_boot(&self.settings).await;
         let network = FirstBootNetwork::handed_on(&self.settings.command_line, &choice, true);
         let client = http_client::image_client(&image_options(&self.settings)?)?;
+        options.verify |= *self.settings.params.verify;
         let ignore_failure = *self.settings.params.ignore_bootloader_failure;
         blocking(move || {
             let mut installation = options.prepare(&client, &|_| own_image.clone())?;

@@ -8,7 +8,7 @@ use crate::disk::digest::ExpectedDigest;
 use crate::disk::fetch::Patience;
 use crate::disk::format_policy::FormatPolicy;
 use crate::disk::target::Target;
-use crate::disk::write_image::{ImageSource, write_image};
+use crate::disk::write_image::{ImageSource, WriteOptions, write_image_with};
 use crate::failure::Result;
 use crate::http_client;
 use crate::installation::image_digest;
@@ -28,6 +28,10 @@ pub struct Arguments {
     /// Expected digest of the file as downloaded, e.g. sha256:0123...
     #[arg(long, value_name = "ALGORITHM:HEX", value_parser = image_digest)]
     image_digest: Option<ExpectedDigest>,
+    /// Read every block of the image back and compare, before the disk boots;
+    /// costs a read of the image's whole unpacked size
+    #[arg(long)]
+    verify: bool,
     /// Trust the authorities in this PEM file [default: the system's]
     #[arg(long, value_name = "FILE")]
     cafile: Option<PathBuf>,
@@ -65,5 +69,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     } else {
         Target::open(&arguments.disk, &permission)?
     };
-    write_image(&source, target, &client)?.commit().map(drop)
+    let options = WriteOptions {
+        verify: arguments.verify,
+        ..WriteOptions::default()
+    };
+    write_image_with(&source, &options, target, &client)?
+        .commit()
+        .map(drop)
 }

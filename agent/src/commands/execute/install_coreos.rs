@@ -50,6 +50,10 @@ pub(super) async fn execute(
     }
     let boot_entry = BootEntry::new(*machine.settings.params.ignore_bootloader_failure);
     let (client, path) = (machine.client.clone(), disk.clone());
+    let options = WriteOptions {
+        verify: *machine.settings.params.verify,
+        ..WriteOptions::default()
+    };
     let md5_enabled = *machine.settings.params.md5_enabled;
     let patience = image_server::patience(&machine.settings.params);
     let authorization = image_server::own_authorization(&machine.settings.params);
@@ -66,7 +70,7 @@ pub(super) async fn execute(
         let installation = Installation {
             image,
             disk: path,
-            options: WriteOptions::default(),
+            options,
             changes: wanted.changes,
             boot_entry,
         };

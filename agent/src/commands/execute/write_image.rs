@@ -11,7 +11,7 @@ use crate::commands::machine::{Machine, blocking};
 use crate::disk::mbr;
 use crate::disk::proof::Proof;
 use crate::disk::target::Target;
-use crate::disk::write_image::{ImageSource, write_image};
+use crate::disk::write_image::{ImageSource, WriteOptions, write_image_with};
 use crate::failure::Result;
 use crate::permission::WritePermission;
 
@@ -57,6 +57,10 @@ pub(super) async fn write(
         formats: image_server::formats(params, &info),
     };
     let (md5_enabled, rebuild) = (*params.md5_enabled, *params.config_drive_rebuild);
+    let options = WriteOptions {
+        verify: *params.verify,
+        ..WriteOptions::default()
+    };
     let (id, path) = (info.id.clone(), disk.clone());
     blocking(move || {
         // Everything that can be known to be wrong is looked at before the
@@ -71,7 +75,7 @@ pub(super) async fn write(
         )?
         .into();
         let target = Target::open(&path, &permission)?;
-        let mut proven = write_image(&source, target, &client)?;
+        let mut proven = write_image_with(&source, &options, target, &client)?;
         if let Some(drive) = drive {
             proven.write_config_drive(&drive, rebuild)?;
         }

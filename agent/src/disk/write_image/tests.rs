@@ -27,6 +27,15 @@ fn open(path: &Path, sector: u32) -> Target {
     Target::open_file(path, sector, &WritePermission::by_operator()).unwrap()
 }
 
+/// Onto a disk that holds nothing worth keeping.
+fn write_image(
+    source: &ImageSource,
+    target: Target,
+    client: &reqwest::Client,
+) -> Result<ProvenImage> {
+    write_image_with(source, &WriteOptions::default(), target, client)
+}
+
 fn sha256(bytes: &[u8]) -> ExpectedDigest {
     let mut hasher = Hasher::new(Algorithm::Sha256);
     hasher.update(bytes);
