@@ -3,19 +3,22 @@
 //! Only where the host booted by UEFI. Without the entry most firmware still
 //! finds `\EFI\BOOT`, but after the network and other disks.
 
+use std::fs;
 use std::path::Path;
 
 use nix::mount::MsFlags;
 
-use crate::disk::gpt::{EFI_SYSTEM, Partition};
+use crate::disk::gpt::{EFI_SYSTEM, Partition, Table};
 use crate::failure::{Class, Failure, Result};
 use crate::handover::efi_load_option::{self, LoaderPath};
-use crate::handover::efi_loader::{self, Loader};
+use crate::handover::efi_loader::{self, Loader, Machine};
 use crate::handover::efi_variables::{Entry, Variables};
 use crate::handover::written_disk;
 use crate::permission::WritePermission;
 
 const FIRMWARE: &str = "/sys/firmware/efi";
+/// The firmware's bits. Kernels before 4.0 do not say; they boot by 64.
+const FIRMWARE_BITS: &str = "/sys/firmware/efi/fw_platform_size";
 /// Where efivarfs is mounted.
 pub(super) const VARIABLES: &str = "/sys/firmware/efi/efivars";
 
@@ -84,7 +87,8 @@ fn look_for_loader(disk: &Path, esp: &Partition) -> Result<Option<Loader>> {
     };
     let mount_point = Path::new(written_disk::ESP_MOUNT_POINT);
     let mounted = written_disk::mount(&node, mount_point, "vfat", MsFlags::MS_RDONLY)?;
-    let loader = efi_loader::find(mount_point).map_err(|e| failed("looking for a loader", e))?;
+    let machine = Machine::this(&fs::read_to_string(FIRMWARE_BITS).unwrap_or_default());
+    let loader = efi_loader::find(mount_point, machine).map_err(|e| failed("looking for a loader", e))?;
     mounted.unmount().map_err(|e| failed("unmounting", e))?;
     Ok(loader)
 }
@@ -168,8 +172,6 @@ fn order_text(variables: &Variables) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use uuid::Uuid;
 
     use super::*;

@@ -1,6 +1,10 @@
 //! Which program of an EFI system partition to boot: what the distribution says
-//! in its CSV, else the removable-media fallback.
+//! in its CSV, else a loader with a name that the firmware knows.
+//!
+//! Ironic's agent makes an entry for every such loader, whatever machine it is
+//! for; here it is one, which this firmware can start.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,20 +13,57 @@ use crate::handover::file_in_boot;
 
 /// A CSV has one line of some 150 bytes.
 const CSV_LIMIT: u64 = 64 << 10;
+/// Loaders are two directories deep; Windows has its own three deep.
+const MOST_DIRECTORIES_DEEP: usize = 4;
+/// Of files and directories: an EFI system partition has some dozens.
+const MOST_ENTRIES: usize = 10_000;
 
-#[cfg(target_arch = "aarch64")]
-mod names {
-    pub const CSV: &str = "bootaa64.csv";
-    pub const FALLBACK: &str = "bootaa64.efi";
-}
-#[cfg(not(target_arch = "aarch64"))]
-mod names {
-    pub const CSV: &str = "bootx64.csv";
-    pub const FALLBACK: &str = "bootx64.efi";
+/// What a firmware can start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machine {
+    /// x86 where the firmware has 32 bits, whatever the processor has.
+    Ia32,
+    /// x86 with 64 bits.
+    X64,
+    /// ARM with 64 bits.
+    Aa64,
 }
 
-/// The label of the fallback loader's entry: it cannot say who it is.
-const FALLBACK_LABEL: &str = "CoreOS";
+impl Machine {
+    /// This machine. `firmware_bits`: what the kernel says of its firmware, in
+    /// `fw_platform_size`.
+    pub fn this(firmware_bits: &str) -> Self {
+        match (cfg!(target_arch = "aarch64"), firmware_bits.trim()) {
+            (true, _) => Self::Aa64,
+            (false, "32") => Self::Ia32,
+            (false, _) => Self::X64,
+        }
+    }
+
+    /// The names of a CSV, in the order in which shim's fallback.c takes them.
+    fn csv(self) -> [&'static str; 2] {
+        let own = match self {
+            Self::Ia32 => "bootia32.csv",
+            Self::X64 => "bootx64.csv",
+            Self::Aa64 => "bootaa64.csv",
+        };
+        [own, "boot.csv"]
+    }
+
+    /// The names of loaders that come without a CSV, the better first: that of
+    /// removable media (UEFI 2.10, 3.5.1.1), and what Ironic's agent takes beside
+    /// it.
+    fn loaders(self) -> &'static [&'static str] {
+        match self {
+            Self::Ia32 => &["bootia32.efi", "winload.efi"],
+            Self::X64 => &["bootx64.efi", "winload.efi"],
+            Self::Aa64 => &["bootaa64.efi", "grubaa64.efi", "winload.efi"],
+        }
+    }
+}
+
+/// The label of an entry without a CSV: such a loader cannot say who it is.
+const UNNAMED: &str = "CoreOS";
 
 /// A loader and the name under which it wants to be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,46 +80,93 @@ pub struct Loader {
 /// label is the one that the installed system expects.
 ///
 /// # Errors
-/// If the partition's root or its `EFI` cannot be read. What is odd below is
-/// passed over: the loader may be elsewhere.
-pub fn find(esp: &Path) -> io::Result<Option<Loader>> {
-    let Some(efi) = child(esp, "efi")?.filter(|efi| efi.is_dir()) else {
-        return Ok(None);
+/// If the partition's root cannot be read. What is odd below is passed over: the
+/// loader may be elsewhere.
+pub fn find(esp: &Path, machine: Machine) -> io::Result<Option<Loader>> {
+    let files = files(esp)?;
+    let of_name = |wanted: &'static str| {
+        let is_it = move |file: &&PathBuf| named(file, wanted);
+        files.iter().filter(is_it)
     };
-    let mut vendors = Vec::new();
-    for entry in fs::read_dir(&efi)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            vendors.push(path);
-        }
-    }
-    vendors.sort();
-    for vendor in &vendors {
-        match of_vendor(esp, vendor) {
+    for csv in machine.csv().into_iter().flat_map(of_name) {
+        match of_csv(esp, csv) {
             Ok(Some(loader)) => return Ok(Some(loader)),
             Ok(None) => {}
-            Err(e) => tracing::warn!("{}: {e}", vendor.display()),
+            Err(e) => tracing::warn!("{}: {e}", csv.display()),
         }
     }
-    let boot = child(&efi, "boot")?.filter(|boot| boot.is_dir());
-    let fallback = boot.map(|boot| child(&boot, names::FALLBACK)).transpose()?;
-    let fallback = fallback.flatten().filter(|loader| loader.is_file());
-    Ok(fallback.map(|loader| Loader {
-        label: FALLBACK_LABEL.to_owned(),
-        file: firmware_path(esp, &loader),
-    }))
+    for name in machine.loaders() {
+        // In the place where firmware itself looks, or else anywhere.
+        let found = of_name(name).min_by_key(|file| !is_in_efi_boot(esp, file));
+        if let Some(file) = found {
+            return Ok(Some(Loader {
+                label: UNNAMED.to_owned(),
+                file: firmware_path(esp, file),
+            }));
+        }
+    }
+    Ok(None)
 }
 
-/// What a vendor's CSV names.
-fn of_vendor(esp: &Path, vendor: &Path) -> io::Result<Option<Loader>> {
-    let Some(csv) = child(vendor, names::CSV)? else {
-        return Ok(None);
-    };
-    let Some((file, label)) = parse_csv(&read(&csv)?) else {
+/// Every file of the partition, those of outer directories first.
+fn files(esp: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut entries = 0;
+    let mut directories = VecDeque::from([(esp.to_owned(), 0)]);
+    while let Some((directory, depth)) = directories.pop_front() {
+        let listed = fs::read_dir(&directory)
+            .and_then(|list| list.take(MOST_ENTRIES).collect::<io::Result<Vec<_>>>());
+        let mut listed = match listed {
+            Ok(listed) => listed,
+            Err(e) if depth == 0 => return Err(e),
+            Err(e) => {
+                tracing::warn!("{}: {e}", directory.display());
+                continue;
+            }
+        };
+        listed.sort_by_key(fs::DirEntry::file_name);
+        entries += listed.len();
+        if entries > MOST_ENTRIES {
+            tracing::warn!("more than {MOST_ENTRIES} files, the rest is not looked at");
+            break;
+        }
+        for entry in listed {
+            match entry.file_type() {
+                Ok(kind) if kind.is_file() => files.push(entry.path()),
+                Ok(kind) if kind.is_dir() && depth < MOST_DIRECTORIES_DEEP => {
+                    directories.push_back((entry.path(), depth + 1));
+                }
+                Ok(_) => {}
+                Err(e) => tracing::warn!("{}: {e}", entry.path().display()),
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Whether a path ends with this name, in any case, as FAT has it.
+fn named(path: &Path, name: &str) -> bool {
+    path.file_name()
+        .is_some_and(|found| found.eq_ignore_ascii_case(name))
+}
+
+fn is_in_efi_boot(esp: &Path, file: &Path) -> bool {
+    file.parent().is_some_and(|boot| {
+        named(boot, "boot")
+            && boot
+                .parent()
+                .is_some_and(|efi| named(efi, "efi") && efi.parent() == Some(esp))
+    })
+}
+
+/// What a CSV names: a file in its own directory.
+fn of_csv(esp: &Path, csv: &Path) -> io::Result<Option<Loader>> {
+    let Some((file, label)) = parse_csv(&read(csv)?) else {
         tracing::warn!("{}: expected a loader and its label", csv.display());
         return Ok(None);
     };
-    let loader = child(vendor, &file)?.filter(|loader| loader.is_file());
+    let directory = csv.parent().unwrap_or(esp);
+    let loader = child(directory, &file)?.filter(|loader| loader.is_file());
     if loader.is_none() {
         tracing::warn!("{} names {file}, which is not there", csv.display());
     }
@@ -188,7 +276,7 @@ mod tests {
             ("EFI/redhat/BOOTX64.CSV", &csv),
             ("EFI/redhat/shimx64.efi", b""),
         ]);
-        let loader = find(esp.path()).unwrap().unwrap();
+        let loader = find(esp.path(), Machine::X64).unwrap().unwrap();
         assert_eq!(loader.label, "RHEL");
         assert_eq!(loader.file, "\\EFI\\redhat\\shimx64.efi");
     }
@@ -208,12 +296,12 @@ mod tests {
             ],
         ] {
             let esp = esp(files);
-            let loader = find(esp.path()).unwrap().unwrap();
+            let loader = find(esp.path(), Machine::X64).unwrap().unwrap();
             assert_eq!(loader.label, "CoreOS");
             assert!(loader.file.eq_ignore_ascii_case("\\EFI\\BOOT\\BOOTX64.EFI"));
         }
         for files in [&[][..], &[("EFI/redhat/grub.cfg", &b""[..])]] {
-            assert_eq!(find(esp(files).path()).unwrap(), None);
+            assert_eq!(find(esp(files).path(), Machine::X64).unwrap(), None);
         }
     }
 
@@ -228,14 +316,97 @@ mod tests {
             ("EFI/redhat/BOOTX64.CSV", &csv),
             ("EFI/redhat/shimx64.efi", b""),
         ]);
-        let loader = find(mess.path()).unwrap().unwrap();
+        let loader = find(mess.path(), Machine::X64).unwrap().unwrap();
         assert_eq!(loader.file, "\\EFI\\redhat\\shimx64.efi");
         for files in [
             &[("EFI", &b""[..])][..],
             &[("EFI/BOOT", b"")],
             &[("EFI/BOOT/BOOTX64.EFI/x", b"")],
         ] {
-            assert_eq!(find(esp(files).path()).unwrap(), None, "{files:?}");
+            assert_eq!(
+                find(esp(files).path(), Machine::X64).unwrap(),
+                None,
+                "{files:?}"
+            );
+        }
+    }
+
+    /// The names of Ironic's agent; the loaders of other machines are none.
+    #[test]
+    fn every_machine_has_its_names() {
+        use Machine::{Aa64, Ia32, X64};
+        let csv = utf16("shim.efi,A,,x\n");
+        let all: &[(&str, &[u8])] = &[
+            ("EFI/BOOT/BOOTIA32.EFI", b""),
+            ("EFI/BOOT/BOOTX64.EFI", b""),
+            ("EFI/BOOT/BOOTAA64.EFI", b""),
+            ("EFI/BOOT/BOOTARM.EFI", b""),
+            ("EFI/BOOT/BOOTIA64.EFI", b""),
+            ("EFI/BOOT/BOOTRISCV64.EFI", b""),
+        ];
+        let for_all: &[(&str, &[u8])] = &[("EFI/a/BOOT.CSV", &csv), ("EFI/a/shim.efi", b"")];
+        let own: &[(&str, &[u8])] = &[
+            ("EFI/a/boot.csv", &csv),
+            ("EFI/a/shim.efi", b""),
+            ("EFI/b/bootia32.csv", &csv),
+            ("EFI/b/BootX64.csv", &csv),
+            ("EFI/b/BOOTAA64.CSV", &csv),
+            ("EFI/b/shim.efi", b""),
+        ];
+        let deep = "EFI/Microsoft/Boot/x/winload.efi";
+        for (files, machine, expected) in [
+            (all, Ia32, Some("\\EFI\\BOOT\\BOOTIA32.EFI")),
+            (all, X64, Some("\\EFI\\BOOT\\BOOTX64.EFI")),
+            (all, Aa64, Some("\\EFI\\BOOT\\BOOTAA64.EFI")),
+            (&all[..1], X64, None),
+            (&all[1..2], Ia32, None),
+            (&all[3..], X64, None),
+            (&all[3..], Aa64, None),
+            (for_all, X64, Some("\\EFI\\a\\shim.efi")),
+            (for_all, Ia32, Some("\\EFI\\a\\shim.efi")),
+            (own, X64, Some("\\EFI\\b\\shim.efi")),
+            (own, Ia32, Some("\\EFI\\b\\shim.efi")),
+            (own, Aa64, Some("\\EFI\\b\\shim.efi")),
+            // Not where firmware looks, but it can be started from there.
+            (
+                &[("EFI/a/bootx64.efi", b""), ("EFI/boot/bootx64.efi", b"")],
+                X64,
+                Some("\\EFI\\boot\\bootx64.efi"),
+            ),
+            (&[("bootx64.efi", b"")], X64, Some("\\bootx64.efi")),
+            (
+                &[("EFI/debian/grubaa64.efi", b""), (deep, b"")],
+                Aa64,
+                Some("\\EFI\\debian\\grubaa64.efi"),
+            ),
+            (&[("EFI/debian/grubaa64.efi", b"")], X64, None),
+            (
+                &[(deep, b"")],
+                X64,
+                Some("\\EFI\\Microsoft\\Boot\\x\\winload.efi"),
+            ),
+            (
+                &[(deep, b""), ("EFI/BOOT/BOOTX64.EFI", b"")],
+                X64,
+                Some("\\EFI\\BOOT\\BOOTX64.EFI"),
+            ),
+            (&[("a/b/c/d/e/bootx64.efi", b"")], X64, None),
+        ] {
+            let found = find(esp(files).path(), machine).unwrap();
+            let found = found.map(|loader| loader.file);
+            assert_eq!(found.as_deref(), expected, "{machine:?} {files:?}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_knows_the_firmwares_bits() {
+        let x86 = cfg!(target_arch = "x86_64");
+        for (text, expected) in [
+            ("32\n", Machine::Ia32),
+            ("64\n", Machine::X64),
+            ("", Machine::X64),
+        ] {
+            assert_eq!(Machine::this(text) == expected, x86, "{text:?}");
         }
     }
 
