@@ -51,15 +51,16 @@ impl BootEntry {
         }
     }
 
-    /// Does it. Nothing to do on a machine that was not booted by UEFI.
+    /// Does it. Nothing to do on a machine that was not booted by UEFI. `kept`:
+    /// see [`WrittenImage::kept`].
     ///
     /// # Errors
     /// If the entry cannot be made, and must be.
-    pub fn carry_out(self, disk: &Path, permission: &WritePermission) -> Result<()> {
+    pub fn carry_out(self, disk: &Path, kept: &[u32], permission: &WritePermission) -> Result<()> {
         if self == Self::Leave {
             return Ok(());
         }
-        match (self, efi_entry::make_boot_entry(disk, permission)) {
+        match (self, efi_entry::make_boot_entry(disk, kept, permission)) {
             (_, Ok(_)) => Ok(()),
             (Self::MakeIfPossible, Err(failure)) => {
                 tracing::warn!("{failure}; ignored as asked");
@@ -108,7 +109,8 @@ impl Installation {
             })?;
         }
         let written = proven.commit()?;
-        self.boot_entry.carry_out(&self.disk, permission)?;
+        self.boot_entry
+            .carry_out(&self.disk, &written.kept, permission)?;
         Ok(written)
     }
 }

@@ -43,6 +43,8 @@ pub struct WrittenImage {
     pub image_bytes: u64,
     /// What was sent to the disk and what was left out.
     pub written: Written,
+    /// The numbers that partitions which were kept have in the new table.
+    pub kept: Vec<u32>,
     /// How long it took.
     pub seconds: f64,
 }

@@ -113,6 +113,7 @@ pub fn write_image_with(
                 digest: placed.digest,
                 image_bytes: placed.image_bytes,
                 written: placed.written,
+                kept: plan.kept,
                 seconds: started.elapsed().as_secs_f64(),
             };
             tracing::info!("{}", written.line(&target));
@@ -133,6 +134,8 @@ struct Plan {
     image: Image,
     head: AlignedBuffer,
     head_len: usize,
+    /// The numbers of kept partitions in the image's table.
+    kept: Vec<u32>,
     /// Where the backup GPT begins that will be written with the table; else
     /// the end of the disk.
     data_end: u64,
@@ -229,14 +232,17 @@ impl Work<'_> {
         let ends = self.ends.borrow();
         ends.refuse_collision(image.end)
             .map_err(|failure| untouched(&stream.url, failure))?;
+        let mut kept_numbers = Vec::new();
         let data_end = match (&mut image.gpt, ends.kept()) {
             (Some(table), kept) => {
                 table.move_backup_to_end(self.disk.size).map_err(|reason| {
                     Failure::new(Class::InvalidImage, format!("the image's GPT: {reason}"))
                 })?;
                 if let Some(kept) = kept {
-                    kept.merge_into(table)
+                    let numbers = kept
+                        .merge_into(table)
                         .map_err(|reason| untouched(&stream.url, cannot_keep(reason)))?;
+                    kept_numbers.extend(numbers.into_iter().map(|(_, new)| new));
                 }
                 table.backup().0
             }
@@ -261,6 +267,7 @@ impl Work<'_> {
             image,
             head,
             head_len,
+            kept: kept_numbers,
             data_end,
         })
     }

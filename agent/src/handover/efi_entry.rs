@@ -29,26 +29,27 @@ pub fn booted_by_uefi() -> bool {
 
 /// Makes an entry for the disk's loader and puts it first. Entries with the
 /// same label, left by earlier deployments, give way. `None` if the host did
-/// not boot by UEFI or the disk has no loader.
+/// not boot by UEFI or the disk has no loader. `kept`: the numbers of partitions
+/// that were on the disk before and boot another system.
 ///
 /// # Errors
-/// If the disk has no EFI system partition, or the firmware refuses.
-pub fn make_boot_entry(disk: &Path, _permission: &WritePermission) -> Result<Option<Entry>> {
+/// If the image has no EFI system partition, or the firmware refuses.
+pub fn make_boot_entry(
+    disk: &Path,
+    kept: &[u32],
+    _permission: &WritePermission,
+) -> Result<Option<Entry>> {
     if !booted_by_uefi() {
         return Ok(None);
     }
     let table = written_disk::read_table(disk)?;
-    let esp = table
-        .partitions()
-        .iter()
-        .find(|partition| partition.kind == EFI_SYSTEM)
-        .ok_or_else(|| {
-            Failure::new(
-                Class::DeviceNotFound,
-                format!("{}: no EFI system partition", disk.display()),
-            )
-            .hint("this host booted by UEFI, the image is for BIOS hosts")
-        })?;
+    let esp = system_partition(&table, kept).map_err(|reason| {
+        Failure::new(
+            Class::DeviceNotFound,
+            format!("{}: {reason}", disk.display()),
+        )
+        .hint("this host booted by UEFI, the image is for BIOS hosts")
+    })?;
     let Some(loader) = look_for_loader(disk, esp)? else {
         tracing::warn!(
             "{} partition {} holds no EFI loader, no boot entry was made",
@@ -77,6 +78,25 @@ pub fn make_boot_entry(disk: &Path, _permission: &WritePermission) -> Result<Opt
     Ok(Some(entry))
 }
 
+/// The first EFI system partition that came with the image.
+fn system_partition<'a>(
+    table: &'a Table,
+    kept: &[u32],
+) -> std::result::Result<&'a Partition, String> {
+    let mut all = table
+        .partitions()
+        .iter()
+        .filter(|partition| partition.kind == EFI_SYSTEM);
+    let of_image = all.clone().find(|esp| !kept.contains(&esp.number));
+    of_image.ok_or_else(|| match all.next() {
+        None => "no EFI system partition".to_owned(),
+        Some(esp) => format!(
+            "no EFI system partition but number {}, which was kept and boots another system",
+            esp.number
+        ),
+    })
+}
+
 fn look_for_loader(disk: &Path, esp: &Partition) -> Result<Option<Loader>> {
     let node = written_disk::node(disk, esp.number)?;
     let failed = |what: &str, e: std::io::Error| {
@@ -88,7 +108,8 @@ fn look_for_loader(disk: &Path, esp: &Partition) -> Result<Option<Loader>> {
     let mount_point = Path::new(written_disk::ESP_MOUNT_POINT);
     let mounted = written_disk::mount(&node, mount_point, "vfat", MsFlags::MS_RDONLY)?;
     let machine = Machine::this(&fs::read_to_string(FIRMWARE_BITS).unwrap_or_default());
-    let loader = efi_loader::find(mount_point, machine).map_err(|e| failed("looking for a loader", e))?;
+    let loader =
+        efi_loader::find(mount_point, machine).map_err(|e| failed("looking for a loader", e))?;
     mounted.unmount().map_err(|e| failed("unmounting", e))?;
     Ok(loader)
 }
@@ -175,6 +196,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::disk::fixtures::used_disk;
 
     fn path(file: &str) -> LoaderPath {
         LoaderPath {
@@ -202,6 +224,35 @@ mod tests {
     fn labels(variables: &Variables) -> Vec<String> {
         let entries = variables.entries().unwrap();
         entries.into_iter().map(|entry| entry.label).collect()
+    }
+
+    #[test]
+    fn a_kept_system_partition_is_not_the_images() {
+        const DATA: Uuid = Uuid::from_u128(1);
+        let (own, other) = (
+            (2, "EFI-SYSTEM", EFI_SYSTEM, 2, 1),
+            (5, "ESP", EFI_SYSTEM, 4, 1),
+        );
+        for (partitions, kept, expected) in [
+            (&[own, other][..], &[5][..], Ok(2)),
+            (&[own, other], &[2], Ok(5)),
+            (&[own], &[], Ok(2)),
+            (&[own, (5, "data", DATA, 4, 1)], &[5], Ok(2)),
+            (&[other], &[5], Err("but number 5, which was kept")),
+            (
+                &[(5, "data", DATA, 4, 1)],
+                &[5],
+                Err("no EFI system partition"),
+            ),
+        ] {
+            let disk = used_disk(16 << 20, 512, partitions);
+            let table = Table::parse(&disk[..1 << 20], 512).unwrap();
+            match (system_partition(&table, kept), expected) {
+                (Ok(esp), Ok(number)) => assert_eq!(esp.number, number),
+                (Err(reason), Err(expected)) => assert!(reason.contains(expected), "{reason}"),
+                (found, expected) => panic!("expected {expected:?}, found {found:?}"),
+            }
+        }
     }
 
     #[test]

@@ -35,7 +35,8 @@ pub(super) fn install(
             format!("expected an image that brings its boot loader, found root {root_uuid}"),
         ));
     }
-    BootEntry::new(ignore_failure).carry_out(disk, &permission)?;
+    // Ironic's steps keep no partitions.
+    BootEntry::new(ignore_failure).carry_out(disk, &[], &permission)?;
     tracing::debug!("install_bootloader for {target_mode} done");
     Ok(Value::Null)
 }

@@ -66,7 +66,7 @@ fn they_stay_beside_the_image() {
         let options = keeping("var,data");
         let target = open(file.path(), sector);
         let proven = write_image_with(&source, &options, target, &http_client()).unwrap();
-        proven.commit().unwrap();
+        assert_eq!(proven.commit().unwrap().kept, [3, 9]);
         let disk = content(&file);
         assert_eq!(numbers(&disk, sector), [1, 2, 3, 9]);
         assert_content(&disk, &before);
