@@ -15,8 +15,9 @@ const SECTOR: u64 = 512;
 const MIB: u64 = 1 << 20;
 /// Of a table: 128 entries of 128 bytes, behind the MBR and the header.
 const ENTRIES: std::ops::Range<usize> = 1024..1024 + 128 * 128;
-/// Where the protective MBR says how large the disk is.
-const MBR_SIZE: std::ops::Range<usize> = 458..462;
+/// Where the protective MBR says how large the disk is: its last sector in
+/// cylinders, heads and sectors, and how many sectors.
+const MBR_SIZE: [std::ops::Range<usize>; 2] = [451..454, 458..462];
 
 /// A partition as its entry has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,11 +100,16 @@ impl InstalledDisk {
         let same = |range: std::ops::Range<usize>| part(self, range.clone()) == part(other, range);
         compare("MBR: boot code", same(0..440));
         compare("MBR: disk signature", same(440..446));
-        compare(
-            "MBR: partition",
-            same(446..MBR_SIZE.start) && same(MBR_SIZE.end..512),
-        );
-        compare("MBR: size of the disk", same(MBR_SIZE));
+        let size = |disk: &Self| MBR_SIZE.map(|range| disk.head[range].to_vec());
+        let others = |disk: &Self| {
+            let mut mbr = disk.head[446..512].to_vec();
+            for range in MBR_SIZE {
+                mbr[range.start - 446..range.end - 446].fill(0);
+            }
+            mbr
+        };
+        compare("MBR: partition", others(self) == others(other));
+        compare("MBR: size of the disk", size(self) == size(other));
         // UEFI specification, 5.3.2: the fields of the header.
         compare("table: disk GUID", same(568..584));
         compare("table: first usable sector", same(552..560));

@@ -18,7 +18,8 @@ use crate::disk::image_head::HEAD_LEN;
 
 pub use entries::Entry;
 
-const SIGNATURE: &[u8; 8] = b"EFI PART";
+/// How a header begins.
+pub const SIGNATURE: &[u8; 8] = b"EFI PART";
 /// The smallest header, and what every known tool writes.
 const HEADER_LEN: usize = 92;
 const ENTRY_LEN: u64 = 128;
@@ -355,7 +356,9 @@ fn refuse_overlaps(partitions: &[Partition], table_end: u64) -> Result<(), Strin
 }
 
 /// UEFI 2.10, 5.2.3: the entry of type EE covers the disk, as far as 32 bits
-/// reach. A hybrid MBR, with other entries beside it, is left alone.
+/// reach. Its end in cylinders, heads and sectors goes by a geometry that nobody
+/// knows, and is the value for what those cannot say. A hybrid MBR, with other
+/// entries beside it, is left alone.
 fn protect(entries: &mut [u8], last_lba: u64) {
     let used = entries.chunks_exact(16).filter(|e| e[4] != 0).count();
     if let Some(entry) = entries.chunks_exact_mut(16).find(|e| e[4] == 0xee)
@@ -363,7 +366,10 @@ fn protect(entries: &mut [u8], last_lba: u64) {
         && entry[8..12] == [1, 0, 0, 0]
     {
         let size = u32::try_from(last_lba).unwrap_or(u32::MAX);
-        put_u32(entry, 12, size);
+        if get_u32(entry, 12) != size {
+            put_u32(entry, 12, size);
+            entry[5..8].fill(0xff);
+        }
     }
 }
 

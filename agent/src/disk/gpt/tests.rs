@@ -144,9 +144,14 @@ fn no_room_is_an_error() {
 
 #[test]
 fn protective_mbr_spans_the_disk() {
-    let image = gpt_image(8 * MIB, 512);
+    let mut image = gpt_image(8 * MIB, 512);
+    // The end of 8 MiB with 16 heads and 63 sectors, as partitioning tools say it.
+    image[451..454].copy_from_slice(&[0x04, 0x11, 0x10]);
     let disk = moved(&image, 512, 32 * MIB);
     assert_eq!(get_u32(&disk, 446 + 12), (32 * MIB / 512 - 1) as u32);
+    assert_eq!(disk[451..454], [0xff; 3], "not the image's end");
+    let same = moved(&image, 512, 8 * MIB);
+    assert_eq!(same[446..510], image[446..510]);
     assert_eq!(disk[..440], image[..440], "boot code stays");
     let mut hybrid = image.clone();
     hybrid[446 + 16 + 4] = 0x0c;

@@ -169,7 +169,11 @@ fn move_gpt(disk: &mut [u8], image: &[u8], sector: usize, last: u64) {
     disk[begin..begin + table].copy_from_slice(&entries);
     disk[last as usize * sector..].copy_from_slice(&sealed(last, 1, first_of_backup));
     // The protective MBR spans the disk.
-    disk[458..462].copy_from_slice(&(last as u32).to_le_bytes());
+    let size = (last as u32).to_le_bytes();
+    if disk[458..462] != size {
+        disk[458..462].copy_from_slice(&size);
+        disk[451..454].fill(0xff);
+    }
 }
 
 fn crc32(bytes: &[u8]) -> u32 {
