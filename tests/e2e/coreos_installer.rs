@@ -2,6 +2,7 @@
 //! same options: equal but for what is meant to differ.
 
 use landfall_tests::artifacts::Packing;
+use landfall_tests::data_partition::DataPartition;
 use landfall_tests::installers::{Case, Comparison};
 
 use crate::host_test;
@@ -127,10 +128,91 @@ const PACKED: &[Case] = &[
     },
 ];
 
+/// Behind the 131 MiB of the image, whose partitions have the numbers 1 to 4.
+const FIVE: DataPartition = DataPartition {
+    number: 5,
+    after: Some(5),
+    name: "data-five",
+    mib: (134, 6),
+};
+const SEVEN: DataPartition = DataPartition {
+    number: 7,
+    after: Some(7),
+    name: "data-seven",
+    mib: (140, 7),
+};
+const NINE: DataPartition = DataPartition {
+    number: 9,
+    after: Some(9),
+    name: "logs",
+    mib: (150, 5),
+};
+
+/// Partitions that are kept, by label and by number.
+const KEPT: &[Case] = &[
+    Case {
+        name: "kept by label",
+        before: &[FIVE, SEVEN, NINE],
+        options: &["--save-partlabel=data-*,lo?s"],
+        ..Case::PLAIN
+    },
+    Case {
+        name: "kept by number",
+        before: &[
+            DataPartition {
+                after: None,
+                ..FIVE
+            },
+            SEVEN,
+            NINE,
+        ],
+        options: &["--save-partindex", "7-"],
+        ..Case::PLAIN
+    },
+    Case {
+        name: "kept under other numbers",
+        before: &[
+            DataPartition { number: 1, ..FIVE },
+            DataPartition {
+                number: 4,
+                after: Some(6),
+                ..SEVEN
+            },
+            NINE,
+        ],
+        options: &["--save-partindex=-4", "--save-partlabel=logs"],
+        ..Case::PLAIN
+    },
+    Case {
+        name: "kept beside an Ignition config",
+        before: &[
+            FIVE,
+            DataPartition {
+                after: None,
+                ..SEVEN
+            },
+            NINE,
+        ],
+        options: &[
+            "--save-partindex=5,9",
+            "--ignition-file=/files/config.ign",
+            "--append-karg=nosmt",
+        ],
+        changed: &[IGNITION[0], IGNITION[1], ENTRY],
+        ..Case::PLAIN
+    },
+];
+
 #[test]
 #[ignore = "twenty installations take minutes"]
 fn boot_partitions_are_equal() {
     compare("boot_partitions_are_equal", BOOT_PARTITION);
+}
+
+#[test]
+#[ignore = "coreos-installer has to be built"]
+fn disks_with_kept_partitions_are_equal() {
+    compare("disks_with_kept_partitions_are_equal", KEPT);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::data_partition::DataPartition;
 use crate::program;
 
 const SECTOR: u64 = 512;
@@ -87,6 +88,37 @@ impl InstalledDisk {
             .collect()
     }
 
+    /// What is wrong with partitions that were there before the installation.
+    pub fn faults_of(&self, before: &[DataPartition]) -> Result<Vec<String>> {
+        let mut faults = Vec::new();
+        for partition in before {
+            let name = partition.name;
+            let now = self.entries.iter().find(|(_, entry)| entry.name() == name);
+            let number = now.map(|(number, _)| *number);
+            if number != partition.after {
+                faults.push(format!(
+                    "{name}: expected number {:?}, found {number:?}",
+                    partition.after
+                ));
+            }
+            let Some((_, entry)) = now else {
+                continue;
+            };
+            let all = partition.all_mib();
+            if entry.place != (all.start * MIB..all.end * MIB) {
+                faults.push(format!("{name}: found at bytes {:?}", entry.place));
+            }
+            let mut found = vec![0; MIB as usize];
+            for mib in all {
+                self.file.read_exact_at(&mut found, mib * MIB)?;
+                if found != partition.content(mib) {
+                    faults.push(format!("{name}: other data in the disk's MiB {mib}"));
+                }
+            }
+        }
+        Ok(faults)
+    }
+
     /// What is not the same on another disk; each in one line. `end` is where
     /// the image ends; behind it only entries are compared.
     pub fn differences(&self, other: &Self, boot: usize, end: u64) -> Result<Vec<String>> {
@@ -118,8 +150,9 @@ impl InstalledDisk {
         compare("table: behind the entries", same(ENTRIES.end..MIB as usize));
         let numbers: BTreeSet<_> = self.entries.keys().chain(other.entries.keys()).collect();
         for number in numbers {
-            if self.entries.get(number) != other.entries.get(number) {
-                found.push(format!("table: partition {number}"));
+            let (own, its) = (self.entries.get(number), other.entries.get(number));
+            if own != its {
+                found.push(format!("table: partition {number}: {own:x?} and {its:x?}"));
             }
         }
         for path in self.boot_changes(other) {
@@ -164,6 +197,15 @@ impl Entry {
             place: number(32) * SECTOR..(number(40) + 1) * SECTOR,
             rest: [&entry[..32], &entry[48..]].concat(),
         }
+    }
+
+    fn name(&self) -> String {
+        // UEFI specification, 5.3.3: 36 units of UTF-16 behind the attributes.
+        let units = self.rest[40..].as_chunks::<2>().0;
+        let units = units.iter().map(|unit| u16::from_le_bytes(*unit));
+        char::decode_utf16(units.take_while(|unit| *unit != 0))
+            .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect()
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::artifacts::{self, Packing};
+use crate::data_partition::DataPartition;
 use crate::disk_comparison::InstalledDisk;
 use crate::image_server::{self, ImageServer, ServedFile};
 use crate::journal::Source;
@@ -32,7 +33,8 @@ const MEMORY_MIB: u32 = 640;
 const START_LIMIT: Duration = Duration::from_secs(120);
 const INSTALLATION_LIMIT: Duration = Duration::from_secs(300);
 
-/// Differences of every installation, and why they are meant.
+/// Differences of every installation that keeps no partitions, and why they are
+/// meant.
 const MEANT: &[(&str, &str)] = &[
     (
         "table: place of the backup",
@@ -55,6 +57,8 @@ pub struct Case {
     pub name: &'static str,
     /// How the image is packed.
     pub packing: Packing,
+    /// What the disks have before; else zeros.
+    pub before: &'static [DataPartition],
     /// The options; `/files` has those of [`Comparison::file`].
     pub options: &'static [&'static str],
     /// The paths in the boot partition at which both must have changed the
@@ -70,6 +74,7 @@ impl Case {
     pub const PLAIN: Self = Self {
         name: "plain",
         packing: Packing::Raw,
+        before: &[],
         options: &[],
         changed: &[],
         meant: &[],
@@ -121,6 +126,10 @@ impl<'a> Comparison<'a> {
         let _server = ImageServer::start(self.lab, served).await?;
         for index in 0..2 * self.cases.len() {
             self.make_disk(index)?;
+            let before = self.cases[index / 2].before;
+            if !before.is_empty() {
+                DataPartition::make(&self.disk(index), before).await?;
+            }
         }
         self.install().await?;
         let image = artifacts::coreos_image(Packing::Raw)?;
@@ -267,9 +276,14 @@ impl<'a> Comparison<'a> {
             if changed != expected {
                 faults.push(format!("{}: {program} changed {changed:?}", case.name));
             }
+            for fault in disk.faults_of(case.before)? {
+                faults.push(format!("{}: {program}: {fault}", case.name));
+            }
         }
         let found = theirs.differences(&ours, BOOT, end)?;
-        let meant: Vec<_> = MEANT.iter().chain(case.meant).collect();
+        // With kept partitions coreos-installer writes the table anew, too.
+        let always = if case.before.is_empty() { MEANT } else { &[] };
+        let meant: Vec<_> = always.iter().chain(case.meant).collect();
         let is_meant = |line: &str| meant.iter().any(|(begin, _)| line.starts_with(begin));
         for line in &found {
             let log = |text: String| self.lab.journal.record(Source::Machine, text);

@@ -9,6 +9,7 @@ pub mod bench;
 pub mod capture;
 pub mod conductor;
 pub mod config_drive;
+pub mod data_partition;
 pub mod dhcp_server;
 pub mod disk_comparison;
 pub mod embedded_hosts;

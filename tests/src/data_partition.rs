@@ -1,0 +1,70 @@
+//! Partitions of a disk that are to outlive an installation on it, or to be
+//! gone after it.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::program;
+
+const MIB: u64 = 1 << 20;
+
+/// A partition with data.
+#[derive(Debug, Clone, Copy)]
+pub struct DataPartition {
+    /// Its number.
+    pub number: usize,
+    /// Its number after the installation, if it is kept.
+    pub after: Option<usize>,
+    /// Its label.
+    pub name: &'static str,
+    /// Its first MiB and how many it has.
+    pub mib: (u64, u64),
+}
+
+impl DataPartition {
+    /// Gives a disk a GPT with these partitions alone, each full of data.
+    pub async fn make(disk: &Path, partitions: &[Self]) -> Result<()> {
+        let mut arguments = vec!["--clear".to_owned()];
+        for Self {
+            number,
+            name,
+            mib: (first, count),
+            ..
+        } in partitions
+        {
+            arguments.extend([
+                format!("--new={number}:{first}M:+{count}M"),
+                format!("--change-name={number}:{name}"),
+                // The same on every disk that is made of them.
+                format!("--partition-guid={number}:5ca1ab1e-0000-4000-8000-{number:012}"),
+            ]);
+        }
+        arguments.push(disk.display().to_string());
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        program::run("sgdisk", &arguments).await?;
+        let file = OpenOptions::new().write(true).open(disk)?;
+        for partition in partitions {
+            for mib in partition.all_mib() {
+                file.write_all_at(&partition.content(mib), mib * MIB)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Each of its MiB, counted from the disk's start.
+    pub fn all_mib(&self) -> std::ops::Range<u64> {
+        self.mib.0..self.mib.0 + self.mib.1
+    }
+
+    /// What a MiB of it holds: that of no other MiB or partition.
+    #[must_use]
+    pub fn content(&self, mib: u64) -> Vec<u8> {
+        let line = format!("{} {mib:08}\n", self.name);
+        let mut bytes = line.repeat(MIB as usize / line.len() + 1).into_bytes();
+        bytes.truncate(MIB as usize);
+        bytes
+    }
+}
