@@ -1,12 +1,19 @@
 //! What the first MiB of an unpacked image tells, and whether the disk can take
 //! it. Pure; runs before anything on the disk is touched.
 
+use std::ops::Range;
+
 use crate::disk::file_system;
 use crate::disk::gpt::{self, Table};
 use crate::failure::{Class, Failure, Result};
 
 /// How much of the image is looked at, held back and written last: MBR, GPT and
 /// the BIOS boot code live there.
+///
+/// It is all that firmware starts from: BIOS runs the first sector, UEFI takes no
+/// partition without one in it (UEFI 2.10, 5.2), and the volume descriptors of
+/// ISO 9660 and UDF are at byte 32768. Only the backup of a GPT lies elsewhere:
+/// see [`stale_backup`].
 pub const HEAD_LEN: usize = 1 << 20;
 
 /// What of a disk an image must fit.
@@ -166,6 +173,19 @@ pub fn too_large(image: u64, disk: u64) -> Failure {
 
 fn invalid(details: impl Into<String>) -> Failure {
     Failure::new(Class::InvalidImage, details)
+}
+
+/// Where a piece of the image, from `offset` of the disk on, has the header of a
+/// backup GPT in the disk's last sector. A GPT of the image's own is written at
+/// the end; this one is left of a table that the image had before its MBR, and
+/// there is firmware that goes by it where no other table is (UEFI 2.10, 5.3.2):
+/// in the middle of the writing.
+pub fn stale_backup(bytes: &[u8], offset: u64, disk: Geometry) -> Option<Range<usize>> {
+    let sector = u64::from(disk.sector);
+    let start = (disk.size - sector).checked_sub(offset)?;
+    let header = usize::try_from(start).ok()?..usize::try_from(start + sector).ok()?;
+    let found = bytes.get(header.clone())?.starts_with(gpt::SIGNATURE);
+    found.then_some(header)
 }
 
 /// Fails if the image is in a format that is not written to disks.

@@ -14,6 +14,7 @@
 //! and the image is refused, or ends, before their first byte.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::time::Instant;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
@@ -297,6 +298,9 @@ impl Work<'_> {
                     buffer[len..padded].fill(0);
                     // Less than a unit: fits any usize.
                     let keep = data_end.saturating_sub(offset).min(padded as u64) as usize;
+                    if let Some(header) = self.stale_backup(&buffer[..keep], offset) {
+                        buffer[header].fill(0);
+                    }
                     writer.write(&buffer[..keep], offset)?;
                     pipeline.give_back(buffer);
                 }
@@ -317,6 +321,15 @@ impl Work<'_> {
             qcow2: false,
             written,
         })
+    }
+
+    /// What of a piece must not be on the disk, nor is of use there.
+    fn stale_backup(&self, piece: &[u8], offset: u64) -> Option<Range<usize>> {
+        let header = image_head::stale_backup(piece, offset, self.disk)?;
+        tracing::warn!(
+            "the image has an MBR, and in the disk's last sector the backup of a GPT that it has no more: that sector is left empty"
+        );
+        Some(header)
     }
 
     /// Does nothing unless it was asked for. `end`: of what was written.

@@ -218,6 +218,7 @@ impl<'a> Inner<'a> {
         let sector = u64::from(self.work.disk.sector);
         let end = self.size.next_multiple_of(sector).min(plan.data_end);
         let disk = InnerDisk {
+            work: self.work,
             writer: SparseWriter::new(self.work.target, HEAD_LEN as u64..end),
             end,
             sector: sector as usize,
@@ -229,6 +230,7 @@ impl<'a> Inner<'a> {
 
 /// Where the bytes go.
 struct InnerDisk<'a> {
+    work: &'a Work<'a>,
     writer: SparseWriter<'a>,
     /// Nothing is written from here on.
     end: u64,
@@ -242,6 +244,10 @@ impl Sink for InnerDisk<'_> {
         let bytes = &bytes[..room.min(bytes.len() as u64) as usize];
         if bytes.is_empty() {
             Ok(())
+        } else if let Some(header) = self.work.stale_backup(bytes, guest) {
+            let mut rest = AlignedBuffer::padded(bytes, self.sector);
+            rest[header].fill(0);
+            self.writer.write(&rest, guest)
         } else if bytes.len().is_multiple_of(self.sector) {
             self.writer.write(bytes, guest)
         } else {

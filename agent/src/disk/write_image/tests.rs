@@ -642,6 +642,39 @@ fn a_truncated_image_with_an_mbr_gets_no_boot_sector() {
     assert_unbootable(&disk);
 }
 
+/// An image that was given an MBR in the place of its GPT, and is as large as the
+/// disk. Firmware that restores a table from its backup must not find one while
+/// the image is unproven.
+#[test]
+fn a_backup_table_behind_an_mbr_is_left_out() {
+    let mut image = gpt_image(DISK, 512);
+    image[..34 * 512].fill(0);
+    image[450] = 0x83;
+    image[454..458].copy_from_slice(&2048u32.to_le_bytes());
+    image[458..462].copy_from_slice(&(DISK as u32 / 512 - 2048).to_le_bytes());
+    image[510..512].copy_from_slice(&[0x55, 0xaa]);
+    let last = DISK as usize - 512;
+    assert_eq!(image[last..last + 8], *b"EFI PART");
+    let bodies = [
+        Some(image.clone()),
+        Some(gzip(&image)),
+        qcow2::packed(&image, &[]),
+    ];
+    for body in bodies.into_iter().flatten() {
+        let disk = disk(DISK);
+        let source = source(&correct(&body), Some(sha256(&body)));
+        let target = open(disk.path(), 512);
+        let proven = write_image(&source, target, &http_client()).unwrap();
+        let unproven = content(&disk);
+        assert!(unproven[..MIB as usize].iter().all(|&b| b == 0));
+        assert!(unproven[last..].iter().all(|&b| b == 0));
+        proven.commit().unwrap();
+        let written = content(&disk);
+        assert!(written[..last] == image[..last]);
+        assert!(written[last..].iter().all(|&b| b == 0));
+    }
+}
+
 /// RFC 8878, 3.1.2: a frame that unpacks to nothing.
 fn skippable_frame(len: u32) -> Vec<u8> {
     let mut frame = vec![0x50, 0x2a, 0x4d, 0x18];
