@@ -61,15 +61,18 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
         return Ok(None);
     }
     match own_image(options.offline) {
-        Ok(own) => Ok(Some(own)),
+        Ok(None) => {
+            tracing::info!("no medium has an image, taking the stream {DEFAULT_STREAM}");
+            Ok(None)
+        }
+        Ok(own) => Ok(own),
         Err(reason) if options.offline => Err(Failure::new(
             Class::InvalidImage,
             format!("--offline: {reason}"),
         )),
-        Err(reason) => {
-            tracing::info!("{reason}; taking the stream {DEFAULT_STREAM}");
-            Ok(None)
-        }
+        // Another system than that of the medium is not what was meant.
+        Err(reason) => Err(Failure::new(Class::InvalidImage, reason)
+            .hint("name the image, or take the other medium away")),
     }
 }
 
@@ -117,6 +120,15 @@ mod tests {
     use crate::disk::fixtures::{Reply, Server, http_client};
     use crate::installation::options::FetchRetries;
 
+    /// A drive that fails must not become the newest Fedora.
+    #[test]
+    fn a_medium_that_cannot_be_read_is_not_replaced_by_a_stream() {
+        let options = InstallOptions::default();
+        let unfit = |_| Err("two media bring different images".to_owned());
+        let failure = choose(&options, 512, &http_client(), &unfit).unwrap_err();
+        assert!(failure.details.contains("two media"), "{failure}");
+    }
+
     /// Whoever is on the wire could name any image and its digest.
     #[test]
     fn a_stream_without_tls_needs_a_signature_or_a_word() {
@@ -132,7 +144,7 @@ mod tests {
             fetch_retries: Some(FetchRetries::Times(0)),
             ..InstallOptions::default()
         };
-        let none = |_| Err(String::new());
+        let none = |_| Ok(None);
         let failure = choose(&options, 512, &http_client(), &none).unwrap_err();
         assert!(failure.details.contains("no signature"), "{failure}");
         options.insecure = true;

@@ -11,6 +11,6 @@ pub struct OwnImage {
     pub digest: ExpectedDigest,
 }
 
-/// Looks for it, and waits for it if it must be there. What is there instead is
-/// an error, in words for the operator.
-pub type FindOwnImage<'a> = &'a dyn Fn(bool) -> Result<OwnImage, String>;
+/// Looks for it, and waits for it if it must be there; else there may be none.
+/// What is there that cannot be taken is an error, in words for the operator.
+pub type FindOwnImage<'a> = &'a dyn Fn(bool) -> Result<Option<OwnImage>, String>;

@@ -4,6 +4,7 @@
 //! From removable media alone, as everything here: what an old disk holds must
 //! not become the system of this host.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -29,12 +30,28 @@ pub struct ImageInDrive {
     pub image: CoreosImage,
 }
 
+/// Why no image can be taken from a drive; the text is for the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoImage {
+    /// No medium brings one.
+    Missing(String),
+    /// A medium brings one that cannot be read, or several bring different ones.
+    Unfit(String),
+}
+
+impl fmt::Display for NoImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Missing(reason) | Self::Unfit(reason)) = self;
+        f.write_str(reason)
+    }
+}
+
 /// Looks for the image in the drives of this machine, and waits for at most
 /// `patience` for a BMC that shows its drive late.
 ///
 /// # Errors
 /// What is in the drives instead, for the operator.
-pub fn find(places: &Places, patience: Duration) -> Result<ImageInDrive, String> {
+pub fn find(places: &Places, patience: Duration) -> Result<ImageInDrive, NoImage> {
     // Opened before the first look, so that nothing is missed.
     let events = UeventSocket::open().ok();
     let end = Instant::now() + patience;
@@ -48,29 +65,29 @@ pub fn find(places: &Places, patience: Duration) -> Result<ImageInDrive, String>
     }
 }
 
-fn look(places: &Places) -> Result<ImageInDrive, String> {
+fn look(places: &Places) -> Result<ImageInDrive, NoImage> {
     let mut found: Option<ImageInDrive> = None;
     let mut volumes = volumes::in_drives_and_sticks(&places.sys, &places.dev);
     for volume in &mut volumes {
-        let Some(image) = volume.coreos_image()? else {
+        let Some(image) = volume.coreos_image().map_err(NoImage::Unfit)? else {
             continue;
         };
         let device = volume.node.clone();
         match &found {
             Some(other) if other.image.sha256 != image.sha256 => {
-                return Err(format!(
+                return Err(NoImage::Unfit(format!(
                     "two media bring different images: {} in {}, {} in {}",
                     other.image.name,
                     other.device.display(),
                     image.name,
                     device.display()
-                ));
+                )));
             }
             Some(_) => {}
             None => found = Some(ImageInDrive { device, image }),
         }
     }
-    found.ok_or_else(|| nothing(&volumes))
+    found.ok_or_else(|| NoImage::Missing(nothing(&volumes)))
 }
 
 fn nothing(volumes: &[Volume]) -> String {

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::state_file::{STATE_DIRECTORY, StateFile};
 use volumes::Volume;
 
-pub use coreos_image::{DRIVE_PATIENCE, ImageInDrive, find as coreos_image};
+pub use coreos_image::{DRIVE_PATIENCE, ImageInDrive, NoImage, find as coreos_image};
 
 /// What is to be looked for in this boot.
 #[derive(Debug, Clone, PartialEq, Eq)]

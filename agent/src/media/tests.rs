@@ -316,8 +316,22 @@ fn image(name: &str, digit: &str) -> String {
     format!(r#"{{"name": "{name}", "size": 5, "sha256": "{sha256}"}}"#)
 }
 
-fn look(host: &Host) -> Result<ImageInDrive, String> {
+fn look(host: &Host) -> Result<ImageInDrive, NoImage> {
     coreos_image(&host.places(), Duration::ZERO)
+}
+
+fn missing(host: &Host) -> String {
+    match look(host) {
+        Err(NoImage::Missing(reason)) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn unfit(host: &Host) -> String {
+    match look(host) {
+        Err(NoImage::Unfit(reason)) => reason,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -348,7 +362,7 @@ fn the_image_on_our_own_iso() {
         "",
         &[("landfall/coreos-image.json", &other)],
     );
-    let fault = look(&host).unwrap_err();
+    let fault = unfit(&host);
     for part in [
         "different images",
         "rhcos.raw.gz in ",
@@ -363,7 +377,7 @@ fn the_image_on_our_own_iso() {
 fn no_image_in_any_drive() {
     let host = Host::new();
     assert_eq!(
-        look(&host).unwrap_err(),
+        missing(&host),
         "no drive has a medium with an image; no drive has a medium with a file system"
     );
     // A disk is no drive: what it holds is of the host's past.
@@ -377,10 +391,10 @@ fn no_image_in_any_drive() {
     );
     let cd = host.cd_drive("sr0");
     iso(&cd, "LANDFALL", "", &[("boot/vmlinuz", "kernel")]);
-    let fault = look(&host).unwrap_err();
+    let fault = missing(&host);
     assert!(fault.ends_with("sr0 labelled \"LANDFALL\""), "{fault}");
     iso(&cd, "LANDFALL", "", &[("landfall/coreos-image.json", "{}")]);
-    let fault = look(&host).unwrap_err();
+    let fault = unfit(&host);
     assert!(
         fault.contains("sr0: landfall/coreos-image.json: missing field"),
         "{fault}"

@@ -102,9 +102,9 @@ impl Boot {
     ) -> Result<PathBuf> {
         let mut options = order.options()?;
         order.fill_in_image(&mut options, &self.settings.params)?;
-        let own_image = own_image_for(&options).await;
-        order.refuse_stream(&options, own_image.is_ok())?;
-        for server in order::servers(&options, own_image.is_ok())? {
+        let own_image = own_image_for(&options).await?;
+        order.refuse_stream(&options, own_image.is_some())?;
+        for server in order::servers(&options, own_image.is_some())? {
             self.reach(server).await;
         }
         let disk = self.disk(&options).await?;
@@ -116,7 +116,7 @@ impl Boot {
         options.verify |= *self.settings.params.verify;
         let ignore_failure = *self.settings.params.ignore_bootloader_failure;
         blocking(move || {
-            let mut installation = options.prepare(&client, &|_| own_image.clone())?;
+            let mut installation = options.prepare(&client, &|_| Ok(own_image.clone()))?;
             installation.boot_entry = BootEntry::new(ignore_failure);
             let changes = &mut installation.changes;
             if changes.firstboot_args.is_none() {
@@ -176,18 +176,18 @@ impl Boot {
 
 /// The image of the boot medium, if it is the one that is meant. Looked for
 /// before any server is: where there is one, a site needs none.
-async fn own_image_for(options: &InstallOptions) -> std::result::Result<OwnImage, String> {
+async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
     if !options.may_take_own_image() {
-        return Err("another image is named".to_owned());
+        return Ok(None);
     }
     let must_be_there = options.offline;
-    tokio::task::spawn_blocking(move || own_image(must_be_there))
-        .await
-        .unwrap_or_else(|error| {
-            Err(format!(
-                "the thread that looks for the image ended: {error}"
-            ))
-        })
+    // A drive may be read a moment later, and another system than that of the
+    // medium is not what was meant.
+    let unfit = |reason: String| {
+        Failure::new(Class::ImageDownloadError, reason)
+            .hint("name the image (coreos.inst.image_url=), or take the other medium away")
+    };
+    blocking(move || own_image(must_be_there).map_err(unfit)).await
 }
 
 /// Whether another attempt may come to another end: a file may be put in its

@@ -12,7 +12,7 @@ use crate::commands::machine::{Machine, blocking};
 use crate::disk::digest::Algorithm;
 use crate::disk::fetch::medium_url;
 use crate::failure::{Class, Failure, Result};
-use crate::media::{self, DRIVE_PATIENCE, ImageInDrive, Places};
+use crate::media::{self, DRIVE_PATIENCE, ImageInDrive, NoImage, Places};
 
 /// An image by its places, and what it must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ fn sha256_sum(hex: &str) -> GivenChecksum {
     checksum(&format!("sha256:{hex}"))
 }
 
-fn of_medium(found: std::result::Result<ImageInDrive, String>) -> Result<GivenImage> {
+fn of_medium(found: std::result::Result<ImageInDrive, NoImage>) -> Result<GivenImage> {
     let ImageInDrive { device, image } = found.map_err(|reason| {
         Failure::new(
             Class::DeploymentError,
@@ -197,7 +197,8 @@ mod tests {
         assert_eq!(given.checksum, sha256_sum(SUM));
         assert!(given.must_not_be_on("/dev/sr0".as_ref()).is_err());
         assert!(given.must_not_be_on("/dev/sda".as_ref()).is_ok());
-        let failure = of_medium(Err("no drive has a medium".to_owned())).unwrap_err();
+        let failure =
+            of_medium(Err(NoImage::Missing("no drive has a medium".to_owned()))).unwrap_err();
         for part in [
             "no image_source",
             "landfall.coreos.image",
