@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::disk::file_system;
 use crate::disk::gpt::{self, Table};
+use crate::disk::mbr;
 use crate::failure::{Class, Failure, Result};
 
 /// How much of the image is looked at, held back and written last: MBR, GPT and
@@ -102,7 +103,7 @@ const ISO: &str = "an ISO boots from a CD or a stick; give the disk image (metal
 pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
     refuse_foreign(head)?;
     let gpt = find_gpt(head, disk.sector)?;
-    if gpt.is_none() && !has_mbr(head) {
+    if gpt.is_none() && !mbr::has_partitions(head) {
         return Err(invalid(format!(
             "the image is no disk image: no GPT and no MBR in its first sectors, {}",
             preview(head)
@@ -148,14 +149,14 @@ pub fn second_format(head: &[u8]) -> Option<&'static str> {
         Some((_, _, name, _)) => Some(name),
         // Nobody reads a GPT without an MBR that announces it; and in a qcow2 file
         // of small clusters that of the disk inside may lie just here.
-        None if mbr_entries(head).is_some()
+        None if mbr::entries(head).is_some()
             && [512, 4096]
                 .iter()
                 .any(|&size| gpt::has_signature(head, size)) =>
         {
             Some("a disk with a GPT")
         }
-        None => has_mbr(head).then_some("a disk with an MBR"),
+        None => mbr::has_partitions(head).then_some("a disk with an MBR"),
     }
 }
 
@@ -234,44 +235,13 @@ fn find_gpt(head: &[u8], sector: u32) -> Result<Option<Table>> {
     Ok(None)
 }
 
-/// A master boot record with at least one partition. FAT and NTFS boot sectors
-/// end in the same two bytes, but have text where the table would be.
-fn has_mbr(head: &[u8]) -> bool {
-    let Some(entries) = mbr_entries(head) else {
-        return false;
-    };
-    let mut used = 0;
-    for entry in entries {
-        if !matches!(entry[0], 0 | 0x80) {
-            return false;
-        }
-        used += u32::from(entry[4] != 0);
-    }
-    used > 0
-}
-
-fn mbr_entries(head: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
-    (head.get(510..512)? == [0x55, 0xaa]).then(|| head[446..510].chunks_exact(16))
-}
-
 /// Where the last partition of an MBR ends, in bytes. Always in 512 byte
 /// sectors: too small a bound on a 4K disk, which only makes the check later.
 fn mbr_end(head: &[u8]) -> u64 {
-    mbr_entries(head)
-        .into_iter()
-        .flatten()
-        .filter(|entry| entry[4] != 0)
-        .map(|entry| {
-            let field = |at: usize| {
-                u64::from(u32::from_le_bytes([
-                    entry[at],
-                    entry[at + 1],
-                    entry[at + 2],
-                    entry[at + 3],
-                ]))
-            };
-            (field(8) + field(12)) * 512
-        })
+    let entries = mbr::entries(head).into_iter().flatten();
+    entries
+        .filter(|entry| entry.kind != 0)
+        .map(|entry| (entry.first + entry.count) * 512)
         .max()
         .unwrap_or(0)
 }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::disk::gpt::{self, EFI_SYSTEM, Entry, Partition, Table};
 use crate::disk::image_head::HEAD_LEN;
+use crate::disk::mbr;
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::failure::{Class, Failure, Result};
 
@@ -212,7 +213,7 @@ fn read_table(disk: &DiskEnds<'_>, filters: &[PartitionFilter]) -> Result<Option
             disk.sector
         )));
     }
-    let has_mbr = disk.head.get(510..512) == Some(&[0x55, 0xaa]);
+    let has_mbr = mbr::entries(disk.head).is_some();
     let by_index = filters
         .iter()
         .any(|filter| matches!(filter, PartitionFilter::Index(..)));

@@ -26,6 +26,50 @@ const MIB: u64 = 1 << 20;
 /// Sector numbers have 32 bits; with sectors of 512 bytes that ends here.
 const REACH: u64 = 2_097_152 * MIB;
 
+/// One entry of the table; sectors are logical ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// 0, or 0x80 of the partition that a BIOS boots.
+    pub status: u8,
+    /// What the partition is for; 0: the entry is not used.
+    pub kind: u8,
+    /// Its first sector.
+    pub first: u64,
+    /// Its length in sectors.
+    pub count: u64,
+}
+
+/// The four entries, if the sector ends as an MBR does.
+pub fn entries(sector: &[u8]) -> Option<[Entry; 4]> {
+    if sector.get(510..512)? != [0x55, 0xaa] {
+        return None;
+    }
+    let entry = |index: usize| {
+        let at = ENTRIES.start + index * ENTRY_LEN;
+        let number = |at: usize| {
+            let mut value = [0; 4];
+            value.copy_from_slice(&sector[at..at + 4]);
+            u64::from(u32::from_le_bytes(value))
+        };
+        Entry {
+            status: sector[at],
+            kind: sector[at + 4],
+            first: number(at + 8),
+            count: number(at + 12),
+        }
+    };
+    Some(std::array::from_fn(entry))
+}
+
+/// Whether this is an MBR with at least one partition. FAT and NTFS boot sectors
+/// end in the same two bytes, but have text where the table would be.
+pub fn has_partitions(head: &[u8]) -> bool {
+    entries(head).is_some_and(|entries| {
+        entries.iter().all(|entry| matches!(entry.status, 0 | 0x80))
+            && entries.iter().any(|entry| entry.kind != 0)
+    })
+}
+
 /// The table of an MBR.
 #[derive(Debug, Clone)]
 pub struct Table {
@@ -43,21 +87,14 @@ impl Table {
     /// If there is none, it belongs to a GPT, or a partition ends behind the
     /// disk.
     pub fn parse(head: &[u8], sector: u32, disk_size: u64) -> std::result::Result<Self, String> {
-        let mut entries = [0; 4 * ENTRY_LEN];
-        match head.get(ENTRIES) {
-            Some(bytes) if head[510..512] == [0x55, 0xaa] => entries.copy_from_slice(bytes),
-            _ => return Err("expected an MBR, found none".to_owned()),
-        }
+        let found = entries(head).ok_or("expected an MBR, found none")?;
+        let mut bytes = [0; 4 * ENTRY_LEN];
+        bytes.copy_from_slice(&head[ENTRIES]);
         let sector = u64::from(sector);
         let mut partitions = Vec::new();
-        for (number, entry) in (1..).zip(entries.chunks_exact(ENTRY_LEN)) {
-            let field = |at: usize| {
-                let mut value = [0; 4];
-                value.copy_from_slice(&entry[at..at + 4]);
-                u64::from(u32::from_le_bytes(value))
-            };
-            let (offset, len) = (field(8) * sector, field(12) * sector);
-            match entry[4] {
+        for (number, entry) in (1..).zip(found) {
+            let (offset, len) = (entry.first * sector, entry.count * sector);
+            match entry.kind {
                 0 => continue,
                 PROTECTIVE => return Err("the MBR is that of a GPT, which is missing".to_owned()),
                 _ if len == 0 || offset + len > disk_size => {
@@ -77,7 +114,7 @@ impl Table {
             }
         }
         Ok(Self {
-            entries,
+            entries: bytes,
             sector,
             disk_size,
             partitions,

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use crate::disk::gpt::{self, Table};
+use crate::disk::mbr;
 use crate::failure::{Class, Failure, Result};
 use crate::sys::block_ioctl;
 
@@ -101,16 +102,8 @@ fn in_tables(device: &File, size: u64, sector: u32) -> io::Result<Option<&'stati
 /// type of VMFS.
 fn has_vmfs_type(read_sector: impl Fn(u64) -> io::Result<Vec<u8>>) -> io::Result<bool> {
     let entries = |sector: &[u8]| -> Vec<(u8, u64)> {
-        if sector.get(510..512) != Some(&[0x55, 0xaa]) {
-            return Vec::new();
-        }
-        let entries = sector[446..510].chunks_exact(16);
-        entries
-            .map(|entry| {
-                let start = [entry[8], entry[9], entry[10], entry[11]];
-                (entry[4], u32::from_le_bytes(start).into())
-            })
-            .collect()
+        let entries = mbr::entries(sector).into_iter().flatten();
+        entries.map(|entry| (entry.kind, entry.first)).collect()
     };
     let primary = entries(&read_sector(0)?);
     if primary.iter().any(|(kind, _)| *kind == VMFS_MBR) {
