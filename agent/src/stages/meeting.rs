@@ -95,14 +95,7 @@ impl Boot {
             place,
             timeout,
         };
-        let found = discovery::find(
-            &self.client,
-            &wanted,
-            &mut self.network,
-            &self.reach,
-            &mut self.clock,
-        )
-        .await;
+        let found = self.reach(&wanted).await;
         // Only now there is somebody to ask, who may know a better clock.
         self.take_mdns(&found.settings);
         let settings = Arc::make_mut(&mut self.settings);
@@ -116,6 +109,19 @@ impl Boot {
             warn_all(&ignored);
         }
         Some(found)
+    }
+
+    /// Looks for a server from every NIC at once until one answers; its date sets
+    /// a clock that is obviously wrong, before any certificate is looked at.
+    pub(super) async fn reach(&mut self, wanted: &Wanted) -> Found {
+        discovery::find(
+            &self.client,
+            wanted,
+            &mut self.network,
+            &self.reach,
+            &mut self.clock,
+        )
+        .await
     }
 
     async fn first_address_or(&mut self, limit: Duration) {

@@ -21,7 +21,7 @@ use super::own_image::own_image;
 use crate::backoff::Backoff;
 use crate::commands::{self, FirstBootNetwork, blocking};
 use crate::devices_settled;
-use crate::discovery::{self, Place, Wanted};
+use crate::discovery::{Place, Wanted};
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
 use crate::http_client;
@@ -105,7 +105,12 @@ impl Boot {
         let own_image = own_image_for(&options).await?;
         order.refuse_stream(&options, own_image.is_some())?;
         for server in order::servers(&options, own_image.is_some())? {
-            self.reach(server).await;
+            let wanted = Wanted {
+                what: server.what,
+                place: Place::Urls(vec![server.url]),
+                timeout: *self.settings.params.http_request_timeout,
+            };
+            self.reach(&wanted).await;
         }
         let disk = self.disk(&options).await?;
         tracing::info!("installing to {}", disk.display());
@@ -127,24 +132,6 @@ impl Boot {
             Ok(installation.disk)
         })
         .await
-    }
-
-    /// Waits for the server of a file, from every NIC at once; its date sets a
-    /// clock that is obviously wrong, before any certificate is looked at.
-    async fn reach(&mut self, server: order::Server) {
-        let wanted = Wanted {
-            what: server.what,
-            place: Place::Urls(vec![server.url]),
-            timeout: *self.settings.params.http_request_timeout,
-        };
-        discovery::find(
-            &self.client,
-            &wanted,
-            &mut self.network,
-            &self.reach,
-            &mut self.clock,
-        )
-        .await;
     }
 
     /// The disk that is meant, which may be late.
