@@ -44,6 +44,12 @@ struct Case {
     leaves: Leaves,
 }
 
+impl Case {
+    fn from(self, from: usize) -> Self {
+        Self { from, ..self }
+    }
+}
+
 /// What may be on the disk afterwards.
 #[derive(Debug, PartialEq, Eq)]
 enum Leaves {
@@ -91,6 +97,10 @@ fn cases() -> Vec<Case> {
         says,
         leaves,
     };
+    let broken_flush = |name, from| {
+        let says = &["flushing", "Input/output error"];
+        case(name, flushes, 0..0, EIO, says, Leaves::Nothing).from(from)
+    };
     vec![
         case(
             "a sector of the data",
@@ -100,17 +110,15 @@ fn cases() -> Vec<Case> {
             &["65536 bytes at offset 3342336", "Input/output error"],
             Leaves::Nothing,
         ),
-        Case {
-            from: 1,
-            ..case(
-                "half the commit forgotten",
-                writes,
-                0..MIB,
-                Answer::Part(4096),
-                &["read back differently"],
-                Leaves::Nothing,
-            )
-        },
+        case(
+            "half the commit forgotten",
+            writes,
+            0..MIB,
+            Answer::Part(4096),
+            &["read back differently"],
+            Leaves::Nothing,
+        )
+        .from(1),
         case(
             "a sector of the data, zeroing too",
             changes,
@@ -151,28 +159,24 @@ fn cases() -> Vec<Case> {
             &["offset 0", "Input/output error"],
             Leaves::Nothing,
         ),
-        Case {
-            from: 1,
-            ..case(
-                "a sector of the head, at the commit",
-                writes,
-                IN_HEAD,
-                EIO,
-                &["Input/output error"],
-                Leaves::Nothing,
-            )
-        },
-        Case {
-            from: 1,
-            ..case(
-                "the first sector, at the commit",
-                writes,
-                0..1,
-                EIO,
-                &["offset 0", "Input/output error"],
-                Leaves::Nothing,
-            )
-        },
+        case(
+            "a sector of the head, at the commit",
+            writes,
+            IN_HEAD,
+            EIO,
+            &["Input/output error"],
+            Leaves::Nothing,
+        )
+        .from(1),
+        case(
+            "the first sector, at the commit",
+            writes,
+            0..1,
+            EIO,
+            &["offset 0", "Input/output error"],
+            Leaves::Nothing,
+        )
+        .from(1),
         case(
             "the last sector, from the start",
             writes,
@@ -181,80 +185,37 @@ fn cases() -> Vec<Case> {
             &["offset 7340032", "Input/output error"],
             Leaves::Nothing,
         ),
-        Case {
-            from: 1,
-            ..case(
-                "the last sector, at the commit",
-                writes,
-                AT_END,
-                EIO,
-                &["Input/output error"],
-                Leaves::Nothing,
-            )
-        },
         case(
-            "the first flush",
-            flushes,
-            0..0,
+            "the last sector, at the commit",
+            writes,
+            AT_END,
             EIO,
-            &["flushing", "Input/output error"],
+            &["Input/output error"],
             Leaves::Nothing,
-        ),
-        Case {
-            from: 1,
-            ..case(
-                "the flush of the data",
-                flushes,
-                0..0,
-                EIO,
-                &["flushing", "Input/output error"],
-                Leaves::Nothing,
-            )
-        },
-        Case {
-            from: 2,
-            ..case(
-                "a flush of the commit",
-                flushes,
-                0..0,
-                EIO,
-                &["flushing", "Input/output error"],
-                Leaves::Nothing,
-            )
-        },
-        Case {
-            from: 3,
-            ..case(
-                "a later flush of the commit",
-                flushes,
-                0..0,
-                EIO,
-                &["flushing", "Input/output error"],
-                Leaves::Nothing,
-            )
-        },
-        Case {
-            from: 1,
-            ..case(
-                "the commit forgotten",
-                writes,
-                0..4096,
-                Answer::Pretend,
-                &["read back differently"],
-                Leaves::Nothing,
-            )
-        },
-        Case {
-            from: 1,
-            ..case(
-                "the backup table forgotten",
-                writes,
-                AT_END,
-                Answer::Pretend,
-                &["read back differently"],
-                Leaves::Nothing,
-            )
-        },
+        )
+        .from(1),
+        broken_flush("the first flush", 0),
+        broken_flush("the flush of the data", 1),
+        broken_flush("a flush of the commit", 2),
+        broken_flush("a later flush of the commit", 3),
+        case(
+            "the commit forgotten",
+            writes,
+            0..4096,
+            Answer::Pretend,
+            &["read back differently"],
+            Leaves::Nothing,
+        )
+        .from(1),
+        case(
+            "the backup table forgotten",
+            writes,
+            AT_END,
+            Answer::Pretend,
+            &["read back differently"],
+            Leaves::Nothing,
+        )
+        .from(1),
         case(
             "reading",
             reads,
