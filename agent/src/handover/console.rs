@@ -64,7 +64,7 @@ impl Console {
     }
 
     /// What GRUB calls a terminal of this kind.
-    pub fn grub_terminal(&self) -> &'static str {
+    fn grub_terminal(&self) -> &'static str {
         match self {
             Self::Graphical(_) => "console",
             Self::Serial(_) => "serial",
@@ -72,7 +72,7 @@ impl Console {
     }
 
     /// How GRUB is told to set the line, if there is one.
-    pub fn grub_command(&self) -> Option<String> {
+    fn grub_command(&self) -> Option<String> {
         let Self::Serial(serial) = self else {
             return None;
         };

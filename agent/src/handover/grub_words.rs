@@ -53,7 +53,7 @@ fn variable(text: &str) -> Result<&str, String> {
 }
 
 /// Whether GRUB can have a variable of this name.
-pub fn is_name(name: &str) -> bool {
+fn is_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')

@@ -31,7 +31,7 @@ pub enum Step {
 impl Step {
     /// What is left to do where there is no end to append to: in a variable that
     /// the options name.
-    pub fn within_variable(&self) -> Self {
+    fn within_variable(&self) -> Self {
         match self {
             Self::Platform(_) => self.clone(),
             Self::Change { delete, .. } => Self::Change {

@@ -66,7 +66,7 @@ impl<'a> Plan<'a> {
             lines.push(format!("keeping:     partitions with {kept}"));
         }
         if options.verify {
-            lines.push("read back:   all that is sent to the disk".to_owned());
+            lines.push("read back:   the whole image".to_owned());
         }
         if !changes.is_empty() {
             lines.push(format!("installed:   {}", install_coreos::summary(changes)));
