@@ -8,7 +8,7 @@
 
 #![expect(
     clippy::unwrap_used,
-    reason = "what a test finds wrong ends it, in its helpers as well"
+    reason = "what a test finds wrong ends it, outside of test functions as well"
 )]
 
 mod bad_sectors;
