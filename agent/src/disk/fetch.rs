@@ -227,17 +227,26 @@ pub fn small_file(request: Request, client: reqwest::Client, limit: usize) -> Re
     }
 }
 
-/// A place without its password: consoles and logs are read by many.
+/// A place without what is secret of it, user and signed links: consoles and
+/// logs are read by many.
 pub fn shown(url: &str) -> String {
     if let Ok(location::Location::Medium { device, path }) = location::Location::parse(url) {
         return format!("{path} on the medium in {}", device.display());
     }
     let Ok(mut parsed) = reqwest::Url::parse(url) else {
-        return url.to_owned();
+        return landfall_boot_params::without_secrets(url).into_owned();
     };
-    if parsed.password().is_some() {
-        // Only impossible for URLs that have no host, hence no password.
-        let _ = parsed.set_password(Some("***"));
+    let has_user = !parsed.username().is_empty() || parsed.password().is_some();
+    let has_query = parsed.query().is_some_and(|query| !query.is_empty());
+    if has_user {
+        // Only impossible for URLs that have no host, hence no user.
+        let _ = parsed.set_username("***");
+        let _ = parsed.set_password(None);
+    }
+    if has_query {
+        parsed.set_query(Some("***"));
+    }
+    if has_user || has_query {
         return parsed.into();
     }
     url.to_owned()

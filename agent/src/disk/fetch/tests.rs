@@ -6,11 +6,15 @@ use super::*;
 use crate::disk::fixtures::{Asked, Reply, Server, http_client};
 
 #[test]
-fn passwords_are_not_shown() {
-    assert_eq!(
-        shown("http://user:secret@host/i.raw?x=1"),
-        "http://user:***@host/i.raw?x=1"
-    );
+fn secrets_are_not_shown() {
+    for (url, said) in [
+        ("http://user:secret@host/i.raw", "http://***@host/i.raw"),
+        ("http://token@host/i.raw", "http://***@host/i.raw"),
+        ("https://host/i?sig=a,b&x=1", "https://host/i?***"),
+        ("http://user:secret@", "http://***@"),
+    ] {
+        assert_eq!(shown(url), said);
+    }
     assert_eq!(shown("http://host/i.raw"), "http://host/i.raw");
     assert_eq!(shown("no url"), "no url");
 }
