@@ -125,8 +125,9 @@ pub struct InstallOptions {
     /// Leave the disk as it is after a failure, to be looked at
     #[arg(long, help_heading = "Disk")]
     pub preserve_on_error: bool,
-    /// Read every block of the image back and compare, before the disk boots;
-    /// costs a read of the image's whole unpacked size
+    /// Read every block of the image back and compare, before the disk boots
+    ///
+    /// It costs a read of the image's whole unpacked size.
     #[arg(long, help_heading = "Disk")]
     pub verify: bool,
     /// Enable IBM Secure IPL (s390x only: refused)

@@ -28,8 +28,9 @@ pub struct Arguments {
     /// Expected digest of the file as downloaded, e.g. sha256:0123...
     #[arg(long, value_name = "ALGORITHM:HEX", value_parser = image_digest)]
     image_digest: Option<ExpectedDigest>,
-    /// Read every block of the image back and compare, before the disk boots;
-    /// costs a read of the image's whole unpacked size
+    /// Read every block of the image back and compare, before the disk boots
+    ///
+    /// It costs a read of the image's whole unpacked size.
     #[arg(long)]
     verify: bool,
     /// Trust the authorities in this PEM file [default: the system's]
