@@ -38,10 +38,16 @@ impl Drop for FreedMemoryKept {
         *holders -= 1;
         if *holders == 0 {
             set_thresholds(DEFAULT);
-            // SAFETY: malloc_trim takes glibc's own locks and any number.
-            unsafe { libc::malloc_trim(0) };
+            give_back();
         }
     }
+}
+
+/// Has the kernel take back what is free. Also for when the threads of a
+/// download have ended, whose last memory is freed after the download's end.
+pub fn give_back() {
+    // SAFETY: malloc_trim takes glibc's own locks and any number.
+    unsafe { libc::malloc_trim(0) };
 }
 
 fn set_thresholds(bytes: libc::c_int) {

@@ -42,6 +42,7 @@ use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
 use crate::memory_use;
 use crate::permission::WritePermission;
+use crate::sys::freed_memory;
 
 impl Machine {
     /// Executes commands on this machine.
@@ -71,6 +72,7 @@ impl Machine {
                 steps::check_version(version.as_ref())?;
                 let name = steps::name(kind, &step)?;
                 let result = self.step(name, &node, Value::Object(arguments)).await;
+                freed_memory::give_back();
                 report_memory();
                 let result = result.map_err(|failure| steps::failed(kind, name, failure))?;
                 let word = kind.word();
