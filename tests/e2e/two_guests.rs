@@ -191,7 +191,9 @@ fn vlan_on_lacp() {
              min_links=1, updelay=120, xmit_hash_policy=layer3+4",
         )
         .await?;
-        let both = "until grep -q 'Number of ports: 2' /proc/net/bonding/bond0; do sleep 0.2; done";
+        // Aggregated, in sync, collecting and distributing, says each end of both
+        // cables: one that is cut before has nothing to be spared from.
+        let both = "until [ $(grep -c 'port state: 6[13]' /proc/net/bonding/bond0) = 4 ]; do sleep 0.2; done";
         peer.run(lab, both).await?;
         let bond = peer.run(lab, "cat /proc/net/bonding/bond0").await?;
         let partner = bond
