@@ -306,7 +306,8 @@ mod tests {
     fn bios_tries_the_disk_before_the_medium() {
         let line =
             arguments(&machine(Firmware::Bios, Boot::Iso("/i".into())), false, "q").join(" ");
-        assert!(line.contains("scsi-hd,bus=scsi0.0,drive=disk0,serial=disk0,bootindex=0"));
+        let disk = format!("id={},bootindex=0", device_name(0));
+        assert!(line.contains(&disk), "{line}");
         assert!(line.contains("ide-cd,drive=media,bootindex=1"));
         assert!(line.contains("mac=52:54:00:00:00:01,romfile="));
     }
