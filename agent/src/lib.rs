@@ -68,6 +68,7 @@ pub fn run() -> ExitCode {
     if early::is_modprobe_call(&arguments) {
         return early::modprobe(&arguments[2]);
     }
+    sys::freed_memory::in_one_arena();
     // The one place that names the crypto provider; an error means that it is
     // installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -43,6 +43,15 @@ impl Drop for FreedMemoryKept {
     }
 }
 
+/// All threads allocate from one place. To be called before there are any.
+///
+/// malloc_trim leaves the end of every other thread's place where it is: after a
+/// download 7 MiB stayed resident for nobody.
+pub fn in_one_arena() {
+    // SAFETY: as in set_thresholds.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
+
 /// Has the kernel take back what is free. Also for when the threads of a
 /// download have ended, whose last memory is freed after the download's end.
 pub fn give_back() {
