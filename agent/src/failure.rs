@@ -202,6 +202,11 @@ impl Failure {
         }
     }
 
+    /// A failure about what was asked for, by whomever.
+    pub fn invalid_params(details: impl Into<String>) -> Self {
+        Self::new(Class::InvalidCommandParamsError, details)
+    }
+
     /// The same failure with advice for the operator.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::http_client::Proxies;
 
 /// An image as the step `write_image` gets it.
@@ -56,7 +56,7 @@ impl ImageInfo {
     pub(crate) fn read(info: &Value) -> Result<Self> {
         let field = |key: &str| {
             let value = info.get(key);
-            value.ok_or_else(|| invalid(format!("Image is missing '{key}' field.")))
+            value.ok_or_else(|| Failure::invalid_params(format!("Image is missing '{key}' field.")))
         };
         let (id, urls) = (field("id")?, field("urls")?);
         let id = match id {
@@ -71,7 +71,7 @@ impl ImageInfo {
             .map(str::to_owned)
             .collect();
         if urls.is_empty() {
-            return Err(invalid(
+            return Err(Failure::invalid_params(
                 "Image 'urls' must be a list with at least one element.",
             ));
         }
@@ -96,7 +96,7 @@ impl ImageInfo {
     /// If it is no image of a whole disk.
     pub(super) fn must_be_whole_disk(&self) -> Result<()> {
         if self.is_partition {
-            return Err(invalid(format!(
+            return Err(Failure::invalid_params(format!(
                 "image {} is a partition image, expected a whole disk image",
                 self.id
             ))
@@ -112,7 +112,9 @@ fn proxies(info: &Value) -> Result<Proxies> {
         Value::Null => Ok(None),
         Value::String(url) if url.is_empty() => Ok(None),
         Value::String(url) => Ok(Some(url.clone())),
-        _ => Err(invalid(format!("proxies: {scheme}: expected a URL"))),
+        _ => Err(Failure::invalid_params(format!(
+            "proxies: {scheme}: expected a URL"
+        ))),
     };
     Ok(Proxies {
         http: proxy("http")?,
@@ -162,7 +164,7 @@ impl GivenChecksum {
 fn given_checksum(info: &Value) -> Result<GivenChecksum> {
     let text = |key: &str| match &info[key] {
         Value::String(text) if !text.is_empty() => Ok(text.clone()),
-        _ => Err(invalid(format!(
+        _ => Err(Failure::invalid_params(format!(
             "Image '{key}' must be a non-empty string."
         ))),
     };
@@ -179,7 +181,7 @@ fn given_checksum(info: &Value) -> Result<GivenChecksum> {
         });
     }
     if checksum.is_none() {
-        return Err(invalid(
+        return Err(Failure::invalid_params(
             "Image checksum is not available: expected 'checksum', or 'os_hash_algo' with 'os_hash_value'.",
         ));
     }
@@ -200,22 +202,22 @@ impl Access {
             // Ironic sends it complete and in base64.
             let value = STANDARD.decode(encoded).ok();
             let value = value.and_then(|bytes| String::from_utf8(bytes).ok());
-            return value
-                .map(Some)
-                .ok_or_else(|| invalid("image_request_authorization is not base64 of a text"));
+            return value.map(Some).ok_or_else(|| {
+                Failure::invalid_params("image_request_authorization is not base64 of a text")
+            });
         }
         let given = match self.strategy.as_deref() {
             None | Some("" | "noauth") => None,
             Some("http_basic") => match (&self.user, &self.password) {
                 (Some(user), Some(password)) => Some((user.as_str(), password.as_str())),
                 _ => {
-                    return Err(invalid(
+                    return Err(Failure::invalid_params(
                         "image_server_auth_strategy is http_basic: expected image_server_user and image_server_password",
                     ));
                 }
             },
             Some(other) => {
-                return Err(invalid(format!(
+                return Err(Failure::invalid_params(format!(
                     "image_server_auth_strategy: expected noauth or http_basic, found {other}"
                 )));
             }
@@ -229,13 +231,10 @@ pub(super) fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }
 
-fn invalid(details: impl Into<String>) -> Failure {
-    Failure::new(Class::InvalidCommandParamsError, details)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Class;
     use serde_json::json;
 
     #[test]

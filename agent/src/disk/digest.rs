@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::digest::DynDigest;
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// A hash function that we can compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl ExpectedDigest {
     pub fn new(algorithm: Algorithm, hex: &str) -> Result<Self> {
         let hex = hex.trim().to_ascii_lowercase();
         if hex.len() != algorithm.hex_length() || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(invalid(format!(
+            return Err(Failure::invalid_params(format!(
                 "{algorithm} checksum: expected {} hexadecimal digits, found {:?}",
                 algorithm.hex_length(),
                 hex.chars().take(140).collect::<String>()
@@ -133,7 +133,7 @@ impl ExpectedDigest {
         let text = text.trim();
         match Algorithm::by_length(text.len()) {
             Some(algorithm) => Self::new(algorithm, text),
-            None => Err(invalid(format!(
+            None => Err(Failure::invalid_params(format!(
                 "checksum: expected 64 (sha256), 128 (sha512) or 32 (md5) hexadecimal digits, found {} characters",
                 text.len()
             ))),
@@ -149,10 +149,6 @@ impl ExpectedDigest {
     pub fn hex(&self) -> &str {
         &self.hex
     }
-}
-
-fn invalid(details: impl Into<String>) -> Failure {
-    Failure::new(Class::InvalidCommandParamsError, details)
 }
 
 /// What to compute of a file.

@@ -26,7 +26,7 @@ use crate::failure::{Class, Failure, Result};
 use local::Local;
 use transfer::Transfer;
 
-pub use location::medium_url;
+pub use location::{is_medium_of, medium_url};
 
 /// Chunks between the network and the decoder. A chunk is at most hyper's read
 /// buffer, 400 KiB; on a fast link the decoder is the slower side and the queue

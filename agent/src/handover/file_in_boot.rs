@@ -179,11 +179,6 @@ pub fn problem(path: &Path, reason: &dyn Display) -> Failure {
     )
 }
 
-/// A failure about what was asked for.
-pub fn operator(details: impl Into<String>) -> Failure {
-    Failure::new(Class::InvalidCommandParamsError, details)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

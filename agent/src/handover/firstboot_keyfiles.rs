@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::failure::Result;
-use crate::handover::file_in_boot::{create, make_directory, operator};
+use crate::failure::{Failure, Result};
+use crate::handover::file_in_boot::{create, make_directory};
 
 const DIRECTORY: &str = "coreos-firstboot-network";
 
@@ -27,14 +27,18 @@ const COUNT_LIMIT: usize = 1024;
 /// With the first fault.
 pub fn check(files: &[(String, Vec<u8>)]) -> Result<()> {
     if files.len() > COUNT_LIMIT {
-        return Err(operator(format!(
+        return Err(Failure::invalid_params(format!(
             "network keyfiles: expected at most {COUNT_LIMIT}, found {}",
             files.len()
         )));
     }
     let mut names = BTreeSet::new();
     for (name, content) in files {
-        let bad = |reason: String| Err(operator(format!("network keyfile {name:?}: {reason}")));
+        let bad = |reason: String| {
+            Err(Failure::invalid_params(format!(
+                "network keyfile {name:?}: {reason}"
+            )))
+        };
         let plain = name.ends_with(SUFFIX)
             && !name.starts_with('.')
             && !name.contains(|c: char| c == '/' || c.is_control())

@@ -5,8 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use crate::failure::Result;
-use crate::handover::file_in_boot::{self, operator, problem};
+use crate::failure::{Failure, Result};
+use crate::handover::file_in_boot::{self, problem};
 use crate::handover::grub_words;
 
 /// Empty in the image; its presence makes GRUB add `ignition.firstboot`.
@@ -34,8 +34,9 @@ fn check_text(arguments: &str) -> std::result::Result<(), String> {
 /// # Errors
 /// If the arguments are not [plain](is_plain).
 pub fn line(arguments: &str) -> Result<String> {
-    check_text(arguments)
-        .map_err(|reason| operator(format!("first-boot arguments {arguments:?}: {reason}")))?;
+    check_text(arguments).map_err(|reason| {
+        Failure::invalid_params(format!("first-boot arguments {arguments:?}: {reason}"))
+    })?;
     Ok(format!("set ignition_network_kcmdline=\"{arguments}\"\n"))
 }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
-use crate::failure::Result;
-use crate::handover::file_in_boot::{create, make_directory, operator, problem};
+use crate::failure::{Failure, Result};
+use crate::handover::file_in_boot::{create, make_directory, problem};
 
 const DIRECTORY: &str = "ignition";
 const FILE: &str = "ignition/config.ign";
@@ -72,7 +72,7 @@ pub fn with_hostname(config: Option<&[u8]>, hostname: Option<&str>) -> Result<Op
         };
     };
     if hostname.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(operator(format!(
+        return Err(Failure::invalid_params(format!(
             "host name {hostname:?}: expected one word"
         )));
     }
@@ -102,7 +102,9 @@ pub fn with_hostname(config: Option<&[u8]>, hostname: Option<&str>) -> Result<Op
         .as_object_mut()
         .map(|storage| storage.entry("files").or_insert_with(|| json!([])))
         .and_then(Value::as_array_mut)
-        .ok_or_else(|| operator("ignition config: expected a list in storage.files"))?;
+        .ok_or_else(|| {
+            Failure::invalid_params("ignition config: expected a list in storage.files")
+        })?;
     if let Some(config) = config
         && files.iter().any(|file| file["path"] == "/etc/hostname")
     {
@@ -115,8 +117,12 @@ pub fn with_hostname(config: Option<&[u8]>, hostname: Option<&str>) -> Result<Op
 fn parse(config: &[u8]) -> Result<Map<String, Value>> {
     match serde_json::from_slice(config) {
         Ok(Value::Object(root)) => Ok(root),
-        Ok(_) => Err(operator("ignition config: expected a JSON object")),
-        Err(e) => Err(operator(format!("ignition config: expected JSON: {e}"))),
+        Ok(_) => Err(Failure::invalid_params(
+            "ignition config: expected a JSON object",
+        )),
+        Err(e) => Err(Failure::invalid_params(format!(
+            "ignition config: expected JSON: {e}"
+        ))),
     }
 }
 

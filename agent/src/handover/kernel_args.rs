@@ -6,8 +6,7 @@
 //! `" " + options + " "` each deletion replaces every `" x "` by one blank, then
 //! appended arguments go to the end, with no look at what is there.
 
-use crate::failure::Result;
-use crate::handover::file_in_boot::operator;
+use crate::failure::{Failure, Result};
 use crate::handover::grub_words;
 
 const PLATFORM: &str = "ignition.platform.id=";
@@ -73,7 +72,7 @@ impl Step {
 pub fn check_deleted(arguments: &[String]) -> Result<()> {
     for argument in arguments {
         if argument.trim().is_empty() || argument.contains(|c: char| c.is_control()) {
-            return Err(operator(format!(
+            return Err(Failure::invalid_params(format!(
                 "kernel argument {argument:?}: expected text without line breaks"
             )));
         }
@@ -89,8 +88,9 @@ pub fn check_deleted(arguments: &[String]) -> Result<()> {
 pub fn check_appended(arguments: &[String]) -> Result<()> {
     check_deleted(arguments)?;
     for argument in arguments {
-        grub_words::check(argument.trim())
-            .map_err(|reason| operator(format!("kernel argument {argument:?}: {reason}")))?;
+        grub_words::check(argument.trim()).map_err(|reason| {
+            Failure::invalid_params(format!("kernel argument {argument:?}: {reason}"))
+        })?;
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ pub fn check_platform(platform: &str) -> Result<()> {
     if !platform.is_empty() && platform.chars().all(fits) {
         Ok(())
     } else {
-        Err(operator(format!(
+        Err(Failure::invalid_params(format!(
             "platform {platform:?}: expected a name like metal, openstack or qemu"
         )))
     }

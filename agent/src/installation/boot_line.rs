@@ -6,10 +6,9 @@ use std::path::PathBuf;
 use landfall_boot_params::{CoreosInst, IgnitionPlace};
 
 use crate::disk::digest::ExpectedDigest;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::installation::digest_argument::{ignition_hash, image_digest};
 use crate::installation::options::{FetchRetries, InstallOptions};
-use crate::installation::prepare::operator;
 
 impl InstallOptions {
     /// What the line asks for.
@@ -34,7 +33,7 @@ impl InstallOptions {
             ignition_hash,
         );
         if !faults.is_empty() {
-            return Err(operator(faults.join("; ")));
+            return Err(Failure::invalid_params(faults.join("; ")));
         }
         let (ignition_url, ignition_file) = match &line.ignition_url {
             Some(IgnitionPlace::Url(url)) => (Some(url.clone()), None),

@@ -14,9 +14,8 @@ use clap::{Arg, ArgAction, CommandFactory as _, Parser};
 use landfall_network_plan::from_nmstate::yaml_to_json;
 use serde_json::Value;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::installation::options::InstallOptions;
-use crate::installation::prepare::operator;
 
 /// Of a file; one with every option has 2 KB.
 const LIMIT: u64 = 256 << 10;
@@ -44,7 +43,9 @@ impl InstallOptions {
             let path = path.as_ref();
             let layer = read(path)
                 .and_then(|text| Self::from_config(&text))
-                .map_err(|reason| operator(format!("config file {}: {reason}", path.display())))?;
+                .map_err(|reason| {
+                    Failure::invalid_params(format!("config file {}: {reason}", path.display()))
+                })?;
             options = layer.over(options);
         }
         Ok(options)

@@ -10,7 +10,6 @@ use crate::disk::fetch::{self, Request};
 use crate::failure::{Class, Failure, Result};
 use crate::handover::ignition_file;
 use crate::installation::options::InstallOptions;
-use crate::installation::prepare::operator;
 
 /// Of a config. One with every file of a cluster's bootstrap host inside has
 /// 300 KB; the boot partition has 384 MiB.
@@ -25,13 +24,13 @@ pub(super) fn read(options: &InstallOptions, client: &reqwest::Client) -> Result
         (Some(path), None) => (path.display().to_string(), of_file(path)?),
         (None, Some(url)) => (fetch::shown(url), of_server(url, options, client)?),
         (None, None) if options.ignition_hash.is_some() => {
-            return Err(operator(
+            return Err(Failure::invalid_params(
                 "--ignition-hash: expected --ignition-file or --ignition-url beside it, found none",
             ));
         }
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => {
-            return Err(operator(
+            return Err(Failure::invalid_params(
                 "expected one of --ignition-file and --ignition-url, found both",
             ));
         }
@@ -50,9 +49,11 @@ fn of_file(path: &Path) -> Result<Vec<u8>> {
     let mut config = Vec::new();
     File::open(path)
         .and_then(|file| file.take(LIMIT as u64 + 1).read_to_end(&mut config))
-        .map_err(|error| operator(format!("Ignition config {}: {error}", path.display())))?;
+        .map_err(|error| {
+            Failure::invalid_params(format!("Ignition config {}: {error}", path.display()))
+        })?;
     if config.len() > LIMIT {
-        return Err(operator(format!(
+        return Err(Failure::invalid_params(format!(
             "Ignition config {}: expected at most {LIMIT} bytes, found more",
             path.display()
         )));
@@ -64,20 +65,20 @@ fn of_file(path: &Path) -> Result<Vec<u8>> {
 /// digest does, or somebody says that the network can be trusted.
 fn of_server(url: &str, options: &InstallOptions, client: &reqwest::Client) -> Result<Vec<u8>> {
     let scheme = reqwest::Url::parse(url)
-        .map_err(|error| operator(format!("Ignition URL {url}: {error}")))?
+        .map_err(|error| Failure::invalid_params(format!("Ignition URL {url}: {error}")))?
         .scheme()
         .to_owned();
     match &scheme[..] {
         "https" => {}
         "http" if options.ignition_hash.is_some() || options.insecure_ignition => {}
         "http" => {
-            return Err(operator(format!(
+            return Err(Failure::invalid_params(format!(
                 "Ignition URL {}: expected https, or http with --ignition-hash or --insecure-ignition",
                 fetch::shown(url)
             )));
         }
         _ => {
-            return Err(operator(format!(
+            return Err(Failure::invalid_params(format!(
                 "Ignition URL {}: expected http or https, found {scheme}",
                 fetch::shown(url)
             )));

@@ -11,7 +11,6 @@ use crate::disk::write_image::ImageSource;
 use crate::failure::{Class, Failure, Result};
 use crate::installation::options::InstallOptions;
 use crate::installation::own_image::{FindOwnImage, OwnImage};
-use crate::installation::prepare::operator;
 use crate::installation::stream;
 
 /// The stream that is meant where nothing is said.
@@ -105,7 +104,9 @@ fn shown_all(urls: &[String]) -> String {
 
 /// A URL of a file of this machine.
 fn file_url(path: &Path) -> Result<String> {
-    let wrong = |reason: String| operator(format!("--image-file {}: {reason}", path.display()));
+    let wrong = |reason: String| {
+        Failure::invalid_params(format!("--image-file {}: {reason}", path.display()))
+    };
     let absolute = path
         .canonicalize()
         .map_err(|error| wrong(error.to_string()))?;

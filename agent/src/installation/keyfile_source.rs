@@ -5,9 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::installation::options::{InstallOptions, NETWORK_DIR};
-use crate::installation::prepare::operator;
 
 /// Of one file; what is larger is refused with the rest
 /// (`handover/firstboot_keyfiles`).
@@ -25,8 +24,9 @@ pub(super) fn read(options: &InstallOptions) -> Result<Vec<(String, Vec<u8>)>> {
         .network_dir
         .as_deref()
         .unwrap_or(Path::new(NETWORK_DIR));
-    let files = read_all(directory)
-        .map_err(|error| operator(format!("--copy-network: {}: {error}", directory.display())))?;
+    let files = read_all(directory).map_err(|error| {
+        Failure::invalid_params(format!("--copy-network: {}: {error}", directory.display()))
+    })?;
     if files.is_empty() {
         tracing::warn!(
             "--copy-network: no keyfile is in {}, the first boot has the image's own network",

@@ -7,9 +7,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use landfall_media_reader::coreos_image;
-
-use crate::disk::fetch::{Patience, medium_url};
+use crate::disk::fetch::{Patience, is_medium_of};
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::write_image::WriteOptions;
 use crate::failure::{Class, Failure, Result};
@@ -32,14 +30,14 @@ impl InstallOptions {
         own_image: FindOwnImage<'_>,
     ) -> Result<Installation> {
         if self.secure_ipl {
-            return Err(operator(format!(
+            return Err(Failure::invalid_params(format!(
                 "--secure-ipl: expected a machine of architecture s390x, found {ARCH}"
             )));
         }
         let disk = self
             .dest_device
             .clone()
-            .ok_or_else(|| operator("expected a destination device, found none"))?;
+            .ok_or_else(|| Failure::invalid_params("expected a destination device, found none"))?;
         let sector = sector_size(&disk)?;
         let options = self.write_options()?;
         let mut changes = CoreosChanges {
@@ -67,16 +65,14 @@ impl InstallOptions {
     fn write_options(&self) -> Result<WriteOptions> {
         let mut saved = Vec::new();
         for text in &self.save_partlabel {
-            saved.extend(
-                PartitionFilter::parse_labels(text)
-                    .map_err(|reason| operator(format!("--save-partlabel: {reason}")))?,
-            );
+            saved.extend(PartitionFilter::parse_labels(text).map_err(|reason| {
+                Failure::invalid_params(format!("--save-partlabel: {reason}"))
+            })?);
         }
         for text in &self.save_partindex {
-            saved.extend(
-                PartitionFilter::parse_indexes(text)
-                    .map_err(|reason| operator(format!("--save-partindex: {reason}")))?,
-            );
+            saved.extend(PartitionFilter::parse_indexes(text).map_err(|reason| {
+                Failure::invalid_params(format!("--save-partindex: {reason}"))
+            })?);
         }
         Ok(WriteOptions {
             saved,
@@ -109,14 +105,12 @@ impl InstallOptions {
     }
 }
 
-/// Fails if the disk is the very medium that the image is read from: a stick
-/// is a disk, too.
+/// Fails if the disk is the very medium that the image is read from.
 fn refuse_medium(disk: &Path, urls: &[String]) -> Result<()> {
-    let node = disk.canonicalize().unwrap_or_else(|_| disk.to_owned());
-    if !urls.contains(&medium_url(&node, coreos_image::FILE)) {
+    if !is_medium_of(disk, urls) {
         return Ok(());
     }
-    Err(operator(format!(
+    Err(Failure::invalid_params(format!(
         "{} is the medium that the image is on, expected another disk",
         disk.display()
     )))
@@ -137,13 +131,12 @@ fn sector_size(disk: &Path) -> Result<u32> {
         .map_err(|error| wrong(format!("asking for the sector size: {error}")))
 }
 
-pub(super) fn operator(details: impl Into<String>) -> Failure {
-    Failure::new(Class::InvalidCommandParamsError, details)
-}
-
 #[cfg(test)]
 mod tests {
+    use landfall_media_reader::coreos_image;
+
     use super::*;
+    use crate::disk::fetch::medium_url;
 
     #[test]
     fn the_medium_of_the_image_is_not_its_target() {

@@ -10,7 +10,6 @@ use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::disk::fetch::{self, Request};
 use crate::failure::{Class, Failure, Result};
 use crate::installation::options::{InstallOptions, STREAM_BASE_URL};
-use crate::installation::prepare::operator;
 
 /// Of the document. Fedora's, with four architectures and every cloud's images,
 /// has 70 KB.
@@ -102,7 +101,7 @@ pub(super) fn is_proven(options: &InstallOptions) -> bool {
 fn metadata_url(base: &str, name: &str) -> Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || !name.chars().all(plain) {
-        return Err(operator(format!(
+        return Err(Failure::invalid_params(format!(
             "stream {name:?}: expected a name of letters, digits, -, _ and ."
         )));
     }

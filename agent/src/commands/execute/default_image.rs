@@ -10,7 +10,7 @@ use landfall_media_reader::coreos_image;
 use crate::commands::image_info::GivenChecksum;
 use crate::commands::machine::{Machine, blocking};
 use crate::disk::digest::Algorithm;
-use crate::disk::fetch::medium_url;
+use crate::disk::fetch::{is_medium_of, medium_url};
 use crate::failure::{Class, Failure, Result};
 use crate::media::{self, DRIVE_PATIENCE, ImageInDrive, NoImage, Places};
 
@@ -28,7 +28,7 @@ impl GivenImage {
     /// If the disk is the very medium that the image is read from: a stick may
     /// well be the smallest disk of the machine.
     pub(super) fn must_not_be_on(&self, disk: &Path) -> Result<()> {
-        if !self.urls.contains(&medium_url(disk, coreos_image::FILE)) {
+        if !is_medium_of(disk, &self.urls) {
             return Ok(());
         }
         Err(Failure::new(
@@ -62,7 +62,7 @@ fn of_settings(params: &BootParams) -> Result<Option<GivenImage>> {
         (Some(given), Some(sha256)) => {
             let other = checksum(given);
             if !other.names_sha256(sha256) {
-                return Err(invalid(format!(
+                return Err(Failure::invalid_params(format!(
                     "landfall.coreos.image: ?sha256={sha256} and landfall.coreos.image_checksum={given}: expected one of them"
                 )));
             }
@@ -117,10 +117,6 @@ fn of_medium(found: std::result::Result<ImageInDrive, NoImage>) -> Result<GivenI
         urls: vec![medium_url(&device, coreos_image::FILE)],
         checksum: sha256_sum(&image.sha256),
     })
-}
-
-fn invalid(details: String) -> Failure {
-    Failure::new(Class::InvalidCommandParamsError, details)
 }
 
 #[cfg(test)]

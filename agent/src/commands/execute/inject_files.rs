@@ -84,9 +84,9 @@ fn load(file: &FileRequest, node: &Node, client: &reqwest::Client) -> Result<Opt
         Content::Base64(text) => STANDARD
             .decode(text.split_ascii_whitespace().collect::<String>())
             .map(Some)
-            .map_err(|error| invalid(&format!("content is no base64: {error}"))),
+            .map_err(|error| Failure::invalid_params(format!("content is not base64: {error}"))),
         Content::Url(template) => {
-            let url = url_template::fill(template, &node.0).map_err(|error| invalid(&error))?;
+            let url = url_template::fill(template, &node.0).map_err(Failure::invalid_params)?;
             let request = Request::small(url);
             fetch::small_file(request, client.clone(), SIZE_LIMIT).map(Some)
         }
@@ -157,10 +157,6 @@ fn mounted<T>(partition: &Path, flags: MsFlags, work: impl FnOnce(&Path) -> T) -
         .unmount()
         .map_err(|error| io_failure(partition, &error))?;
     Ok(result)
-}
-
-fn invalid(reason: &str) -> Failure {
-    Failure::new(Class::InvalidCommandParamsError, reason)
 }
 
 fn io_failure(partition: &Path, error: &io::Error) -> Failure {

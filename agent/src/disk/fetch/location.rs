@@ -1,6 +1,6 @@
 //! The kinds of places that an image comes from, told by the scheme of its URL.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
 
@@ -46,8 +46,18 @@ impl Location {
 }
 
 /// The URL of a file on a medium, for [`Location::Medium`].
-pub fn medium_url(device: &std::path::Path, path: &str) -> String {
+pub fn medium_url(device: &Path, path: &str) -> String {
     format!("medium://{}#{path}", device.display())
+}
+
+/// Whether one of these URLs is of a file on the medium in this device, whose
+/// path may be a link. A stick is a disk, too, and may be chosen as the target.
+pub fn is_medium_of(device: &Path, urls: &[String]) -> bool {
+    let node = device.canonicalize();
+    let node = node.as_deref().unwrap_or(device);
+    urls.iter().any(
+        |url| matches!(Location::parse(url), Ok(Location::Medium { device, .. }) if device == node),
+    )
 }
 
 /// RFC 8089: `file:///path`, `file://localhost/path` and `file:/path`.

@@ -6,7 +6,7 @@ use std::{fs, io};
 use landfall_boot_params::{BootParams, CoreosInst};
 use reqwest::Url;
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::installation::options::STREAM_BASE_URL;
 use crate::installation::{InstallOptions, image_digest};
 use crate::settings::Settings;
@@ -99,8 +99,9 @@ impl Order {
         let sha256 = image.sha256.as_ref().map(|hex| format!("sha256:{hex}"));
         let checksum = params.coreos_image_checksum.value.clone().or(sha256);
         if let (None, Some(text)) = (&options.image_digest, checksum) {
-            let digest = image_digest(&text)
-                .map_err(|fault| operator(format!("landfall.coreos.image_checksum: {fault}")))?;
+            let digest = image_digest(&text).map_err(|fault| {
+                Failure::invalid_params(format!("landfall.coreos.image_checksum: {fault}"))
+            })?;
             options.image_digest = Some(digest);
         }
         options.image_url.clone_from(&image.urls);
@@ -117,7 +118,7 @@ impl Order {
         has_own_image: bool,
     ) -> Result<()> {
         if self.line.legacy && !options.names_image() && !has_own_image {
-            return Err(operator(
+            return Err(Failure::invalid_params(
                 "coreos.inst=yes: expected coreos.inst.image_url=URL beside it, found none",
             ));
         }
@@ -165,8 +166,9 @@ pub(super) fn servers(options: &InstallOptions, has_own_image: bool) -> Result<V
     let ignition = ignition.map(|url| ("server of the Ignition config", url));
     let mut servers: Vec<Server> = Vec::new();
     for (what, url) in image.into_iter().chain(ignition) {
-        let parsed = Url::parse(url)
-            .map_err(|error| operator(format!("{}: {error}", crate::disk::fetch::shown(url))))?;
+        let parsed = Url::parse(url).map_err(|error| {
+            Failure::invalid_params(format!("{}: {error}", crate::disk::fetch::shown(url)))
+        })?;
         // A file of this ramdisk has no server.
         if parsed.host().is_none() {
             continue;
@@ -201,10 +203,6 @@ fn warn_all(warnings: &[String]) {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-}
-
-fn operator(details: impl Into<String>) -> Failure {
-    Failure::new(Class::InvalidCommandParamsError, details)
 }
 
 #[cfg(test)]
