@@ -1,13 +1,31 @@
 //! What this host is called.
 
-/// What a host without a name is called; `(none)` is the kernel's.
+/// The names of a host to which nobody gave one; `(none)` is the kernel's text.
 const NAMELESS: [&str; 4] = ["", "(none)", "localhost", "localhost.localdomain"];
+
+/// The name that a host without one reports, as under systemd.
+const FALLBACK: &str = "localhost";
 
 /// The name that somebody has given to this host, if anybody has.
 pub fn given() -> Option<String> {
     let name = nix::unistd::gethostname().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
     (!NAMELESS.contains(&name.as_str())).then_some(name)
+}
+
+/// The kernel's text as a name that Ironic can show: never `(none)`, which looks
+/// like a name but is not one.
+pub fn reported(kernel: &str) -> &str {
+    match kernel {
+        "" | "(none)" => FALLBACK,
+        name => name,
+    }
+}
+
+/// The name of this host, for certificates.
+pub fn of_this_host() -> String {
+    let name = nix::unistd::gethostname().unwrap_or_default();
+    reported(&name.to_string_lossy()).to_owned()
 }
 
 /// Gives the host a name unless it has one. Whoever knows a better one, as DHCP
@@ -29,6 +47,18 @@ mod tests {
 
     use super::*;
     use crate::skip::skip;
+
+    #[test]
+    fn a_host_without_a_name_reports_localhost() {
+        for (kernel, expected) in [
+            ("(none)", "localhost"),
+            ("", "localhost"),
+            ("localhost.localdomain", "localhost.localdomain"),
+            ("node7", "node7"),
+        ] {
+            assert_eq!(reported(kernel), expected);
+        }
+    }
 
     #[test]
     fn only_the_nameless_get_the_default() {

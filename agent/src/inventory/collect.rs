@@ -8,6 +8,7 @@ use super::nics::NicOptions;
 use super::report_types::Inventory;
 use super::system_path::SystemPath;
 use super::{Warning, boot_mode, cpu, disks, firmware, memory, nics, sysfs};
+use crate::host_name;
 
 /// What the inventory needs and /sys does not tell.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +54,7 @@ pub fn collect(root: &SystemPath, options: CollectOptions<'_>) -> (Inventory, Ve
     } else {
         BmcAddresses::default()
     };
+    let host_name = sysfs::text(&root.join("proc/sys/kernel/hostname")).unwrap_or_default();
     let inventory = Inventory {
         interfaces,
         cpu,
@@ -62,7 +64,7 @@ pub fn collect(root: &SystemPath, options: CollectOptions<'_>) -> (Inventory, Ve
         bmc_v6address: bmc.v6,
         system_vendor,
         boot: boot_mode::collect(root, options.bootif),
-        hostname: sysfs::text(&root.join("proc/sys/kernel/hostname")).unwrap_or_default(),
+        hostname: host_name::reported(&host_name).to_owned(),
         bmc_mac: bmc.mac,
     };
     (inventory, warnings)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::collect::{CollectOptions, collect};
 use super::collectors;
 use super::inspection::{self, Circumstances};
 use super::report_types::{Disk, InspectionBody, Inventory};
@@ -275,6 +276,22 @@ fn collectors_add_their_members() {
         ]
     );
     assert_eq!(body["error"], Value::Null);
+}
+
+#[test]
+fn a_machine_without_a_host_name_does_not_report_the_kernels_text() {
+    for (kernel, reported) in [("(none)", "localhost"), ("node7", "node7")] {
+        let root = plant(&format!("proc/sys/kernel/hostname = {kernel}\\n"));
+        let addresses = BTreeMap::new();
+        let options = CollectOptions {
+            addresses: &addresses,
+            bootif: None,
+            hide_bmc_nics: true,
+            ask_drivers: false,
+        };
+        let (inventory, _) = collect(root.path(), options);
+        assert_eq!(inventory.hostname, reported);
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::commands;
 use crate::devices_settled;
 use crate::discovery::{self, AdvertiseRules, Advertised, Found, Place, Question, Wanted};
 use crate::failure::{Class, Failure, Result};
+use crate::host_name;
 use crate::http_client::{HttpOptions, IdentityFiles, Proxies};
 use crate::inventory::inspection::{self, Circumstances};
 use crate::inventory::{lldp, wait_for_disk};
@@ -323,11 +324,10 @@ impl Boot {
         if !*params.enable_auto_tls || !service.takes_certificate() {
             return Ok(None);
         }
-        let host_name = nix::unistd::gethostname().unwrap_or_default();
         TlsIdentity::restore_or_make(
             &StateFile::new(self.state, "identity.pem"),
             address,
-            &host_name.to_string_lossy(),
+            &host_name::of_this_host(),
             *params.tls_certificate_curve,
         )
         .map(Some)
