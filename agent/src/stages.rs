@@ -24,7 +24,7 @@ use crate::failure::{Class, Failure, Result};
 use crate::handover::written_disk::release_left_mounts;
 use crate::http_client::ServiceClient;
 use crate::interface_names::{self, NamingPolicy};
-use crate::ironic::NoNode;
+use crate::ironic::{NoNode, Retry};
 use crate::live_system::{self, LiveSystem};
 use crate::network::reach::Reach;
 use crate::network::{self, HeardVlans, NetworkState, Setup};
@@ -134,7 +134,11 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
         return boot.install_unattended(&order).await;
     }
     let found = boot.find_service().await;
-    let node_uuid = boot.inspect().await;
+    let retry = match &found {
+        Some(_) => Retry::Limited,
+        None => Retry::Forever,
+    };
+    let node_uuid = boot.inspect(retry).await;
     let Some(found) = found else {
         return boot.nothing_to_serve().await;
     };

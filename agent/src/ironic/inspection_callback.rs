@@ -9,14 +9,36 @@ use super::transport::{Places, Request, Transport};
 use super::wire;
 use crate::backoff::between;
 
-/// Tries of the whole list of URLs, as with the original.
-const TRIES: u32 = 5;
+/// Attempts with the whole list of URLs, as in the original.
+const ATTEMPTS: u32 = 5;
 
-/// The original's wait behind a try, the first being number 0, with some
-/// chance added, so that a rack does not come back in one step.
-fn pause_after(number: u32) -> Duration {
+/// The longest pauses, in seconds: between failures that may pass, as in the
+/// original, and between rejections.
+const LONGEST: f64 = 30.0;
+const LONGEST_AFTER_REJECTION: f64 = 300.0;
+
+/// Whether the agent has anything else to do if Ironic does not take the
+/// inventory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// It continues without after [`ATTEMPTS`], or at once if Ironic rejects the
+    /// inventory.
+    Limited,
+    /// It has not: it posts until Ironic takes the inventory, because the node
+    /// stays in `inspect wait` until then.
+    Forever,
+}
+
+/// The pause after this attempt, counted from 0. The original's, with jitter, so
+/// that a rack of machines does not post at the same second.
+fn pause_after(number: u32, rejected: bool) -> Duration {
+    let longest = if rejected {
+        LONGEST_AFTER_REJECTION
+    } else {
+        LONGEST
+    };
     let seconds = 1.5 * f64::from(2_u32.saturating_pow(number));
-    Duration::from_secs_f64(seconds.clamp(5.0, 30.0) * between(1.0, 1.2))
+    Duration::from_secs_f64(seconds.clamp(5.0, longest) * between(1.0, 1.2))
 }
 
 /// Why the inventory was not taken.
@@ -38,11 +60,13 @@ pub enum NotTaken {
 /// holds the token, and a lookup after it shows asterisks (measured).
 ///
 /// # Errors
-/// Why nobody took it. The caller goes on without.
+/// Why Ironic did not take it, only with [`Retry::Limited`]. The caller continues
+/// without.
 pub async fn post_inventory(
     transport: &Transport,
     urls: &[String],
     body: &str,
+    retry: Retry,
 ) -> Result<Option<String>, NotTaken> {
     let places = Places::new(urls);
     let request = Request {
@@ -54,7 +78,7 @@ pub async fn post_inventory(
     let mut number = 0;
     loop {
         tracing::info!("posting the inventory to {}", places.first());
-        let fault = match transport.ask(&places, &request).await {
+        let (fault, status) = match transport.ask(&places, &request).await {
             Ok(answer) if answer.status < 400 => {
                 let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
                 // Old form {"uuid"}, new form that of a lookup.
@@ -63,22 +87,32 @@ pub async fn post_inventory(
             }
             Ok(answer) => {
                 let fault = format!("{}: {}", places.first(), wire::fault(&answer));
-                // Locked, or the service's own trouble: worth another try.
-                match answer.status {
-                    404 => return Err(NotTaken::NotAsked(fault)),
-                    409 | 500.. => fault,
-                    _ => return Err(NotTaken::Failed(fault)),
-                }
+                (fault, Some(answer.status))
             }
-            Err(fault) => fault,
+            Err(fault) => (fault, None),
         };
-        if number + 1 == TRIES {
-            return Err(NotTaken::Failed(fault));
+        // No answer, a locked node, a fault of the service: these may pass.
+        let rejected = !matches!(status, None | Some(408 | 409 | 429 | 500..));
+        if retry == Retry::Limited {
+            match status {
+                Some(404) => return Err(NotTaken::NotAsked(fault)),
+                _ if rejected || number + 1 == ATTEMPTS => return Err(NotTaken::Failed(fault)),
+                _ => {}
+            }
         }
-        let pause = pause_after(number);
-        tracing::warn!("inspection: {fault}; again in {:.0} s", pause.as_secs_f64());
+        let pause = pause_after(number, rejected);
+        let why = match status {
+            Some(404) => {
+                " (Ironic has no node with these MAC addresses that waits for its inspection)"
+            }
+            _ => "",
+        };
+        tracing::warn!(
+            "inspection: {fault}{why}; posting again in {:.0} s",
+            pause.as_secs_f64()
+        );
         tokio::time::sleep(pause).await;
-        number += 1;
+        number = number.saturating_add(1);
     }
 }
 
@@ -87,12 +121,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_those_of_the_original() {
-        for (number, seconds) in [(0, 5.0), (1, 5.0), (2, 6.0), (3, 12.0), (9, 30.0)] {
-            let pause = pause_after(number).as_secs_f64();
+    fn pauses_are_those_of_the_original_and_longer_after_rejections() {
+        for (number, rejected, seconds) in [
+            (0, false, 5.0),
+            (1, false, 5.0),
+            (2, false, 6.0),
+            (3, false, 12.0),
+            (9, false, 30.0),
+            (u32::MAX, false, 30.0),
+            (0, true, 5.0),
+            (5, true, 48.0),
+            (9, true, 300.0),
+        ] {
+            let pause = pause_after(number, rejected).as_secs_f64();
             assert!(
                 (seconds..=seconds * 1.2).contains(&pause),
-                "{number}: {pause}"
+                "{number} {rejected}: {pause}"
             );
         }
     }

@@ -203,7 +203,7 @@ fn every_request_goes_to_the_next_place_when_one_does_not_answer() {
             .unwrap();
         assert_eq!(beat.status, 202);
         let inspection = [dead, ironic.url()].map(|url| format!("{url}/v1/continue_inspection"));
-        let uuid = post_inventory(&transport(), &inspection, "{}")
+        let uuid = post_inventory(&transport(), &inspection, "{}", Retry::Limited)
             .await
             .unwrap();
         assert_eq!(uuid.as_deref(), Some("6d85"));
@@ -242,13 +242,24 @@ fn inspection_is_refused_for_good_by_what_a_retry_would_not_change() {
         Reply::new(404, r#"{"error_message": {"faultstring": "no such node"}}"#),
     ]);
     let urls = [format!("{}/v1/continue_inspection", ironic.url())];
-    let fault = run(post_inventory(&transport(), &urls, "{}")).unwrap_err();
+    let fault = run(post_inventory(&transport(), &urls, "{}", Retry::Limited)).unwrap_err();
     assert!(matches!(fault, NotTaken::NotAsked(_)), "{fault}");
     let fault = fault.to_string();
     assert!(fault.contains("HTTP 404: no such node"), "{fault}");
     let asked = ironic.asked();
     assert_eq!(asked.len(), 2, "locked is worth a second try");
     assert_eq!(asked[0].header("x-openstack-ironic-api-version"), None);
+}
+
+#[test]
+fn an_agent_with_nothing_else_to_do_posts_the_inventory_until_ironic_takes_it() {
+    let ironic = Ironic::start([
+        Reply::new(404, r#"{"error_message": {"faultstring": "no such node"}}"#),
+        Reply::new(202, r#"{"uuid": "6d85"}"#),
+    ]);
+    let urls = [format!("{}/v1/continue_inspection", ironic.url())];
+    let uuid = run(post_inventory(&transport(), &urls, "{}", Retry::Forever)).unwrap();
+    assert_eq!(uuid.as_deref(), Some("6d85"));
 }
 
 #[test]

@@ -21,7 +21,9 @@ use crate::host_name;
 use crate::http_client::{HttpOptions, IdentityFiles, Proxies};
 use crate::inventory::inspection::{self, Circumstances};
 use crate::inventory::{lldp, wait_for_disk};
-use crate::ironic::{self, AgentToken, LookupAnswer, NoNode, NotTaken, Query, Service, Transport};
+use crate::ironic::{
+    self, AgentToken, LookupAnswer, NoNode, NotTaken, Query, Retry, Service, Transport,
+};
 use crate::network::{self, HeardVlans, NetworkState, WaitFor};
 use crate::settings::Settings;
 use crate::state_file::StateFile;
@@ -137,9 +139,10 @@ impl Boot {
         }
     }
 
-    /// Reports the hardware if inspection was asked for. Returns the node's
-    /// UUID if Ironic told it. A failure is reported and the boot goes on.
-    pub(super) async fn inspect(&mut self) -> Option<String> {
+    /// Posts the inventory if this boot has an inspection. Returns the node's
+    /// UUID if Ironic's answer has it. After a failure the boot continues, or
+    /// the agent posts forever: see [`Retry`].
+    pub(super) async fn inspect(&mut self, retry: Retry) -> Option<String> {
         let urls = match self.settings.params.inspection_urls()? {
             ServiceUrls::Urls(urls) => urls,
             ServiceUrls::Mdns => self.find_inspection().await,
@@ -166,7 +169,7 @@ impl Boot {
             managers: &commands::HARDWARE_MANAGERS,
         };
         let posted = match inspection::inspect(circumstances).await {
-            Ok(body) => ironic::post_inventory(&self.transport(), &urls, &body).await,
+            Ok(body) => ironic::post_inventory(&self.transport(), &urls, &body, retry).await,
             Err(fault) => Err(NotTaken::Failed(fault)),
         };
         match posted {
