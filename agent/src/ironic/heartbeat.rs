@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::service::Service;
 use super::wire::{self, Heartbeat};
-use crate::backoff::between;
+use crate::backoff::{Backoff, between};
 use crate::http_client::Answer;
 use crate::memory_use;
 
@@ -20,6 +20,10 @@ pub const AGENT_VERSION: &str = "13.0.0";
 
 /// A heartbeat never follows another sooner than this, even a forced one.
 const CLOSEST: Duration = Duration::from_secs(5);
+
+/// The longest pause after a rejection: another attempt cannot change Ironic's
+/// answer, and the conductor logs each one.
+const LONGEST_AFTER_REJECTION: Duration = Duration::from_secs(300);
 
 /// Two hours with Ironic's usual timeout: an agent that waits for long says
 /// that it is well, and how much memory it takes.
@@ -42,10 +46,10 @@ fn within_bounds(timeout: Duration) -> Duration {
     timeout.clamp(Duration::from_secs(1), Duration::from_secs(3600))
 }
 
-/// Sends heartbeats until the future is dropped: three in `timeout`, roughly,
-/// after an error sooner, and right after `forced` is rung. Whatever Ironic
-/// answers, the next one is sent: a node that is locked, redeployed or short of
-/// workers takes it later.
+/// Sends heartbeats until the future is dropped: about three per `timeout`,
+/// sooner after an error, and as soon as `forced` is notified. Heartbeats never
+/// stop: Ironic accepts one again once the node is unlocked or enrolled again, or
+/// has a free worker. While it rejects them, the pause grows.
 ///
 /// # Errors
 /// If the body cannot be written as JSON: a bug of ours.
@@ -61,21 +65,19 @@ pub async fn beat_forever(
     // A forced heartbeat stays wanted until one has succeeded.
     let mut wanted = false;
     let mut accepted: u32 = 0;
+    let mut pace = Pace::new(timeout);
     loop {
         let sent = Instant::now();
-        let pause = match service.post_heartbeat(uuid, body.clone()).await {
-            Ok(answer) if answer.status == 202 => {
-                accepted = accepted.saturating_add(1);
-                tell_accepted(accepted, service);
-                wanted = false;
-                timeout.mul_f64(between(0.3, 0.6))
-            }
-            outcome => {
-                let pause = CLOSEST.mul_f64(between(1.0, 2.0));
-                report(service, outcome, pause);
-                pause
-            }
-        };
+        let outcome = service.post_heartbeat(uuid, body.clone()).await;
+        let verdict = Verdict::of(&outcome);
+        let pause = pace.pause_after(&verdict);
+        if let Verdict::Accepted = verdict {
+            accepted = accepted.saturating_add(1);
+            tell_accepted(accepted, service);
+            wanted = false;
+        } else {
+            report(service, outcome, &verdict, pause);
+        }
         if !wanted {
             tokio::select! {
                 () = tokio::time::sleep(pause) => continue,
@@ -113,21 +115,77 @@ pub(super) fn body(service: &Service, callback: &Callback) -> Result<String, ser
     })
 }
 
-fn report(service: &Service, outcome: Result<Answer, String>, pause: Duration) {
+/// What Ironic makes of a heartbeat.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Accepted,
+    /// The conductor works on the node: the normal answer in the meantime.
+    Locked,
+    /// The next attempt may succeed.
+    Failed,
+    /// Only an operator can change this answer; what to check.
+    Rejected(&'static str),
+}
+
+impl Verdict {
+    fn of(outcome: &Result<Answer, String>) -> Self {
+        let Ok(answer) = outcome else {
+            return Self::Failed;
+        };
+        match answer.status {
+            202 => Self::Accepted,
+            409 => Self::Locked,
+            400 => Self::Rejected(
+                "Ironic does not accept this agent for this node: it forgets an agent after a failed operation -- power the node off and on through Ironic",
+            ),
+            401 | 403 => Self::Rejected(
+                "Ironic accepts heartbeats without credentials, so a proxy or another service answers -- check ipa-api-url, the proxy settings, and the access rules in front of Ironic",
+            ),
+            404 => Self::Rejected(
+                "Ironic does not have this node any more, or another service answers -- enrol the node again or check ipa-api-url, then reboot the machine",
+            ),
+            _ => Self::Failed,
+        }
+    }
+}
+
+/// How long to wait until the next heartbeat.
+struct Pace {
+    timeout: Duration,
+    rejected: Backoff,
+}
+
+impl Pace {
+    fn new(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            rejected: Backoff::new(CLOSEST * 2, LONGEST_AFTER_REJECTION),
+        }
+    }
+
+    fn pause_after(&mut self, verdict: &Verdict) -> Duration {
+        if let Verdict::Rejected(_) = verdict {
+            return self.rejected.pause();
+        }
+        self.rejected.reset();
+        match verdict {
+            Verdict::Accepted => self.timeout.mul_f64(between(0.3, 0.6)),
+            _ => CLOSEST.mul_f64(between(1.0, 2.0)),
+        }
+    }
+}
+
+fn report(service: &Service, outcome: Result<Answer, String>, verdict: &Verdict, pause: Duration) {
     let next = format!("next in {:.0} s", pause.as_secs_f64());
-    match outcome {
-        // The conductor is at work on this node: what we are waiting for.
-        Ok(answer) if answer.status == 409 => tracing::info!(
-            "heartbeat to {}: {} (the node is locked); {next}",
-            service.base(),
-            wire::fault(&answer)
-        ),
-        Ok(answer) => tracing::warn!(
-            "heartbeat to {}: {}; {next}",
-            service.base(),
-            wire::fault(&answer)
-        ),
-        Err(fault) => tracing::warn!("heartbeat: {fault}; {next}"),
+    let answer = match outcome {
+        Ok(answer) => format!("heartbeat to {}: {}", service.base(), wire::fault(&answer)),
+        Err(fault) => format!("heartbeat: {fault}"),
+    };
+    match verdict {
+        Verdict::Accepted => {}
+        Verdict::Locked => tracing::info!("{answer} (the node is locked); {next}"),
+        Verdict::Failed => tracing::warn!("{answer}; {next}"),
+        Verdict::Rejected(why) => tracing::error!("{answer}; {why}; {next}"),
     }
 }
 
@@ -139,6 +197,49 @@ mod tests {
     fn timeouts_out_of_reason_are_brought_in() {
         for (said, taken) in [(0, 1), (30, 30), (300, 300), (1 << 40, 3600)] {
             assert_eq!(within_bounds(Duration::from_secs(said)).as_secs(), taken);
+        }
+    }
+
+    fn answer(status: u16) -> Result<Answer, String> {
+        Ok(Answer {
+            status,
+            date: None,
+            body: String::new(),
+        })
+    }
+
+    #[test]
+    fn pauses_grow_while_ironic_rejects_and_start_again_after() {
+        let mut pace = Pace::new(Duration::from_secs(30));
+        let mut pause = |outcome| pace.pause_after(&Verdict::of(&outcome)).as_secs_f64();
+        for (outcome, least, most) in [
+            (answer(202), 9.0, 18.0),
+            (answer(409), 5.0, 10.0),
+            (Err("connection refused".to_owned()), 5.0, 10.0),
+            (answer(404), 5.0, 10.0),
+            (answer(403), 10.0, 20.0),
+            (answer(401), 20.0, 40.0),
+            (answer(400), 40.0, 80.0),
+            (answer(404), 80.0, 160.0),
+            (answer(404), 150.0, 300.0),
+            (answer(404), 150.0, 300.0),
+            // A proxy in front of an Ironic that restarts.
+            (answer(503), 5.0, 10.0),
+            (answer(404), 5.0, 10.0),
+        ] {
+            let text = format!("{outcome:?}");
+            let found = pause(outcome);
+            assert!((least..=most).contains(&found), "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_rejection_says_what_to_check() {
+        for (status, word) in [(401, "ipa-api-url"), (403, "proxy"), (404, "enrol")] {
+            match Verdict::of(&answer(status)) {
+                Verdict::Rejected(why) => assert!(why.contains(word), "{status}: {why}"),
+                other => panic!("{status}: {other:?}"),
+            }
         }
     }
 }
