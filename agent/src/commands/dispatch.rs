@@ -100,7 +100,8 @@ impl Dispatcher {
                     .to_owned(),
             });
         }
-        let command = match request.command()? {
+        let refused = |refusal: &Refusal| tracing::error!("request refused: {}", refusal.text);
+        let command = match request.command().inspect_err(refused)? {
             Parsed::Command(command) => *command,
             Parsed::Failed(name, failure) => {
                 let id = self.ledger.begin(&name, None).map_err(busy)?;

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use super::partition_image;
 use crate::failure::{Failure, Result};
 use crate::http_client::Proxies;
 
@@ -93,14 +94,10 @@ impl ImageInfo {
     }
 
     /// # Errors
-    /// If it is no image of a whole disk.
+    /// If it is a partition image.
     pub(super) fn must_be_whole_disk(&self) -> Result<()> {
         if self.is_partition {
-            return Err(Failure::invalid_params(format!(
-                "image {} is a partition image, expected a whole disk image",
-                self.id
-            ))
-            .hint("set image_type: whole-disk in instance_info"));
+            return Err(partition_image::refusal(&format!("image {}", self.id)));
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ pub(crate) mod image_info;
 mod ledger;
 mod machine;
 pub(crate) mod parse;
+mod partition_image;
 pub(crate) mod steps;
 pub(crate) mod url_template;
 

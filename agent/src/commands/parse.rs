@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::command::{Command, FlowTask, Node, RescuePassword, StepKind};
 use super::image_info::ImageInfo;
+use super::partition_image;
 use crate::failure::{Class, Failure};
 
 /// Why a request gets no command: an HTTP status and a text.
@@ -98,7 +99,8 @@ impl Request {
     /// ignored: newer conductors add some.
     ///
     /// # Errors
-    /// Unknown extension: 404; unknown command: 400.
+    /// Unknown extension: 404; unknown command, or an image that this agent does
+    /// not install: 400.
     pub fn command(self) -> Result<Parsed, Refusal> {
         let full = format!("{}.{}", self.extension, self.name);
         if !is_extension(&self.extension) {
@@ -114,7 +116,16 @@ impl Request {
         let command = match full.as_str() {
             "clean.get_clean_steps" => arguments.get_steps(StepKind::Clean),
             "clean.execute_clean_step" => arguments.execute_step(StepKind::Clean),
-            "deploy.get_deploy_steps" => arguments.get_steps(StepKind::Deploy),
+            "deploy.get_deploy_steps" => {
+                let command = arguments.get_steps(StepKind::Deploy);
+                if let Ok(Command::GetSteps { node, .. }) = &command {
+                    // Ironic shows the text of a status 400; of a command that
+                    // failed it only says that the list of steps is missing.
+                    partition_image::refuse_in(node)
+                        .map_err(|failure| Refusal::bad_request(failure.in_words()))?;
+                }
+                command
+            }
             "deploy.execute_deploy_step" => arguments.execute_step(StepKind::Deploy),
             "service.get_service_steps" => arguments.get_steps(StepKind::Service),
             "service.execute_service_step" => arguments.execute_step(StepKind::Service),

@@ -41,6 +41,13 @@ fn refusals_are_the_originals() {
             400,
             "Invalid command: Unknown command: nosuch",
         ),
+        (
+            r#"{"name":"deploy.get_deploy_steps","params":{"ports":[],"node":{
+                "deploy_interface":"direct","instance_info":{"image_source":"http://a/b"},
+                "driver_internal_info":{"is_whole_disk_image":false}}}}"#,
+            400,
+            "Invalid command parameters: http://a/b is a partition image",
+        ),
     ] {
         let (found_status, text) = refusal(body);
         assert_eq!(found_status, status, "{body}");
