@@ -5,6 +5,15 @@
 //! kernel it is modprobe, and else it does what its sub-command says. The
 //! modules are listed in ARCHITECTURE.md in the order of the boot.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "they panic if output cannot be written: a closed pipe, a full disk"
+    )
+)]
+
 mod api;
 mod backoff;
 #[cfg(feature = "bench-entry")]

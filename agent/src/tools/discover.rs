@@ -18,6 +18,7 @@ use crate::network::reach::Reach;
 use crate::network::{self, NetworkState};
 use crate::settings::Settings;
 use crate::stages::{http_options, ironic_by_mdns};
+use crate::tools::stdout;
 
 /// `discover`
 #[derive(Debug, Args)]
@@ -68,9 +69,9 @@ pub fn run(arguments: Arguments) -> Result<()> {
     };
     let report = runtime.block_on(look(&client, &wanted, limit))?;
     if arguments.json {
-        println!("{}", report.json());
+        stdout::line(report.json())?;
     } else {
-        report.print(&places);
+        report.lines(&places).iter().try_for_each(stdout::line)?;
     }
     match report.found {
         Some(_) => Ok(()),
@@ -129,21 +130,18 @@ impl Report {
         })
     }
 
-    fn print(&self, places: &str) {
+    fn lines(&self, places: &str) -> Vec<String> {
         let Some((found, source)) = &self.found else {
-            for line in discovery::screen(places, &self.network, &self.reach) {
-                println!("{line}");
-            }
-            return;
+            return discovery::screen(places, &self.network, &self.reach);
         };
         let base = found.urls.first().map_or("", String::as_str);
-        match source {
-            Ok(source) => println!("{base} answers, reached from {source}"),
-            Err(why) => println!("{base} answers, but cannot call back: {why}"),
-        }
-        for (key, value) in &found.settings {
-            println!("  it says {key}={value}");
-        }
+        let answer = match source {
+            Ok(source) => format!("{base} answers, reached from {source}"),
+            Err(why) => format!("{base} answers, but cannot call back: {why}"),
+        };
+        let settings = found.settings.iter();
+        let settings = settings.map(|(key, value)| format!("  it says {key}={value}"));
+        [answer].into_iter().chain(settings).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::permission::WritePermission;
 use crate::stages::own_image;
 use crate::sys::mount::see_mounts_alone;
 use crate::tools::install_report::{Plan, result};
-use crate::tools::machine_http;
+use crate::tools::{machine_http, stdout};
 
 /// `install`
 #[derive(Debug, Args)]
@@ -93,11 +93,9 @@ fn install(arguments: Arguments) -> Result<()> {
     let Some(permission) = permission else {
         let plan = Plan::of(&installation)?;
         if arguments.json {
-            println!("{}", plan.json());
-        } else {
-            plan.lines().iter().for_each(|line| println!("{line}"));
+            return stdout::line(plan.json());
         }
-        return Ok(());
+        return plan.lines().iter().try_for_each(stdout::line);
     };
     if arguments.allow_this_machine
         && let Err(error) = see_mounts_alone()
@@ -106,7 +104,7 @@ fn install(arguments: Arguments) -> Result<()> {
     }
     let written = installation.carry_out(&client, &permission)?;
     if arguments.json {
-        println!("{}", result(&installation, &written));
+        stdout::line(result(&installation, &written))?;
     }
     tracing::info!("install complete: {}", installation.disk.display());
     Ok(())

@@ -11,10 +11,12 @@ use crate::failure::{Class, Failure, Result};
 use crate::interface_names::{self, InterfaceName, NamingPolicy, Scheme};
 use crate::inventory::collect::{CollectOptions, collect};
 use crate::inventory::disks;
+use crate::inventory::report_types::Inventory;
 use crate::inventory::udev_properties::UdevProperties;
 use crate::report;
 use crate::sysfs;
 use crate::system_path::SystemPath;
+use crate::tools::stdout;
 
 /// `inventory`
 #[derive(Debug, Args)]
@@ -64,16 +66,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let mut document = serde_json::to_value(&inventory).unwrap_or_default();
         add_other_names(&mut document, &names);
         add_block_devices(&mut document, &root);
-        println!("{document}");
-        return Ok(());
+        return stdout::line(document);
     }
+    lines(&inventory).iter().try_for_each(stdout::line)
+}
+
+/// The inventory for a person.
+fn lines(inventory: &Inventory) -> Vec<String> {
     let vendor = &inventory.system_vendor;
-    println!(
+    let memory = &inventory.memory;
+    let machine = format!(
         "{} {}, serial {}",
         vendor.manufacturer, vendor.product_name, vendor.serial_number
     );
-    let memory = &inventory.memory;
-    println!(
+    let processor = format!(
         "{} x {}, {} MiB, booted by {}",
         inventory.cpu.count,
         inventory.cpu.model_name,
@@ -83,25 +89,26 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             .unwrap_or_default(),
         inventory.boot.current_boot_mode
     );
-    for nic in &inventory.interfaces {
-        println!(
+    let nics = inventory.interfaces.iter().map(|nic| {
+        format!(
             "nic  {:12} {} {} {}",
             nic.name,
             nic.mac_address,
             if nic.has_carrier { "up" } else { "no carrier" },
             nic.driver.as_deref().unwrap_or("")
-        );
-    }
-    for disk in &inventory.disks {
-        println!(
+        )
+    });
+    let disks = inventory.disks.iter().map(|disk| {
+        format!(
             "disk {:12} {:>10} {} {}",
             disk.name,
             report::mib(disk.size),
             disk.model.as_deref().unwrap_or("no model"),
             disk.serial.as_deref().unwrap_or("no serial")
-        );
-    }
-    Ok(())
+        )
+    });
+    let machine = [machine, processor].into_iter();
+    machine.chain(nics).chain(disks).collect()
 }
 
 fn scheme(name: &str) -> std::result::Result<Scheme, String> {

@@ -11,6 +11,7 @@ pub mod plan_network;
 pub mod root_device;
 pub mod serve;
 pub mod show_params;
+mod stdout;
 pub mod write_image;
 
 use std::process::ExitCode;

@@ -15,6 +15,7 @@ use crate::failure::{Class, Failure, Result};
 use crate::network::read_firmware_nics;
 use crate::private_file;
 use crate::system_path::SystemPath;
+use crate::tools::stdout;
 
 /// `plan-network`
 #[derive(Debug, Args)]
@@ -93,18 +94,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         plan.warnings.extend(missing);
     }
     if arguments.json {
-        println!("{}", serde_json::to_value(&plan).unwrap_or_default());
-        return Ok(());
+        return stdout::line(serde_json::to_value(&plan).unwrap_or_default());
     }
     if arguments.arguments {
         let written = plan.to_boot_args();
-        println!("{}", written.arguments.join(" "));
+        stdout::line(written.arguments.join(" "))?;
         let unsaid = written.unsaid.into_iter();
         plan.warnings
             .extend(unsaid.map(|what| format!("not said: {what}")));
     } else {
         for line in describe::describe(&plan) {
-            println!("{line}");
+            stdout::line(line)?;
         }
     }
     for warning in &plan.warnings {

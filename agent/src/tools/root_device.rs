@@ -14,6 +14,7 @@ use crate::inventory::hint_candidate::{Candidate as _, GIB};
 use crate::inventory::hint_expression::{ErrorClass, HintError};
 use crate::inventory::root_device::MIN_DEFAULT_SIZE;
 use crate::inventory::root_device_hints::RootDeviceHints;
+use crate::tools::stdout;
 
 /// More than any machine's disks take.
 const FILE_LIMIT: u64 = 64 << 20;
@@ -44,8 +45,7 @@ type Device = Map<String, Value>;
 /// answer.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let devices = read_devices(arguments)?;
-    println!("{}", answer(&devices, &arguments.hints, arguments.all)?);
-    Ok(())
+    stdout::line(answer(&devices, &arguments.hints, arguments.all)?)
 }
 
 fn read_devices(arguments: &Arguments) -> Result<Vec<Value>> {

@@ -21,6 +21,7 @@ use crate::media::Media;
 use crate::settings::{ConfigFiles, Settings};
 use crate::state_file::StateFile;
 use crate::tls::TlsPolicy;
+use crate::tools::stdout;
 
 /// `serve`
 #[derive(Debug, Args)]
@@ -96,7 +97,7 @@ async fn serve(arguments: &Arguments) -> Result<()> {
     )
     .map_err(|error| fault(format!("listening at {}: {error}", arguments.listen)))?;
     // A program that reads this may connect from here on.
-    println!("serving at {scheme}://{}", server.address());
+    stdout::line(format!("serving at {scheme}://{}", server.address()))?;
     // In our own ramdisk a command may end it; the boot goes on there.
     let _ = departs.wait_for(Option::is_some).await;
     server.stop().await;

@@ -13,6 +13,7 @@ use super::command_line_source::CommandLineSource;
 use crate::failure::{Class, Failure, Result};
 use crate::media::{Media, MediaText};
 use crate::settings::{ConfigFiles, Settings};
+use crate::tools::stdout;
 
 /// `show-params`
 #[derive(Debug, Args)]
@@ -98,21 +99,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             .map(|setting| row(setting.key, &setting.value, setting.origin))
             .collect();
         list.extend(unattended(&inst).map(|(key, value, origin)| row(key, &value, &origin)));
-        println!(
-            "{}",
-            json!({
-                "settings": list,
-                "warnings": warnings,
-                "not_supported": not_supported,
-            })
-        );
-        return Ok(());
+        return stdout::line(json!({
+            "settings": list,
+            "warnings": warnings,
+            "not_supported": not_supported,
+        }));
     }
     for setting in params.list() {
-        print_row(setting.key, &setting.value, setting.origin);
+        print_row(setting.key, &setting.value, setting.origin)?;
     }
     for (key, value, origin) in unattended(&inst) {
-        print_row(key, &value, &origin);
+        print_row(key, &value, &origin)?;
     }
     for warning in warnings.iter().chain(&not_supported) {
         tracing::warn!("{warning}");
@@ -129,8 +126,8 @@ fn unattended(inst: &CoreosInst) -> impl Iterator<Item = (&'static str, String, 
     })
 }
 
-fn print_row(key: &str, value: &str, origin: &Origin) {
-    println!("{key:44} {value:24} ({origin})");
+fn print_row(key: &str, value: &str, origin: &Origin) -> Result<()> {
+    stdout::line(format!("{key:44} {value:24} ({origin})"))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {

@@ -1,0 +1,21 @@
+//! Standard output of the sub-commands. `println!` panics when it cannot write.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write as _};
+
+use crate::failure::{Class, Failure, Result};
+
+/// Prints a line. A reader that closes the pipe early (`| head`) is not an error.
+///
+/// # Errors
+/// If standard output takes nothing, as on a full disk.
+pub(super) fn line(text: impl Display) -> Result<()> {
+    // In one piece: a pipe that a reader closes gets whole lines.
+    match io::stdout().write_all(format!("{text}\n").as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::new(
+            Class::CommandExecutionError,
+            format!("writing to standard output: {error}"),
+        )),
+        _ => Ok(()),
+    }
+}
