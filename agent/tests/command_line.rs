@@ -6,7 +6,8 @@
 )]
 
 use std::fs;
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 fn agent(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_landfall-agent"));
@@ -54,4 +55,75 @@ fn a_full_disk_is_an_error() {
         let last = stderr(&output);
         assert!(last.contains(expected), "{arguments:?}: {last}");
     }
+}
+
+#[test]
+fn the_exit_code_says_whether_hints_choose_a_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let devices = directory.path().join("disks.json");
+    fs::write(
+        &devices,
+        r#"[{"name": "/dev/sda", "size": 10737418240, "serial": "A"},
+            {"name": "/dev/sdb", "size": 8589934592, "serial": "A"}]"#,
+    )
+    .unwrap();
+    let ask = |hints: &str, more: &[&str]| root_device(&devices, hints, more);
+    for (hints, more, code, stdout, said) in [
+        (r#"{"serial": "A"}"#, &[][..], 0, "/dev/sda\n", ""),
+        (
+            r#"{"serial": "A"}"#,
+            &["--all"],
+            0,
+            "/dev/sda\n/dev/sdb\n",
+            "",
+        ),
+        ("{}", &[], 0, "/dev/sdb\n", ""),
+        (
+            r#"{"serial": "A"}"#,
+            &["--json"],
+            0,
+            "{\"device\":\"/dev/sda\"}\n",
+            "",
+        ),
+        (r#"{"serial": "B"}"#, &[], 1, "", "no disk matches: "),
+        (
+            r#"{"serial": "B"}"#,
+            &["--json"],
+            1,
+            "{\"device\":null}\n",
+            "no disk matches: ",
+        ),
+        (
+            r#"{"serial": "B"}"#,
+            &["--json", "--all"],
+            1,
+            "{\"devices\":[]}\n",
+            "no disk matches: ",
+        ),
+        (
+            r#"{"colour": "red"}"#,
+            &[],
+            1,
+            "",
+            "the hints cannot be used: ",
+        ),
+        ("{", &[], 1, "", "reading the hints: "),
+    ] {
+        let output = ask(hints, more);
+        assert_eq!(output.status.code(), Some(code), "{hints} {more:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), stdout, "{hints}");
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+    let invalid = ask(r#"{"colour": "red"}"#, &["--json"]);
+    assert_eq!(invalid.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&invalid.stdout).starts_with("{\"error\":"));
+}
+
+fn root_device(devices: &Path, hints: &str, more: &[&str]) -> Output {
+    agent(&["root-device", "--hints", hints, "--devices"])
+        .arg(devices)
+        .args(more)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
 }

@@ -21,6 +21,10 @@ const FILE_LIMIT: u64 = 64 << 20;
 
 /// `root-device`
 #[derive(Debug, Args)]
+#[command(after_help = "\
+The exit code is 0 if the hints choose a disk, and 1 if they match none, cannot
+be used or cannot be read. Without hints ({}) the smallest disk of at least
+4 GiB is chosen.")]
 pub struct Arguments {
     /// JSON list of disks, with the field names of the inventory
     #[arg(long, value_name = "FILE")]
@@ -31,7 +35,7 @@ pub struct Arguments {
     /// Name every disk that matches, not only the one that is chosen
     #[arg(long)]
     all: bool,
-    /// Print JSON, which is what this command always does
+    /// Print JSON: `device` (`devices` with --all), or `error`
     #[arg(long)]
     json: bool,
 }
@@ -41,11 +45,29 @@ type Device = Map<String, Value>;
 /// Prints the answer.
 ///
 /// # Errors
-/// If the file or the hints are no JSON. Hints that cannot be used are an
-/// answer.
+/// If the file or the hints are no JSON, the hints cannot be used, or no disk
+/// matches them.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let devices = read_devices(arguments)?;
-    stdout::line(answer(&devices, &arguments.hints, arguments.all)?)
+    let chosen = choose(&devices, &arguments.hints, arguments.all)?;
+    if arguments.json {
+        stdout::line(json_answer(&chosen, arguments.all))?;
+    }
+    let names =
+        chosen.map_err(|error| fault(format!("the hints cannot be used: {}", error.message)))?;
+    if names.is_empty() {
+        let file = arguments.devices.display();
+        let count = devices.len();
+        return Err(fault(format!(
+            "no disk matches: {file} has {count} disks, and the hints are {}",
+            arguments.hints
+        )));
+    }
+    if arguments.json {
+        return Ok(());
+    }
+    let shown = if arguments.all { names.len() } else { 1 };
+    names[..shown].iter().try_for_each(stdout::line)
 }
 
 fn read_devices(arguments: &Arguments) -> Result<Vec<Value>> {
@@ -58,25 +80,33 @@ fn read_devices(arguments: &Arguments) -> Result<Vec<Value>> {
 }
 
 fn unreadable(what: &str, error: &dyn fmt::Display) -> Failure {
-    Failure::new(
-        Class::CommandExecutionError,
-        format!("reading {what}: {error}"),
-    )
+    fault(format!("reading {what}: {error}"))
 }
 
-fn answer(devices: &[Value], hints: &str, all: bool) -> Result<Value> {
+fn fault(details: String) -> Failure {
+    Failure::new(Class::CommandExecutionError, details)
+}
+
+/// The names of the disks that the hints choose, the best first; empty if none
+/// matches.
+type Chosen = std::result::Result<Vec<String>, HintError>;
+
+fn choose(devices: &[Value], hints: &str, all: bool) -> Result<Chosen> {
     let hints = read_hints(hints)?;
-    let chosen = named(devices).and_then(|devices| match hints? {
+    Ok(named(devices).and_then(|devices| match hints? {
         Some(hints) => matching(&devices, &hints, all),
         None => large_enough(&devices),
-    });
-    Ok(match chosen {
+    }))
+}
+
+fn json_answer(chosen: &Chosen, all: bool) -> Value {
+    match chosen {
         Ok(names) if all => json!({"devices": names}),
         Ok(names) => json!({"device": names.first()}),
         Err(error) => json!({
             "error": {"type": error.class.name(), "message": error.message}
         }),
-    })
+    }
 }
 
 /// `None`: there are no hints.
@@ -183,7 +213,7 @@ mod tests {
         let Value::Array(devices) = devices else {
             panic!("a list");
         };
-        answer(&devices, hints, all).unwrap()
+        json_answer(&choose(&devices, hints, all).unwrap(), all)
     }
 
     fn disks() -> Value {
