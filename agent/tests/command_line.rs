@@ -127,3 +127,23 @@ fn root_device(devices: &Path, hints: &str, more: &[&str]) -> Output {
         .output()
         .unwrap()
 }
+
+#[test]
+fn an_address_of_a_service_without_a_scheme_is_refused() {
+    for (place, said) in [
+        (
+            "192.0.2.1:6385",
+            "expected mdns or an http:// or https:// URL; did you mean http://192.0.2.1:6385?",
+        ),
+        (
+            "ftp://192.0.2.1",
+            "expected mdns or an http:// or https:// URL\n",
+        ),
+    ] {
+        let output = agent(&["discover", "--timeout", "1", place])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{place}");
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+}

@@ -86,12 +86,16 @@ impl Walker {
         }
     }
 
-    /// A link-local address is that of one interface.
+    /// A link-local address belongs to one interface. No NIC leads to this
+    /// machine's loopback, even if it has a default route.
     fn is_meant(&self, url: &str) -> bool {
-        let zone = ZonedUrl::parse(url).interface;
-        match (&zone, &self.start) {
-            (Some(zone), Some(start)) => if_nametoindex(zone.as_str()) == Ok(start.index),
-            _ => true,
+        let Some(start) = &self.start else {
+            return true;
+        };
+        let zoned = ZonedUrl::parse(url);
+        match zoned.interface {
+            Some(zone) => if_nametoindex(zone.as_str()) == Ok(start.index),
+            None => !is_loopback(&zoned.url),
         }
     }
 
@@ -262,6 +266,18 @@ impl Walker {
         let request = request.map_err(|failure| NoAnswer::because(failure.details))?;
         let request = request.header("Accept", "application/json");
         exchange(request.timeout(self.limit)).await
+    }
+}
+
+fn is_loopback(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else {
+        return false;
+    };
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    match address.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost",
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use landfall_boot_params::argument_value::ServiceUrls;
+use landfall_boot_params::argument_value::{ArgumentValue as _, HttpUrl, ServiceUrls};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -24,7 +24,7 @@ use crate::tools::stdout;
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Base URLs of Ironic, tried in order, or mdns [default: see --cmdline]
-    #[arg(value_delimiter = ',')]
+    #[arg(value_delimiter = ',', value_parser = place_of_service)]
     urls: Vec<String>,
     #[command(flatten)]
     source: CommandLineSource,
@@ -152,6 +152,19 @@ fn place(given: Vec<String>, settings: &Settings) -> Place {
         ([word], _) if word == "mdns" => Place::Mdns(ironic_by_mdns(&settings.params)),
         _ => Place::Urls(given),
     }
+}
+
+/// Checks one URL, or `mdns`.
+fn place_of_service(text: &str) -> std::result::Result<String, String> {
+    if ServiceUrls::parse(text).is_some() {
+        return Ok(text.to_owned());
+    }
+    let with_scheme = format!("http://{text}");
+    let advice = match HttpUrl::parse(&with_scheme) {
+        Some(_) if !text.contains("://") => format!("; did you mean {with_scheme}?"),
+        _ => String::new(),
+    };
+    Err(format!("expected mdns or {}{advice}", HttpUrl::EXPECTED))
 }
 
 fn fault(text: String) -> Failure {

@@ -161,3 +161,24 @@ fn a_dead_url_or_family_does_not_hold_up_the_other() {
         assert!(took < Duration::from_secs(3), "{took:?}");
     });
 }
+
+#[test]
+fn no_nic_leads_to_the_loopback() {
+    let walker = walker("eth0");
+    for url in [
+        "http://127.0.0.1:6385",
+        "https://127.1.2.3",
+        "http://[::1]:6385/v1",
+        "http://localhost:6385",
+    ] {
+        assert!(!walker.is_meant(url), "{url}");
+        let any_route = Walker {
+            start: None,
+            ..walker.clone()
+        };
+        assert!(any_route.is_meant(url), "{url}");
+    }
+    for url in ["http://192.0.2.1", "http://localhost.example", "nonsense"] {
+        assert!(walker.is_meant(url), "{url}");
+    }
+}
