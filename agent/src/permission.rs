@@ -48,7 +48,9 @@ impl Home {
             return Ok(Self::Ramdisk);
         };
         if !live_system::is_service() {
-            return Err(no_ramdisk);
+            return Err(no_ramdisk.hint(
+                "`run` is for the ramdisk and for systemd in a live system; `landfall-agent --help` lists the commands for any machine",
+            ));
         }
         if !Self::is_live_system() {
             live_system::check(Path::new("/"), said).map_err(|missing| {
@@ -100,7 +102,7 @@ impl WritePermission {
     /// the agent is a service of: nothing in use is on a disk.
     ///
     /// # Errors
-    /// On any other machine, with the way to insist.
+    /// On any other machine.
     pub fn in_ramdisk() -> Result<Self> {
         let boot_id = Path::new(BOOT_ID);
         Self::by_marker(Path::new(LIVE_SYSTEM_MARKER), boot_id)
@@ -110,6 +112,21 @@ impl WritePermission {
     /// Permission because the operator insisted (`--allow-this-machine`).
     pub fn by_operator() -> Self {
         Self(())
+    }
+
+    /// For the sub-commands that have the option `--allow-this-machine`.
+    ///
+    /// # Errors
+    /// If the option is not given on a machine that does not run the ramdisk.
+    pub fn in_ramdisk_or_by_operator(allow_this_machine: bool) -> Result<Self> {
+        if allow_this_machine {
+            return Ok(Self::by_operator());
+        }
+        Self::in_ramdisk().map_err(|failure| {
+            failure.hint(
+                "if everything on the disk may be overwritten, repeat with --allow-this-machine",
+            )
+        })
     }
 
     fn by_marker(marker: &Path, boot_id: &Path) -> Result<Self> {
@@ -122,8 +139,7 @@ impl WritePermission {
                     "this machine does not run the landfall ramdisk ({} does not hold this boot's id); nothing was changed",
                     marker.display()
                 ),
-            )
-            .hint("only where everything may be overwritten: a sub-command with --allow-this-machine"));
+            ));
         }
         Ok(Self(()))
     }

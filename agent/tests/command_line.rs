@@ -147,3 +147,23 @@ fn an_address_of_a_service_without_a_scheme_is_refused() {
         assert!(stderr(&output).contains(said), "{}", stderr(&output));
     }
 }
+
+#[test]
+fn no_command_recommends_an_option_that_it_does_not_have() {
+    let option = "--allow-this-machine";
+    let disk = "/dev/null";
+    for (arguments, has_option) in [
+        (&["run"][..], false),
+        (&["write-image", "http://127.0.0.1:1/i", disk], true),
+        (&["install", "-u", "http://127.0.0.1:1/i", disk], true),
+    ] {
+        let output = agent(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let said = stderr(&output);
+        assert!(
+            said.contains("this machine does not run the landfall ramdisk"),
+            "{said}"
+        );
+        assert_eq!(said.contains(option), has_option, "{said}");
+    }
+}

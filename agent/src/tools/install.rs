@@ -77,10 +77,11 @@ pub fn run(arguments: Arguments) -> Result<()> {
 }
 
 fn install(arguments: Arguments) -> Result<()> {
-    let permission = match (arguments.dry_run, arguments.allow_this_machine) {
-        (true, _) => None,
-        (false, true) => Some(WritePermission::by_operator()),
-        (false, false) => Some(WritePermission::in_ramdisk()?),
+    let permission = match arguments.dry_run {
+        true => None,
+        false => Some(WritePermission::in_ramdisk_or_by_operator(
+            arguments.allow_this_machine,
+        )?),
     };
     let files = InstallOptions::from_config_files(&arguments.config_file)?;
     let http = machine_http::of_this_machine(arguments.cafile)?;

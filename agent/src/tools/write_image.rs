@@ -50,11 +50,7 @@ pub struct Arguments {
 /// If the disk or the image is not what was asked for, or the writing fails;
 /// the disk does not boot then.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let permission = if arguments.allow_this_machine {
-        WritePermission::by_operator()
-    } else {
-        WritePermission::in_ramdisk()?
-    };
+    let permission = WritePermission::in_ramdisk_or_by_operator(arguments.allow_this_machine)?;
     let mut http = machine_http::of_this_machine(arguments.cafile.clone())?;
     http.insecure |= arguments.insecure;
     let client = http_client::image_client(&http)?;
