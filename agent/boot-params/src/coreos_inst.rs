@@ -26,6 +26,8 @@ const SAVE_PARTLABEL: &str = "coreos.inst.save_partlabel";
 const SAVE_PARTINDEX: &str = "coreos.inst.save_partindex";
 const INSECURE: &str = "coreos.inst.insecure";
 const SECURE_IPL: &str = "coreos.inst.secure_ipl";
+/// The value of [`IGNITION_URL`] for a system without an Ignition config.
+const SKIP: &str = "skip";
 const SKIP_REBOOT: &str = "coreos.inst.skip_reboot";
 const SKIP_MEDIA_CHECK: &str = "coreos.inst.skip_media_check";
 const IMAGE_DIGEST: &str = "landfall.coreos.inst.image_digest";
@@ -210,7 +212,11 @@ impl CoreosInst {
                 "{IGNITION_HASH}: expected {IGNITION_URL} beside it, found none"
             ));
         }
-        if self.ignition_url.is_none() && self.faults.is_empty() {
+        // `skip` says that none is meant.
+        let is_skipped = line
+            .last(IGNITION_URL)
+            .is_some_and(|token| token.value_or_empty() == SKIP);
+        if self.ignition_url.is_none() && !is_skipped && self.faults.is_empty() {
             self.warnings.push(format!(
                 "{IGNITION_URL}: none given; the installed system will have no Ignition config"
             ));
@@ -272,7 +278,7 @@ impl<'a> Reader<'a> {
     fn ignition(&mut self) -> Option<IgnitionPlace> {
         let token = self.line.last(IGNITION_URL)?;
         match token.value_or_empty() {
-            "skip" => None,
+            SKIP => None,
             path if path.starts_with('/') => Some(IgnitionPlace::File(path.to_owned())),
             _ => self.url(IGNITION_URL).map(IgnitionPlace::Url),
         }

@@ -105,6 +105,9 @@ fn configs_are_skipped_or_files() {
     };
     assert_eq!(place("skip"), None);
     assert_eq!(place(""), None);
+    let warnings = |text: &str| read(&format!("coreos.inst.install_dev=a {text}")).warnings;
+    assert_eq!(warnings("coreos.inst.ignition_url=skip"), [""; 0]);
+    assert_eq!(warnings("coreos.inst.ignition_url=").len(), 1);
     let file = IgnitionPlace::File("/etc/worker.ign".to_owned());
     assert_eq!(place("/etc/worker.ign"), Some(file));
 }
