@@ -68,6 +68,9 @@ pub fn run() -> ! {
     }
 
     modprobe::register();
+    // Before the drivers: the agent gives up waiting for a slow one after 30 s and
+    // goes on to make boot entries.
+    mounts::mount_efivarfs();
     let devices_settled = modules::load_in_background();
     let ending = supervise::agent_until_its_end(devices_settled.as_ref());
     shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))

@@ -18,7 +18,6 @@ use landfall_module_index::{INDEX_NAME, Index, MAX_INDEX_BYTES, ModuleId, Resolu
 use nix::errno::Errno;
 use nix::kmod::{ModuleInitFlags, finit_module, init_module};
 
-use super::mounts;
 use crate::sys::uevent::{Action, Received, UeventSocket};
 
 /// `MODULE_INIT_COMPRESSED_FILE` of <linux/module.h>, absent from nix.
@@ -57,7 +56,6 @@ pub(super) fn load_in_background() -> Option<PipeReader> {
         }
         Err(error) => {
             tracing::warn!("{error}; only drivers that are part of the kernel will work");
-            mounts::mount_efivarfs();
         }
     }
     reader
@@ -361,7 +359,6 @@ impl Loader {
         let signal = work.signal.take();
         drop(work);
         tracing::info!("{} kernel modules loaded", self.count(Tried::Loaded));
-        mounts::mount_efivarfs();
         // The end of the pipe is the signal.
         drop(signal);
     }

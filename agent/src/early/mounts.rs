@@ -40,8 +40,8 @@ pub(super) fn mount_all() -> Vec<String> {
     faults
 }
 
-/// Mounts efivarfs when the firmware is UEFI. The module that brings it is
-/// loaded on demand, so this comes after the modules are known.
+/// Mounts efivarfs if the firmware is UEFI. mount(2) loads the module through
+/// [`super::modprobe`], which must be registered first; no other driver is needed.
 pub(super) fn mount_efivarfs() {
     let target = Path::new("/sys/firmware/efi/efivars");
     if !target.exists() {

@@ -1,12 +1,10 @@
 //! Taking boot entries away from the firmware.
 
-use std::path::Path;
-
 use regex_lite::Regex;
 
 use crate::failure::Result;
 use crate::handover::efi_device_path;
-use crate::handover::efi_entry::{VARIABLES, booted_by_uefi};
+use crate::handover::efi_entry::booted_by_uefi;
 use crate::handover::efi_load_option;
 use crate::handover::efi_variables::Variables;
 use crate::permission::WritePermission;
@@ -15,13 +13,13 @@ use crate::permission::WritePermission;
 /// of the patterns. Nothing to do on a host that did not boot by UEFI.
 ///
 /// # Errors
-/// If the firmware refuses.
+/// If efivarfs is not mounted, or the firmware refuses.
 pub fn remove_matching(patterns: &[Regex], _permission: &WritePermission) -> Result<()> {
     if !booted_by_uefi() {
         tracing::warn!("this host did not boot by UEFI, it has no boot entries to remove");
         return Ok(());
     }
-    remove(&Variables::new(Path::new(VARIABLES)), patterns)
+    remove(&Variables::of_firmware()?, patterns)
 }
 
 /// The order first: at no moment does it name an entry that is gone.
@@ -57,7 +55,7 @@ mod tests {
     #[test]
     fn only_what_matches_goes() {
         let dir = tempfile::tempdir().unwrap();
-        let variables = Variables::new(dir.path());
+        let variables = Variables::for_test(dir.path());
         let disk = efi_load_option::build(
             "RHEL",
             &LoaderPath {

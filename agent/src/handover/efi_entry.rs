@@ -19,8 +19,6 @@ use crate::permission::WritePermission;
 const FIRMWARE: &str = "/sys/firmware/efi";
 /// The firmware's bits. Kernels before 4.0 do not say; they boot by 64.
 const FIRMWARE_BITS: &str = "/sys/firmware/efi/fw_platform_size";
-/// Where efivarfs is mounted.
-pub(super) const VARIABLES: &str = "/sys/firmware/efi/efivars";
 
 /// Whether the host booted by UEFI.
 pub fn booted_by_uefi() -> bool {
@@ -65,7 +63,7 @@ pub fn make_boot_entry(
         guid: esp.guid,
         file: loader.file.clone(),
     };
-    let variables = Variables::new(Path::new(VARIABLES));
+    let variables = Variables::of_firmware()?;
     tracing::info!("boot order was {}", order_text(&variables)?);
     let entry = put_first(&variables, &loader.label, &path)?;
     tracing::info!(
@@ -211,7 +209,7 @@ mod tests {
     /// A firmware with these entries, all of them in the order.
     fn firmware(labels: &[&str]) -> (tempfile::TempDir, Variables) {
         let dir = tempfile::tempdir().unwrap();
-        let variables = Variables::new(dir.path());
+        let variables = Variables::for_test(dir.path());
         for (number, label) in (0u16..).zip(labels) {
             let content = efi_load_option::build(label, &path("\\old.efi"));
             variables.set_entry(number, &content).unwrap();

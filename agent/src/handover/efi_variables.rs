@@ -5,11 +5,16 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use nix::libc;
+use nix::sys::statfs::{FsType, statfs};
 
 use crate::failure::{Class, Failure, Result};
 use crate::handover::efi_load_option;
 use crate::sys::file_flags;
 
+/// The place of efivarfs. Without a mount it is an empty directory of sysfs.
+const MOUNT_POINT: &str = "/sys/firmware/efi/efivars";
+/// `EFIVARFS_MAGIC` of <linux/magic.h>, absent from nix.
+const EFIVARFS: FsType = FsType(0xde5e_81e4);
 /// EFI_GLOBAL_VARIABLE, in the form of efivarfs' file names.
 const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
 /// NON_VOLATILE, BOOTSERVICE_ACCESS, RUNTIME_ACCESS: what the specification
@@ -34,8 +39,22 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// The variables in this directory.
-    pub fn new(directory: &Path) -> Self {
+    /// The variables of this machine's firmware.
+    ///
+    /// # Errors
+    /// If efivarfs is not mounted: whatever is written to the directory below the
+    /// mount point never reaches the firmware.
+    pub fn of_firmware() -> Result<Self> {
+        let directory = Path::new(MOUNT_POINT);
+        refuse_other_file_system(directory)?;
+        Ok(Self {
+            directory: directory.to_owned(),
+        })
+    }
+
+    /// Files in a directory that stand for the variables of a firmware.
+    #[cfg(test)]
+    pub fn for_test(directory: &Path) -> Self {
         Self {
             directory: directory.to_owned(),
         }
@@ -159,6 +178,22 @@ impl Variables {
     }
 }
 
+fn refuse_other_file_system(directory: &Path) -> Result<()> {
+    let found = match statfs(directory) {
+        Ok(found) if found.filesystem_type() == EFIVARFS => return Ok(()),
+        Ok(_) => "another file system".to_owned(),
+        Err(errno) => errno.desc().to_owned(),
+    };
+    Err(Failure::new(
+        Class::DeploymentError,
+        format!(
+            "UEFI variables: expected efivarfs on {}, found {found}",
+            directory.display()
+        ),
+    )
+    .hint("the ramdisk needs the kernel module efivarfs, and the kernel must be allowed to call the firmware: remove noefi and efi=noruntime from the kernel command line"))
+}
+
 fn make_mutable(path: &Path) -> io::Result<()> {
     File::open(path).and_then(|file| file_flags::make_mutable(&file))
 }
@@ -206,6 +241,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_directory_without_efivarfs_is_not_the_firmware() {
+        let empty = tempfile::tempdir().unwrap();
+        let missing = empty.path().join("missing");
+        for (directory, found) in [
+            (empty.path(), "found another file system"),
+            (&missing, "found No such file"),
+        ] {
+            let failure = refuse_other_file_system(directory).unwrap_err();
+            assert!(failure.details.contains(found), "{failure}");
+            assert!(
+                failure.details.contains("expected efivarfs on"),
+                "{failure}"
+            );
+        }
+    }
+
+    #[test]
     fn only_boot_entries_are_entries() {
         for (name, number) in [
             ("Boot0001", Some(1)),
@@ -224,7 +276,7 @@ mod tests {
     #[test]
     fn variables_are_read_as_they_were_written() {
         let dir = tempfile::tempdir().unwrap();
-        let variables = Variables::new(dir.path());
+        let variables = Variables::for_test(dir.path());
         assert!(variables.order().unwrap().is_empty());
         assert_eq!(variables.entry(1).unwrap(), None);
         variables.set_order(&[3, 0xabcd]).unwrap();

@@ -2,10 +2,11 @@
 //! tell about themselves.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::failure::Result;
+use crate::handover::efi_entry;
 use crate::handover::efi_variables::Variables;
 use crate::inventory::disks;
 use crate::inventory::report_types::Disk;
@@ -28,7 +29,11 @@ pub fn logs_for_inspection() -> String {
 
 fn archive(most: Option<usize>) -> String {
     let mut members = logs::members(most);
-    members.extend(boot_entries(Path::new("/sys/firmware/efi/efivars")));
+    if efi_entry::booted_by_uefi() {
+        let entries = Variables::of_firmware().and_then(|variables| boot_entries(&variables));
+        let text = entries.unwrap_or_else(|failure| format!("{failure}\n"));
+        members.push(Member::new("efibootmgr", text));
+    }
     members.extend(
         disks::collect(&SystemPath::live())
             .iter()
@@ -38,10 +43,8 @@ fn archive(most: Option<usize>) -> String {
 }
 
 /// As efibootmgr(8) prints them.
-fn boot_entries(variables: &Path) -> Option<Member> {
-    // A machine that was not booted by UEFI has none.
-    let variables = Variables::new(variables);
-    let entries = variables.entries().ok()?;
+fn boot_entries(variables: &Variables) -> Result<String> {
+    let entries = variables.entries()?;
     let order: Vec<String> = variables
         .order()
         .unwrap_or_default()
@@ -53,7 +56,7 @@ fn boot_entries(variables: &Path) -> Option<Member> {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "Boot{:04X}* {}", entry.number, entry.label);
     }
-    Some(Member::new("efibootmgr", text))
+    Ok(text)
 }
 
 /// What udev would know of a disk: the names by which hints find it.
@@ -109,8 +112,7 @@ mod tests {
         };
         write("BootOrder", &[0x0a, 0, 1, 0]);
         write("Boot000A", b"");
-        let member = boot_entries(directory.path()).unwrap();
-        assert_eq!(member.content, "BootOrder: 000A,0001\nBoot000A* \n");
-        assert_eq!(boot_entries(&directory.path().join("none")), None);
+        let text = boot_entries(&Variables::for_test(directory.path())).unwrap();
+        assert_eq!(text, "BootOrder: 000A,0001\nBoot000A* \n");
     }
 }
