@@ -1,6 +1,6 @@
 //! The disks that a clean step may work on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -45,6 +45,9 @@ pub(super) enum Obstacle {
     RaidMember,
     /// Something of it is mounted here, or swap.
     InUse(String),
+    /// Nobody can say what is on it. A disk that is locked with a password fails
+    /// every read.
+    Unreadable(String),
 }
 
 impl fmt::Display for Obstacle {
@@ -53,11 +56,35 @@ impl fmt::Display for Obstacle {
             Self::ReadOnly => f.write_str("read-only"),
             Self::RaidMember => f.write_str("a member of a software RAID"),
             Self::InUse(uses) => write!(f, "in use: {uses}"),
+            Self::Unreadable(reason) => write!(f, "unreadable: {reason}"),
         }
     }
 }
 
 impl Erasable {
+    fn of(device: &BlockDevice) -> Self {
+        let mut partitions: Vec<PathBuf> = device
+            .partitions
+            .iter()
+            .map(|partition| PathBuf::from(&partition.name))
+            .collect();
+        partitions.sort_unstable_by(|a, b| b.cmp(a));
+        Self {
+            disk: PathBuf::from(&device.disk.name),
+            partitions,
+            is_ata: matches!(device.disk.tran.as_deref(), Some("sata" | "ata")),
+            obstacle: None,
+            erasable_namespaces: 0,
+        }
+    }
+
+    fn unreadable(device: &BlockDevice, reason: String) -> Self {
+        Self {
+            obstacle: Some(Obstacle::Unreadable(reason)),
+            ..Self::of(device)
+        }
+    }
+
     /// The name by which Ironic knows it.
     pub fn name(&self) -> String {
         self.disk.display().to_string()
@@ -81,32 +108,47 @@ impl Erasable {
 }
 
 /// All disks of the machine but those that the node says to skip, virtual media
-/// and what this boot came from; by name descending.
+/// and what this boot came from; by name descending. A disk that cannot be
+/// inspected is in the list, with [`Obstacle::Unreadable`].
 ///
 /// # Errors
-/// If the skip list cannot be used or a disk cannot be looked at: what is not
-/// known is not erased.
+/// If the skip list cannot be used.
 pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
-    let kernel = KernelView::default();
     let skip_list = SkipList::parse(node.property("skip_block_devices").unwrap_or(&Value::Null))?;
+    choose(block_devices::collect(&SystemPath::live()), &skip_list)
+}
+
+fn choose(devices: Vec<BlockDevice>, skip_list: &SkipList) -> Result<Vec<Erasable>> {
+    let kernel = KernelView::default();
     let (mut left, mut spared) = (Vec::new(), BTreeSet::new());
-    for device in block_devices::collect(&SystemPath::live()) {
+    let mut unreadable = BTreeMap::new();
+    for device in devices {
         let disk = &device.disk;
         if skip_list.contains(disk)? {
             tracing::warn!("{}: left alone, it is in skip_block_devices", disk.name);
             spared.extend(names(&device));
-        } else if is_medium(disk).map_err(|e| look_failed(&disk.name, e))? {
-            tracing::info!("{}: left alone, it is a virtual or boot medium", disk.name);
-            spared.extend(names(&device));
         } else {
+            match is_medium(disk) {
+                Ok(true) => {
+                    tracing::info!("{}: left alone, it is a virtual or boot medium", disk.name);
+                    spared.extend(names(&device));
+                    continue;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    unreadable.insert(disk.name.clone(), error.to_string());
+                }
+            }
             left.push(device);
         }
     }
-    let left = without_those_made_of(left, spared);
-    let mut found = left
+    let mut found: Vec<Erasable> = without_those_made_of(left, spared)
         .iter()
-        .map(|device| look(&kernel, device).map_err(|e| look_failed(&device.disk.name, e)))
-        .collect::<Result<Vec<_>>>()?;
+        .map(|device| match unreadable.remove(&device.disk.name) {
+            Some(reason) => Erasable::unreadable(device, reason),
+            None => inspect(&kernel, device),
+        })
+        .collect();
     found.sort_by(|a, b| b.disk.cmp(&a.disk));
     count_namespaces(&mut found);
     Ok(found)
@@ -162,24 +204,74 @@ fn without_those_made_of(
     }
 }
 
+/// Whether settings and node want [`guard`] to protect file systems that other
+/// machines use.
+pub(super) fn is_guarded(machine: &Machine, node: &Node) -> bool {
+    *machine.settings.params.guard_special_filesystems
+        && node.driver_switch("wipe_special_filesystems", true)
+}
+
 /// As [`list`], for a step that erases what it finds: refuses if a disk holds a
-/// file system that other machines use, unless settings or node allow that.
+/// file system that other machines use, if they are `guarded`.
 ///
 /// # Errors
 /// As [`list`], or if one does; nothing was changed.
-pub(super) async fn list_unshared(machine: &Machine, node: &Node) -> Result<Vec<Erasable>> {
-    let guarded = *machine.settings.params.guard_special_filesystems;
+pub(super) async fn list_unshared(node: &Node, guarded: bool) -> Result<Vec<Erasable>> {
     let node = node.clone();
     blocking(move || {
-        let disks = list(&node)?;
-        if guarded && node.driver_switch("wipe_special_filesystems", true) {
-            for disk in &disks {
-                guard::refuse_shared(&disk.disk, &disk.partitions)?;
-            }
+        let mut disks = list(&node)?;
+        if guarded {
+            disks.iter_mut().try_for_each(refuse_shared)?;
         }
         Ok(disks)
     })
     .await
+}
+
+/// Inspects a disk that [`list`] could not read. Skip lists do not need to be
+/// asked again: they go by what the kernel knows without reading the disk.
+///
+/// # Errors
+/// If the disk holds a file system that other machines use, and they are
+/// `guarded`.
+pub(super) fn inspect_again(disk: &Erasable, guarded: bool) -> Result<Erasable> {
+    let name = disk.name();
+    let devices = block_devices::collect(&SystemPath::live());
+    let Some(device) = devices.iter().find(|device| device.disk.name == name) else {
+        return Err(Failure::new(
+            Class::DeviceNotFound,
+            format!("{name}: the disk went away"),
+        ));
+    };
+    let mut found = match is_medium(&device.disk) {
+        Ok(true) => {
+            return Err(Failure::new(
+                Class::BlockDeviceEraseError,
+                format!("{name}: it is a virtual or boot medium"),
+            ));
+        }
+        Ok(false) => inspect(&KernelView::default(), device),
+        Err(error) => Erasable::unreadable(device, error.to_string()),
+    };
+    found.erasable_namespaces = disk.erasable_namespaces;
+    if guarded {
+        refuse_shared(&mut found)?;
+    }
+    Ok(found)
+}
+
+/// Fails for a shared file system; notes it if the disk cannot be searched for one.
+fn refuse_shared(disk: &mut Erasable) -> Result<()> {
+    if let Some(Obstacle::Unreadable(_)) = disk.obstacle {
+        return Ok(());
+    }
+    match guard::refuse_shared(&disk.disk, &disk.partitions) {
+        Err(failure) if failure.class != Class::ProtectedDeviceError => {
+            disk.obstacle = Some(Obstacle::Unreadable(failure.details));
+            Ok(())
+        }
+        judged => judged,
+    }
 }
 
 fn is_medium(disk: &Disk) -> std::io::Result<bool> {
@@ -189,35 +281,31 @@ fn is_medium(disk: &Disk) -> std::io::Result<bool> {
     boot_medium::is_boot_medium(Path::new(&disk.name), disk.tran.as_deref() == Some("usb"))
 }
 
-fn look(kernel: &KernelView, device: &BlockDevice) -> std::io::Result<Erasable> {
-    let disk = &device.disk;
-    let path = PathBuf::from(&disk.name);
-    let number = fs::metadata(&path)?.rdev();
+fn inspect(kernel: &KernelView, device: &BlockDevice) -> Erasable {
+    let mut found = Erasable::of(device);
+    found.obstacle = obstacle(kernel, device, &found)
+        .unwrap_or_else(|error| Some(Obstacle::Unreadable(error.to_string())));
+    found
+}
+
+fn obstacle(
+    kernel: &KernelView,
+    device: &BlockDevice,
+    found: &Erasable,
+) -> std::io::Result<Option<Obstacle>> {
+    let number = fs::metadata(&found.disk)?.rdev();
     let in_kernel = kernel.device(major(number), minor(number))?;
-    let mut partitions: Vec<PathBuf> = device
-        .partitions
-        .iter()
-        .map(|partition| PathBuf::from(&partition.name))
-        .collect();
-    partitions.sort_unstable_by(|a, b| b.cmp(a));
     let uses: Vec<Use> = kernel
         .uses(&in_kernel)?
         .into_iter()
         .filter(|used| !matches!(used.kind, UseKind::Holder(_)))
         .collect();
-    let obstacle = if !uses.is_empty() {
+    Ok(if !uses.is_empty() {
         Some(Obstacle::InUse(busy::list(&uses)))
-    } else if device.is_raid_member() || is_raid_member(&path, &partitions)? {
+    } else if device.is_raid_member() || is_raid_member(&found.disk, &found.partitions)? {
         Some(Obstacle::RaidMember)
     } else {
-        disk.traits.read_only.then_some(Obstacle::ReadOnly)
-    };
-    Ok(Erasable {
-        disk: path,
-        partitions,
-        is_ata: matches!(disk.tran.as_deref(), Some("sata" | "ata")),
-        obstacle,
-        erasable_namespaces: 0,
+        device.disk.traits.read_only.then_some(Obstacle::ReadOnly)
     })
 }
 
@@ -234,13 +322,6 @@ fn is_raid_member(disk: &Path, partitions: &[PathBuf]) -> std::io::Result<bool> 
     Ok(false)
 }
 
-fn look_failed(name: &str, error: std::io::Error) -> Failure {
-    Failure::new(
-        Class::BlockDeviceEraseError,
-        format!("{name}: finding out what is on it: {error}"),
-    )
-}
-
 /// One failure of several disks, `None` if there is none.
 pub(super) fn joined(failures: &[(String, Failure)]) -> Option<Failure> {
     if failures.is_empty() {
@@ -254,57 +335,4 @@ pub(super) fn joined(failures: &[(String, Failure)]) -> Option<Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sys_tree::plant;
-
-    #[test]
-    fn namespaces_that_may_not_be_erased_are_not_counted() {
-        let mut disks = [
-            "/dev/nvme0n1",
-            "/dev/nvme0n2",
-            "/dev/nvme0n3",
-            "/dev/nvme10n1",
-            "/dev/sdn",
-        ]
-        .map(Erasable::for_test);
-        disks[1].obstacle = Some(Obstacle::InUse("it is mounted on /".into()));
-        count_namespaces(&mut disks);
-        let counts = disks.map(|disk| disk.erasable_namespaces);
-        assert_eq!(counts, [2, 2, 2, 1, 0]);
-    }
-
-    #[test]
-    fn an_array_on_a_spared_disk_is_spared() {
-        let root = plant(
-            r"sys/block/dm-0/dev = 252:0\n
-sys/block/dm-0/size = 4096\n
-sys/block/dm-0/dm/uuid = mpath-1\n
-sys/block/dm-0/slaves/md0p1/
-sys/block/md0/dev = 9:0\n
-sys/block/md0/size = 4096\n
-sys/block/md0/md/level = raid1\n
-sys/block/md0/md0p1/partition = 1\n
-sys/block/md0/md0p1/size = 64\n
-sys/block/md0/slaves/sda1/
-sys/block/md0/slaves/sdb1/
-sys/block/md1/dev = 9:1\n
-sys/block/md1/size = 4096\n
-sys/block/md1/md/level = raid1\n
-sys/block/md1/slaves/sdb2/
-sys/block/sda/dev = 8:0\n
-sys/block/sda/size = 8192\n
-sys/block/sda/sda1/partition = 1\n
-sys/block/sda/sda1/size = 64\n
-sys/block/sdb/dev = 8:16\n
-sys/block/sdb/size = 8192\n",
-        );
-        let (skipped, left) = block_devices::collect(root.path())
-            .into_iter()
-            .partition::<Vec<_>, _>(|device| device.disk.name == "/dev/sda");
-        assert_eq!((skipped.len(), left.len()), (1, 4));
-        let left = without_those_made_of(left, skipped.iter().flat_map(names).collect());
-        let left: Vec<&str> = left.iter().map(|device| &*device.disk.name).collect();
-        assert_eq!(left, ["/dev/sdb", "/dev/md1"]);
-    }
-}
+mod tests;

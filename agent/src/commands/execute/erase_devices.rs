@@ -8,7 +8,7 @@ use std::thread;
 use serde_json::{Map, Value};
 
 use super::erasable::{self, Erasable, Obstacle};
-use super::erase_metadata::{self, in_use};
+use super::erase_metadata::{self, in_use, unreadable};
 use crate::commands::command::Node;
 use crate::commands::machine::{Machine, blocking};
 use crate::disk::erase::overwrite::{Passes, overwrite};
@@ -67,14 +67,19 @@ pub(super) async fn execute(
     permission: WritePermission,
 ) -> Result<Value> {
     let options = Options::read(node);
-    let disks = erasable::list_unshared(machine, node).await?;
+    let guarded = erasable::is_guarded(machine, node);
+    let disks = erasable::list_unshared(node, guarded).await?;
     blocking(move || {
         let names: Map<String, Value> = disks
             .iter()
             .map(|disk| (disk.name(), Value::Null))
             .collect();
-        let failures = each(disks, options.concurrency, |disk| {
-            erase(disk, &options, &permission)
+        let failures = each(disks, options.concurrency, |disk| match &disk.obstacle {
+            Some(Obstacle::Unreadable(reason)) => {
+                let readable = unlocked(disk, reason, guarded, &options, &permission)?;
+                erase(&readable, &options, &permission)
+            }
+            _ => erase(disk, &options, &permission),
         });
         erasable::joined(&failures).map_or(Ok(Value::Object(names)), Err)
     })
@@ -88,7 +93,7 @@ pub(super) async fn execute_express(
     permission: WritePermission,
 ) -> Result<Value> {
     let options = Options::read(node);
-    let disks = erasable::list_unshared(machine, node).await?;
+    let disks = erasable::list_unshared(node, erasable::is_guarded(machine, node)).await?;
     blocking(move || {
         let mut failures = Vec::new();
         for disk in &disks {
@@ -139,10 +144,43 @@ fn each(
         .unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A disk that could not be read because an earlier erase left it locked; it can
+/// be read and erased like any other once it is unlocked.
+fn unlocked(
+    disk: &Erasable,
+    reason: &str,
+    guarded: bool,
+    options: &Options,
+    permission: &WritePermission,
+) -> Result<Erasable> {
+    if !disk.is_ata || !options.ata_secure_erase {
+        return Err(unreadable(reason));
+    }
+    let target = erase_metadata::open_when_free(&disk.disk, permission)?;
+    let unlocked = ata::unlock(target.device()).map_err(|error| {
+        let failure = own_means_failed("ATA security", &error);
+        Failure {
+            details: format!("{}; {}", failure.details, unreadable(reason).details),
+            ..failure
+        }
+    })?;
+    if !unlocked {
+        return Err(unreadable(reason));
+    }
+    tracing::info!(
+        "{}: unlocked, an earlier erase was interrupted",
+        disk.name()
+    );
+    target.reread_partitions()?;
+    drop(target);
+    erasable::inspect_again(disk, guarded)
+}
+
 fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Result<()> {
     match &disk.obstacle {
         None => {}
         Some(Obstacle::InUse(uses)) => return Err(in_use(uses)),
+        Some(Obstacle::Unreadable(reason)) => return Err(unreadable(reason)),
         Some(Obstacle::ReadOnly) if !options.skip_read_only => {
             return Err(Failure::new(
                 Class::BlockDeviceEraseError,

@@ -26,7 +26,7 @@ pub(super) async fn execute(
     node: &Node,
     permission: WritePermission,
 ) -> Result<Value> {
-    let disks = erasable::list_unshared(machine, node).await?;
+    let disks = erasable::list_unshared(node, erasable::is_guarded(machine, node)).await?;
     blocking(move || {
         let failures: Vec<(String, Failure)> = disks
             .iter()
@@ -54,6 +54,7 @@ pub(super) fn erase_disk(disk: &Erasable, permission: &WritePermission) -> Vec<(
             return Vec::new();
         }
         Some(Obstacle::InUse(uses)) => return vec![(disk.name(), in_use(uses))],
+        Some(Obstacle::Unreadable(reason)) => return vec![(disk.name(), unreadable(reason))],
     }
     let mut failures = Vec::new();
     // A partition before its disk: with the table it is gone.
@@ -74,6 +75,15 @@ pub(super) fn in_use(uses: &str) -> Failure {
         format!("it is in use: {uses}"),
     )
     .hint("unmount it, or name it in skip_block_devices of the node's properties")
+}
+
+/// What is on a disk decides whether it may be erased.
+pub(super) fn unreadable(reason: &str) -> Failure {
+    Failure::new(
+        Class::BlockDeviceEraseError,
+        format!("it was not erased, because what is on it could not be read: {reason}"),
+    )
+    .hint("replace the disk, or name it in skip_block_devices of the node's properties; if it is locked with a password, the step erase_devices unlocks it")
 }
 
 fn erase_device(path: &Path, is_disk: bool, permission: &WritePermission) -> Result<()> {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::erasable::{self, Obstacle};
+use super::erase_metadata::unreadable;
 use crate::commands::command::Node;
 use crate::commands::machine::blocking;
 use crate::disk::software_raid::{self, Candidate};
@@ -14,20 +15,23 @@ use crate::permission::WritePermission;
 pub(super) async fn delete(node: &Node, permission: WritePermission) -> Result<Value> {
     let node = node.clone();
     blocking(move || {
-        let mut candidates = Vec::new();
+        let (mut candidates, mut failures) = (Vec::new(), Vec::new());
         for disk in erasable::list(&node)? {
-            match disk.obstacle {
+            match &disk.obstacle {
                 None | Some(Obstacle::RaidMember) => candidates.push(Candidate {
                     disk: disk.disk,
                     partitions: disk.partitions,
                 }),
+                Some(Obstacle::Unreadable(reason)) => {
+                    failures.push((disk.name(), unreadable(reason)));
+                }
                 Some(obstacle) => {
                     tracing::warn!("{}: left alone, it is {obstacle}", disk.disk.display());
                 }
             }
         }
         software_raid::delete(&candidates, &kept_volumes(&node), &permission)?;
-        Ok(Value::Null)
+        erasable::joined(&failures).map_or(Ok(Value::Null), Err)
     })
     .await
 }

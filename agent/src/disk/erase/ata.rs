@@ -103,71 +103,118 @@ impl Security {
     }
 }
 
+/// A disk that executes ATA commands.
+pub trait AtaCommands {
+    /// Executes one command.
+    ///
+    /// # Errors
+    /// See [`ata`].
+    fn execute(&self, command: u8, data: AtaData<'_>, limit: Duration) -> io::Result<()>;
+}
+
+impl AtaCommands for File {
+    fn execute(&self, command: u8, data: AtaData<'_>, limit: Duration) -> io::Result<()> {
+        ata(self, command, data, limit)
+    }
+}
+
 /// Has the disk erase itself; `false` if it cannot.
 ///
 /// # Errors
 /// If it is frozen, locked with another password, or fails.
-pub fn erase(device: &File) -> io::Result<bool> {
-    let mut security = identify(device)?;
+pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
+    let mut security = identify(disk)?;
     if security.plan() == Plan::Unlock {
-        security = unlock(device)?;
+        security = try_passwords(disk)?;
     }
-    match security.plan() {
+    let passwords: &[&[u8]] = match security.plan() {
         Plan::Unsupported => return Ok(false),
         Plan::Frozen => {
             return Err(io::Error::other(
                 "its security is frozen by the firmware until the next power cycle",
             ));
         }
-        Plan::Unlock => return Err(io::Error::other("it is locked with a password")),
+        Plan::Unlock => return Err(wrong_password()),
         Plan::SetPasswordAndErase => {
-            command(device, SECURITY_SET_PASSWORD, &password(b"", 0), SHORT)
+            let parameters = password(b"", 0);
+            disk.execute(SECURITY_SET_PASSWORD, AtaData::To(&parameters), SHORT)
                 .map_err(|e| io::Error::other(format!("setting a password: {e}")))?;
+            &PASSWORDS[..1]
         }
-        Plan::Erase => {}
+        // An unlocked disk does not say which password it has.
+        Plan::Erase => &PASSWORDS,
+    };
+    let mut erased = Ok(());
+    for text in passwords {
+        erased = erase_unit(disk, &security, text);
+        if erased.is_ok() {
+            break;
+        }
     }
-    if let Err(error) = erase_unit(device, &security) {
+    if let Err(error) = erased {
         // Else nothing else could overwrite it either.
-        if let Err(second) = unlock(device) {
+        if let Err(second) = try_passwords(disk) {
             tracing::error!("unlocking a disk that would not erase itself: {second}");
         }
         return Err(error);
     }
-    if identify(device)?.enabled {
+    if identify(disk)?.enabled {
         return Err(io::Error::other("it has kept its password after the erase"));
     }
     Ok(true)
 }
 
-/// Bit 1 of the first word asks for the enhanced erase; bit 0 stays 0: the user
-/// password.
-fn erase_unit(device: &File, security: &Security) -> io::Result<()> {
-    ata(device, SECURITY_ERASE_PREPARE, AtaData::None, SHORT)?;
-    let parameters = password(b"", u16::from(security.enhanced) << 1);
-    command(device, SECURITY_ERASE_UNIT, &parameters, security.limit())
+/// Unlocks a disk that an interrupted erase left locked; `false` if it was not
+/// locked. What it holds can be read afterwards, until the next power cycle.
+///
+/// # Errors
+/// If it is locked with another password, or does not answer.
+pub fn unlock(disk: &impl AtaCommands) -> io::Result<bool> {
+    let before = identify(disk)?;
+    if !before.locked {
+        return Ok(false);
+    }
+    if before.frozen || try_passwords(disk)?.locked {
+        return Err(wrong_password());
+    }
+    Ok(true)
 }
 
-fn unlock(device: &File) -> io::Result<Security> {
+fn wrong_password() -> io::Error {
+    io::Error::other("it is locked with a password")
+}
+
+/// Bit 1 of the first word asks for the enhanced erase; bit 0 stays 0: the user
+/// password.
+fn erase_unit(disk: &impl AtaCommands, security: &Security, text: &[u8]) -> io::Result<()> {
+    disk.execute(SECURITY_ERASE_PREPARE, AtaData::None, SHORT)?;
+    let parameters = password(text, u16::from(security.enhanced) << 1);
+    disk.execute(
+        SECURITY_ERASE_UNIT,
+        AtaData::To(&parameters),
+        security.limit(),
+    )
+}
+
+/// Unlocks with whichever password fits. Returns the state afterwards.
+fn try_passwords(disk: &impl AtaCommands) -> io::Result<Security> {
     for text in PASSWORDS {
-        let security = identify(device)?;
+        let security = identify(disk)?;
         if !security.locked {
             return Ok(security);
         }
-        if let Err(error) = command(device, SECURITY_UNLOCK, &password(text, 0), SHORT) {
+        let parameters = password(text, 0);
+        if let Err(error) = disk.execute(SECURITY_UNLOCK, AtaData::To(&parameters), SHORT) {
             tracing::info!("unlocking: {error}");
         }
     }
-    identify(device)
+    identify(disk)
 }
 
-fn identify(device: &File) -> io::Result<Security> {
+fn identify(disk: &impl AtaCommands) -> io::Result<Security> {
     let mut data = [0; BLOCK];
-    ata(device, IDENTIFY_DEVICE, AtaData::From(&mut data), SHORT)?;
+    disk.execute(IDENTIFY_DEVICE, AtaData::From(&mut data), SHORT)?;
     Ok(Security::parse(&data))
-}
-
-fn command(device: &File, command: u8, data: &[u8; BLOCK], limit: Duration) -> io::Result<()> {
-    ata(device, command, AtaData::To(data), limit)
 }
 
 /// The parameter block: flags, then the password in 32 bytes.
@@ -180,7 +227,103 @@ fn password(text: &[u8], flags: u16) -> [u8; BLOCK] {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
+
+    /// The security feature set of a disk as ACS-4, figure 6 has it.
+    #[derive(Default)]
+    struct Model {
+        password: Option<Vec<u8>>,
+        locked: bool,
+        frozen: bool,
+        prepared: bool,
+        erased: bool,
+        /// The erase ends with an error, as after a power cut of the shelf.
+        fails: bool,
+    }
+
+    impl AtaCommands for RefCell<Model> {
+        fn execute(&self, command: u8, data: AtaData<'_>, _limit: Duration) -> io::Result<()> {
+            let disk = &mut *self.borrow_mut();
+            let aborted = || Err(io::Error::other("aborted"));
+            let prepared = std::mem::take(&mut disk.prepared);
+            match (command, data) {
+                (IDENTIFY_DEVICE, AtaData::From(answer)) => {
+                    let status = 1
+                        | u16::from(disk.password.is_some()) << 1
+                        | u16::from(disk.locked) << 2
+                        | u16::from(disk.frozen) << 3;
+                    *answer = identify_data(&[(82, 2), (128, status)]);
+                }
+                _ if disk.frozen => return aborted(),
+                (SECURITY_SET_PASSWORD, AtaData::To(block)) if !disk.locked => {
+                    disk.password = Some(block[2..34].to_vec());
+                }
+                (SECURITY_UNLOCK, AtaData::To(block))
+                    if disk.password.as_deref() == Some(&block[2..34]) =>
+                {
+                    disk.locked = false;
+                }
+                (SECURITY_ERASE_PREPARE, AtaData::None) => disk.prepared = true,
+                (SECURITY_ERASE_UNIT, AtaData::To(block))
+                    if prepared && disk.password.as_deref() == Some(&block[2..34]) =>
+                {
+                    if disk.fails {
+                        disk.locked = true;
+                        return aborted();
+                    }
+                    (disk.password, disk.locked, disk.erased) = (None, false, true);
+                }
+                _ => return aborted(),
+            }
+            Ok(())
+        }
+    }
+
+    fn model(text: Option<&[u8]>, locked: bool) -> RefCell<Model> {
+        RefCell::new(Model {
+            password: text.map(|text| password(text, 0)[2..34].to_vec()),
+            locked,
+            ..Model::default()
+        })
+    }
+
+    #[test]
+    fn a_disk_that_an_interrupted_erase_left_locked_is_erased() {
+        for text in PASSWORDS {
+            for locked in [false, true] {
+                let disk = model(Some(text), locked);
+                assert!(erase(&disk).unwrap(), "{text:?} {locked}");
+                assert!(disk.borrow().erased && disk.borrow().password.is_none());
+            }
+        }
+        let disk = model(None, false);
+        assert!(erase(&disk).unwrap());
+        let disk = model(None, false);
+        disk.borrow_mut().fails = true;
+        assert!(erase(&disk).is_err());
+        assert!(!disk.borrow().locked, "it can still be overwritten");
+    }
+
+    #[test]
+    fn only_our_own_passwords_unlock_a_disk() {
+        assert!(!unlock(&model(None, false)).unwrap(), "it is not locked");
+        assert!(!unlock(&model(Some(b"secret"), false)).unwrap());
+        for text in PASSWORDS {
+            let disk = model(Some(text), true);
+            assert!(unlock(&disk).unwrap());
+            assert!(!disk.borrow().locked && !disk.borrow().erased);
+        }
+        let disk = model(Some(b"secret"), true);
+        for failure in [unlock(&disk).map(drop), erase(&disk).map(drop)] {
+            let reason = failure.unwrap_err().to_string();
+            assert!(reason.contains("locked with a password"), "{reason}");
+        }
+        let disk = model(Some(b""), true);
+        disk.borrow_mut().frozen = true;
+        assert!(unlock(&disk).is_err());
+    }
 
     fn identify_data(words: &[(usize, u16)]) -> [u8; BLOCK] {
         let mut data = [0; BLOCK];

@@ -1,0 +1,97 @@
+use nix::errno::Errno;
+
+use super::*;
+use crate::disk::fixtures::{Answer, FaultyDisk, loop_device};
+use crate::sys_tree::plant;
+
+/// A disk of which the kernel knows nothing but its name.
+fn device(name: &Path) -> BlockDevice {
+    let root = plant("sys/block/sda/dev = 8:0\\n\nsys/block/sda/size = 8192\\n\n");
+    let mut device = block_devices::collect(root.path()).remove(0);
+    device.disk.name = name.display().to_string();
+    device
+}
+
+#[test]
+fn a_disk_that_is_locked_does_not_keep_the_others_from_being_erased() {
+    let blank = tempfile::NamedTempFile::new().unwrap();
+    blank.as_file().set_len(1 << 20).unwrap();
+    // A locked disk aborts every read.
+    let locked = match FaultyDisk::start(vec![0; 1 << 20], |_| Answer::Fail(Errno::EIO)) {
+        Ok(disk) => disk,
+        Err(error) => return crate::skip::skip(error),
+    };
+    let (Some(blank), Some(locked)) = (
+        loop_device(blank.path(), 512),
+        loop_device(locked.path(), 512),
+    ) else {
+        return;
+    };
+    let paths = [blank.path(), locked.path(), Path::new("/dev/landfall-gone")];
+    let found = choose(paths.map(device).to_vec(), &SkipList::default()).unwrap();
+    assert_eq!(found.len(), 3);
+    for mut disk in found {
+        refuse_shared(&mut disk).unwrap();
+        match &disk.obstacle {
+            None => assert_eq!(disk.disk, blank.path()),
+            Some(Obstacle::Unreadable(reason)) if disk.disk == locked.path() => {
+                assert!(reason.contains("Input/output error"), "{reason}");
+            }
+            Some(Obstacle::Unreadable(reason)) => {
+                assert_eq!(disk.disk, paths[2]);
+                assert!(reason.contains("No such file"), "{reason}");
+            }
+            Some(other) => panic!("{}: {other}", disk.name()),
+        }
+    }
+}
+
+#[test]
+fn namespaces_that_may_not_be_erased_are_not_counted() {
+    let mut disks = [
+        "/dev/nvme0n1",
+        "/dev/nvme0n2",
+        "/dev/nvme0n3",
+        "/dev/nvme10n1",
+        "/dev/sdn",
+    ]
+    .map(Erasable::for_test);
+    disks[1].obstacle = Some(Obstacle::InUse("it is mounted on /".into()));
+    count_namespaces(&mut disks);
+    let counts = disks.map(|disk| disk.erasable_namespaces);
+    assert_eq!(counts, [2, 2, 2, 1, 0]);
+}
+
+#[test]
+fn an_array_on_a_spared_disk_is_spared() {
+    let root = plant(
+        r"sys/block/dm-0/dev = 252:0\n
+sys/block/dm-0/size = 4096\n
+sys/block/dm-0/dm/uuid = mpath-1\n
+sys/block/dm-0/slaves/md0p1/
+sys/block/md0/dev = 9:0\n
+sys/block/md0/size = 4096\n
+sys/block/md0/md/level = raid1\n
+sys/block/md0/md0p1/partition = 1\n
+sys/block/md0/md0p1/size = 64\n
+sys/block/md0/slaves/sda1/
+sys/block/md0/slaves/sdb1/
+sys/block/md1/dev = 9:1\n
+sys/block/md1/size = 4096\n
+sys/block/md1/md/level = raid1\n
+sys/block/md1/slaves/sdb2/
+sys/block/sda/dev = 8:0\n
+sys/block/sda/size = 8192\n
+sys/block/sda/sda1/partition = 1\n
+sys/block/sda/sda1/size = 64\n
+sys/block/sdb/dev = 8:16\n
+sys/block/sdb/size = 8192\n",
+    );
+    let (skipped, left) = block_devices::collect(root.path())
+        .into_iter()
+        .partition::<Vec<_>, _>(|device| device.disk.name == "/dev/sda");
+    assert_eq!((skipped.len(), left.len()), (1, 4));
+    let left = without_those_made_of(left, skipped.iter().flat_map(names).collect());
+    let left: Vec<&str> = left.iter().map(|device| &*device.disk.name).collect();
+    assert_eq!(left, ["/dev/sdb", "/dev/md1"]);
+}
