@@ -22,6 +22,14 @@ use tokio::sync::mpsc;
 pub use client::run;
 pub use lease::Lease;
 
+/// A switch port with spanning tree drops every frame during the first 30 to
+/// 50 s after the carrier comes up. With the pauses of the RFCs, which double
+/// up to 64 s, the first message that passes could follow half a minute after
+/// the port begins to forward. Of both address families.
+pub(super) const LONGEST_WAIT_AT_FIRST: Duration = Duration::from_secs(8);
+/// How long a client that searches keeps to [`LONGEST_WAIT_AT_FIRST`].
+pub(super) const AT_FIRST: Duration = Duration::from_secs(120);
+
 /// Who asks, and what for.
 #[derive(Debug, Clone)]
 pub struct Settings {

@@ -12,7 +12,7 @@ use super::conflict;
 use super::lease::Lease;
 use super::message::{Answer, Request};
 use super::sockets::{Broadcast, Unicast};
-use super::{Event, Reporter, Settings};
+use super::{AT_FIRST, Event, LONGEST_WAIT_AT_FIRST, Reporter, Settings};
 use crate::backoff::between;
 
 /// RFC 2131, 4.1: wait 4 s, then twice as long each time up to 64 s, all of it
@@ -92,9 +92,10 @@ async fn find<T: Clone>(
     settings: &Settings,
     reporter: &Reporter<T>,
 ) -> Option<(Box<Lease>, Instant)> {
+    let began = Instant::now();
     loop {
         let mut search = match Broadcast::open(settings) {
-            Ok(socket) => Search::new(settings, socket),
+            Ok(socket) => Search::new(settings, socket, began),
             Err(error) => {
                 give_way(reporter, &error).await?;
                 continue;
@@ -135,15 +136,19 @@ struct Search<'a> {
     socket: Broadcast,
     transaction: u32,
     start: Instant,
+    /// The beginning of the first series: a series may be shorter than
+    /// [`AT_FIRST`].
+    began: Instant,
 }
 
 impl<'a> Search<'a> {
-    fn new(settings: &'a Settings, socket: Broadcast) -> Search<'a> {
+    fn new(settings: &'a Settings, socket: Broadcast, began: Instant) -> Search<'a> {
         Search {
             settings,
             socket,
             transaction: random_transaction(),
             start: Instant::now(),
+            began,
         }
     }
 
@@ -181,7 +186,7 @@ impl<'a> Search<'a> {
                     return Ok(Outcome::Unheard);
                 }
             }
-            wait = (wait * 2).min(LONGEST_WAIT);
+            wait = next_wait(wait, self.began.elapsed());
         }
         Ok(Outcome::Nothing)
     }
@@ -348,6 +353,15 @@ fn ipv4(lease: &Lease) -> Ipv4Addr {
     }
 }
 
+/// The wait that follows `wait` when the client has searched for so long.
+fn next_wait(wait: Duration, searched: Duration) -> Duration {
+    let longest = match searched < AT_FIRST {
+        true => LONGEST_WAIT_AT_FIRST,
+        false => LONGEST_WAIT,
+    };
+    (wait * 2).min(longest)
+}
+
 fn jittered(wait: Duration) -> Duration {
     let second = Duration::from_secs(1);
     wait - second + second.mul_f64(between(0.0, 2.0))
@@ -356,4 +370,36 @@ fn jittered(wait: Duration) -> Duration {
 fn random_transaction() -> u32 {
     // The low bits of a version 4 UUID are random.
     uuid::Uuid::new_v4().as_u128() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The times of the messages of one search that nobody answers.
+    fn times(until: u64) -> Vec<u64> {
+        let mut now = Duration::ZERO;
+        let mut wait = FIRST_WAIT;
+        let mut times = Vec::new();
+        while now.as_secs() < until {
+            times.push(now.as_secs());
+            now += wait;
+            wait = next_wait(wait, now);
+        }
+        times
+    }
+
+    #[test]
+    fn the_client_asks_often_while_a_switch_port_may_still_be_blocked() {
+        let times = times(600);
+        let pauses: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        for (time, pause) in times.iter().zip(&pauses) {
+            assert!(*time >= 120 || *pause <= 8, "{pause} s at {time} s");
+        }
+        // Spanning tree: forwarding after 30 s; a lease within 8 s after that.
+        assert!(times.iter().any(|time| (30..=38).contains(time)));
+        // The RFC's waits afterwards: nobody is asked forever at this rate.
+        let last: Vec<u64> = pauses.into_iter().skip_while(|pause| *pause <= 8).collect();
+        assert_eq!(last[..4], [16, 32, 64, 64]);
+    }
 }

@@ -12,6 +12,7 @@ use super::lease::Lease;
 use super::message::{Answer, Request, Status};
 use super::retransmission::{self as rules, Repeats};
 use super::{Event, Identity, Want};
+use crate::network::dhcp::{AT_FIRST, LONGEST_WAIT_AT_FIRST};
 
 /// RFC 8415, 7.6: the first message of its kind waits up to so long, lest all
 /// machines that heard one advertisement ask at once.
@@ -195,6 +196,16 @@ impl Machine {
         let State::Asking(exchange) = &mut self.state else {
             return;
         };
+        if let Phase::Solicit(_) = exchange.phase {
+            let searched = now.saturating_sub(self.searching_since);
+            // A server that has named its own limit was reached: the switch
+            // port forwards.
+            let is_at_first = searched < AT_FIRST && self.longest_search == rules::LONGEST_SEARCH;
+            exchange.repeats.set_longest(match is_at_first {
+                true => LONGEST_WAIT_AT_FIRST,
+                false => self.longest_search,
+            });
+        }
         let Some(wait) = exchange.repeats.next(random) else {
             let phase = exchange.phase.clone();
             self.give_up(phase, now, outputs);

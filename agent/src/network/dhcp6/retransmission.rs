@@ -91,6 +91,11 @@ impl Repeats {
         self.sent
     }
 
+    /// From now on no wait is longer than this.
+    pub fn set_longest(&mut self, longest: Duration) {
+        self.rule.longest = Some(longest);
+    }
+
     /// For a message that is sent now: how long to wait for answers. `None`: it
     /// has been sent as often as it may. `random` is from -1 to 1.
     pub fn next(&mut self, random: f64) -> Option<Duration> {

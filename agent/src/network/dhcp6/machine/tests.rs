@@ -152,9 +152,10 @@ fn the_server_with_more_preference_is_asked() {
 fn nobody_answers_and_one_line_says_so() {
     let mut world = World::new(Want::Address(None));
     world.until(600.0);
-    // At 0.5, 1.5, 3.5, 7.5, 15.5, 31.5, 63.5 and then each 64 s.
+    // At 0.5, 1.5, 3.5, 7.5 s, then every 8 s for two minutes, then at 127.5,
+    // 143.5, 175.5 s, and then every 64 s.
     let sent = world.kinds().len();
-    assert_eq!(sent, 7 + 8);
+    assert_eq!(sent, 4 + 14 + 3 + 6);
     assert_eq!(world.told, [Event::Silent(Duration::from_secs(30))]);
     // A late server is as good as an early one, and its lease begins now.
     world.answer(
