@@ -4,21 +4,23 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use landfall_network_plan::Method;
+use landfall_network_plan::{IpPlan, Method};
 
 /// Where the switches of each device are. The directory is missing when the
 /// kernel was started with `ipv6.disable=1`.
 pub const ROOT: &str = "/proc/sys/net/ipv6/conf";
 
-/// Sets the switches of a device for a method; `None` and off are the same.
+/// Sets the switches of a device for what the plan says of IPv6; `None` and off
+/// are the same.
 /// It has to be done before the device is switched on: with the defaults the
 /// kernel would at once send router solicitations and take what comes.
 ///
 /// # Errors
 /// The switch that could not be set. A kernel without IPv6 is an error only
 /// where IPv6 is asked for.
-pub fn set(root: &Path, device: &str, method: Option<Method>) -> io::Result<()> {
-    let wanted = method.filter(|method| *method != Method::Disabled);
+pub fn set(root: &Path, device: &str, ipv6: Option<&IpPlan>) -> io::Result<()> {
+    let ipv6 = ipv6.filter(|ip| ip.method != Method::Disabled);
+    let wanted = ipv6.map(|ip| ip.method);
     if !root.exists() {
         return match wanted {
             None => Ok(()),
@@ -30,6 +32,12 @@ pub fn set(root: &Path, device: &str, method: Option<Method>) -> io::Result<()> 
     if wanted.is_some() {
         for (name, value) in WITHOUT_DELAY {
             // A kernel without CONFIG_IPV6_OPTIMISTIC_DAD takes its time.
+            let _ = fs::write(path(name), value);
+        }
+    }
+    if let Some(ip) = ipv6.filter(|ip| ip.method.is_automatic()) {
+        for (name, value) in route_switches(ip) {
+            // A kernel without CONFIG_IPV6_ROUTE_INFO takes no such routes.
             let _ = fs::write(path(name), value);
         }
     }
@@ -68,6 +76,33 @@ pub fn detect_duplicates(root: &Path, device: &str) {
     let _ = fs::write(path, "1");
 }
 
+/// Which routes the kernel takes from router advertisements, and how often it
+/// asks for one.
+///
+/// By default it drops every route to a particular network (RFC 4191): the
+/// longest prefix that it takes is 0. NetworkManager and systemd-networkd take
+/// all of them.
+///
+/// It asks at 0, 4, 12, 28 and 60 s (RFC 7559 doubles the pause up to an hour).
+/// A switch port with spanning tree forwards after 30 s, and a router that
+/// nobody asks may be silent for half an hour.
+fn route_switches(ip: &IpPlan) -> [(&'static str, &'static str); 3] {
+    let automatic = &ip.automatic;
+    let longest_prefix = match automatic.ignore_routes {
+        true => "0",
+        false => "128",
+    };
+    let default_route = match automatic.ignore_routes || automatic.never_default {
+        true => "0",
+        false => "1",
+    };
+    [
+        ("accept_ra_rt_info_max_plen", longest_prefix),
+        ("accept_ra_defrtr", default_route),
+        ("router_solicitation_max_interval", "8"),
+    ]
+}
+
 fn switches(method: Option<Method>) -> &'static [(&'static str, &'static str)] {
     match method {
         None | Some(Method::Disabled) => &[("accept_ra", "0"), ("disable_ipv6", "1")],
@@ -99,14 +134,25 @@ fn switches(method: Option<Method>) -> &'static [(&'static str, &'static str)] {
 
 #[cfg(test)]
 mod tests {
+    use landfall_boot_params::{CommandLine, NetArgs};
+    use landfall_network_plan::NetworkPlan;
+
     use super::*;
+
+    fn plan(method: Method) -> IpPlan {
+        let args = NetArgs::from_command_line(&CommandLine::parse("ip=eth0:auto"));
+        let plan = NetworkPlan::for_boot(&args);
+        let mut ip = plan.interfaces[0].ipv6.clone().unwrap();
+        ip.method = method;
+        ip
+    }
 
     fn after(methods: &[Option<Method>]) -> Vec<(String, String)> {
         let root = tempfile::tempdir().unwrap();
         let device = root.path().join("eth0");
         fs::create_dir(&device).unwrap();
         for method in methods {
-            set(root.path(), "eth0", *method).unwrap();
+            set(root.path(), "eth0", method.map(plan).as_ref()).unwrap();
         }
         let mut found: Vec<_> = fs::read_dir(device)
             .unwrap()
@@ -146,7 +192,23 @@ mod tests {
     fn a_kernel_without_ipv6_is_an_error_only_where_it_is_wanted() {
         let missing = Path::new("/nonexistent/ipv6/conf");
         assert!(set(missing, "eth0", None).is_ok());
-        assert!(set(missing, "eth0", Some(Method::Disabled)).is_ok());
-        assert!(set(missing, "eth0", Some(Method::Manual)).is_err());
+        assert!(set(missing, "eth0", Some(&plan(Method::Disabled))).is_ok());
+        assert!(set(missing, "eth0", Some(&plan(Method::Manual))).is_err());
+    }
+
+    #[test]
+    fn the_plan_decides_which_advertised_routes_are_taken() {
+        for (ignore_routes, never_default, networks, default) in [
+            (false, false, "128", "1"),
+            (false, true, "128", "0"),
+            (true, false, "0", "0"),
+        ] {
+            let mut ip = plan(Method::Auto);
+            ip.automatic.ignore_routes = ignore_routes;
+            ip.automatic.never_default = never_default;
+            let switches = route_switches(&ip);
+            assert_eq!(switches[0], ("accept_ra_rt_info_max_plen", networks));
+            assert_eq!(switches[1], ("accept_ra_defrtr", default));
+        }
     }
 }

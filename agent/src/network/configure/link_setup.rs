@@ -44,7 +44,7 @@ pub(super) async fn prepare_link(
         let what = format!("setting autonegotiation {autoneg}, {speed}");
         note(&mut errors, &what, result);
     }
-    let ipv6 = interface.and_then(|i| i.ipv6.as_ref()).map(|ip| ip.method);
+    let ipv6 = interface.and_then(|i| i.ipv6.as_ref());
     let result = ipv6_sysctl::set(Path::new(ipv6_sysctl::ROOT), &link.name, ipv6);
     note(&mut errors, "setting up IPv6", result);
     if interface.is_some_and(|i| i.controller.is_some()) {

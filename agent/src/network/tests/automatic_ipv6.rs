@@ -1,7 +1,14 @@
 //! Router advertisements and DHCPv6, from a real dnsmasq.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddrV6};
+use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
+
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6, sendto, setsockopt,
+    socket, sockopt,
+};
 
 use super::lab::{Lab, ip_output, on_a_machine};
 use super::*;
@@ -282,5 +289,49 @@ fn a_static_address_outlives_a_lease_of_it() {
             given.is_some_and(|line| line.contains("valid_lft forever")),
             "{addresses}"
         );
+    });
+}
+
+/// A router advertisement with a route to 2001:db8:1::/48 (RFC 4191, 2.3),
+/// which dnsmasq cannot send. The kernel adds the checksum.
+const ROUTE_INFORMATION: [u8; 32] = [
+    134, 0, 0, 0, 64, 0, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0, 0, // lifetime 1800 s
+    24, 2, 48, 0, 0, 0, 0x07, 0x08, 0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 0,
+];
+
+/// Sends it to the host alone: it counts like one that is sent to all.
+fn advertise_route(lab: &Lab) {
+    lab.on_network(|| {
+        let kind = (SockType::Raw, SockFlag::empty(), SockProtocol::IcmpV6);
+        let socket = socket(AddressFamily::Inet6, kind.0, kind.1, kind.2).unwrap();
+        // Any other value may have come through a router (RFC 4861, 6.1.2).
+        setsockopt(&socket, sockopt::Ipv6Ttl, &255).unwrap();
+        let host = "fe80::5054:ff:fe00:0".parse().unwrap();
+        let target = SocketAddrV6::new(host, 0, 0, if_nametoindex("port0").unwrap());
+        let target = SockaddrIn6::from(target);
+        let sent = sendto(
+            socket.as_raw_fd(),
+            &ROUTE_INFORMATION,
+            &target,
+            MsgFlags::empty(),
+        );
+        assert_eq!(sent.unwrap(), ROUTE_INFORMATION.len());
+    });
+}
+
+#[test]
+fn a_route_to_a_particular_network_is_taken_from_an_advertisement() {
+    on_a_machine(async |lab| {
+        plug_in(lab);
+        let mut network = lab.boot("ip=eth0:auto6");
+        lab.until(&mut network, "the link-local address", |s| {
+            nic(s, "eth0").is_some_and(|nic| nic.addresses.iter().any(|a| a.usable))
+        })
+        .await;
+        advertise_route(lab);
+        lab.until_so("the route to 2001:db8:1::/48", || {
+            ip_output("-6 route").contains("2001:db8:1::/48 via fe80::")
+        })
+        .await;
     });
 }
