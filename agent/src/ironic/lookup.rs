@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::sync::watch;
 
 use super::agent_token::{AgentToken, NoToken};
 use super::service::Service;
 use super::wire::{LookupAnswer, fault};
 use crate::backoff::Backoff;
 use crate::http_client::Answer;
+use crate::network::NetworkState;
 
 /// The longest wait between two lookups, as with the original.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -19,24 +21,40 @@ const LOCKED: [Duration; 3] = [
     Duration::from_secs(30),
 ];
 
+/// After a NIC has appeared: several ports of one card follow each other.
+const NICS_SETTLE: Duration = Duration::from_secs(1);
+
 /// By what Ironic can recognise this machine.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Query {
-    /// The MAC addresses of its NICs.
-    pub macs: Vec<String>,
+    /// The network, for the MAC addresses of its NICs at the time of each
+    /// attempt: the driver of the only NIC that Ironic knows may load late.
+    pub network: watch::Receiver<NetworkState>,
     /// Its node UUID, if an inspection or an earlier lookup has told.
     pub node_uuid: Option<String>,
 }
 
 impl Query {
-    fn to_text(&self) -> String {
-        let macs = self.macs.join(",");
-        let mut text = format!("addresses={}", encoded(&macs));
+    fn macs(&self) -> Vec<String> {
+        self.network.borrow().macs()
+    }
+
+    fn to_text(&self, macs: &[String]) -> String {
+        let mut text = format!("addresses={}", encoded(&macs.join(",")));
         if let Some(uuid) = &self.node_uuid {
             text.push_str("&node_uuid=");
             text.push_str(&encoded(uuid));
         }
         text
+    }
+
+    /// Returns when the machine has other NICs than these; perhaps never.
+    async fn other_nics_than(&mut self, macs: &[String]) {
+        let has_changed = self.network.wait_for(|state| state.macs() != macs);
+        if has_changed.await.is_err() {
+            // The network's task has ended, and its last state stays.
+            std::future::pending().await
+        }
     }
 }
 
@@ -87,21 +105,24 @@ pub enum NoNode {
 /// If it never did, or the token is in other hands.
 pub async fn look_up_until_known(
     service: &Service,
-    query: &Query,
+    query: &mut Query,
     token: &mut AgentToken,
     patience: Patience,
 ) -> Result<(LookupAnswer, String), NoNode> {
-    let query_text = query.to_text();
     let first = patience.interval.max(Duration::from_millis(100));
     let mut backoff = Backoff::new(first, LONGEST_PAUSE);
     let mut locked = LOCKED.iter().chain(std::iter::repeat(&LOCKED[2]));
     let since = Instant::now();
-    let macs = query.macs.join(", ");
-    tracing::info!("looking up {macs} at {}", service.base());
+    let mut asked_for = None;
     loop {
         service.make_version_known().await;
+        let macs = query.macs();
+        if asked_for.as_ref() != Some(&macs) {
+            tracing::info!("looking up {} at {}", macs.join(", "), service.base());
+            asked_for = Some(macs.clone());
+        }
         let mut extra = Duration::ZERO;
-        let fault = match service.get_lookup(&query_text).await {
+        let fault = match service.get_lookup(&query.to_text(&macs)).await {
             Ok(answer) if answer.status == 200 => match LookupAnswer::read(&answer.body) {
                 Ok(found) => match token.learn(found.agent_token()) {
                     Ok(secret) => {
@@ -126,16 +147,22 @@ pub async fn look_up_until_known(
             return Err(NoNode::NotInTime {
                 seconds: patience.total.as_secs(),
                 fault,
-                macs,
+                macs: macs.join(", "),
             });
         }
         let pause = (extra + backoff.pause()).min(left);
         tracing::warn!(
-            "lookup at {}: {fault}; asking again in {:.0} s",
+            "lookup at {}: {fault}; asking again in {:.0} s or when a NIC appears",
             service.base(),
             pause.as_secs_f64().ceil()
         );
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = query.other_nics_than(&macs) => {
+                backoff.reset();
+                tokio::time::sleep(NICS_SETTLE.min(left)).await;
+            }
+        }
     }
 }
 
@@ -157,11 +184,12 @@ mod tests {
     #[test]
     fn query_is_encoded_as_the_original_does() {
         let query = Query {
-            macs: vec!["52:54:00:00:00:02".into(), "52:54:00:00:00:03".into()],
+            network: watch::channel(NetworkState::default()).1,
             node_uuid: Some("6d85-11".into()),
         };
+        let macs = ["52:54:00:00:00:02", "52:54:00:00:00:03"].map(str::to_owned);
         assert_eq!(
-            query.to_text(),
+            query.to_text(&macs),
             "addresses=52%3A54%3A00%3A00%3A00%3A02%2C52%3A54%3A00%3A00%3A00%3A03&node_uuid=6d85-11"
         );
     }

@@ -7,10 +7,12 @@ mod scripted;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::*;
 use crate::http_client::{HttpOptions, ServiceClient};
+use crate::network::NetworkState;
+use crate::network::state::NicState;
 use crate::state_file::StateFile;
 use scripted::{Ironic, Reply};
 
@@ -26,9 +28,34 @@ fn transport() -> Transport {
 }
 
 fn query() -> Query {
+    query_of(machine(&["52:54:00:00:00:02"]))
+}
+
+fn query_of(state: NetworkState) -> Query {
     Query {
-        macs: vec!["52:54:00:00:00:02".to_owned()],
+        network: watch::channel(state).1,
         node_uuid: None,
+    }
+}
+
+/// A machine with these NICs.
+fn machine(macs: &[&str]) -> NetworkState {
+    let nic = |(mac, index): (&&str, u32)| NicState {
+        index,
+        name: format!("eth{index}"),
+        mac: mac.parse().unwrap(),
+        permanent_mac: None,
+        is_virtual: false,
+        carrier: true,
+        awaits_carrier: false,
+        shall_have_address: true,
+        awaits_ipv4: false,
+        addresses: Vec::new(),
+        trouble: None,
+    };
+    NetworkState {
+        nics: macs.iter().zip(0..).map(nic).collect(),
+        ..NetworkState::default()
     }
 }
 
@@ -76,7 +103,7 @@ fn lookup_goes_on_through_everything_that_is_no_node() {
     let service = Service::new(transport(), &[ironic.url()], NEW, None);
     let (node, secret) = run(look_up_until_known(
         &service,
-        &query(),
+        &mut query(),
         &mut token(&dir),
         QUICK,
     ))
@@ -97,6 +124,40 @@ fn lookup_goes_on_through_everything_that_is_no_node() {
     }
 }
 
+/// The pause is a minute long: the NIC ends it.
+#[test]
+fn a_nic_whose_driver_loads_late_is_looked_up_at_once() {
+    let ironic = Ironic::start([Reply::new(404, "{}"), known(&format!("\"{TOKEN}\""))]);
+    let dir = TempDir::new().unwrap();
+    let service = Service::new(transport(), &[ironic.url()], NEW, None);
+    let patience = Patience {
+        interval: Duration::from_secs(60),
+        total: Duration::from_secs(300),
+    };
+    let (sender, network) = watch::channel(machine(&["52:54:00:00:00:02"]));
+    let mut query = Query {
+        network,
+        node_uuid: None,
+    };
+    let since = Instant::now();
+    run(async {
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            sender.send_replace(machine(&["52:54:00:00:00:02", "52:54:00:00:00:03"]));
+            sender.closed().await;
+        });
+        look_up_until_known(&service, &mut query, &mut token(&dir), patience).await
+    })
+    .unwrap();
+    assert!(since.elapsed() < Duration::from_secs(20), "{since:?}");
+    let lines: Vec<_> = { ironic.asked().into_iter() }
+        .map(|request| request.line)
+        .collect();
+    let late = "GET /v1/lookup?addresses=52%3A54%3A00%3A00%3A00%3A02%2C52%3A54%3A00%3A00%3A00%3A03";
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(lines[1].starts_with(late), "{lines:#?}");
+}
+
 #[test]
 fn a_locked_node_is_asked_for_five_seconds_later() {
     let ironic = Ironic::start([Reply::new(409, "{}"), known(&format!("\"{TOKEN}\""))]);
@@ -105,7 +166,7 @@ fn a_locked_node_is_asked_for_five_seconds_later() {
     let since = Instant::now();
     run(look_up_until_known(
         &service,
-        &query(),
+        &mut query(),
         &mut token(&dir),
         QUICK,
     ))
@@ -125,7 +186,7 @@ fn lookup_ends_when_its_time_is_over() {
     let since = Instant::now();
     let fault = run(look_up_until_known(
         &service,
-        &query(),
+        &mut query(),
         &mut token(&dir),
         patience,
     ))
@@ -142,7 +203,7 @@ fn asterisks_without_a_token_end_the_lookup_at_once() {
     let service = Service::new(transport(), &[ironic.url()], NEW, None);
     let fault = run(look_up_until_known(
         &service,
-        &query(),
+        &mut query(),
         &mut token(&dir),
         QUICK,
     ))
@@ -162,7 +223,7 @@ fn a_version_that_was_not_told_at_first_is_asked_for_again() {
     let service = Service::new(transport(), &[ironic.url()], "<html>starting</html>", None);
     run(look_up_until_known(
         &service,
-        &query(),
+        &mut query(),
         &mut token(&dir),
         QUICK,
     ))
@@ -189,7 +250,7 @@ fn every_request_goes_to_the_next_place_when_one_does_not_answer() {
     let dir = TempDir::new().unwrap();
     let service = Service::new(transport(), &urls, NEW, None);
     run(async {
-        look_up_until_known(&service, &query(), &mut token(&dir), QUICK)
+        look_up_until_known(&service, &mut query(), &mut token(&dir), QUICK)
             .await
             .unwrap();
         assert_eq!(

@@ -277,15 +277,15 @@ impl Boot {
         let params = &self.settings.params;
         let given = params.agent_token.as_ref().map(|secret| secret.0.as_str());
         let mut token = AgentToken::restore(StateFile::new(self.state, "token"), given);
-        let query = Query {
-            macs: self.network.borrow().macs(),
+        let mut query = Query {
+            network: self.network.clone(),
             node_uuid,
         };
         let patience = ironic::Patience {
             interval: *params.lookup_interval,
             total: *params.lookup_timeout,
         };
-        let found = ironic::look_up_until_known(service, &query, &mut token, patience).await?;
+        let found = ironic::look_up_until_known(service, &mut query, &mut token, patience).await?;
         let settings = Arc::make_mut(&mut self.settings);
         warn_all(&settings.apply_lookup_config(&found.0.config));
         Ok(found)

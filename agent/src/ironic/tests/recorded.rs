@@ -157,14 +157,12 @@ fn ask_lookup(service: &Service, recorded: &Exchange, what: &str) {
     let macs = percent_encoding::percent_decode_str(encoded)
         .decode_utf8()
         .unwrap();
-    let query = Query {
-        macs: macs.split(',').map(str::to_owned).collect(),
-        node_uuid: None,
-    };
+    let macs: Vec<&str> = macs.split(',').collect();
+    let mut query = query_of(machine(&macs));
     let dir = TempDir::new().unwrap();
     let found = run(look_up_until_known(
         service,
-        &query,
+        &mut query,
         &mut token(&dir),
         QUICK,
     ));
