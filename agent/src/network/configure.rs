@@ -10,6 +10,7 @@ mod conflicts;
 mod devices;
 mod leases;
 mod leases6;
+mod link_retries;
 mod link_setup;
 mod make_link;
 mod mtu;
@@ -35,6 +36,7 @@ use super::state_json::StoredState;
 use crate::interface_names::NamingPolicy;
 
 use configurator::Configurator;
+pub(super) use link_retries::pauses;
 
 /// What is to be done, and where the files are that go with it.
 #[derive(Debug, Clone)]

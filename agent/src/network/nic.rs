@@ -8,9 +8,11 @@ use landfall_network_plan::{
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::automatic_ipv6::AutomaticIpv6;
+use super::configure::pauses;
 use super::dhcp::Lease;
 use super::links::{Link, LinkAddress, LinkKind};
 use super::state::{AddressOrigin, AddressState, NicState};
+use crate::backoff::Backoff;
 
 /// Metrics of a NIC that the plan means in particular, and of all others: the
 /// default route of the boot NIC goes before that of a NIC that happens to
@@ -45,6 +47,10 @@ pub(super) struct Nic {
     /// What the network has told it for IPv6.
     pub(super) ipv6: AutomaticIpv6,
     pub(super) trouble: Option<String>,
+    /// The pauses between attempts to bring the link into its planned state.
+    pub(super) retries: Backoff,
+    /// What an attempt has complained about before.
+    complaints: Vec<String>,
 }
 
 /// Which NIC's client says something, and which client of that NIC.
@@ -95,6 +101,8 @@ impl Nic {
             question: (0, 0),
             ipv6: AutomaticIpv6::default(),
             trouble: None,
+            retries: pauses(),
+            complaints: Vec::new(),
         }
     }
 
@@ -111,6 +119,18 @@ impl Nic {
     /// Tells what is wrong with it, and keeps it for whoever looks later.
     pub(super) fn complain(&mut self, trouble: String) {
         tracing::warn!("{trouble}");
+        self.trouble = Some(trouble);
+    }
+
+    /// The same for what is tried again and again: a complaint that was on the
+    /// console before is kept only for whoever looks later.
+    pub(super) fn complain_once(&mut self, trouble: String) {
+        if self.complaints.contains(&trouble) {
+            tracing::debug!("{trouble}");
+        } else {
+            tracing::warn!("{trouble}");
+            self.complaints.push(trouble.clone());
+        }
         self.trouble = Some(trouble);
     }
 

@@ -55,7 +55,7 @@ impl Configurator {
                 self.start_carrier_timer(index);
             }
             Some(old) if old.name != link.name => self.prepare(index).await,
-            Some(_) => {}
+            Some(_) => self.watch_link(index),
         }
         if carrier && !had_carrier {
             self.on_carrier(index).await;
@@ -67,6 +67,8 @@ impl Configurator {
     /// Gives a NIC its place in the plan and switches it on. One without a
     /// place is switched on as well: the inventory tells which have a carrier
     /// and who their neighbours are.
+    ///
+    /// May be called again: what is as planned stays so.
     pub(super) async fn prepare(&mut self, index: u32) {
         let Some(nic) = self.nics.get(&index) else {
             return;
@@ -97,9 +99,10 @@ impl Configurator {
         }
         let mtu = needed_mtu(plan, &nic.link, interface);
         for error in prepare_link(&self.changes, &nic.link, interface, mtu).await {
-            nic.complain(format!("{}: {error}", nic.title()));
+            nic.complain_once(format!("{}: {error}", nic.title()));
         }
         self.connect(index).await;
+        self.watch_link(index);
     }
 
     fn start_carrier_timer(&mut self, index: u32) {

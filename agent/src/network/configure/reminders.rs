@@ -31,6 +31,7 @@ impl Configurator {
             Timer::Advertisement(index) => self.tell_missing_router(index),
             Timer::AdvertisedDns(index) => self.expire_advertised_dns(index),
             Timer::Duplicate(index) => self.ask_again_for_static6(index).await,
+            Timer::Link(index) => self.retry_link(index).await,
         }
     }
 

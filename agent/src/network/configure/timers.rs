@@ -5,8 +5,8 @@ use tokio::time::{Instant, sleep_until};
 /// Something to look at when its time has come. Nothing waits for it. Most lead
 /// to a line on the console and no more; [`Timer::Others`], and
 /// [`Timer::Carrier`] of the boot NIC, let the other NICs begin,
-/// [`Timer::AdvertisedDns`] forgets what has ended, and [`Timer::Duplicate`]
-/// asks for an address again.
+/// [`Timer::AdvertisedDns`] forgets what has ended, [`Timer::Duplicate`] asks
+/// for an address again, and [`Timer::Link`] tries a link again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Has every interface of the plan found its device?
@@ -23,6 +23,8 @@ pub(super) enum Timer {
     AdvertisedDns(u32),
     /// Is the machine gone that has a static IPv6 address of this NIC?
     Duplicate(u32),
+    /// Is this NIC on, and a port of its controller?
+    Link(u32),
 }
 
 /// Timers that are running.
@@ -41,6 +43,11 @@ impl Timers {
     /// Takes a timer back.
     pub(super) fn cancel(&mut self, timer: Timer) {
         self.list.retain(|(_, known)| *known != timer);
+    }
+
+    /// Whether this timer has been started and its time has not come.
+    pub(super) fn is_running(&self, timer: Timer) -> bool {
+        self.list.iter().any(|(_, known)| *known == timer)
     }
 
     /// Waits for the next timer, for ever if there is none.

@@ -86,7 +86,7 @@ impl Configurator {
         self.plan().interfaces[interface].controller.as_deref()
     }
 
-    fn index_of(&self, name: &str) -> Option<u32> {
+    pub(super) fn index_of(&self, name: &str) -> Option<u32> {
         let mut nics = self.nics.iter();
         let found = nics.find(|(_, nic)| nic.link.name == name);
         found.map(|(index, _)| *index)
@@ -123,14 +123,15 @@ impl Configurator {
                 }
             }
         }
-        if errors.is_empty() {
-            tracing::info!("{name} is a port of {title}");
-        }
         let Some(nic) = self.nics.get_mut(&port) else {
             return;
         };
+        if errors.is_empty() {
+            tracing::info!("{name} is a port of {title}");
+            nic.trouble = None;
+        }
         for error in errors {
-            nic.complain(format!("{name}: {error}"));
+            nic.complain_once(format!("{name}: {error}; trying again"));
         }
     }
 

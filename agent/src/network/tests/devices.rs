@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::lab::{ip_output, on_a_machine};
+use super::lab::{ip, ip_output, on_a_machine};
 use super::{has, nic};
 
 #[test]
@@ -120,5 +120,54 @@ fn applied_twice_nothing_changes() {
             .filter(|line| line.starts_with("WARN"))
             .collect();
         assert!(faults.is_empty(), "{faults:#?}");
+    });
+}
+
+/// A MACVLAN on a NIC holds the hook for received frames that a bridge needs.
+#[test]
+fn a_port_that_its_controller_has_refused_is_tried_again() {
+    on_a_machine(async |lab| {
+        lab.plug_in(0);
+        lab.port("addr add 192.0.2.1/24 dev port0");
+        lab.port("link set port0 up");
+        ip("link add link eth0 name held type macvlan");
+        let mut network = lab.boot("bridge=br0:eth0 ip=192.0.2.10:::24::br0:none");
+        let refused = "WARN eth0: becoming a port of br0: Device or resource busy";
+        lab.until_so("the refusal", || {
+            lab.said().iter().any(|line| line.starts_with(refused))
+        })
+        .await;
+        ip("link del held");
+        lab.until_said("INFO eth0 is a port of br0").await;
+        lab.until(&mut network, "the bridge", |s| {
+            has(s, "br0", "192.0.2.10/24") && nic(s, "br0").is_some_and(|nic| nic.carrier)
+        })
+        .await;
+        lab.until_so("the way over the port", || super::answers("192.0.2.1"))
+            .await;
+        let warnings = { lab.said().into_iter() }.filter(|line| line.starts_with(refused));
+        assert_eq!(warnings.count(), 1);
+    });
+}
+
+#[test]
+fn a_planned_link_that_is_off_is_switched_on_again() {
+    on_a_machine(async |lab| {
+        lab.plug_in(0);
+        lab.port("link set port0 up");
+        let mut network = lab.boot("ip=192.0.2.10:::24::eth0:none");
+        lab.until(&mut network, "the address", |s| {
+            has(s, "eth0", "192.0.2.10/24")
+        })
+        .await;
+        ip("link set eth0 down");
+        lab.until(&mut network, "the loss", |s| {
+            nic(s, "eth0").is_some_and(|nic| !nic.carrier)
+        })
+        .await;
+        lab.until(&mut network, "the return", |s| {
+            nic(s, "eth0").is_some_and(|nic| nic.is_online())
+        })
+        .await;
     });
 }

@@ -1,0 +1,72 @@
+//! Links that are not as the plan says: off, or outside of their bond or bridge.
+//!
+//! A driver may refuse `up` once, because it waits for its firmware or resets
+//! the card, and a controller may refuse a port that something else still
+//! holds. Nothing reports when the obstacle is gone, so a timer retries as long
+//! as the link is not as planned.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::configurator::Configurator;
+use super::timers::Timer;
+use crate::backoff::Backoff;
+
+/// A link that has just been switched on is reported as off for a moment.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The pauses between two attempts of one link.
+pub(in crate::network) fn pauses() -> Backoff {
+    Backoff::new(FIRST_PAUSE, LONGEST_PAUSE)
+}
+
+impl Configurator {
+    /// Starts the timer of a link that is not as planned, unless it is running.
+    pub(super) fn watch_link(&mut self, index: u32) {
+        let as_planned = self.is_as_planned(index);
+        let Some(nic) = self.nics.get_mut(&index) else {
+            return;
+        };
+        let timer = Timer::Link(index);
+        if as_planned {
+            nic.retries.reset();
+            self.timers.cancel(timer);
+        } else if !self.timers.is_running(timer) {
+            let at = Instant::now() + nic.retries.pause();
+            self.timers.start(timer, at);
+        }
+    }
+
+    pub(super) async fn retry_link(&mut self, index: u32) {
+        let Some(nic) = self.nics.get(&index) else {
+            return;
+        };
+        if self.is_as_planned(index) {
+            return;
+        }
+        tracing::debug!("{} is not as planned, trying again", nic.title());
+        self.prepare(index).await;
+    }
+
+    fn is_as_planned(&self, index: u32) -> bool {
+        let Some(nic) = self.nics.get(&index) else {
+            return true;
+        };
+        let Some(interface) = nic.interface_of(self.plan()) else {
+            return true;
+        };
+        if interface.down {
+            return true;
+        }
+        match &interface.controller {
+            Some(name) => match self.index_of(name) {
+                Some(controller) => nic.link.up && nic.link.controller == Some(controller),
+                // Until it is there the port stays off.
+                None => true,
+            },
+            None => nic.link.up,
+        }
+    }
+}
