@@ -66,7 +66,11 @@ pub(super) fn shown<T: ArgumentValue>(text: &str) -> String {
     if T::SECRET {
         return "***".to_owned();
     }
-    let masked = without_secrets(text);
+    let masked = match text.rsplit_once('@') {
+        // `HTTP_PROXY=user:password@proxy:3128`: no URL, but meant as one.
+        Some((_, host)) if !text.contains("://") => format!("***@{host}").into(),
+        _ => without_secrets(text),
+    };
     let mut shown: String = masked
         .chars()
         .take(SHOWN)

@@ -119,6 +119,10 @@ fn a_bad_value_is_a_warning_and_the_default() {
             "ipa-api-url=192.0.2.1: expected \"mdns\" or http:// or https:// URLs joined by commas; default used (none)",
         ),
         (
+            "HTTP_PROXY=user:p4ss@proxy:3128",
+            "HTTP_PROXY=***@proxy:3128: expected an http:// or https:// URL; default used (none)",
+        ),
+        (
             "ipa-insecure=maybe",
             "ipa-insecure=maybe: expected a boolean (1 or 0, true or false, yes or no, on or off); default used (0)",
         ),
