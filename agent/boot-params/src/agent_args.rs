@@ -227,7 +227,7 @@ boot_params! {
     /// Whether image servers get the two.
     image_server_auth_strategy: ImageServerAuth = file("image_server_auth_strategy"), ImageServerAuth::NoAuth;
     /// Accept MD5 as the checksum of an image.
-    md5_enabled: bool = file("md5_enabled"), true;
+    md5_enabled: bool = file("md5_enabled"), false;
     /// Always make the config drive anew, as VFAT.
     config_drive_rebuild: bool = file("config_drive_rebuild"), false;
     /// Do not look into images for what would be unsafe.

@@ -32,6 +32,8 @@ pub struct Dispatcher {
     ended: Arc<Notify>,
     /// Nobody looks this machine up: its node may be told by a command.
     standalone: bool,
+    /// MD5 may be the only checksum of an image.
+    md5_enabled: bool,
 }
 
 impl Dispatcher {
@@ -44,7 +46,15 @@ impl Dispatcher {
             ended_by: Arc::default(),
             ended,
             standalone: false,
+            md5_enabled: false,
         }
+    }
+
+    /// The same with the setting `md5_enabled`.
+    #[must_use]
+    pub fn md5_enabled(mut self, enabled: bool) -> Self {
+        self.md5_enabled = enabled;
+        self
     }
 
     /// The same for an agent that no Ironic knows.
@@ -110,6 +120,13 @@ impl Dispatcher {
                 return Ok(self.ledger.get(&id).unwrap_or_default());
             }
         };
+        if let Command::PrepareImage { info, .. } = &command {
+            info.refuse_md5(self.md5_enabled)
+                .map_err(|failure| Refusal {
+                    status: 400,
+                    text: failure.in_words(),
+                })?;
+        }
         let synchronous = !command.is_asynchronous();
         let keep = command.may_be_repeated().then_some(&body[..]);
         let id = self.ledger.begin(command.name(), keep).map_err(busy)?;
@@ -259,6 +276,29 @@ mod tests {
         let standalone = Dispatcher::new(ledger(), executor, Arc::default()).standalone();
         let entry = standalone.submit(body("poll.set_node_info"), true).await;
         assert_eq!(entry.unwrap()["command_error"]["type"], "TypeError");
+    }
+
+    #[tokio::test]
+    async fn an_image_with_an_md5_alone_is_refused_unless_md5_is_enabled() {
+        let body = serde_json::json!({"name": "standby.prepare_image", "params": {"image_info": {
+            "id": "a", "urls": ["http://h/a"], "checksum": "0".repeat(32),
+        }}})
+        .to_string()
+        .into_bytes();
+        let executor: Executor = Arc::new(|_| Box::pin(async { Ok(Value::Null) }));
+        let usual = Dispatcher::new(Ledger::in_memory(), executor, Arc::default());
+        let refusal = usual.submit(body.clone(), true).await.unwrap_err();
+        assert_eq!(refusal.status, 400);
+        assert!(
+            refusal
+                .text
+                .starts_with("Invalid command parameters: Image checksum is not available"),
+            "{}",
+            refusal.text
+        );
+        let allowing = usual.md5_enabled(true);
+        let entry = allowing.submit(body, true).await.unwrap();
+        assert_eq!(entry["command_status"], "SUCCEEDED");
     }
 
     #[tokio::test]

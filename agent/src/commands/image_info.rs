@@ -26,6 +26,12 @@ pub(crate) struct ImageInfo {
     is_partition: bool,
 }
 
+/// Characters of an MD5 in hexadecimal.
+const MD5_DIGITS: usize = 32;
+
+/// What to do about a checksum that is refused for its algorithm.
+pub(super) const MD5_ADVICE: &str = "give a sha256 or sha512 checksum, or allow MD5: allow_md5_checksum in section [agent] of Ironic's configuration, or md5_enabled in the agent's";
+
 /// How an image server knows that the image may be had.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Access {
@@ -91,6 +97,32 @@ impl ImageInfo {
             id,
             urls,
         })
+    }
+
+    /// Refuses an image that only an MD5 vouches for, unless MD5 is enabled
+    /// (`md5_enabled`, `agent_md5_checksum_enable` of a lookup answer): the
+    /// original then sees no checksum at all.
+    ///
+    /// # Errors
+    /// That no checksum is available.
+    pub(super) fn refuse_md5(&self, md5_enabled: bool) -> Result<()> {
+        let GivenChecksum {
+            os_hash_algo,
+            checksum,
+            ..
+        } = &self.checksum;
+        // As in the original, a text of any other length counts as another algorithm.
+        let is_md5 = |text: &String| !text.contains("://") && text.chars().count() <= MD5_DIGITS;
+        match checksum {
+            Some(checksum) if !md5_enabled && os_hash_algo.is_none() && is_md5(checksum) => {
+                Err(Failure::invalid_params(format!(
+                    "Image checksum is not available: 'checksum' has {} characters, which is at most an MD5, and MD5 is disabled",
+                    checksum.chars().count()
+                ))
+                .hint(MD5_ADVICE))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// # Errors
@@ -290,6 +322,38 @@ mod tests {
             json!({"id": "a", "urls": ["http://x"], "checksum": "c", "image_type": "partition"});
         let info = ImageInfo::read(&partition).unwrap();
         assert!(info.must_be_whole_disk().is_err());
+    }
+
+    #[test]
+    fn an_md5_alone_is_no_checksum_unless_it_is_enabled() {
+        let md5 = "0".repeat(32);
+        for (checksums, refused) in [
+            (json!({"checksum": md5}), true),
+            (json!({"checksum": "abc"}), true),
+            (json!({"checksum": "0".repeat(64)}), false),
+            (json!({"checksum": "http://h/sums"}), false),
+            (
+                json!({"checksum": md5, "os_hash_algo": "sha256", "os_hash_value": "a"}),
+                false,
+            ),
+        ] {
+            let mut info = json!({"id": "a", "urls": ["http://x"]});
+            let keys = info.as_object_mut().unwrap();
+            keys.extend(checksums.as_object().unwrap().clone());
+            let info = ImageInfo::read(&info).unwrap();
+            assert_eq!(info.refuse_md5(true), Ok(()));
+            let outcome = info.refuse_md5(false);
+            assert_eq!(outcome.is_err(), refused, "{checksums}");
+            if let Err(failure) = outcome {
+                assert_eq!(failure.class, Class::InvalidCommandParamsError);
+                assert!(
+                    failure
+                        .in_words()
+                        .starts_with("Invalid command parameters: Image checksum is not available"),
+                    "{failure}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -76,7 +76,7 @@ mod tests {
         let config = json!({
             "metrics": {"backend": "noop"}, "metrics_statsd": {"statsd_host": "localhost"},
             "heartbeat_timeout": 30, "agent_token": "******", "agent_token_required": true,
-            "agent_md5_checksum_enable": false, "disable_deep_image_inspection": false,
+            "agent_md5_checksum_enable": true, "disable_deep_image_inspection": false,
             "permitted_image_formats": ["raw", "gpt", "qcow2", "iso"],
             "agent_skip_bmc_detect": true, "enable_bios_bootloader_install": false,
             "tls_min_version": "1.3", "tls_cipher_suites": null,
@@ -85,9 +85,10 @@ mod tests {
                 "runner": "podman", "pull_options": "--tls-verify=false", "run_options": ""},
         });
         let mut params = BootParams::default();
+        assert!(!*params.md5_enabled, "the default");
         assert_eq!(apply(&mut params, &config), [""; 0]);
         assert_eq!(params.heartbeat_timeout.value, Duration::from_secs(30));
-        assert!(!*params.md5_enabled);
+        assert!(*params.md5_enabled);
         assert_eq!(params.permitted_image_formats.len(), 4);
         assert!(*params.agent_skip_bmc_detect);
         assert_eq!(params.tls_min_version.value, TlsVersion::V1_3);

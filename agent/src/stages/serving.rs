@@ -86,7 +86,8 @@ impl Boot {
             written_disk: StateFile::new(self.state, "written-disk"),
         };
         let work = Work {
-            dispatcher: Dispatcher::new(ledger, machine.executor(), Arc::clone(&command_ended)),
+            dispatcher: Dispatcher::new(ledger, machine.executor(), Arc::clone(&command_ended))
+                .md5_enabled(*self.settings.params.md5_enabled),
             command_ended,
             departure,
         };

@@ -1,6 +1,6 @@
 //! Ironic's words for a checksum, brought to one that can be computed.
 
-use crate::commands::image_info::GivenChecksum;
+use crate::commands::image_info::{GivenChecksum, MD5_ADVICE};
 use crate::disk::checksum_file::ChecksumSource;
 use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::failure::{Class, Failure, Result};
@@ -24,9 +24,9 @@ pub(super) fn resolve(
     if expected.algorithm() == Algorithm::Md5 && !md5_enabled {
         return Err(Failure::new(
             Class::InvalidCommandParamsError,
-            "checksum: it is MD5, which is not allowed here",
+            "checksum: expected sha256 or sha512, found MD5, which is disabled",
         )
-        .hint("give a sha256 or sha512 checksum, or set agent_md5_checksum_enable in Ironic"));
+        .hint(MD5_ADVICE));
     }
     Ok(Some(expected))
 }

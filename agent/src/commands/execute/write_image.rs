@@ -24,6 +24,7 @@ pub(super) async fn execute(
 ) -> Result<Value> {
     // What is wrong with the image is told on every machine.
     let info = ImageInfo::read(&arguments["image_info"])?;
+    info.refuse_md5(*machine.settings.params.md5_enabled)?;
     let permission = permission?;
     // Ironic sends it in both places; older conductors in the second alone.
     let drive = match &arguments["configdrive"] {
