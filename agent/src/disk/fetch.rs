@@ -76,6 +76,8 @@ pub struct Request {
     /// Somebody compares the whole with a digest when it is there: places then
     /// need no other proof than the length that they have the same file.
     pub checked: bool,
+    /// The reader recognises by its bytes how the file is packed.
+    pub packed: bool,
     /// How long to bear with the servers.
     pub patience: Patience,
 }
@@ -87,6 +89,7 @@ impl Request {
             urls: vec![url.into()],
             authorization: None,
             checked: false,
+            packed: false,
             patience: Patience::default(),
         }
     }

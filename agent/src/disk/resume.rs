@@ -75,6 +75,18 @@ pub fn same_file(file: &Resource, now: &Resource, checked: bool) -> Result<(), S
     }
 }
 
+/// Whether a body may be taken as it was sent although the server calls it
+/// encoded. Object stores serve a file `image.raw.gz` with `Content-Encoding:
+/// gzip`, and mean the file as it is. A reader that recognises how an image is
+/// packed by its bytes (`packed`) can unpack what the encoding names; whatever
+/// it is, a digest over the bytes as sent (`checked`) shows whether they are
+/// the ones that were meant.
+pub fn may_be_taken_as_sent(encoding: &str, packed: bool, checked: bool) -> bool {
+    const PACKINGS: [&str; 6] = ["gzip", "x-gzip", "zstd", "xz", "lz4", "bzip2"];
+    let encoding = encoding.trim().to_ascii_lowercase();
+    packed && (checked || PACKINGS.contains(&&*encoding))
+}
+
 /// The head of an answer, as far as it matters here.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
@@ -86,7 +98,7 @@ pub struct Answer {
     pub content_range: Option<String>,
     /// `Content-Type` as sent.
     pub content_type: Option<String>,
-    /// `Content-Encoding` as sent.
+    /// `Content-Encoding` as sent, unless [`may_be_taken_as_sent`].
     pub content_encoding: Option<String>,
     /// `ETag` as sent.
     pub etag: Option<String>,
@@ -176,7 +188,7 @@ fn not_the_file(answer: &Answer) -> Option<String> {
         && !encoding.eq_ignore_ascii_case("identity")
     {
         return Some(format!(
-            "asked for the file as it is, was sent it with Content-Encoding {encoding}"
+            "expected the file as it is, found Content-Encoding {encoding}: configure the server to send it without"
         ));
     }
     // One range was asked for; its parts would each have a head of their own.
@@ -330,6 +342,24 @@ mod tests {
             judge(Some(&known()), 400, &mirror),
             Verdict::Go { .. }
         ));
+    }
+
+    #[test]
+    fn an_encoding_must_be_the_packing_or_the_bytes_be_proven() {
+        for (encoding, packed, checked, expected) in [
+            ("gzip", true, false, true),
+            (" X-GZIP", true, false, true),
+            ("zstd", true, false, true),
+            ("br", true, false, false),
+            ("gzip, gzip", true, false, false),
+            ("br", true, true, true),
+            // An Ignition config is not unpacked.
+            ("gzip", false, false, false),
+            ("gzip", false, true, false),
+        ] {
+            let found = may_be_taken_as_sent(encoding, packed, checked);
+            assert_eq!(found, expected, "{encoding} {packed} {checked}");
+        }
     }
 
     #[test]

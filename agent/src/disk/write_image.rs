@@ -165,6 +165,7 @@ impl Work<'_> {
             urls: self.source.urls.clone(),
             authorization: self.source.authorization.clone(),
             checked: !self.source.proof.is_nothing(),
+            packed: true,
             patience: self.source.patience.clone(),
         }
     }

@@ -44,6 +44,7 @@ fn a_trickle_is_no_progress() {
         urls: vec![url],
         authorization: None,
         checked: false,
+        packed: false,
         patience: Patience {
             stall: Duration::from_millis(500),
             give_up: Duration::from_secs(1),
@@ -91,6 +92,7 @@ fn an_untrusted_certificate_is_final() {
         urls: vec![url],
         authorization: None,
         checked: false,
+        packed: false,
         patience: Patience::default(),
     };
     let started = Instant::now();
@@ -107,6 +109,7 @@ fn from(urls: &[&str], checked: bool) -> Request {
         urls: urls.iter().map(ToString::to_string).collect(),
         authorization: None,
         checked,
+        packed: false,
         patience: Patience {
             stall: Duration::from_millis(500),
             give_up: Duration::from_secs(2),
@@ -487,7 +490,7 @@ fn whatever_a_server_does() {
                 reply.headers.push("Content-Encoding: gzip".into());
                 reply
             }),
-            "was sent it with Content-Encoding gzip",
+            "found Content-Encoding gzip",
         ),
         (
             "redirects for ever",

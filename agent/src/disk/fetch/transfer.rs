@@ -8,11 +8,12 @@ use reqwest::header::{
     ETAG, HeaderName, IF_RANGE, LAST_MODIFIED, RANGE, RETRY_AFTER,
 };
 
+use super::Request;
 use super::course::{Break, Course, Outcome, final_at, later};
 use super::download_error;
 use super::mirror::Mirror;
 use super::pace::{PROGRESS, Pace};
-use crate::disk::resume::{Answer, Resource, Verdict, judge};
+use crate::disk::resume::{Answer, Resource, Verdict, judge, may_be_taken_as_sent};
 use crate::http_client::{is_untrusted, why};
 
 /// A connection to one server.
@@ -32,7 +33,7 @@ impl<'a, 'url> Transfer<'a, 'url> {
     pub(super) async fn go_on(self, course: &mut Course<'_>, anew: bool) -> Outcome<()> {
         let stall = course.request.patience.stall;
         let mut response = self.ask(course, stall).await?;
-        let answer = answer_of(&response);
+        let answer = answer_of(&response, course.request);
         let mirror = self.mirror;
         let (resource, mut skip) = match judge(mirror.known.as_ref(), course.received, &answer) {
             Verdict::Go { resource, skip } => (resource, skip),
@@ -114,7 +115,7 @@ fn merged(known: Option<Resource>, now: &Resource) -> Resource {
     }
 }
 
-fn answer_of(response: &reqwest::Response) -> Answer {
+fn answer_of(response: &reqwest::Response, request: &Request) -> Answer {
     let text = |name: HeaderName| {
         let value = response.headers().get(name)?.to_str().ok()?;
         Some(value.to_owned())
@@ -124,7 +125,8 @@ fn answer_of(response: &reqwest::Response) -> Answer {
         content_length: text(CONTENT_LENGTH).and_then(|value| value.parse().ok()),
         content_range: text(CONTENT_RANGE),
         content_type: text(CONTENT_TYPE),
-        content_encoding: text(CONTENT_ENCODING),
+        content_encoding: text(CONTENT_ENCODING)
+            .filter(|encoding| !may_be_taken_as_sent(encoding, request.packed, request.checked)),
         etag: text(ETAG),
         last_modified: text(LAST_MODIFIED),
         retry_after: text(RETRY_AFTER),

@@ -90,6 +90,7 @@ fn proof(server: &Server, keys: &[SigningKey]) -> Result<Proof> {
         urls: vec![server.url.clone()],
         authorization: None,
         checked: false,
+        packed: false,
         patience: impatient(),
     };
     signature_file::fetch(&request, &http_client(), keys)

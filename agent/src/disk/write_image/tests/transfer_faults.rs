@@ -279,3 +279,40 @@ fn a_bit_flipped_in_flight() {
         }
     }
 }
+
+/// As object stores serve a file that was uploaded with the header.
+#[test]
+fn an_encoding_that_is_the_packing_is_taken_as_sent() {
+    let image = gpt_image(8 * MIB, 512);
+    let body = gzip(&image);
+    for (encoding, digest, written) in [
+        ("gzip", None, true),
+        ("gzip", Some(sha256(&body)), true),
+        ("br", Some(sha256(&body)), true),
+        ("br", None, false),
+        // The server packs on its own: that is not the file of the digest.
+        ("gzip", Some(sha256(&image)), false),
+    ] {
+        let served = body.clone();
+        let server = Server::start(move |asked| {
+            // In the middle, too, the body is that of the file.
+            let mut reply = Reply::correct(&served, "\"1\"", asked).cut(served.len() / 2 + 1);
+            let header = format!("Content-Encoding: {encoding}");
+            reply.headers.push(header);
+            reply
+        });
+        let disk = disk(DISK);
+        let said = digest.is_some();
+        let (source, target) = (source(&server, digest), open(disk.path(), 512));
+        let outcome = write_image(&source, target, &http_client()).and_then(ProvenImage::commit);
+        assert_eq!(outcome.is_ok(), written, "{encoding} {said}: {outcome:?}");
+        match outcome {
+            Ok(_) => assert_holds(&disk, &image),
+            Err(failure) if said => {
+                assert_eq!(failure.class, Class::ImageChecksumError, "{failure}");
+                assert_unbootable(&disk);
+            }
+            Err(_) => assert_untouched(&disk),
+        }
+    }
+}
