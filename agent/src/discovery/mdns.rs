@@ -36,6 +36,9 @@ pub struct Question {
     pub attempts: u32,
     /// Only on interfaces with these addresses; empty: on all.
     pub interfaces: Vec<String>,
+    /// Servers have to prove who they are: an answer that names plain http is
+    /// refused. Anybody on the network can answer.
+    pub https_only: bool,
 }
 
 /// Asks the network; the name of the instance and its place.
@@ -65,7 +68,7 @@ async fn attempt_once(question: &Question) -> Result<(&'static str, Endpoint), S
     let listened = async {
         choose_interfaces(&daemon, &question.interfaces).map_err(failed)?;
         let answers = daemon.browse(SERVICE_TYPE).map_err(failed)?;
-        best_answer(&answers, question.instances).await
+        best_answer(&answers, question).await
     }
     .await;
     // Its thread ends by itself once it has been told.
@@ -94,8 +97,9 @@ fn choose_interfaces(daemon: &ServiceDaemon, addresses: &[String]) -> mdns_sd::R
 /// The best instance that resolves within the time of one attempt.
 async fn best_answer(
     answers: &Receiver<ServiceEvent>,
-    instances: &'static [&'static str],
+    question: &Question,
 ) -> Result<(&'static str, Endpoint), String> {
+    let instances = question.instances;
     let mut deadline = Instant::now() + ATTEMPT_LIMIT;
     let mut best: Option<(usize, Endpoint)> = None;
     let mut fault = format!(
@@ -116,7 +120,8 @@ async fn best_answer(
         else {
             continue;
         };
-        match endpoint_of(&service) {
+        let endpoint = endpoint_of(&service).and_then(|endpoint| endpoint.allowed(question));
+        match endpoint {
             // A later answer of the same instance knows more addresses.
             Ok(endpoint) if best.as_ref().is_none_or(|(known, _)| rank <= *known) => {
                 let by_link_local = ZonedUrl::parse(&endpoint.url).interface.is_some();
@@ -139,6 +144,18 @@ async fn best_answer(
 /// DNS knows no case.
 fn is_instance(full_name: &str, instance: &str) -> bool {
     full_name.eq_ignore_ascii_case(&format!("{instance}.{SERVICE_TYPE}"))
+}
+
+impl Endpoint {
+    fn allowed(self, question: &Question) -> Result<Self, String> {
+        if question.https_only && !self.url.starts_with("https:") {
+            return Err(format!(
+                "its answer names {}: expected https, because this boot has a CA file",
+                self.url
+            ));
+        }
+        Ok(self)
+    }
 }
 
 fn endpoint_of(service: &ResolvedService) -> Result<Endpoint, String> {

@@ -24,6 +24,28 @@ fn question() -> Question {
         instances: &["baremetal"],
         attempts: 3,
         interfaces: Vec::new(),
+        https_only: false,
+    }
+}
+
+/// Whoever answers first could otherwise turn the verification off.
+#[test]
+fn an_answer_without_tls_is_refused_where_servers_are_verified() {
+    let strict = Question {
+        https_only: true,
+        ..question()
+    };
+    for (url, question, allowed) in [
+        ("http://192.0.2.1:6385", &question(), true),
+        ("https://192.0.2.1:6385", &strict, true),
+        ("http://192.0.2.1:6385", &strict, false),
+    ] {
+        let endpoint = Endpoint {
+            url: url.to_owned(),
+            settings: Vec::new(),
+        };
+        let outcome = endpoint.allowed(question);
+        assert_eq!(outcome.is_ok(), allowed, "{url}: {outcome:?}");
     }
 }
 
