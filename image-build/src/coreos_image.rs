@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context as _, Result, ensure};
+use landfall_boot_params::{BootParams, CommandLine};
 use landfall_initramfs::digest_writer::{self, DigestWriter};
 use landfall_media_reader::coreos_image::CoreosImage;
 use sha2::{Digest as _, Sha512};
@@ -86,6 +87,11 @@ pub(crate) fn kernel_args(
                 digest.hex
             ));
         }
+    }
+    let params = BootParams::from_command_line(&CommandLine::parse(&texts.join(" ")));
+    if let Some(urls) = params.coreos_image.as_ref() {
+        urls.checksum(params.coreos_image_checksum.as_deref())
+            .map_err(anyhow::Error::msg)?;
     }
     Ok(KernelArgs::with_defaults(&texts)?)
 }
@@ -254,6 +260,21 @@ mod tests {
         );
         assert_eq!(line.as_str(), expected);
         assert_eq!(line.warnings(), [""; 0]);
+        let contradicted = ["landfall.coreos.image_checksum=".to_owned() + &"0".repeat(64)];
+        let twice = CoreosImageArguments {
+            coreos_image_url: vec![format!("http://h/i?sha256={}", "1".repeat(64))],
+            coreos_image_digest: None,
+        };
+        let error = kernel_args(&contradicted, None, &twice).unwrap_err();
+        assert!(
+            error.to_string().contains("expected one checksum"),
+            "{error}"
+        );
+        let twice = CoreosImageArguments {
+            coreos_image_digest: arguments.coreos_image_digest.clone(),
+            ..twice
+        };
+        assert!(kernel_args(&[], None, &twice).is_err());
         let alone = CoreosImageArguments {
             coreos_image_url: Vec::new(),
             ..arguments

@@ -1,6 +1,7 @@
 //! Where the image of a site is to be had, as one argument says it.
 
 use crate::argument_value::{ArgumentValue, HttpUrl};
+use crate::shown::without_secrets;
 
 /// The query by which OpenShift's `bootstrapOSImage` names the checksum.
 const SHA256: &str = "sha256=";
@@ -45,6 +46,31 @@ impl ArgumentValue for ImageUrls {
             text.push_str(sha256);
         }
         text
+    }
+}
+
+impl ImageUrls {
+    /// The checksum of the image: `sha256:HEX` for a `?sha256=`, or what
+    /// `landfall.coreos.image_checksum` gives. Nobody can know which of two
+    /// different checksums was meant, so that is an error everywhere.
+    ///
+    /// # Errors
+    /// If both are given and are not the same SHA-256.
+    pub fn checksum(&self, given: Option<&str>) -> Result<Option<String>, String> {
+        let Some(sha256) = &self.sha256 else {
+            return Ok(given.map(str::to_owned));
+        };
+        let Some(given) = given else {
+            return Ok(Some(format!("sha256:{sha256}")));
+        };
+        let lower = given.to_ascii_lowercase();
+        if lower.strip_prefix("sha256:").unwrap_or(&lower) == sha256 {
+            return Ok(Some(given.to_owned()));
+        }
+        Err(format!(
+            "landfall.coreos.image: expected one checksum, found ?sha256={sha256} and landfall.coreos.image_checksum={}",
+            without_secrets(given)
+        ))
     }
 }
 
@@ -98,6 +124,33 @@ mod tests {
     use super::*;
 
     const SUM: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+    #[test]
+    fn two_checksums_must_be_the_same() {
+        let plain = ImageUrls::parse("http://h/i").unwrap();
+        let with_sum = ImageUrls::parse(&format!("http://h/i?sha256={SUM}")).unwrap();
+        let same = format!("SHA256:{}", SUM.to_uppercase());
+        let other = format!("sha256:{}", "0".repeat(64));
+        let sha512 = format!("sha512:{SUM}{SUM}");
+        for (image, given, expected) in [
+            (&plain, None, Ok(None)),
+            (&plain, Some(&*other), Ok(Some(&*other))),
+            (&with_sum, None, Ok(Some(&*format!("sha256:{SUM}")))),
+            (&with_sum, Some(SUM), Ok(Some(SUM))),
+            (&with_sum, Some(&*same), Ok(Some(&*same))),
+            (&with_sum, Some(&*other), Err(&*other)),
+            (&with_sum, Some(&*sha512), Err(&*sha512)),
+            (&with_sum, Some("http://h/sums"), Err("http://h/sums")),
+        ] {
+            match (image.checksum(given), expected) {
+                (Ok(found), expected) => assert_eq!(Ok(found.as_deref()), expected),
+                (Err(text), Err(part)) => {
+                    assert!(text.contains(SUM) && text.contains(part), "{text}");
+                }
+                (Err(text), Ok(_)) => panic!("{text}"),
+            }
+        }
+    }
 
     fn urls(urls: &[&str], sha256: Option<&str>) -> ImageUrls {
         ImageUrls {

@@ -173,21 +173,6 @@ pub(super) struct GivenChecksum {
     pub(super) checksum: Option<String>,
 }
 
-impl GivenChecksum {
-    /// Whether it says that the SHA-256 is this text, and nothing else.
-    pub(super) fn names_sha256(&self, hex: &str) -> bool {
-        let is = |text: &Option<String>| {
-            let text = text.as_deref();
-            text.is_some_and(|text| text.eq_ignore_ascii_case(hex))
-        };
-        match self.os_hash_algo.as_deref() {
-            Some("sha256") => is(&self.os_hash_value),
-            Some(_) => false,
-            None => is(&self.checksum),
-        }
-    }
-}
-
 /// The checksum in `image_info`; `instance_info` has the same with `image_` in
 /// front of each key.
 fn given_checksum(info: &Value) -> Result<GivenChecksum> {

@@ -58,23 +58,12 @@ fn of_settings(params: &BootParams) -> Result<Option<GivenImage>> {
     let Some(image) = &*params.coreos_image else {
         return Ok(None);
     };
-    let checksum = match (&*params.coreos_image_checksum, &image.sha256) {
-        (Some(given), Some(sha256)) => {
-            let other = checksum(given);
-            if !other.names_sha256(sha256) {
-                return Err(Failure::invalid_params(format!(
-                    "landfall.coreos.image: ?sha256={sha256} and landfall.coreos.image_checksum={given}: expected one of them"
-                )));
-            }
-            other
-        }
-        (Some(given), None) => checksum(given),
-        (None, Some(sha256)) => sha256_sum(sha256),
-        (None, None) => GivenChecksum::default(),
-    };
+    let given = image
+        .checksum(params.coreos_image_checksum.as_deref())
+        .map_err(Failure::invalid_params)?;
     Ok(Some(GivenImage {
         urls: image.urls.clone(),
-        checksum,
+        checksum: given.as_deref().map(checksum).unwrap_or_default(),
     }))
 }
 

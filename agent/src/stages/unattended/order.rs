@@ -83,7 +83,8 @@ impl Order {
     /// Where nobody names an image: that of `landfall.coreos.image`.
     ///
     /// # Errors
-    /// If its checksum is no digest: a checksum file is for Ironic's steps.
+    /// If its checksum is no digest (a checksum file is for Ironic's steps), or
+    /// if two places give different ones.
     pub(super) fn fill_in_image(
         &self,
         options: &mut InstallOptions,
@@ -96,12 +97,24 @@ impl Order {
         else {
             return Ok(());
         };
-        let sha256 = image.sha256.as_ref().map(|hex| format!("sha256:{hex}"));
-        let checksum = params.coreos_image_checksum.value.clone().or(sha256);
-        if let (None, Some(text)) = (&options.image_digest, checksum) {
+        let checksum = image
+            .checksum(params.coreos_image_checksum.as_deref())
+            .map_err(Failure::invalid_params)?;
+        if let Some(text) = checksum {
             let digest = image_digest(&text).map_err(|fault| {
                 Failure::invalid_params(format!("landfall.coreos.image_checksum: {fault}"))
             })?;
+            if let Some(other) = options
+                .image_digest
+                .as_ref()
+                .filter(|other| **other != digest)
+            {
+                return Err(Failure::invalid_params(format!(
+                    "landfall.coreos.image: expected one checksum, found {text} and the image digest {}:{}",
+                    other.algorithm(),
+                    other.hex()
+                )));
+            }
             options.image_digest = Some(digest);
         }
         options.image_url.clone_from(&image.urls);

@@ -52,7 +52,7 @@ fn an_image_is_found_for_a_line_that_names_none() {
     };
     const DISK: &str = "coreos.inst.install_dev=sda";
     const GIVEN: &str = "http://192.0.2.9/given.raw";
-    let sum = "0".repeat(64);
+    let (sum, other) = ("0".repeat(64), "1".repeat(64));
     let given = format!("{DISK} landfall.coreos.image={GIVEN}");
     let checksum = format!("{given} landfall.coreos.image_checksum");
     let image = |url: &str, digest_bits| Some((url.to_owned(), digest_bits));
@@ -71,6 +71,22 @@ fn an_image_is_found_for_a_line_that_names_none() {
             image(GIVEN, Some(512)),
         ),
         (&format!("{checksum}=http://192.0.2.9/sums"), true, None),
+        // Nobody can know which of two checksums was meant.
+        (
+            &format!("{given}?sha256={sum} landfall.coreos.image_checksum=sha256:{other}"),
+            true,
+            None,
+        ),
+        (
+            &format!("{given}?sha256={sum} landfall.coreos.inst.image_digest=sha256:{other}"),
+            true,
+            None,
+        ),
+        (
+            &format!("{given}?sha256={sum} landfall.coreos.inst.image_digest=sha256:{sum}"),
+            true,
+            image(GIVEN, Some(256)),
+        ),
         (
             &format!("{given} coreos.inst.image_url=http://192.0.2.1/a"),
             true,
