@@ -46,6 +46,17 @@ enum Selector {
     Include(ModuleSet),
 }
 
+/// A set applied to the modules of one kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// The modules that the set asks for, without their dependencies.
+    pub selected: BTreeSet<String>,
+    /// The modules that the set excludes.
+    pub left_out: BTreeSet<String>,
+    /// The names that the kernel has neither as a module nor built in.
+    pub unknown: Vec<Unknown>,
+}
+
 /// Why a set cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetError {
@@ -171,8 +182,23 @@ impl ModuleSet {
     /// [`SetError::Unknown`] with every name that a user's set asks for in vain. A
     /// built-in set is written for many kernels and takes what there is.
     pub fn select(&self, tree: &ModuleTree) -> Result<BTreeSet<String>, SetError> {
-        let mut taken = BTreeSet::new();
-        let mut left = BTreeSet::new();
+        let Resolved {
+            selected, unknown, ..
+        } = self.resolve(tree);
+        if !unknown.is_empty() && Self::built_in(&self.name).as_ref() != Some(self) {
+            return Err(SetError::Unknown {
+                set: self.name.clone(),
+                unknown,
+            });
+        }
+        Ok(selected)
+    }
+
+    /// What every line of the set means for `tree`.
+    #[must_use]
+    pub fn resolve(&self, tree: &ModuleTree) -> Resolved {
+        let mut selected = BTreeSet::new();
+        let mut left_out = BTreeSet::new();
         let mut unknown = Vec::new();
         for line in &self.lines {
             let found = match &line.what {
@@ -194,18 +220,16 @@ impl ModuleSet {
                 unknown.push(line.unknown(tree));
             }
             if line.excluded {
-                left.extend(found)
+                left_out.extend(found)
             } else {
-                taken.extend(found)
+                selected.extend(found)
             }
         }
-        if !unknown.is_empty() && Self::built_in(&self.name).as_ref() != Some(self) {
-            return Err(SetError::Unknown {
-                set: self.name.clone(),
-                unknown,
-            });
+        Resolved {
+            selected: &selected - &left_out,
+            left_out,
+            unknown,
         }
-        Ok(&taken - &left)
     }
 }
 

@@ -23,6 +23,8 @@ pub mod ironic;
 pub mod journal;
 pub mod lab;
 pub mod media;
+#[cfg(test)]
+mod module_sets;
 pub mod old_disk;
 pub mod peer;
 pub mod program;

@@ -82,7 +82,7 @@ fn built_in_sets_read_and_take_what_there_is() {
     let (_dir, tree) = fixture();
     for (name, expected) in [
         ("vm", &["e1000", "virtio_net", "xfs"][..]),
-        ("server", &["e1000", "virtio_net", "xfs"]),
+        ("server", &["e1000", "nfp", "virtio_net", "xfs"]),
     ] {
         let set = ModuleSet::built_in(name).unwrap();
         assert_eq!(
