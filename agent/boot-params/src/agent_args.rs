@@ -202,6 +202,8 @@ boot_params! {
     kexec: bool = both("landfall.kexec", "landfall.kexec"), false;
     /// Read every block of an image back before the disk boots.
     verify: bool = both("landfall.verify", "landfall.verify"), false;
+    /// Report NICs that lead to the BMC, and look the node up by them, too.
+    bmc_nics: bool = both("landfall.bmc_nics", "landfall.bmc_nics"), false;
     /// Bundle of certificate authorities that servers are verified against.
     cafile: Option<String> = file("cafile"), None;
     /// Certificate that the agent shows to servers; goes with [`keyfile`](Self::keyfile).

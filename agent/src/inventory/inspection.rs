@@ -31,6 +31,8 @@ pub struct Circumstances {
     pub addresses: BTreeMap<String, Vec<IpAddr>>,
     /// The kernel argument `BOOTIF`, verbatim.
     pub bootif: Option<String>,
+    /// Leave NICs that lead to the BMC out.
+    pub hide_bmc_nics: bool,
     /// Names and versions of the hardware managers that we stand for.
     pub managers: &'static [(&'static str, &'static str)],
     /// The logs as Ironic stores them: tar.gz in base64.
@@ -130,7 +132,7 @@ fn inventory(root: &SystemPath, circumstances: &Circumstances) -> Inventory {
     let options = CollectOptions {
         addresses: &circumstances.addresses,
         bootif: circumstances.bootif.as_deref(),
-        hide_bmc_nics: true,
+        hide_bmc_nics: circumstances.hide_bmc_nics,
         ask_drivers: root.is_live(),
     };
     let (inventory, warnings) = collect(root, options);

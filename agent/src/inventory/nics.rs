@@ -6,11 +6,8 @@ use std::net::IpAddr;
 use super::report_types::Interface;
 use super::system_path::SystemPath;
 use super::{Warning, link_modes, sysfs};
+use crate::network::leads_to_bmc;
 use crate::sys::ethtool;
-
-/// Drivers of the USB NIC that a BMC shows to its host. As a port of the node
-/// it would be wrong: it has the same address on many machines.
-const BMC_DRIVERS: [&str; 2] = ["cdc_ether", "cdc_ncm"];
 
 /// What the collector needs beside /sys.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +36,13 @@ pub fn collect(root: &SystemPath, options: NicOptions<'_>) -> (Vec<Interface>, V
         .filter(|name| is_reported(&directory.join(name), name))
         .filter_map(|name| {
             let index = sysfs::number(&directory.join(&name).join("ifindex")).unwrap_or(u32::MAX);
-            match interface(&directory.join(&name), &name, options) {
+            let found = match options.hide_bmc_nics && leads_to_bmc(root, &name) {
+                true => {
+                    Err("its driver is that of a BMC's USB NIC; landfall.bmc_nics=1 reports it")
+                }
+                false => interface(&directory.join(&name), &name, options),
+            };
+            match found {
                 Ok(interface) => Some((index, interface)),
                 Err(reason) => {
                     warnings.push(Warning::new(format!("{name} is not reported: {reason}")));
@@ -72,9 +75,6 @@ fn interface(
     options: NicOptions<'_>,
 ) -> Result<Interface, &'static str> {
     let driver = sysfs::link_name(&directory.join("device/driver"));
-    if options.hide_bmc_nics && driver.as_deref().is_some_and(|d| BMC_DRIVERS.contains(&d)) {
-        return Err("its driver says that it leads to the BMC");
-    }
     let answers = if options.ask_drivers {
         ask_driver(name)
     } else {

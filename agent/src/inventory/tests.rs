@@ -145,6 +145,7 @@ fn gathered(machine: &str, names: &str) -> InspectionBody {
         neighbours: None,
         addresses: BTreeMap::new(),
         bootif: Some("01-52-54-00-aa-bb-01".into()),
+        hide_bmc_nics: true,
         managers: &[("generic_hardware_manager", "1.2")],
         logs: || "H4sI".into(),
     };

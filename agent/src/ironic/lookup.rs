@@ -30,13 +30,15 @@ pub struct Query {
     /// The network, for the MAC addresses of its NICs at the time of each
     /// attempt: the driver of the only NIC that Ironic knows may load late.
     pub network: watch::Receiver<NetworkState>,
+    /// Whether the NICs that lead to the BMC count.
+    pub with_bmc_nics: bool,
     /// Its node UUID, if an inspection or an earlier lookup has told.
     pub node_uuid: Option<String>,
 }
 
 impl Query {
     fn macs(&self) -> Vec<String> {
-        self.network.borrow().macs()
+        self.network.borrow().macs(self.with_bmc_nics)
     }
 
     fn to_text(&self, macs: &[String]) -> String {
@@ -50,7 +52,10 @@ impl Query {
 
     /// Returns when the machine has other NICs than these; perhaps never.
     async fn other_nics_than(&mut self, macs: &[String]) {
-        let has_changed = self.network.wait_for(|state| state.macs() != macs);
+        let with_bmc_nics = self.with_bmc_nics;
+        let has_changed = self
+            .network
+            .wait_for(|state| state.macs(with_bmc_nics) != macs);
         if has_changed.await.is_err() {
             // The network's task has ended, and its last state stays.
             std::future::pending().await
@@ -185,6 +190,7 @@ mod tests {
     fn query_is_encoded_as_the_original_does() {
         let query = Query {
             network: watch::channel(NetworkState::default()).1,
+            with_bmc_nics: false,
             node_uuid: Some("6d85-11".into()),
         };
         let macs = ["52:54:00:00:00:02", "52:54:00:00:00:03"].map(str::to_owned);

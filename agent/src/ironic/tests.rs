@@ -34,6 +34,7 @@ fn query() -> Query {
 fn query_of(state: NetworkState) -> Query {
     Query {
         network: watch::channel(state).1,
+        with_bmc_nics: false,
         node_uuid: None,
     }
 }
@@ -46,6 +47,7 @@ fn machine(macs: &[&str]) -> NetworkState {
         mac: mac.parse().unwrap(),
         permanent_mac: None,
         is_virtual: false,
+        leads_to_bmc: false,
         carrier: true,
         awaits_carrier: false,
         shall_have_address: true,
@@ -137,6 +139,7 @@ fn a_nic_whose_driver_loads_late_is_looked_up_at_once() {
     let (sender, network) = watch::channel(machine(&["52:54:00:00:00:02"]));
     let mut query = Query {
         network,
+        with_bmc_nics: false,
         node_uuid: None,
     };
     let since = Instant::now();

@@ -102,6 +102,7 @@ mod tests {
             mac,
             permanent_mac: None,
             is_virtual: false,
+            leads_to_bmc: false,
             carrier,
             awaits_carrier: false,
             shall_have_address: true,

@@ -11,6 +11,7 @@ mod announce;
 mod apply;
 mod arp_sysctl;
 mod automatic_ipv6;
+mod bmc_nic;
 mod bridge_option;
 mod configure;
 pub(crate) mod dhcp;
@@ -32,6 +33,7 @@ mod static_ipv4;
 mod this_host;
 mod virtual_link;
 
+pub use bmc_nic::leads_to_bmc;
 pub use configure::{HeardVlans, Network, Setup, start};
 pub use firmware_nics::read_firmware_nics;
 pub use follow::follow;

@@ -8,11 +8,13 @@ use landfall_network_plan::{
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::automatic_ipv6::AutomaticIpv6;
+use super::bmc_nic::leads_to_bmc;
 use super::configure::pauses;
 use super::dhcp::Lease;
 use super::links::{Link, LinkAddress, LinkKind};
 use super::state::{AddressOrigin, AddressState, NicState};
 use crate::backoff::Backoff;
+use crate::system_path::SystemPath;
 
 /// Metrics of a NIC that the plan means in particular, and of all others: the
 /// default route of the boot NIC goes before that of a NIC that happens to
@@ -28,6 +30,7 @@ pub(super) struct Nic {
     pub(super) link: Link,
     /// The interface of the plan that it has become.
     pub(super) interface: Option<usize>,
+    pub(super) leads_to_bmc: bool,
     /// It has had no carrier for as long as that may take.
     pub(super) missed_carrier: bool,
     /// It has been given what the plan has for it.
@@ -87,6 +90,7 @@ impl Drop for DhcpClient {
 impl Nic {
     pub(super) fn new(link: Link) -> Nic {
         Nic {
+            leads_to_bmc: leads_to_bmc(&SystemPath::live(), &link.name),
             link,
             interface: None,
             missed_carrier: false,
@@ -192,6 +196,7 @@ impl Nic {
             mac: self.link.mac,
             permanent_mac: self.link.permanent_mac,
             is_virtual: self.link.kind == LinkKind::Virtual,
+            leads_to_bmc: self.leads_to_bmc,
             carrier: self.link.carrier,
             awaits_carrier: !self.link.carrier && !self.missed_carrier,
             shall_have_address: interface.is_some_and(shall_have_address),

@@ -43,6 +43,8 @@ pub struct NicState {
     pub permanent_mac: Option<MacAddr>,
     /// A VLAN, bond or bridge of the plan.
     pub is_virtual: bool,
+    /// The BMC is at its other end, and other hosts have the same address.
+    pub leads_to_bmc: bool,
     /// There is a cable, and somebody at its other end.
     pub carrier: bool,
     /// It has none and has not been on for as long as that may take.
@@ -103,9 +105,14 @@ impl NetworkState {
     }
 
     /// The hardware addresses of all NICs, by which Ironic looks for the node.
-    pub fn macs(&self) -> Vec<String> {
-        let nics = self.nics.iter().filter(|nic| !nic.is_virtual);
-        nics.map(|nic| nic.permanent_mac.unwrap_or(nic.mac).to_string())
+    /// Without those of NICs that lead to the BMC, unless they are wanted or there
+    /// is no other NIC.
+    pub fn macs(&self, with_bmc_nics: bool) -> Vec<String> {
+        let nics = || self.nics.iter().filter(|nic| !nic.is_virtual);
+        let all = with_bmc_nics || nics().all(|nic| nic.leads_to_bmc);
+        nics()
+            .filter(|nic| all || !nic.leads_to_bmc)
+            .map(|nic| nic.permanent_mac.unwrap_or(nic.mac).to_string())
             .collect()
     }
 
@@ -134,5 +141,45 @@ impl NicState {
         let far =
             |address: &AddressState| address.usable && address.origin != AddressOrigin::LinkLocal;
         self.carrier && self.addresses.iter().any(far)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nic(index: u32, leads_to_bmc: bool) -> NicState {
+        NicState {
+            index,
+            name: format!("eth{index}"),
+            mac: MacAddr([0x52, 0x54, 0, 0, 0, index as u8]),
+            permanent_mac: None,
+            is_virtual: false,
+            leads_to_bmc,
+            carrier: true,
+            awaits_carrier: false,
+            shall_have_address: true,
+            awaits_ipv4: false,
+            addresses: Vec::new(),
+            trouble: None,
+        }
+    }
+
+    #[test]
+    fn lookup_leaves_out_bmc_nics_unless_there_is_no_other() {
+        let macs = |of_bmc: &[bool], with_bmc_nics| {
+            let nics = (1..).zip(of_bmc).map(|(index, of_bmc)| nic(index, *of_bmc));
+            let state = NetworkState {
+                nics: nics.collect(),
+                ..NetworkState::default()
+            };
+            let macs = state.macs(with_bmc_nics);
+            macs.into_iter()
+                .map(|mac| mac[15..].to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(macs(&[false, true, false], false), ["01", "03"]);
+        assert_eq!(macs(&[false, true], true), ["01", "02"]);
+        assert_eq!(macs(&[true], false), ["01"]);
     }
 }

@@ -166,6 +166,7 @@ impl Boot {
             patience,
             addresses: self.network.borrow().addresses(),
             bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),
+            hide_bmc_nics: !*params.bmc_nics,
             managers: &commands::HARDWARE_MANAGERS,
         };
         let posted = match inspection::inspect(circumstances).await {
@@ -279,6 +280,7 @@ impl Boot {
         let mut token = AgentToken::restore(StateFile::new(self.state, "token"), given);
         let mut query = Query {
             network: self.network.clone(),
+            with_bmc_nics: *params.bmc_nics,
             node_uuid,
         };
         let patience = ironic::Patience {

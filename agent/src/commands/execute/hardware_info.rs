@@ -14,7 +14,7 @@ use crate::system_path::SystemPath;
 ///
 /// # Errors
 /// If JSON cannot hold what was found: a bug of ours.
-pub(super) fn collect(bootif: Option<&str>) -> Result<Value> {
+pub(super) fn collect(bootif: Option<&str>, hide_bmc_nics: bool) -> Result<Value> {
     // From the kernel: this command is for machines whose network somebody else
     // may have set up.
     let addresses: BTreeMap<String, Vec<IpAddr>> = interface_addresses()
@@ -24,7 +24,7 @@ pub(super) fn collect(bootif: Option<&str>) -> Result<Value> {
     let options = CollectOptions {
         addresses: &addresses,
         bootif,
-        hide_bmc_nics: true,
+        hide_bmc_nics,
         ask_drivers: true,
     };
     let (inventory, warnings) = collect_inventory(&SystemPath::live(), options);

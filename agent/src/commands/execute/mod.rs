@@ -181,7 +181,8 @@ impl Machine {
     async fn hardware_info(&self) -> Result<Value> {
         let bootif = &self.settings.params.boot_interface;
         let bootif = bootif.as_ref().map(|nic| nic.text.clone());
-        blocking(move || hardware_info::collect(bootif.as_deref())).await
+        let hide_bmc_nics = !*self.settings.params.bmc_nics;
+        blocking(move || hardware_info::collect(bootif.as_deref(), hide_bmc_nics)).await
     }
 }
 

@@ -149,6 +149,7 @@ fn network_with(addresses: &[&str]) -> NetworkState {
             mac: MacAddr([2; 6]),
             permanent_mac: None,
             is_virtual: false,
+            leads_to_bmc: false,
             carrier: true,
             awaits_carrier: false,
             shall_have_address: true,

@@ -11,6 +11,7 @@ fn nic(number: u8, address: Option<(&str, AddressOrigin)>) -> NicState {
         mac: MacAddr([0x52, 0x54, 0, 0xc0, 0xff, number]),
         permanent_mac: None,
         is_virtual: false,
+        leads_to_bmc: false,
         carrier: true,
         awaits_carrier: false,
         shall_have_address: true,

@@ -1,0 +1,43 @@
+//! The USB NIC that a BMC shows to its host. Its MAC address is the same on every
+//! host of a model, so as a port of the node it would be wrong, and a lookup by it
+//! finds several nodes (metal3's DuplicateNodeOnLookup).
+
+use crate::sysfs;
+use crate::system_path::SystemPath;
+
+/// USB communication classes without hardware of their own behind them: what the
+/// gadget side of a BMC offers. USB NICs that one buys have drivers of their own.
+const DRIVERS: [&str; 3] = ["cdc_ether", "cdc_ncm", "rndis_host"];
+
+/// Whether the NIC `name` below `root` leads to the BMC, by its driver.
+pub fn leads_to_bmc(root: &SystemPath, name: &str) -> bool {
+    let driver = root.join("sys/class/net").join(name).join("device/driver");
+    sysfs::link_name(&driver).is_some_and(|driver| DRIVERS.contains(&driver.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::sys_tree::PlantedTree;
+
+    #[test]
+    fn the_driver_tells() {
+        for (driver, expected) in [
+            ("cdc_ether", true),
+            ("cdc_ncm", true),
+            ("rndis_host", true),
+            ("r8152", false),
+            ("virtio_net", false),
+        ] {
+            let root = PlantedTree::new();
+            let device = root.directory().join("sys/class/net/eth0/device");
+            fs::create_dir_all(&device).unwrap();
+            symlink(format!("../drivers/{driver}"), device.join("driver")).unwrap();
+            assert_eq!(leads_to_bmc(root.path(), "eth0"), expected, "{driver}");
+            assert!(!leads_to_bmc(root.path(), "eth1"), "not there");
+        }
+    }
+}
