@@ -19,6 +19,7 @@ mod backoff;
 #[cfg(feature = "bench-entry")]
 #[doc(hidden)]
 pub mod bench_entry;
+mod boot_medium;
 mod cli;
 mod clock;
 mod commands;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 /// May be used by all, and by each other.
 const BASE: &[&str] = &[
     "backoff",
+    "boot_medium",
     "disk_paths",
     "failure",
     "host_name",

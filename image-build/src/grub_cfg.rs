@@ -29,15 +29,16 @@ pub(crate) fn find_medium(volume_id: &str) -> String {
     )
 }
 
-/// The medium's menu. It is the same on every medium: kernel arguments and per-host
-/// files are in areas of their own, which can be overwritten in place.
-pub(crate) fn medium_menu() -> String {
+/// The medium's menu. Kernel arguments and per-host files are in areas of their own,
+/// which can be overwritten in place. `landfall.medium=` tells the agent which medium
+/// this host booted from, so that the agent never writes to it.
+pub(crate) fn medium_menu(volume_id: &str) -> String {
     format!(
         "set timeout={TIMEOUT}\nset default=0\n{TERMINALS}\
          set kargs=\"\"\nsource $prefix/kargs.cfg\n\
          menuentry \"{TITLE}\" {{\n\
          \x20 echo \"Loading the kernel ...\"\n\
-         \x20 linux /boot/vmlinuz $kargs\n\
+         \x20 linux /boot/vmlinuz $kargs landfall.medium={volume_id}\n\
          \x20 echo \"Loading the ramdisk ...\"\n\
          \x20 initrd /boot/initrd.img /boot/embed.img\n\
          }}\n"
@@ -86,7 +87,7 @@ mod tests {
     fn grub_itself_accepts_the_scripts() {
         let scripts = [
             find_medium("2023-11-14-22-13-20-00"),
-            medium_menu(),
+            medium_menu("2023-11-14-22-13-20-00"),
             set_kargs(&arguments()),
             network_menu(&arguments(), None),
             network_menu(&arguments(), Some("(http,192.0.2.1:8080)/boot/")),

@@ -124,7 +124,8 @@ fn fill(medium: &Medium<'_>, work: &Path, tree: &Path) -> Result<()> {
         areas::DESCRIPTION_PATH,
         (serde_json::to_string_pretty(&areas)? + "\n").as_bytes(),
     )?;
-    put("boot/grub/grub.cfg", grub_cfg::medium_menu().as_bytes())?;
+    let menu = grub_cfg::medium_menu(&medium.identity.volume_uuid);
+    put("boot/grub/grub.cfg", menu.as_bytes())?;
     if let Some(placed) = medium.coreos_image {
         put(coreos_image::DESCRIPTION, placed.image.to_json().as_bytes())?;
         let place = tree.join(coreos_image::FILE);

@@ -11,7 +11,8 @@ use landfall_network_plan::NetworkPlan;
 
 /// x86's COMMAND_LINE_SIZE, NUL included: the kernel cuts what is longer, silently.
 const COMMAND_LINE_SIZE: usize = 2048;
-/// What loaders add: `BOOT_IMAGE=` with a URL (GRUB), `initrd=` (iPXE), `BOOTIF=` (both).
+/// What loaders add: `BOOT_IMAGE=` with a URL (GRUB), `initrd=` (iPXE), `BOOTIF=` (both),
+/// `landfall.medium=` (our ISO).
 const LOADER_SHARE: usize = 256;
 /// Longest text that is accepted.
 pub(crate) const MAX_BYTES: usize = COMMAND_LINE_SIZE - LOADER_SHARE;

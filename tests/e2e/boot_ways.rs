@@ -5,10 +5,10 @@
 //! The other columns of the table (address, image, method, disk) are spread
 //! over these so that every value occurs.
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use landfall_tests::artifacts::Packing;
 use landfall_tests::conductor::script::Finish;
-use landfall_tests::installation::install;
+use landfall_tests::installation::{deploy_and_boot, install};
 use landfall_tests::journal::Source;
 use landfall_tests::site::{Deploy, Network, Plan, Way};
 use landfall_tests::vm::{Bus, Firmware};
@@ -56,23 +56,46 @@ fn image_on_the_iso() {
     );
 }
 
-/// The same from a stick, which is a disk and no CD drive.
+/// The same from a stick, which is a disk and no CD drive. The stick is the smallest
+/// disk that is large enough to be the root disk, and the node gives no hints.
 #[test]
 fn image_on_the_stick() {
-    installs(
-        "image_on_the_stick",
-        Plan {
+    host_test("image_on_the_stick", async |lab| {
+        let plan = Plan {
             firmware: Firmware::Uefi,
             way: Way::UsbStick,
             network: Network::StaticV4,
             packing: Packing::Zst,
             deploy: Deploy::InstallCoreos,
-            bus: Bus::VirtioBlk,
+            bus: Bus::Nvme,
+            disk_mib: 16 * 1024,
             finish: Finish::Reboot,
             image_on_medium: true,
             ..Plan::default()
-        },
-    );
+        };
+        let site = plan.site(lab).await?;
+        let stick = site.machine.boot.medium().context("no stick")?;
+        // QEMU writes to the file when the guest writes to the stick, not otherwise.
+        let before = stick.metadata()?.modified()?;
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        deploy_and_boot(lab, &plan, &site, &services, guest).await?;
+        let after = stick.metadata()?.modified()?;
+        ensure!(after == before, "the stick was written to");
+        let line = lab.journal.find(lab.journal.start(), |event| {
+            event.source == Source::Console
+                && event.text.contains("/dev/sda (8.0 GiB, ")
+                && event.text.contains(
+                    "is skipped: it is the medium that this host booted from (label LANDFALL, \
+                     named by landfall.medium=)",
+                )
+        });
+        ensure!(
+            line.is_some(),
+            "the console does not say why the stick is skipped"
+        );
+        Ok(())
+    });
 }
 
 #[test]

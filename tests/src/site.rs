@@ -28,6 +28,9 @@ pub const MAC: &str = "52:54:00:c0:ff:01";
 /// The RAM of every host: what the agent promises to get along with.
 pub const MEMORY_MIB: u32 = 512;
 
+/// The size of a USB stick: large enough to be taken for a root disk.
+const STICK_MIB: u64 = 8 * 1024;
+
 /// How the agent's ramdisk gets into the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
@@ -303,7 +306,13 @@ impl Plan {
                 arguments,
             },
             Way::Iso => Boot::Iso(self.iso(lab, &arguments, &options).await?),
-            Way::UsbStick => Boot::UsbStick(self.iso(lab, &arguments, &options).await?),
+            Way::UsbStick => {
+                let stick = self.iso(lab, &arguments, &options).await?;
+                // Larger than what was written to it, as sticks are.
+                let file = std::fs::OpenOptions::new().write(true).open(&stick)?;
+                file.set_len(STICK_MIB << 20)?;
+                Boot::UsbStick(stick)
+            }
             Way::Pxe | Way::IpxeChained => {
                 return self.network_medium(lab, &arguments, &options).await;
             }

@@ -102,8 +102,9 @@ pub enum Boot {
     },
     /// The disk, and when it does not boot, an ISO in the CD drive.
     Iso(PathBuf),
-    /// The same ISO as a USB stick. UEFI tries it after the disk; a BIOS boots
-    /// one hard disk only, so there it is the stick until it is pulled out.
+    /// The same ISO as a USB stick, which can be written to. UEFI tries it after the
+    /// disk; a BIOS boots one hard disk only, so there it is the stick until it is
+    /// pulled out.
     UsbStick(PathBuf),
     /// The disk, and when it does not boot, the first NIC by iPXE in its option
     /// ROM. BIOS only: newer OVMF prefers its own driver to the ROM.

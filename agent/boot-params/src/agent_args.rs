@@ -192,6 +192,9 @@ boot_params! {
     boot_method: Option<String> = argument("boot_method"), None;
     /// Publisher id of the ISO that a config drive must carry to be trusted.
     publisher_id: Option<String> = argument("ir_pub_id"), None;
+    /// The ISO that this host booted from, by its volume's modification date; our
+    /// own boot loader adds it. See `boot_medium.rs` of the agent.
+    boot_medium: Option<String> = argument("landfall.medium"), None;
     /// More logging, by our own name.
     landfall_debug: bool = both("landfall.debug", "landfall.debug"), false;
     /// Image that install_coreos writes when Ironic names none.

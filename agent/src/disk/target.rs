@@ -4,6 +4,7 @@ mod identity;
 mod open;
 
 pub use identity::Identity;
+pub use open::refuse_boot_medium;
 
 use std::fs::File;
 use std::io;

@@ -11,9 +11,11 @@ use nix::sys::stat::{major, minor};
 
 use crate::disk::busy::KernelView;
 use crate::disk::gpt::Table;
+use crate::disk::target::refuse_boot_medium;
 use crate::failure::{Class, Failure, Result};
 use crate::sys::block_ioctl;
 use crate::sys::mount::Mounted;
+use crate::system_path::SystemPath;
 
 /// Where the boot partition is mounted while it is changed.
 pub const BOOT_MOUNT_POINT: &str = "/run/landfall/boot";
@@ -90,13 +92,19 @@ pub fn node(disk: &Path, number: u32) -> Result<PathBuf> {
 /// Mounts a partition of the disk for as long as the value lives.
 ///
 /// # Errors
-/// What mount(2) says, with partition and type.
+/// What mount(2) says, with partition and type. If the mount would be writable and
+/// the partition is on a boot medium.
 pub fn mount<'a>(
     node: &Path,
     mount_point: &'a Path,
     kind: &str,
     more_flags: MsFlags,
 ) -> Result<Mounted<'a>> {
+    if !more_flags.contains(MsFlags::MS_RDONLY)
+        && let Some(name) = node.file_name()
+    {
+        refuse_boot_medium(&SystemPath::live().join("/sys/class/block").join(name))?;
+    }
     let flags = more_flags | MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     fs::create_dir_all(mount_point)
         .and_then(|()| Mounted::new(node, mount_point, kind, flags))

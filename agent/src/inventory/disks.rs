@@ -7,6 +7,7 @@ use super::disk_identity::{DiskIdentity, identify};
 use super::disk_kind::{NoDisk, why_no_disk};
 use super::report_types::{Disk, DiskTraits, OtherPath};
 use super::transport::transport;
+use crate::boot_medium::BootMedia;
 use crate::disk_paths::{self, SharedIdentity};
 use crate::sysfs;
 use crate::system_path::SystemPath;
@@ -19,6 +20,7 @@ pub const SIZE_UNIT: u64 = 512;
 /// to are among them, see
 /// [`DiskTraits::why_untouchable`].
 pub fn collect(root: &SystemPath) -> Vec<Disk> {
+    let boot_media = BootMedia::look(root);
     let mut found: Vec<(Option<SharedIdentity>, bool, Disk)> = Vec::new();
     for device in devices(root) {
         if device.no_disk.is_some() {
@@ -26,7 +28,8 @@ pub fn collect(root: &SystemPath) -> Vec<Disk> {
         }
         let identity = disk_paths::identity(&device.block);
         let active = disk_paths::is_active(&device.block);
-        let new = disk(&device);
+        let mut new = disk(&device);
+        new.traits.boot_medium = boot_media.below(&device.block).map(|(_, medium)| medium);
         let same = found
             .iter_mut()
             .find(|(known, ..)| identity.is_some() && *known == identity);

@@ -4,6 +4,7 @@
 
 use super::report_types::Disk;
 use super::udev_properties;
+use crate::boot_medium;
 use crate::failure::{Class, Failure, Result};
 use crate::sysfs;
 use crate::system_path::SystemPath;
@@ -44,11 +45,17 @@ pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a 
             .hint("name it by /dev/disk/by-path/... or by a longer name"));
         }
     };
-    match disk.traits.why_untouchable() {
-        None => Ok(disk),
-        Some(reason) if is_link => Err(not_found(format!("{path} ({}) is {reason}", disk.name))),
-        Some(reason) => Err(not_found(format!("{path} is {reason}"))),
-    }
+    let Some(reason) = disk.traits.why_untouchable() else {
+        return Ok(disk);
+    };
+    let failure = match is_link {
+        true => not_found(format!("{path} ({}) is {reason}", disk.name)),
+        false => not_found(format!("{path} is {reason}")),
+    };
+    Err(match disk.traits.boot_medium {
+        Some(_) => failure.hint(boot_medium::HINT),
+        None => failure,
+    })
 }
 
 fn other_links(path: &str) -> Option<&str> {

@@ -10,6 +10,7 @@ use super::collectors::numa_topology::NumaTopology;
 use super::collectors::pci_devices::PciDevice;
 use super::collectors::usb_devices::UsbDevice;
 use super::lldp::Neighbours;
+use crate::boot_medium::BootMedium;
 
 /// Everything about the machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -134,6 +135,8 @@ pub struct DiskTraits {
     pub read_only: bool,
     /// A medium that the BMC shows to the host.
     pub virtual_media: bool,
+    /// The host booted from it, or it brings the host's settings.
+    pub boot_medium: Option<BootMedium>,
     /// The other ways to the same disk.
     pub other_paths: Vec<OtherPath>,
 }
@@ -148,12 +151,15 @@ pub struct OtherPath {
 }
 
 impl DiskTraits {
-    /// Why nothing is ever written to this disk, if that is so. It is in no
-    /// report to Ironic, and cleaning leaves it alone.
-    pub fn why_untouchable(&self) -> Option<&'static str> {
+    /// Why nothing is ever written to this disk, if that is so; the text continues
+    /// "it is ...". It is in no report to Ironic, and cleaning leaves it alone.
+    pub fn why_untouchable(&self) -> Option<String> {
+        if let Some(medium) = &self.boot_medium {
+            return Some(medium.to_string());
+        }
         match (self.virtual_media, self.read_only) {
-            (true, _) => Some("a virtual medium of the BMC"),
-            (false, true) => Some("read-only"),
+            (true, _) => Some("a virtual medium of the BMC".into()),
+            (false, true) => Some("read-only".into()),
             (false, false) => None,
         }
     }

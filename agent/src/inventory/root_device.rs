@@ -72,6 +72,21 @@ pub fn choose<'a>(
     chosen.ok_or_else(|| none_left(hints, &losses))
 }
 
+/// Says on the console which disks are not written whatever the hints say, so
+/// that nobody wonders why the smallest disk was not chosen.
+pub fn report_untouchable(disks: &[Disk]) {
+    for disk in disks {
+        if let Some(reason) = disk.traits.why_untouchable() {
+            let gib = disk.size as f64 / GIB;
+            let model = disk.model.as_deref().unwrap_or("no model");
+            tracing::info!(
+                "{} ({gib:.1} GiB, {model}) is skipped: it is {reason}",
+                disk.name
+            );
+        }
+    }
+}
+
 /// Why this disk is out of the question, if it is.
 fn loss(
     disk: &Disk,
@@ -79,7 +94,7 @@ fn loss(
     skip_list: &SkipList,
 ) -> Result<Option<String>> {
     if let Some(reason) = disk.traits.why_untouchable() {
-        return Ok(Some(reason.into()));
+        return Ok(Some(reason));
     }
     if skip_list.contains(disk)? {
         return Ok(Some("in skip_block_devices".into()));

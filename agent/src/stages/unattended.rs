@@ -27,6 +27,7 @@ use crate::failure::{Class, Failure, Result};
 use crate::http_client;
 use crate::installation::{BootEntry, InstallOptions, OwnImage};
 use crate::inventory::named_disk;
+use crate::inventory::root_device::report_untouchable;
 use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
 use crate::permission::WritePermission;
 use crate::state_file::StateFile;
@@ -155,6 +156,7 @@ impl Boot {
                     format!("waiting for {path}: {error}"),
                 )
             })?;
+            report_untouchable(&disks);
             named_disk::find(&root, &path, &disks).map(|disk| PathBuf::from(&disk.name))
         })
         .await

@@ -186,7 +186,10 @@ fn boot(machine: &Machine, list: &mut Arguments) {
             list.option("-device", format!("ide-cd,drive=media{order}"));
         }
         Boot::UsbStick(path) => {
-            list.option("-drive", read_only(path));
+            list.option(
+                "-drive",
+                format!("file={},format=raw,if=none,id=media", path.display()),
+            );
             list.option("-device", "qemu-xhci");
             list.option(
                 "-device",

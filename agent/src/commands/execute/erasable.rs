@@ -1,6 +1,6 @@
 //! The disks that a clean step may work on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::commands::command::Node;
 use crate::commands::machine::{Machine, blocking};
 use crate::disk::busy::{self, KernelView, Use, UseKind};
-use crate::disk::erase::{boot_medium, guard};
+use crate::disk::erase::guard;
 use crate::disk::md_superblock;
 use crate::failure::{Class, Failure, Result};
 use crate::inventory::block_devices::{self, BlockDevice};
@@ -78,13 +78,6 @@ impl Erasable {
         }
     }
 
-    fn unreadable(device: &BlockDevice, reason: String) -> Self {
-        Self {
-            obstacle: Some(Obstacle::Unreadable(reason)),
-            ..Self::of(device)
-        }
-    }
-
     /// The name by which Ironic knows it.
     pub fn name(&self) -> String {
         self.disk.display().to_string()
@@ -121,33 +114,21 @@ pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
 fn choose(devices: Vec<BlockDevice>, skip_list: &SkipList) -> Result<Vec<Erasable>> {
     let kernel = KernelView::default();
     let (mut left, mut spared) = (Vec::new(), BTreeSet::new());
-    let mut unreadable = BTreeMap::new();
     for device in devices {
         let disk = &device.disk;
         if skip_list.contains(disk)? {
             tracing::warn!("{}: left alone, it is in skip_block_devices", disk.name);
             spared.extend(names(&device));
+        } else if let Some(medium) = medium(disk) {
+            tracing::info!("{} is not erased: it is {medium}", disk.name);
+            spared.extend(names(&device));
         } else {
-            match is_medium(disk) {
-                Ok(true) => {
-                    tracing::info!("{}: left alone, it is a virtual or boot medium", disk.name);
-                    spared.extend(names(&device));
-                    continue;
-                }
-                Ok(false) => {}
-                Err(error) => {
-                    unreadable.insert(disk.name.clone(), error.to_string());
-                }
-            }
             left.push(device);
         }
     }
     let mut found: Vec<Erasable> = without_those_made_of(left, spared)
         .iter()
-        .map(|device| match unreadable.remove(&device.disk.name) {
-            Some(reason) => Erasable::unreadable(device, reason),
-            None => inspect(&kernel, device),
-        })
+        .map(|device| inspect(&kernel, device))
         .collect();
     found.sort_by(|a, b| b.disk.cmp(&a.disk));
     count_namespaces(&mut found);
@@ -243,16 +224,13 @@ pub(super) fn inspect_again(disk: &Erasable, guarded: bool) -> Result<Erasable> 
             format!("{name}: the disk went away"),
         ));
     };
-    let mut found = match is_medium(&device.disk) {
-        Ok(true) => {
-            return Err(Failure::new(
-                Class::BlockDeviceEraseError,
-                format!("{name}: it is a virtual or boot medium"),
-            ));
-        }
-        Ok(false) => inspect(&KernelView::default(), device),
-        Err(error) => Erasable::unreadable(device, error.to_string()),
-    };
+    if let Some(medium) = medium(&device.disk) {
+        return Err(Failure::new(
+            Class::BlockDeviceEraseError,
+            format!("{name}: it is {medium}"),
+        ));
+    }
+    let mut found = inspect(&KernelView::default(), device);
     found.erasable_namespaces = disk.erasable_namespaces;
     if guarded {
         refuse_shared(&mut found)?;
@@ -274,11 +252,13 @@ fn refuse_shared(disk: &mut Erasable) -> Result<()> {
     }
 }
 
-fn is_medium(disk: &Disk) -> std::io::Result<bool> {
-    if disk.traits.virtual_media {
-        return Ok(true);
-    }
-    boot_medium::is_boot_medium(Path::new(&disk.name), disk.tran.as_deref() == Some("usb"))
+/// Which medium this disk is, if it is one. (A read-only disk is another matter:
+/// the conductor decides whether cleaning may skip it.)
+fn medium(disk: &Disk) -> Option<String> {
+    let traits = &disk.traits;
+    (traits.virtual_media || traits.boot_medium.is_some())
+        .then(|| traits.why_untouchable())
+        .flatten()
 }
 
 fn inspect(kernel: &KernelView, device: &BlockDevice) -> Erasable {

@@ -7,7 +7,7 @@ use crate::commands::command::Node;
 use crate::commands::machine::{Machine, blocking};
 use crate::devices_settled;
 use crate::failure::{Class, Failure, Result};
-use crate::inventory::root_device::choose_for_node;
+use crate::inventory::root_device::{choose_for_node, report_untouchable};
 use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
 use crate::system_path::SystemPath;
 
@@ -58,6 +58,7 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
                 format!("waiting for a disk: {error}"),
             )
         })?;
+        report_untouchable(&disks);
         let disk = choose_for_node(Some(&node), &disks)?;
         tracing::info!(
             "root disk is {} ({}, {})",

@@ -2,7 +2,6 @@
 
 pub mod ata;
 mod ata_pass_through;
-pub mod boot_medium;
 pub mod guard;
 pub mod metadata;
 pub mod nvme;

@@ -9,17 +9,19 @@ use nix::libc;
 use nix::sys::stat::{major, minor};
 
 use super::{Target, block_device_error};
+use crate::boot_medium::{self, BootMedia};
 use crate::disk::busy::{self, Device, KernelView};
 use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 use crate::sys::block_ioctl;
+use crate::system_path::SystemPath;
 
 impl Target {
     /// Opens a whole block device that nobody else uses.
     ///
     /// # Errors
-    /// If it is missing, no block device, a partition, read-only, empty or in
-    /// use; a disk in use is reported with every use by name.
+    /// If it is missing, no block device, a partition, a boot medium, read-only,
+    /// empty or in use; a disk in use is reported with every use by name.
     pub fn open(path: &Path, permission: &WritePermission) -> Result<Self> {
         Self::open_device(path, false, permission)
     }
@@ -48,6 +50,7 @@ impl Target {
                 &format!("expected a whole disk, found partition {number}"),
             ));
         }
+        refuse_boot_medium(&SystemPath::live().join(&device.directory))?;
         refuse_unfit(&kernel, path, &device)?;
 
         let file = OpenOptions::new()
@@ -90,6 +93,20 @@ impl Target {
         }
         Self::new(path, file, metadata.len(), sector, false)
     }
+}
+
+/// The last guard before a write, whoever asks: steps, boot arguments, cleaning and
+/// sub-commands all come through here. The choice of a disk should have skipped it.
+///
+/// # Errors
+/// If a write to this disk or partition would change a boot medium.
+pub fn refuse_boot_medium(device: &SystemPath) -> Result<()> {
+    let Some((disk, medium)) = BootMedia::look(device).below(device) else {
+        return Ok(());
+    };
+    let disk = Path::new("/dev").join(disk);
+    let text = format!("nothing was written: it is {medium}");
+    Err(block_device_error(&disk, &text).hint(boot_medium::HINT))
 }
 
 fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()> {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::permission::WritePermission;
+use crate::sys_tree::plant;
 
 fn permission() -> WritePermission {
     WritePermission::by_operator()
@@ -13,6 +14,36 @@ fn what_is_no_disk_is_refused_by_name() {
         assert!(failure.details.starts_with(path), "{failure}");
     }
     assert!(Target::open_file(Path::new("/tmp"), 512, &permission()).is_err());
+}
+
+/// A removable disk with our ISO on it, and a partition.
+#[test]
+fn a_boot_medium_is_refused_by_whatever_device_leads_to_it() {
+    let tree = plant(
+        "sys/block/sda/size = 16777216\\n\n\
+         sys/block/sda/removable = 1\\n\n\
+         sys/block/sda/sda1/partition = 1\\n\n\
+         sys/block/dm-0/slaves/sda1 -> /sys/block/sda/sda1\n\
+         sys/block/sdb/size = 16777216\\n\n\
+         dev/",
+    );
+    let mut iso = vec![0; 40 << 10];
+    iso[32768..32774].copy_from_slice(b"\x01CD001");
+    iso[32808..32840].copy_from_slice(format!("{:32}", "LANDFALL").as_bytes());
+    for disk in ["sda", "sdb"] {
+        std::fs::write(tree.directory().join("dev").join(disk), &iso).unwrap();
+    }
+    let device = |path: &str| refuse_boot_medium(&tree.path().join("sys/block").join(path));
+    for path in ["sda", "sda/sda1", "dm-0"] {
+        let failure = device(path).unwrap_err();
+        assert_eq!(failure.class, Class::BlockDeviceError, "{path}");
+        assert_eq!(
+            failure.details,
+            "/dev/sda: nothing was written: it is a boot medium (removable, label LANDFALL)"
+        );
+        assert!(failure.hint.unwrap().contains("wipefs --all"));
+    }
+    assert!(device("sdb").is_ok());
 }
 
 #[test]
@@ -55,8 +86,8 @@ fn another_disk_of_the_same_name_is_told_apart() {
     };
     assert!(losetup(&[Path::new("-d"), device.path()]));
     if !losetup(&[device.path(), second.path()]) {
-        println!("skipped: {} was taken meanwhile", device.path().display());
-        return;
+        let device = device.path().display();
+        return crate::skip::skip(format_args!("{device} was taken meanwhile"));
     }
     let other = Target::open(device.path(), &permission()).unwrap();
     let failure = other.refuse_other(identity).unwrap_err();

@@ -5,11 +5,12 @@ use std::fs;
 use serde_json::Value;
 
 use super::*;
+use crate::boot_medium::BootMedium;
 use crate::inventory::report_types::DiskTraits;
 use crate::inventory::sys_tree::test_data;
 
 /// A disk of a table: fields of the inventory, besides `serials`, `wwns`,
-/// `by_paths`, `gib`, `read_only` and `virtual_media`.
+/// `by_paths`, `gib`, `read_only`, `virtual_media` and `boot_medium` (its label).
 fn disk(fields: &Value) -> Disk {
     let text = |name: &str| fields[name].as_str().map(str::to_owned);
     let list = |name: &str, single: &str| match &fields[name] {
@@ -41,6 +42,7 @@ fn disk(fields: &Value) -> Disk {
             by_paths: list("by_paths", "by_path"),
             read_only: flag("read_only"),
             virtual_media: flag("virtual_media"),
+            boot_medium: text("boot_medium").map(BootMedium::Labelled),
             other_paths: Vec::new(),
         },
     }
