@@ -15,11 +15,15 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$2"; out=$(cd "$2" && pwd)
 say() { echo "ironic: $*" >&2; }
 
+# The distribution's: setup.sh installs the headers and the venv module for it,
+# not for another Python that comes first in PATH.
+python=/usr/bin/python3
+
 key=$({
   # A virtual environment knows its own path: one that was moved does not work.
   echo "$out"
   cat "$here/requirements.txt" "$0"
-  python3 --version
+  "$python" --version
   pkg-config --modversion libvirt
   dpkg-query -W -f '${Package} ${Version}\n' shim-signed grub-efi-amd64-signed
 } | sha256sum | cut -c1-64)
@@ -28,12 +32,16 @@ rm -rf "$out/key" "$out/venv" "$out/schema.sqlite" "$out/esp.img"
 
 python_environment() {
   say 'installing Ironic and sushy-tools from PyPI'
-  python3 -m venv "$out/venv"
+  "$python" -m venv "$out/venv"
   "$out/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$here/requirements.txt"
-  # Compiled here, against the machine's libvirt: its own release or nothing.
+  # Compiled here, because its release must be that of the machine's libvirt.
   "$out/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
     "libvirt-python==$(pkg-config --modversion libvirt)"
-  "$out/venv/bin/pip" check > /dev/null
+  # Prints what is missing on standard output, and nothing else says it.
+  "$out/venv/bin/pip" check >&2 || {
+    say "requirements.txt is not complete for $("$python" --version): add what pip misses"
+    exit 1
+  }
 }
 
 # create_schema, not upgrade: sqlite cannot alter constraints.
