@@ -1,4 +1,4 @@
-//! Folders with fixed paths, for this test alone.
+//! Files and folders with fixed paths, for this test alone.
 //!
 //! libvirtd as root takes no other paths than those it was compiled with. A
 //! mount namespace gives this thread, and all it starts, folders of the test in
@@ -32,7 +32,18 @@ cgroup_controllers = []
 stdio_handler = "file"
 "#;
 
-/// Gives the calling thread its own folders.
+/// libvirtd does not start if the account that it was compiled with for QEMU
+/// does not exist, although `qemu.conf` names another one. Debian creates it in
+/// libvirt-daemon-system, which would also start its services on this machine.
+const QEMU_ACCOUNT: [(&str, &str); 2] = [
+    (
+        "/etc/passwd",
+        "libvirt-qemu:x:64055:64055:Libvirt Qemu:/var/lib/libvirt:/usr/sbin/nologin\n",
+    ),
+    ("/etc/group", "libvirt-qemu:x:64055:\n"),
+];
+
+/// Gives the calling thread its own files and folders.
 pub(super) fn enter(lab: &Lab) -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNS).context("making a mount namespace")?;
     // Without this the mounts below would be seen by the whole machine.
@@ -47,5 +58,36 @@ pub(super) fn enter(lab: &Lab) -> Result<()> {
             .with_context(|| format!("mounting {} on {path}", own.display()))?;
     }
     std::fs::write("/etc/libvirt/qemu.conf", QEMU_CONF)?;
+    for (path, entry) in QEMU_ACCOUNT {
+        add_entry(lab, Path::new(path), entry)?;
+    }
     Ok(())
+}
+
+/// Adds an entry to one of the account databases, in a copy that only this mount
+/// namespace sees, unless the machine has an entry of this name.
+fn add_entry(lab: &Lab, database: &Path, entry: &str) -> Result<()> {
+    let mut text = std::fs::read_to_string(database)
+        .with_context(|| format!("reading {}", database.display()))?;
+    let name = entry.split_inclusive(':').next().unwrap_or(entry);
+    if text.lines().any(|line| line.starts_with(name)) {
+        return Ok(());
+    }
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(entry);
+    let own = lab.path(&format!(
+        "accounts-{}",
+        database.file_name().unwrap_or_default().display()
+    ));
+    std::fs::write(&own, text).with_context(|| format!("writing {}", own.display()))?;
+    mount(
+        Some(&own),
+        database,
+        None::<&Path>,
+        MsFlags::MS_BIND,
+        None::<&Path>,
+    )
+    .with_context(|| format!("mounting {} on {}", own.display(), database.display()))
 }
