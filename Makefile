@@ -14,15 +14,17 @@ FIRMWARE ?= uefi
 FUZZ_SECONDS ?= 60
 # --dev builds in a third of the time; what it makes is slow.
 FUZZ_PROFILE ?=
+TEST ?=
 LIFE ?=
 RUNS ?= 5
 
-.PHONY: help setup build live-agent live-system image peer peers installers ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic fuzz nmstate-oracle lint clean
+.PHONY: help setup build live-agent live-system image peer peers installers ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic test-fresh fuzz nmstate-oracle lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi; also of lab)'
+	@echo '  make test-e2e TEST=NAME                     (default: all; tests/e2e)'
 	@echo '  make test-ironic LIFE=NAME                  (default: all; tests/ironic/lives.rs)'
 	@echo '  make bench RUNS=N                           (default: 5)'
 	@echo '  make fuzz FUZZ_SECONDS=N                    (default: 60, for each target)'
@@ -84,23 +86,26 @@ bench: build image peers ## What takes how long, as tables (docs/benchmarks.md)
 
 test: test-unit test-e2e test-ironic-gates ## What gates a change
 
-test-all: test-unit test-e2e-all test-ironic ## Every test
+test-all: test-unit test-e2e-all test-ironic test-fresh ## Every test
 
 test-unit: setup ## Unit and table tests of all crates
 	cargo test --workspace --exclude landfall-tests
 	cargo test -p landfall-tests --lib --bins
 
 test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
-	cargo test -p landfall-tests --test e2e
+	cargo test -p landfall-tests --test e2e -- $(TEST)
 
 test-e2e-all: live-agent build live-system image peer installers ## Those that take long as well: a day of fast track, faults of disks, coreos-installer's disks
-	cargo test -p landfall-tests --test e2e -- --include-ignored
+	cargo test -p landfall-tests --test e2e -- --include-ignored $(TEST)
 
 test-ironic-gates: build image ironic ## Two whole lives of a host under the real Ironic
 	cargo test -p landfall-tests --test ironic
 
 test-ironic: build image ironic ## All of them; LANDFALL_LAB=keep leaves the lab running
 	cargo test -p landfall-tests --test ironic -- --include-ignored $(LIFE)
+
+test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, with nothing cached
+	tests/fresh-machine.sh
 
 # RUSTC_BOOTSTRAP: the sanitizers are unstable, and the compiler that is pinned
 # has them: no second toolchain. cargo-fuzz passes its flags in RUSTFLAGS, which
