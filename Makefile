@@ -125,11 +125,12 @@ fuzz: ## Every parser of foreign input under libFuzzer
 nmstate-oracle: ## Renew what nmstate's own generator makes of the NMState cases
 	cd tests/nmstate-oracle && cargo run -q -- $$(ls -d $(CURDIR)/agent/network-plan/test_data/nmstate/*/)
 
-lint: ## Formatting, clippy, licences (if cargo-deny is there)
+lint: ## Formatting, clippy, licences of the crates
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p landfall-agent --features bench-entry --benches -- -D warnings
-	if cargo deny --version > /dev/null 2>&1; then cargo deny check bans licenses sources; fi
+	cargo clippy -p landfall-agent --features bench-entry,live-system --benches -- -D warnings
+	cargo deny --version > /dev/null 2>&1 || cargo install cargo-deny --locked
+	cargo deny check bans licenses sources
 
 clean: ## Remove what the tests made; cargo's results stay (cargo clean)
 	rm -rf out
