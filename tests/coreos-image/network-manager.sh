@@ -10,8 +10,9 @@ add_network_manager() {
   mkdir -p "$debs" "$root"/{var/lib,etc/NetworkManager,usr/lib}/NetworkManager "$root"/usr/lib/udev/rules.d \
     "$root"/usr/lib/systemd/network
   for deb in "$network_manager_debs"/*.deb; do dpkg-deb -x "$deb" "$debs"; done
-  for program in usr/sbin/NetworkManager usr/lib/NetworkManager/nm-initrd-generator \
-    usr/lib/NetworkManager/nm-daemon-helper; do
+  # Debian 12 has them in usr/lib/NetworkManager, Debian 13 in usr/libexec.
+  for program in NetworkManager nm-initrd-generator nm-daemon-helper; do
+    program=$(cd "$debs" && find usr -type f -perm -u+x -name "$program")
     install -D "$debs/$program" "$root/$program"
     LD_LIBRARY_PATH=$debs/usr/lib/x86_64-linux-gnu copy_libraries "$debs/$program" "$root"
   done
