@@ -2,12 +2,15 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use landfall_initramfs::build;
 use landfall_initramfs::digest_writer::DigestWriter;
+use landfall_initramfs::free_space;
 use landfall_initramfs::kernel_image::KernelImage;
 use landfall_initramfs::output_file::OutputFile;
+use landfall_initramfs::temporary::TemporaryPath;
 use landfall_media_reader::coreos_image::CoreosImage;
 use serde::Serialize;
 
@@ -53,10 +56,8 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
 
     let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
     let kernel = &ingredients.kernel;
-    let work = tempfile::Builder::new()
-        .prefix("landfall-iso-")
-        .tempdir()
-        .context("making a work directory")?;
+    require_space(arguments, &kernel.image, &output)?;
+    let work = TemporaryPath::directory("landfall-iso-").context("making a work directory")?;
     let coreos_image = match &arguments.coreos_image {
         Some(file) => {
             report.stage(&format!("taking in {}", file.display()));
@@ -66,12 +67,14 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         None => None,
     };
     let ramdisk_path = work.path().join("initrd.img");
+    let mut ramdisk_output = OutputFile::create(&ramdisk_path, false)?;
     let mut ramdisk = build_ramdisk(
         &arguments.ramdisk,
         &ingredients,
-        OutputFile::create(&ramdisk_path, false)?,
+        &mut ramdisk_output,
         &report,
     )?;
+    ramdisk_output.finish()?;
     ramdisk.path = "boot/initrd.img".into();
     let image = KernelImage::read(&kernel.image)?;
     if !image.has_efi_stub {
@@ -110,6 +113,10 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         epoch: epoch::from_environment()?,
         coreos_image: coreos_image.as_ref(),
     };
+    // Exact but for some 200 KB of directories and boot sectors.
+    let image_bytes = coreos_image.as_ref().map_or(0, |placed| placed.image.size);
+    let files = kernel_bytes + ramdisk.bytes + embed_size as u64 + image_bytes;
+    free_space::require(directory_of(&output), files, "the ISO")?;
     iso_image::write(&medium, work.path(), output.temporary_path())?;
     let (bytes, sha256) = digest(output.temporary_path())?;
     let summary = IsoSummary {
@@ -125,6 +132,31 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     };
     output.finish()?;
     report.done(&summary, &text(&summary))
+}
+
+/// For what is known before the ramdisk is built.
+fn require_space(arguments: &IsoArguments, kernel: &Path, output: &OutputFile) -> Result<()> {
+    let size = |file: &Path| -> Result<u64> {
+        let metadata = file.metadata();
+        let metadata = metadata.with_context(|| format!("reading {}", file.display()))?;
+        Ok(metadata.len())
+    };
+    let image = arguments.coreos_image.as_deref().map(size);
+    let image = image.transpose()?.unwrap_or_default();
+    let files = size(kernel)? + image;
+    let embed = u64::from(arguments.embed_kib) * 1024;
+    // Each file is copied into the work directory, and from there into the ISO.
+    free_space::require(&std::env::temp_dir(), files + embed, "the files of the ISO")?;
+    Ok(free_space::require(
+        directory_of(output),
+        files + embed,
+        "the ISO",
+    )?)
+}
+
+fn directory_of(output: &OutputFile) -> &Path {
+    let file = output.temporary_path();
+    file.parent().unwrap_or(file)
 }
 
 pub(crate) fn digest(path: &std::path::Path) -> Result<(u64, String)> {

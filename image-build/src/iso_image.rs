@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
+use landfall_initramfs::temporary;
 use landfall_media_reader::coreos_image;
 
 use crate::areas::{self, Areas};
@@ -232,7 +233,7 @@ fn set_times(path: &Path, epoch: u32) -> std::io::Result<()> {
 /// Runs a program in a locale and time zone that are the same everywhere.
 fn run(command: &mut Command) -> Result<()> {
     let program = PathBuf::from(command.get_program());
-    let output = command.envs([("LC_ALL", "C"), ("TZ", "UTC")]).output();
+    let output = temporary::run(command.envs([("LC_ALL", "C"), ("TZ", "UTC")]));
     let output = output.with_context(|| format!("running {}", program.display()))?;
     if output.status.success() {
         return Ok(());

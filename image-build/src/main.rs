@@ -8,6 +8,11 @@
         reason = "a test that unwraps nothing has failed"
     )
 )]
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "they panic if output cannot be written: a closed pipe, a full disk"
+)]
 
 mod areas;
 mod base_url;
@@ -36,10 +41,15 @@ mod site_configuration;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use landfall_initramfs::temporary;
 
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
+    // Without it the program still works; a signal then leaves temporary files.
+    if let Err(error) = temporary::remove_on_signals(report::interrupted) {
+        report::warn(&format!("signals are not handled: {error}"));
+    }
     let result = match Cli::parse().command {
         Command::Initramfs(arguments) => ramdisk_command::run(&arguments),
         Command::Iso(arguments) => iso_command::run(&arguments),

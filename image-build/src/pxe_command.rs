@@ -39,27 +39,36 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
     let directory = &arguments.output.output;
     let force = arguments.output.force;
     // Begin every file before any work is done: what must not be replaced is seen now. Other
-    // files of the directory are left alone, it may be a TFTP root that serves more than us.
+    // files of the directory stay unchanged, it may be a TFTP root that serves more than this.
     let create = |name: &str| -> Result<OutputFile> {
         let path = directory.join(name);
-        let parent = path.parent().unwrap_or(directory);
-        fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
-        Ok(OutputFile::create(&path, force)?)
+        Ok(OutputFile::create_with_directories(&path, force)?)
     };
     let mut kernel_output = create(pxe_tree::KERNEL)?;
-    let ramdisk_output = create(pxe_tree::RAMDISK)?;
-    let outputs: Vec<OutputFile> = files
+    let mut ramdisk_output = create(pxe_tree::RAMDISK)?;
+    let mut outputs: Vec<OutputFile> = files
         .iter()
         .map(|file| create(file.name))
         .collect::<Result<_>>()?;
 
     let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
     let kernel = &ingredients.kernel;
-    let ramdisk = build_ramdisk(&arguments.ramdisk, &ingredients, ramdisk_output, &report)?;
     let image =
         fs::read(&kernel.image).with_context(|| format!("reading {}", kernel.image.display()))?;
     write(&mut kernel_output, &image)?;
-    kernel_output.finish()?;
+    for (file, output) in files.iter().zip(&mut outputs) {
+        write(output, &file.bytes)?;
+    }
+    let ramdisk = build_ramdisk(
+        &arguments.ramdisk,
+        &ingredients,
+        &mut ramdisk_output,
+        &report,
+    )?;
+    // A host that boots meanwhile gets the old tree or the new one. Menus come last: what
+    // they name is there before they are.
+    let all = [kernel_output, ramdisk_output].into_iter().chain(outputs);
+    OutputFile::finish_all(all.collect())?;
     let mut summaries = vec![
         FileSummary {
             name: pxe_tree::KERNEL.to_owned(),
@@ -70,14 +79,10 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
             bytes: ramdisk.bytes,
         },
     ];
-    for (file, mut output) in files.iter().zip(outputs) {
-        write(&mut output, &file.bytes)?;
-        output.finish()?;
-        summaries.push(FileSummary {
-            name: file.name.to_owned(),
-            bytes: file.bytes.len() as u64,
-        });
-    }
+    summaries.extend(files.iter().map(|file| FileSummary {
+        name: file.name.to_owned(),
+        bytes: file.bytes.len() as u64,
+    }));
     report.warnings(&ramdisk.warnings);
     report.warnings(&warnings);
     let kernel_args = kernel_args.to_string();

@@ -1,8 +1,12 @@
 //! `landfall-image initramfs`.
 
-use anyhow::Result;
+use std::fs;
+
+use anyhow::{Context as _, Result};
+use landfall_initramfs::agent_binary;
 use landfall_initramfs::build::{self, Recipe, Summary};
 use landfall_initramfs::kernel_source::{Kernel, KernelSource};
+use landfall_initramfs::module_set::ModuleSet;
 use landfall_initramfs::output_file::OutputFile;
 use landfall_network_plan::embedded;
 
@@ -14,9 +18,10 @@ use crate::site_configuration::SiteConfiguration;
 
 pub(crate) fn run(arguments: &InitramfsArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
-    let output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
+    let mut output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
     let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
-    let summary = build_ramdisk(&arguments.ramdisk, &ingredients, output, &report)?;
+    let summary = build_ramdisk(&arguments.ramdisk, &ingredients, &mut output, &report)?;
+    output.finish()?;
     report.warnings(&summary.warnings);
     report.done(&summary, &text(&summary))
 }
@@ -24,6 +29,7 @@ pub(crate) fn run(arguments: &InitramfsArguments) -> Result<()> {
 /// What a ramdisk is made of that can be wrong, found before any work is done.
 pub(crate) struct Ingredients {
     pub(crate) kernel: Kernel,
+    module_set: ModuleSet,
     site: SiteConfiguration,
     hosts: Hosts,
 }
@@ -37,6 +43,12 @@ pub(crate) fn find_ingredients(
     report.warnings(&site.warnings);
     let hosts = Hosts::read(&arguments.hosts)?;
     report.warnings(&hosts.warnings);
+    agent_binary::read(&arguments.agent)?;
+    let module_set = arguments.module_set()?;
+    if let Some(directory) = &arguments.firmware_dir {
+        fs::read_dir(directory)
+            .with_context(|| format!("--firmware-dir {}", directory.display()))?;
+    }
     let source = arguments.kernel()?;
     report.stage(&match &source {
         KernelSource::InstalledPackage(name) => format!("looking for kernel package {name}"),
@@ -48,6 +60,7 @@ pub(crate) fn find_ingredients(
     let kernel = source.resolve()?;
     Ok(Ingredients {
         kernel,
+        module_set,
         site,
         hosts,
     })
@@ -57,14 +70,14 @@ pub(crate) fn find_ingredients(
 pub(crate) fn build_ramdisk(
     arguments: &RamdiskArguments,
     ingredients: &Ingredients,
-    output: OutputFile,
+    output: &mut OutputFile,
     report: &Report,
 ) -> Result<Summary> {
     let configuration = [&ingredients.site.files[..], &ingredients.hosts.files].concat();
     let recipe = Recipe {
         agent: &arguments.agent,
         kernel: &ingredients.kernel,
-        module_set: &arguments.module_set()?,
+        module_set: &ingredients.module_set,
         firmware_directory: arguments.firmware_dir.as_deref(),
         configuration: &configuration,
         compression: arguments.compress,

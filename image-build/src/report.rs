@@ -1,4 +1,4 @@
-//! What the user is told, and where: data on standard output, talk on standard error.
+//! What goes to the user, and where: data on standard output, messages on standard error.
 
 use std::io::{ErrorKind, Write as _};
 use std::time::Instant;
@@ -21,12 +21,15 @@ impl Report {
     }
 
     pub(crate) fn stage(&self, text: &str) {
-        eprintln!("[{:5.1}s] {text}", self.start.elapsed().as_secs_f64());
+        message(&format!(
+            "[{:5.1}s] {text}",
+            self.start.elapsed().as_secs_f64()
+        ));
     }
 
     pub(crate) fn warnings(&self, warnings: &[String]) {
         for warning in warnings {
-            eprintln!("warning: {warning}");
+            warn(warning);
         }
     }
 
@@ -47,7 +50,23 @@ impl Report {
 
 /// The last line says that it failed and why, causes included.
 pub(crate) fn failure(error: &anyhow::Error) {
-    eprintln!("landfall-image: FAILED {error:#}");
+    message(&format!("landfall-image: FAILED {error:#}"));
+}
+
+/// A signal ends the program.
+pub(crate) fn interrupted(signal: &str) {
+    message(&format!(
+        "landfall-image: stopped by {signal}; temporary files are removed, no output was changed"
+    ));
+}
+
+pub(crate) fn warn(text: &str) {
+    message(&format!("warning: {text}"));
+}
+
+/// A closed standard error must not end the work.
+fn message(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// `5.3 MB`: decimal, as disks and downloads are counted.

@@ -18,6 +18,7 @@ use crate::compress::{Compression, Compressor, padding_after};
 use crate::digest_writer::{self, DigestWriter};
 use crate::file_tree::{Content, FileTree, Place, TreeError};
 use crate::firmware::{self, Firmware, PackedFirmware};
+use crate::free_space::{self, NoSpace};
 use crate::kernel_config::{KernelConfig, Needs};
 use crate::kernel_modules::{ModuleTree, ModulesError, Selection};
 use crate::kernel_source::Kernel;
@@ -116,6 +117,9 @@ pub enum BuildError {
     /// The archive.
     #[error(transparent)]
     Archive(#[from] newc::WriteError),
+    /// The room for it.
+    #[error(transparent)]
+    Space(#[from] NoSpace),
     /// The index.
     #[error(transparent)]
     Index(#[from] landfall_module_index::WriteError),
@@ -129,14 +133,14 @@ pub enum BuildError {
     },
 }
 
-/// Builds the ramdisk at `output`, which appears only when it is whole. `stage` is
-/// told what is being done.
+/// Builds the ramdisk in `output`, which the caller finishes. `stage` gets what is
+/// being done.
 ///
 /// # Errors
 /// [`BuildError`].
 pub fn build(
     recipe: &Recipe<'_>,
-    output: OutputFile,
+    output: &mut OutputFile,
     stage: &dyn Fn(&str),
 ) -> Result<Summary, BuildError> {
     let agent = agent_binary::read(recipe.agent)?;
@@ -181,6 +185,7 @@ pub fn build(
         &firmware,
         &mut summary,
     )?;
+    require_space(recipe.compression, output.temporary_path(), &summary)?;
     stage(&format!(
         "packing {} files ({})",
         tree.len(),
@@ -188,6 +193,18 @@ pub fn build(
     ));
     write(&tree, recipe, output, &mut summary)?;
     Ok(summary)
+}
+
+/// Before minutes are spent on packing. How well it packs shows only then, but not to
+/// less than a tenth.
+fn require_space(packing: Compression, file: &Path, summary: &Summary) -> Result<(), NoSpace> {
+    let unpacked = summary.module_bytes + summary.firmware_bytes + summary.agent_bytes;
+    let needed = match packing {
+        Compression::None => unpacked,
+        Compression::Zstd { .. } => unpacked / 10,
+    };
+    let directory = file.parent().unwrap_or(file);
+    free_space::require(directory, needed, "the ramdisk")
 }
 
 fn check_kernel(
@@ -375,7 +392,7 @@ fn on_disk(path: &Path) -> Result<(Content, u64), PathError> {
 fn write(
     tree: &FileTree,
     recipe: &Recipe<'_>,
-    mut output: OutputFile,
+    output: &mut OutputFile,
     summary: &mut Summary,
 ) -> Result<(), BuildError> {
     let writing = || PathError::new("writing", &summary.path);
@@ -389,7 +406,6 @@ fn write(
     digested.write_all(&padding).map_err(writing())?;
     digested.flush().map_err(writing())?;
     let (bytes, sha256) = digested.finish();
-    output.finish()?;
     summary.unpacked_bytes = unpacked_bytes;
     summary.bytes = bytes;
     summary.sha256 = sha256;

@@ -5,10 +5,10 @@ mod directory;
 
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
+use crate::free_space::NoSpace;
 use crate::kernel_image::{KernelImage, KernelImageError};
 use crate::path_error::PathError;
+use crate::temporary::TemporaryPath;
 
 /// How the user names a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Kernel {
     /// The configuration, if it is there.
     pub config: Option<PathBuf>,
     /// Where a package was unpacked; removed with this value.
-    _unpacked: Option<TempDir>,
+    _unpacked: Option<TemporaryPath>,
 }
 
 /// Why there is no kernel.
@@ -69,6 +69,9 @@ pub enum KernelSourceError {
         /// What to do.
         advice: String,
     },
+    /// The room to unpack it.
+    #[error(transparent)]
+    Space(#[from] NoSpace),
     /// The .deb cannot be unpacked.
     #[error("unpacking {path}: {fault}")]
     BadDeb {
@@ -114,11 +117,7 @@ impl KernelSource {
                 let release = debian_package::installed_release(name)?;
                 directory::find(Path::new("/"), Some(&release), None)
             }
-            Self::Deb(path) => {
-                let unpacked = debian_package::unpack(path)?;
-                let top = unpacked.path().to_owned();
-                directory::find(&top, None, Some(unpacked))
-            }
+            Self::Deb(path) => debian_package::resolve(path),
             Self::Directory { path, release } => directory::find(path, release.as_deref(), None),
         }
     }

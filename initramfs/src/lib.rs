@@ -21,6 +21,7 @@ mod edit_distance;
 mod elf_section;
 pub mod file_tree;
 pub mod firmware;
+pub mod free_space;
 pub mod kernel_config;
 pub mod kernel_image;
 pub mod kernel_modules;
@@ -31,5 +32,6 @@ pub mod newc;
 pub mod output_file;
 mod parallel;
 pub mod path_error;
+pub mod temporary;
 
 pub use elf_section::ElfError;

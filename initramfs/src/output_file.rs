@@ -1,19 +1,23 @@
-//! A file that appears under its name only when it is whole.
+//! Files that appear under their names only when they are whole.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
 use crate::path_error::PathError;
+use crate::temporary::{NewDirectories, TemporaryPath, locked};
 
 /// A temporary file beside its final place. Dropped without [`OutputFile::finish`] it is removed.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    temporary: NamedTempFile,
+    file: File,
+    temporary: TemporaryPath,
     replace: bool,
+    directories: NewDirectories,
 }
 
 impl OutputFile {
@@ -23,6 +27,23 @@ impl OutputFile {
     /// # Errors
     /// [`PathError`].
     pub fn create(path: &Path, replace: bool) -> Result<Self, PathError> {
+        Self::begin(path, replace, NewDirectories::default())
+    }
+
+    /// The same; makes the directories that it lacks. They go if the file is not finished.
+    ///
+    /// # Errors
+    /// [`PathError`].
+    pub fn create_with_directories(path: &Path, replace: bool) -> Result<Self, PathError> {
+        let mut directories = NewDirectories::default();
+        let directory = directory_of(path);
+        directories
+            .make(directory)
+            .map_err(PathError::new("making", directory))?;
+        Self::begin(path, replace, directories)
+    }
+
+    fn begin(path: &Path, replace: bool, directories: NewDirectories) -> Result<Self, PathError> {
         if !replace && path.exists() {
             return Err(PathError::new("writing", path)(exists()));
         }
@@ -31,22 +52,19 @@ impl OutputFile {
                 io::ErrorKind::IsADirectory.into(),
             ));
         }
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
+        let directory = directory_of(path);
         let prefix = format!(
             ".{}.",
             path.file_name().unwrap_or_default().to_string_lossy()
         );
-        let temporary = tempfile::Builder::new()
-            .prefix(&prefix)
-            .tempfile_in(directory)
+        let (file, temporary) = TemporaryPath::file(directory, &prefix)
             .map_err(PathError::new("making a file in", directory))?;
         Ok(Self {
             path: path.to_owned(),
+            file,
             temporary,
             replace,
+            directories,
         })
     }
 
@@ -64,7 +82,7 @@ impl OutputFile {
 
     /// The open file.
     pub fn file(&mut self) -> &mut File {
-        self.temporary.as_file_mut()
+        &mut self.file
     }
 
     /// Puts the file in its place, on disk.
@@ -72,30 +90,117 @@ impl OutputFile {
     /// # Errors
     /// [`PathError`]; the temporary file is removed.
     pub fn finish(self) -> Result<(), PathError> {
+        Self::finish_all(vec![self])
+    }
+
+    /// Puts several files in their places: all of them, or none. What has to be there
+    /// before another file comes first.
+    ///
+    /// # Errors
+    /// [`PathError`]; then every place holds what it held before.
+    pub fn finish_all(mut files: Vec<Self>) -> Result<(), PathError> {
+        for output in &files {
+            output.complete()?;
+        }
+        let mut list = locked();
+        let mut done: Vec<Placed> = Vec::new();
+        for output in &files {
+            match output.put() {
+                Ok(placed) => done.push(placed),
+                Err(error) => {
+                    done.iter().rev().for_each(Placed::take_back);
+                    return Err(PathError::new("writing", &output.path)(error));
+                }
+            }
+        }
+        for output in &mut files {
+            std::mem::take(&mut output.directories).keep(&mut list);
+        }
+        Ok(())
+    }
+
+    fn complete(&self) -> Result<(), PathError> {
         use std::os::unix::fs::PermissionsExt as _;
-        let path = &self.path;
         // Temporary files are private; an image is to be served to others.
         fs::set_permissions(self.temporary.path(), fs::Permissions::from_mode(0o644))
-            .map_err(PathError::new("setting permissions of", path))?;
-        self.temporary
-            .as_file()
+            .map_err(PathError::new("setting permissions of", &self.path))?;
+        self.file
             .sync_all()
-            .map_err(PathError::new("writing", path))?;
-        let result = if self.replace {
-            self.temporary.persist(path)
-        } else {
-            self.temporary.persist_noclobber(path)
+            .map_err(PathError::new("writing", &self.path))
+    }
+
+    fn put(&self) -> io::Result<Placed> {
+        let placed = |how| Placed {
+            temporary: self.temporary.path().to_owned(),
+            path: self.path.clone(),
+            how,
         };
-        let fault = |error: io::Error| {
-            if error.kind() == io::ErrorKind::AlreadyExists {
-                exists()
-            } else {
-                error
+        let (temporary, path) = (self.temporary.path(), self.path.as_path());
+        if !self.replace {
+            return match rename(temporary, path, RenameFlags::RENAME_NOREPLACE) {
+                Ok(()) => Ok(placed(How::New)),
+                Err(Errno::EEXIST) => Err(exists()),
+                // NFS, for one. A link does not replace anything either.
+                Err(Errno::EINVAL | Errno::ENOSYS) => {
+                    let linked = fs::hard_link(temporary, path);
+                    linked
+                        .map(|()| placed(How::New))
+                        .map_err(|error| match error.kind() {
+                            io::ErrorKind::AlreadyExists => exists(),
+                            _ => error,
+                        })
+                }
+                Err(error) => Err(error.into()),
+            };
+        }
+        match rename(temporary, path, RenameFlags::RENAME_EXCHANGE) {
+            Ok(()) => Ok(placed(How::Exchanged)),
+            Err(Errno::ENOENT) => fs::rename(temporary, path).map(|()| placed(How::New)),
+            Err(Errno::EINVAL | Errno::ENOSYS) => {
+                fs::rename(temporary, path).map(|()| placed(How::Replaced))
             }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A file in its place.
+struct Placed {
+    temporary: PathBuf,
+    path: PathBuf,
+    how: How,
+}
+
+enum How {
+    /// Nothing was there.
+    New,
+    /// The old file is at the temporary path.
+    Exchanged,
+    /// The old file is gone: the file system cannot exchange two files.
+    Replaced,
+}
+
+impl Placed {
+    /// Puts back what was there. Nobody can be told if that fails, too.
+    fn take_back(&self) {
+        let _ = match self.how {
+            How::New => fs::rename(&self.path, &self.temporary).map_err(drop),
+            How::Exchanged => {
+                rename(&self.temporary, &self.path, RenameFlags::RENAME_EXCHANGE).map_err(drop)
+            }
+            How::Replaced => Ok(()),
         };
-        result
-            .map(drop)
-            .map_err(|error| PathError::new("writing", path)(fault(error.error)))
+    }
+}
+
+fn rename(from: &Path, to: &Path, flags: RenameFlags) -> nix::Result<()> {
+    renameat2(AT_FDCWD, from, AT_FDCWD, to, flags)
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
     }
 }
 

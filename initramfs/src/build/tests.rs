@@ -69,11 +69,10 @@ impl Fixture {
             compression: Compression::Zstd { level: 3 },
             epoch,
         };
-        build(
-            &recipe,
-            OutputFile::create(&self.dir.path().join(name), false).unwrap(),
-            &|_| {},
-        )
+        let mut output = OutputFile::create(&self.dir.path().join(name), false)?;
+        let summary = build(&recipe, &mut output, &|_| {})?;
+        output.finish()?;
+        Ok(summary)
     }
 
     fn read(&self, name: &str) -> Vec<u8> {

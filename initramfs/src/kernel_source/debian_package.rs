@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use tempfile::TempDir;
-
-use super::KernelSourceError;
+use super::{Kernel, KernelSourceError, directory};
+use crate::free_space;
 use crate::path_error::PathError;
+use crate::temporary::{self, TemporaryPath};
 
 /// The release of the kernel that an installed package, or the one a meta package
 /// depends on, has put into /boot.
@@ -33,31 +33,80 @@ pub(super) fn installed_release(name: &str) -> Result<String, KernelSourceError>
     })
 }
 
-/// Unpacks a .deb as `dpkg-deb -x` does; nothing in it is run.
-pub(super) fn unpack(path: &Path) -> Result<TempDir, KernelSourceError> {
+/// The kernel in a .deb, which is unpacked.
+pub(super) fn resolve(path: &Path) -> Result<Kernel, KernelSourceError> {
     if !path.is_file() {
         return Err(PathError::new("opening", path)(std::io::ErrorKind::NotFound.into()).into());
     }
-    let directory = TempDir::with_prefix("landfall-kernel-")
+    let temporary = std::env::temp_dir();
+    let kib: Option<u64> = field(path, "Installed-Size")?.parse().ok();
+    let needed = kib
+        .and_then(|kib| kib.checked_mul(1024))
+        .unwrap_or_default();
+    free_space::require(&temporary, needed, &format!("unpacking {}", path.display()))?;
+    let unpacked = unpack(path)?;
+    let top = unpacked.path().to_owned();
+    directory::find(&top, None, Some(unpacked)).map_err(|error| match error {
+        // The temporary directory means nothing to the user.
+        KernelSourceError::NotFound {
+            expected, found, ..
+        } => KernelSourceError::NotFound {
+            within: path.display().to_string(),
+            expected,
+            found: found + &needed_package(path),
+        },
+        error => error,
+    })
+}
+
+/// linux-image-amd64 holds no kernel and depends on the package that does.
+fn needed_package(path: &Path) -> String {
+    let depends = field(path, "Depends").unwrap_or_default();
+    match kernel_packages(&depends).first() {
+        Some(package) => {
+            format!(" -- it only depends on {package}; fetch that one (apt-get download {package})")
+        }
+        None => String::new(),
+    }
+}
+
+/// A field of its control file; empty if it has none.
+fn field(path: &Path, name: &str) -> Result<String, KernelSourceError> {
+    let path = path.to_string_lossy();
+    let output = run("dpkg-deb", "dpkg", &["-f", &path, name])?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Unpacks a .deb as `dpkg-deb -x` does; nothing in it is run.
+fn unpack(path: &Path) -> Result<TemporaryPath, KernelSourceError> {
+    let directory = TemporaryPath::directory("landfall-kernel-")
         .map_err(PathError::new("making", std::env::temp_dir()))?;
-    let output = Command::new("dpkg-deb")
-        .arg("-x")
-        .arg(path)
-        .arg(directory.path())
-        .output();
+    let mut command = Command::new("dpkg-deb");
+    command.arg("-x").arg(path).arg(directory.path());
+    let output = temporary::run(&mut command);
     let output = output.map_err(|source| KernelSourceError::Program {
         program: "dpkg-deb",
         package: "dpkg",
         source,
     })?;
     if !output.status.success() {
-        let fault = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let fault = first_line(&String::from_utf8_lossy(&output.stderr));
         return Err(KernelSourceError::BadDeb {
             path: path.to_owned(),
             fault,
         });
     }
     Ok(directory)
+}
+
+/// tar(1) complains of each file.
+fn first_line(text: &str) -> String {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().unwrap_or("no reason given").trim().to_owned();
+    match lines.count() {
+        0 => first,
+        more => format!("{first} (and {more} more lines)"),
+    }
 }
 
 fn release_in_files(package: &str) -> Result<Option<String>, KernelSourceError> {

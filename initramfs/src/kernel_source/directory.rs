@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
 use super::{Kernel, KernelSourceError};
 use crate::path_error::PathError;
+use crate::temporary::TemporaryPath;
 
 /// Looks below `top`, which may be laid out as
 ///
@@ -15,7 +14,7 @@ use crate::path_error::PathError;
 pub(super) fn find(
     top: &Path,
     release: Option<&str>,
-    unpacked: Option<TempDir>,
+    unpacked: Option<TemporaryPath>,
 ) -> Result<Kernel, KernelSourceError> {
     let (release, modules) = module_directory(top, release)?;
     let image_names = [

@@ -1,6 +1,8 @@
 use std::fs;
 use std::process::Command;
 
+use tempfile::TempDir;
+
 use super::*;
 use crate::kernel_image::tests::bz_image;
 

@@ -1,120 +1,14 @@
-//! Runs the real program, with the real xorriso and GRUB, on a kernel that only looks like one.
-
-#![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
+//! Ramdisks, ISOs and network trees: what is in them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// Agent, kernel image and one module, as far as the builder looks at them.
-struct Fixture(TempDir);
+use crate::fixture::Fixture;
 
-impl Fixture {
-    fn new() -> Self {
-        let fixture = Self(tempfile::tempdir().unwrap());
-        let mut kernel = vec![0; 0x400];
-        kernel[..2].copy_from_slice(b"MZ");
-        kernel[0x202..0x206].copy_from_slice(b"HdrS");
-        kernel[0x20e..0x210].copy_from_slice(&0x200u16.to_le_bytes());
-        kernel.extend_from_slice(b"6.1-test (builder) #1\0");
-        fixture.put("kernel/boot/vmlinuz-6.1-test", &kernel);
-        let section = b"alias=virtio:d00000001v*\0vermagic=6.1-test SMP \0";
-        fixture.put(
-            "kernel/lib/modules/6.1-test/kernel/drivers/net/virtio_net.ko",
-            &module(section),
-        );
-        // The smallest thing that is a static program: an ELF header without program headers.
-        let mut agent = vec![0; 64];
-        agent[..6].copy_from_slice(b"\x7fELF\x02\x01");
-        agent[18] = 62;
-        fixture.put("agent", &agent);
-        fixture
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn put(&self, name: &str, bytes: &[u8]) {
-        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-        fs::write(self.path(name), bytes).unwrap();
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_landfall-image"))
-            .args(arguments)
-            .current_dir(self.0.path())
-            .env_remove("SOURCE_DATE_EPOCH")
-            .output()
-            .unwrap()
-    }
-
-    /// Builds something; gives the JSON summary.
-    fn build(&self, command: &str, output: &str, more: &[&str]) -> Value {
-        let arguments = [
-            command,
-            "--agent",
-            "agent",
-            "--kernel-dir",
-            "kernel",
-            "--json",
-            "-o",
-            output,
-        ];
-        let result = self.run(&[&arguments, more].concat());
-        assert!(
-            result.status.success(),
-            "{}",
-            String::from_utf8_lossy(&result.stderr)
-        );
-        serde_json::from_slice(&result.stdout).unwrap()
-    }
-
-    fn inspect(&self, file: &str) -> Value {
-        serde_json::from_slice(&self.run(&["inspect", "--json", file]).stdout).unwrap()
-    }
-
-    /// The last line of a failure.
-    fn fails(&self, arguments: &[&str]) -> String {
-        let result = self.run(arguments);
-        assert_eq!(result.status.code(), Some(1));
-        String::from_utf8(result.stderr)
-            .unwrap()
-            .lines()
-            .last()
-            .unwrap()
-            .to_owned()
-    }
-}
-
-/// An ELF file with a .modinfo section.
-fn module(section: &[u8]) -> Vec<u8> {
-    let names = b"\0.shstrtab\0.modinfo\0";
-    let table = 64 + names.len() + section.len();
-    let mut file = vec![0; 64];
-    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
-    file[0x28..0x30].copy_from_slice(&(table as u64).to_le_bytes());
-    file[0x3a..0x40].copy_from_slice(&[64, 0, 3, 0, 1, 0]);
-    file.extend_from_slice(names);
-    file.extend_from_slice(section);
-    for (name, offset, len) in [
-        (0u32, 0, 0),
-        (1, 64, names.len()),
-        (11, 64 + names.len(), section.len()),
-    ] {
-        let mut header = [0; 64];
-        header[..4].copy_from_slice(&name.to_le_bytes());
-        header[0x18..0x20].copy_from_slice(&(offset as u64).to_le_bytes());
-        header[0x20..0x28].copy_from_slice(&(len as u64).to_le_bytes());
-        file.extend_from_slice(&header);
-    }
-    file
-}
-
-fn same(a: &Path, b: &Path) -> bool {
+pub fn same(a: &Path, b: &Path) -> bool {
     fs::read(a).unwrap() == fs::read(b).unwrap()
 }
 
@@ -252,7 +146,7 @@ fn both_areas_can_be_overwritten_in_place() {
 }
 
 /// Where a file begins in `a.iso`.
-fn offset_by_xorriso(fixture: &Fixture, path: &str) -> usize {
+pub fn offset_by_xorriso(fixture: &Fixture, path: &str) -> usize {
     let find = ["-find", &format!("/{path}"), "-exec", "report_lba", "--"];
     let report = Command::new("xorriso")
         .arg("-indev")
@@ -355,162 +249,9 @@ fn faults_say_what_to_do_and_leave_nothing() {
         );
     }
     assert_eq!(fs::read(fixture.path("taken.img")).unwrap(), b"old");
-    let mut left: Vec<_> = fs::read_dir(fixture.0.path())
-        .unwrap()
-        .map(|e| e.unwrap().file_name())
-        .collect();
-    left.sort();
-    assert_eq!(left, ["agent", "bad.set", "kernel", "taken.img"]);
-}
-
-/// network_data of a host with this MAC and address.
-fn network_data(mac: &str, address: &str) -> String {
-    format!(
-        r#"{{"links": [{{"id": "a", "type": "phy", "ethernet_mac_address": "{mac}"}}],
-            "networks": [{{"id": "n", "type": "ipv4", "link": "a",
-                "ip_address": "{address}", "netmask": "255.255.255.0"}}]}}"#
-    )
-}
-
-#[test]
-fn the_networks_of_hosts_are_in_every_product() {
-    let fixture = Fixture::new();
-    for number in 1..=3 {
-        let text = network_data(
-            &format!("52:54:00:00:00:0{number}"),
-            &format!("192.0.2.{number}"),
-        );
-        fixture.put(&format!("hosts/node{number}.json"), text.as_bytes());
-    }
-    for (command, output, inspected) in [
-        ("initramfs", "initrd.img", "initrd.img"),
-        ("iso", "a.iso", "a.iso"),
-        ("pxe", "tree", "tree/initrd.img"),
-    ] {
-        fixture.build(command, output, &["--hosts", "hosts"]);
-        let inspection = fixture.inspect(inspected);
-        let ramdisk = &inspection["ramdisk"];
-        assert_eq!(ramdisk["hosts"].as_array().unwrap().len(), 3, "{command}");
-        let second = &ramdisk["hosts"][1];
-        assert_eq!(second["file"], "etc/landfall/hosts/node2.json");
-        assert_eq!(second["host_name"], "node2");
-        assert_eq!(second["macs"][0], "52:54:00:00:00:02");
-        assert_eq!(second["kind"], "network_data");
-        let ipv4 = &second["plan"]["interfaces"][0]["ipv4"];
-        assert_eq!(ipv4["addresses"][0], "192.0.2.2/24");
-        assert_eq!(ramdisk["configuration"].as_array().unwrap().len(), 0);
-        assert_eq!(ramdisk["faults"].as_array().unwrap().len(), 0);
-    }
-    let text = fixture.run(&["inspect", "initrd.img"]).stdout;
-    let text = String::from_utf8(text).unwrap();
-    assert!(
-        text.contains("hosts: 3\n  node1, 52:54:00:00:00:01, network_data\n"),
-        "{text}"
-    );
-    fixture.build("initramfs", "again.img", &["--hosts", "hosts"]);
-    assert!(same(
-        &fixture.path("initrd.img"),
-        &fixture.path("again.img")
-    ));
-}
-
-#[test]
-fn nothing_is_built_with_a_host_whose_network_has_a_fault() {
-    let fixture = Fixture::new();
-    let mac = "52:54:00:00:00:01";
-    fixture.put("hosts/a.json", network_data(mac, "192.0.2.300").as_bytes());
-    fixture.put("hosts/b.json", network_data("x", "192.0.2.2").as_bytes());
-    fixture.put("hosts/c.json", b"{");
-    let arguments = [
-        "--agent",
-        "agent",
-        "--kernel-dir",
-        "kernel",
-        "--hosts",
-        "hosts",
-    ];
-    for command in ["initramfs", "iso", "pxe"] {
-        let result = fixture.run(&[&[command, "-o", "out"], &arguments[..]].concat());
-        assert_eq!(result.status.code(), Some(1));
-        let told = String::from_utf8(result.stderr).unwrap();
-        for expected in [
-            "landfall-image: FAILED 6 faults:\n",
-            "  hosts/a.json: network n: ip_address: expected",
-            "  hosts/b.json: link a: ethernet_mac_address: expected",
-            "  hosts/c.json: expected JSON: ",
-        ] {
-            assert!(told.contains(expected), "{told}");
-        }
-        assert!(!fixture.path("out").is_file());
-        assert!(!fixture.path("out/initrd.img").exists());
-    }
-}
-
-#[test]
-fn one_host_or_many() {
-    let fixture = Fixture::new();
-    fixture.put(
-        "a.json",
-        network_data("52:54:00:00:00:01", "192.0.2.1").as_bytes(),
-    );
-    fixture.build("initramfs", "initrd.img", &["--network-data", "a.json"]);
-    let inspection = fixture.inspect("initrd.img");
-    let hosts = &inspection["ramdisk"]["hosts"];
     assert_eq!(
-        hosts[0]["file"],
-        "etc/landfall/hosts/52-54-00-00-00-01.json"
-    );
-    assert_eq!(hosts[0]["host_name"], Value::Null);
-    let both = ["--network-data", "a.json", "--hosts", "."];
-    let command = [
-        "initramfs",
-        "--agent",
-        "agent",
-        "--kernel-dir",
-        "kernel",
-        "-o",
-        "x",
-    ];
-    let result = fixture.run(&[&command[..], &both].concat());
-    assert_eq!(result.status.code(), Some(2));
-}
-
-#[test]
-fn hosts_are_added_to_a_finished_ramdisk_and_iso() {
-    let fixture = Fixture::new();
-    for (folder, mac, address) in [("one", "01", "192.0.2.1"), ("two", "02", "192.0.2.2")] {
-        let text = network_data(&format!("52:54:00:00:00:{mac}"), address);
-        fixture.put(&format!("{folder}/a.json"), text.as_bytes());
-    }
-    fixture.build("initramfs", "initrd.img", &["--hosts", "one"]);
-    fixture.build("iso", "a.iso", &["--hosts", "one"]);
-    let result = fixture.run(&["hosts", "--hosts", "two", "-o", "hosts.img", "--json"]);
-    let summary: Value = serde_json::from_slice(&result.stdout).unwrap();
-    assert_eq!(summary["hosts"], 1);
-
-    let more = fs::read(fixture.path("hosts.img")).unwrap();
-    let mut ramdisk = fs::read(fixture.path("initrd.img")).unwrap();
-    ramdisk.extend_from_slice(&more);
-    fixture.put("both.img", &ramdisk);
-    let mut iso = fs::read(fixture.path("a.iso")).unwrap();
-    let area = offset_by_xorriso(&fixture, "boot/embed.img");
-    iso[area..area + more.len()].copy_from_slice(&more);
-    fixture.put("both.iso", &iso);
-    for (file, mac) in [
-        ("initrd.img", "01"),
-        ("a.iso", "01"),
-        ("both.img", "02"),
-        ("both.iso", "02"),
-    ] {
-        let hosts = &fixture.inspect(file)["ramdisk"]["hosts"];
-        assert_eq!(hosts.as_array().unwrap().len(), 1, "{file}");
-        let expected = format!("52:54:00:00:00:{mac}");
-        assert_eq!(hosts[0]["macs"][0], expected, "{file}");
-    }
-    assert!(
-        fixture
-            .fails(&["hosts", "-o", "x"])
-            .contains("expected hosts: --hosts")
+        fixture.list("."),
+        ["agent", "bad.set", "kernel", "taken.img"]
     );
 }
 

@@ -1,0 +1,126 @@
+//! What the program is run on.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Agent, kernel image and one module, as far as the builder looks at them.
+pub struct Fixture(TempDir);
+
+impl Fixture {
+    pub fn new() -> Self {
+        let fixture = Self(tempfile::tempdir().unwrap());
+        let mut kernel = vec![0; 0x400];
+        kernel[..2].copy_from_slice(b"MZ");
+        kernel[0x202..0x206].copy_from_slice(b"HdrS");
+        kernel[0x20e..0x210].copy_from_slice(&0x200u16.to_le_bytes());
+        kernel.extend_from_slice(b"6.1-test (builder) #1\0");
+        fixture.put("kernel/boot/vmlinuz-6.1-test", &kernel);
+        let section = b"alias=virtio:d00000001v*\0vermagic=6.1-test SMP \0";
+        fixture.put(
+            "kernel/lib/modules/6.1-test/kernel/drivers/net/virtio_net.ko",
+            &module(section),
+        );
+        // The smallest thing that is a static program: an ELF header without program headers.
+        let mut agent = vec![0; 64];
+        agent[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        agent[18] = 62;
+        fixture.put("agent", &agent);
+        fixture
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn put(&self, name: &str, bytes: &[u8]) {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_landfall-image"));
+        command
+            .args(arguments)
+            .current_dir(self.0.path())
+            .env_remove("SOURCE_DATE_EPOCH");
+        command
+    }
+
+    /// The names in a directory, sorted.
+    pub fn list(&self, directory: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(directory)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    /// Builds something; gives the JSON summary.
+    pub fn build(&self, command: &str, output: &str, more: &[&str]) -> Value {
+        let arguments = [
+            command,
+            "--agent",
+            "agent",
+            "--kernel-dir",
+            "kernel",
+            "--json",
+            "-o",
+            output,
+        ];
+        let result = self.run(&[&arguments, more].concat());
+        assert!(
+            result.status.success(),
+            "{}",
+            String::from_utf8_lossy(&result.stderr)
+        );
+        serde_json::from_slice(&result.stdout).unwrap()
+    }
+
+    pub fn inspect(&self, file: &str) -> Value {
+        serde_json::from_slice(&self.run(&["inspect", "--json", file]).stdout).unwrap()
+    }
+
+    /// The last line of a failure.
+    pub fn fails(&self, arguments: &[&str]) -> String {
+        let result = self.run(arguments);
+        assert_eq!(result.status.code(), Some(1));
+        String::from_utf8(result.stderr)
+            .unwrap()
+            .lines()
+            .last()
+            .unwrap()
+            .to_owned()
+    }
+}
+
+/// An ELF file with a .modinfo section.
+fn module(section: &[u8]) -> Vec<u8> {
+    let names = b"\0.shstrtab\0.modinfo\0";
+    let table = 64 + names.len() + section.len();
+    let mut file = vec![0; 64];
+    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    file[0x28..0x30].copy_from_slice(&(table as u64).to_le_bytes());
+    file[0x3a..0x40].copy_from_slice(&[64, 0, 3, 0, 1, 0]);
+    file.extend_from_slice(names);
+    file.extend_from_slice(section);
+    for (name, offset, len) in [
+        (0u32, 0, 0),
+        (1, 64, names.len()),
+        (11, 64 + names.len(), section.len()),
+    ] {
+        let mut header = [0; 64];
+        header[..4].copy_from_slice(&name.to_le_bytes());
+        header[0x18..0x20].copy_from_slice(&(offset as u64).to_le_bytes());
+        header[0x20..0x28].copy_from_slice(&(len as u64).to_le_bytes());
+        file.extend_from_slice(&header);
+    }
+    file
+}

@@ -1,0 +1,8 @@
+//! Runs the real program, with the real xorriso and GRUB, on a kernel that only looks like one.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
+
+mod fixture;
+mod hosts;
+mod products;
+mod stopped;

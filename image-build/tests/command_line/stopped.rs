@@ -1,0 +1,182 @@
+//! Runs that do not come to their end: signals, full disks, wrong inputs.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, mkfifo};
+
+use crate::fixture::Fixture;
+
+const INPUT: [&str; 4] = ["--agent", "agent", "--kernel-dir", "kernel"];
+
+/// Waits until something is true.
+fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !is_true() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The test may run in the background, where the shell has SIGINT ignored.
+fn with_signals(command: Command) -> Command {
+    let mut with = Command::new("env");
+    with.arg("--default-signal=INT,TERM,HUP")
+        .arg(command.get_program())
+        .args(command.get_args());
+    if let Some(directory) = command.get_current_dir() {
+        with.current_dir(directory);
+    }
+    with
+}
+
+fn stop(child: Child, signal: Signal) -> std::process::Output {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    kill(pid, signal).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// A run that waits for an agent which never comes has its temporary files.
+#[test]
+fn a_signal_leaves_nothing() {
+    for (command, output, signal) in [
+        ("initramfs", "initrd.img", Signal::SIGINT),
+        ("iso", "a.iso", Signal::SIGTERM),
+        ("pxe", "tree", Signal::SIGHUP),
+    ] {
+        let fixture = Fixture::new();
+        let agent = fs::read(fixture.path("agent")).unwrap();
+        fs::remove_file(fixture.path("agent")).unwrap();
+        mkfifo(&fixture.path("agent"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        fs::create_dir(fixture.path("tmp")).unwrap();
+        let before = fixture.list(".");
+        let place = if command == "iso" { "tmp" } else { "." };
+        let at_first = fixture.list(place);
+        let child =
+            with_signals(fixture.command(&[&[command][..], &INPUT, &["-o", output]].concat()))
+                .env("TMPDIR", fixture.path("tmp"))
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+        // It is checked first, and read when the ramdisk is built.
+        fs::write(fixture.path("agent"), &agent).unwrap();
+        wait_for("no temporary file is there", || {
+            fixture.list(place) != at_first
+        });
+        let stopped = stop(child, signal);
+        assert_eq!(stopped.status.signal(), Some(signal as i32), "{command}");
+        let told = String::from_utf8(stopped.stderr).unwrap();
+        let expected = format!("landfall-image: stopped by {signal}; ");
+        assert!(told.contains(&expected), "{told}");
+        assert_eq!(fixture.list("."), before, "{command}");
+        assert_eq!(fixture.list("tmp"), [""; 0], "{command}");
+    }
+}
+
+/// The program that the ISO is made with ends as well.
+#[test]
+fn a_signal_ends_xorriso() {
+    let fixture = Fixture::new();
+    let script = b"#!/bin/sh\necho $$ > started\nexec sleep 60\n";
+    fixture.put("bin/xorriso", script);
+    fs::set_permissions(
+        fixture.path("bin/xorriso"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
+    fs::create_dir(fixture.path("tmp")).unwrap();
+    let path = format!(
+        "{}:{}",
+        fixture.path("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
+    let child = fixture
+        .command(&[&["iso"], &INPUT[..], &["-o", "a.iso"]].concat())
+        .env("TMPDIR", fixture.path("tmp"))
+        .env("PATH", path)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let started = fixture.path("started");
+    wait_for("xorriso is not started", || {
+        fs::read_to_string(&started).is_ok_and(|pid| pid.ends_with('\n'))
+    });
+    let pid = fs::read_to_string(&started).unwrap();
+    stop(child, Signal::SIGTERM);
+    let process = Path::new("/proc").join(pid.trim());
+    wait_for("xorriso goes on", || !process.exists());
+    assert_eq!(fixture.list("tmp"), [""; 0]);
+    assert!(!fixture.path("a.iso").exists());
+}
+
+/// Runs the program with a directory `small` of so many KiB.
+fn run_with_small_disk(fixture: &Fixture, kib: u32, arguments: &[&str], after: &str) -> String {
+    fs::create_dir_all(fixture.path("small")).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size={kib}k tmpfs small && cp -r seed/. small/ && {{ \"$@\"; {after}; }} 2>&1"
+    );
+    fs::create_dir_all(fixture.path("seed")).unwrap();
+    let output = Command::new("unshare")
+        .args([
+            "--user",
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            &script,
+            "sh",
+        ])
+        .arg(env!("CARGO_BIN_EXE_landfall-image"))
+        .args(arguments)
+        .current_dir(fixture.path("."))
+        .output()
+        .unwrap();
+    std::io::stderr().write_all(&output.stderr).unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_full_disk_leaves_a_network_tree_as_it_was() {
+    let fixture = Fixture::new();
+    let kernel = fs::read(fixture.path("kernel/boot/vmlinuz-6.1-test")).unwrap();
+    let mut large = kernel.clone();
+    large.resize(1 << 20, 0);
+    fixture.put("kernel/boot/vmlinuz-6.1-test", &large);
+    fixture.put("seed/vmlinuz", b"old kernel");
+    fixture.put("seed/boot.ipxe", b"old menu");
+    let arguments = [&["pxe"], &INPUT[..], &["-o", "small", "--force"]].concat();
+    for kib in [64, 900, 1100, 2000] {
+        let told =
+            run_with_small_disk(&fixture, kib, &arguments, "find small -type f | xargs head");
+        assert!(told.contains("FAILED "), "{kib}: {told}");
+        let rest = &told[told.find("==> ").unwrap()..];
+        let files: Vec<&str> = rest.lines().filter(|line| !line.is_empty()).collect();
+        let mut expected = vec![
+            "==> small/boot.ipxe <==",
+            "old menu",
+            "==> small/vmlinuz <==",
+            "old kernel",
+        ];
+        let mut found = files.clone();
+        expected.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(found, expected, "{kib}: {told}");
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_no_iso() {
+    let fixture = Fixture::new();
+    for kib in [8, 1000, 4000] {
+        let arguments = [&["iso"], &INPUT[..], &["-o", "small/a.iso"]].concat();
+        let told = run_with_small_disk(&fixture, kib, &arguments, "ls -A small");
+        let last = told.lines().last().unwrap();
+        assert!(last.starts_with("landfall-image: FAILED "), "{kib}: {told}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Whether a file system has room for what is to be written, before the work begins.
+
+use std::path::{Path, PathBuf};
+
+use nix::sys::statvfs::statvfs;
+
+/// A file system that is too small.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{directory}: expected {} MB free for {what}, found {} MB{advice}",
+    needed.div_ceil(1_000_000),
+    found / 1_000_000
+)]
+pub struct NoSpace {
+    directory: PathBuf,
+    what: String,
+    needed: u64,
+    found: u64,
+    advice: &'static str,
+}
+
+/// Fails if less than `needed` bytes are free where `directory` is.
+///
+/// # Errors
+/// [`NoSpace`].
+pub fn require(directory: &Path, needed: u64, what: &str) -> Result<(), NoSpace> {
+    // Where the system does not tell, the first write will.
+    let Some(found) = free(directory) else {
+        return Ok(());
+    };
+    if found >= needed {
+        return Ok(());
+    }
+    let is_temporary = directory == std::env::temp_dir();
+    Err(NoSpace {
+        directory: directory.to_owned(),
+        what: what.to_owned(),
+        needed,
+        found,
+        advice: if is_temporary {
+            " -- free some, or set TMPDIR to a larger file system"
+        } else {
+            ""
+        },
+    })
+}
+
+fn free(directory: &Path) -> Option<u64> {
+    let info = statvfs(directory).ok()?;
+    info.blocks_available().checked_mul(info.fragment_size())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_does_not_fit_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        require(directory.path(), 1, "a byte").unwrap();
+        let told = |directory: &Path| {
+            let error = require(directory, u64::MAX, "everything").unwrap_err();
+            error.to_string()
+        };
+        let text = told(directory.path());
+        assert!(
+            text.contains(": expected 18446744073710 MB free for everything, found "),
+            "{text}"
+        );
+        assert!(text.ends_with(" MB"), "{text}");
+        let text = told(&std::env::temp_dir());
+        assert!(
+            text.ends_with("set TMPDIR to a larger file system"),
+            "{text}"
+        );
+        require(Path::new("/no/such/directory"), u64::MAX, "x").unwrap();
+    }
+}
