@@ -69,8 +69,8 @@ Example:
       --karg ip=192.0.2.50::192.0.2.1:24::eno1:none -o landfall.iso
 
 The module set vm is for virtual machines; real servers want server.
-The arguments follow `console=tty0 console=ttyS0,115200n8 quiet`; a console or
-a log level of yours takes the place of those.
+The arguments follow `console=tty0 console=ttyS0,115200n8 quiet`; a console of
+yours replaces ttyS0, a virtual terminal tty0, a log level quiet.
 Hosts with Secure Boot are served by default: shim and the signed GRUB add
 4.3 MB. The kernel arguments and an area for a second ramdisk can be replaced
 in the finished image; boot/landfall-areas.json on it says where they are.
@@ -114,8 +114,8 @@ Example:
       --base-url http://192.0.2.1:8080/landfall -o /srv/landfall
 
 The module set vm is for virtual machines; real servers want server.
-The arguments follow `console=tty0 console=ttyS0,115200n8 quiet`; a console or
-a log level of yours takes the place of those.
+The arguments follow `console=tty0 console=ttyS0,115200n8 quiet`; a console of
+yours replaces ttyS0, a virtual terminal tty0, a log level quiet.
 DHCP then names the first file: boot.ipxe for iPXE (by HTTP or TFTP),
 shimx64.efi for UEFI firmware (by TFTP; goes on to grubx64.efi and
 grub/grub.cfg, also with Secure Boot). The directory has to be the root of

@@ -17,9 +17,11 @@ const LOADER_SHARE: usize = 256;
 /// Longest text that is accepted.
 pub(crate) const MAX_BYTES: usize = COMMAND_LINE_SIZE - LOADER_SHARE;
 
-/// Screen and first serial port; the last is /dev/console. A port that is not there
-/// costs nothing, and a host without a screen shows itself.
-const CONSOLES: [&str; 2] = ["console=tty0", "console=ttyS0,115200n8"];
+/// The screen. It stays if another console is given: an operator at the BMC's remote
+/// screen would see nothing. A console that is not there costs nothing.
+const SCREEN: &str = "console=tty0";
+/// The first serial port. The last console is /dev/console.
+const SERIAL: &str = "console=ttyS0,115200n8";
 /// At 115200 baud every line of the kernel costs milliseconds; errors are still shown.
 const QUIET: &str = "quiet";
 
@@ -41,13 +43,24 @@ pub(crate) enum KernelArgsError {
 pub(crate) struct KernelArgs(String);
 
 impl KernelArgs {
-    /// The given texts, each one or more arguments, after the defaults: consoles
-    /// unless one is given, `quiet` unless a log level is.
+    /// The given texts, each one or more arguments, after the defaults: the screen
+    /// unless a virtual terminal is given, the first serial port unless any console is,
+    /// `quiet` unless a log level is.
     pub(crate) fn with_defaults(texts: &[String]) -> Result<Self, KernelArgsError> {
         let given = Self::exactly(texts)?;
         let mut words: Vec<&str> = Vec::new();
-        if !given.has_key("console") {
-            words.extend(CONSOLES);
+        let mut consoles = given.values("console").peekable();
+        let names_one = consoles.peek().is_some();
+        // Virtual terminals are tty0 to tty63; serial ports begin with ttyS, ttyAMA, ttyUSB.
+        let is_screen = |name: &str| {
+            let number = name.strip_prefix("tty");
+            number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        if !consoles.any(is_screen) {
+            words.push(SCREEN);
+        }
+        if !names_one {
+            words.push(SERIAL);
         }
         if !["quiet", "debug", "loglevel"]
             .iter()
@@ -97,6 +110,11 @@ impl KernelArgs {
         self.0
             .split_whitespace()
             .any(|word| word.split('=').next() == Some(key))
+    }
+
+    fn values(&self, key: &str) -> impl Iterator<Item = &str> {
+        let words = self.0.split_whitespace();
+        words.filter_map(move |word| word.strip_prefix(key)?.strip_prefix('='))
     }
 }
 
@@ -159,12 +177,17 @@ mod tests {
                 &["a=1  b", " c"],
                 "console=tty0 console=ttyS0,115200n8 quiet a=1 b c",
             ),
-            (&["console=ttyS1"], "quiet console=ttyS1"),
+            (&["console=ttyS1"], "console=tty0 quiet console=ttyS1"),
+            (&["console=tty0"], "quiet console=tty0"),
+            (
+                &["console=tty1 console=ttyS1"],
+                "quiet console=tty1 console=ttyS1",
+            ),
             (
                 &["loglevel=7"],
                 "console=tty0 console=ttyS0,115200n8 loglevel=7",
             ),
-            (&["console=hvc0 debug"], "console=hvc0 debug"),
+            (&["console=hvc0 debug"], "console=tty0 console=hvc0 debug"),
         ] {
             assert_eq!(
                 KernelArgs::with_defaults(&strings(given)).unwrap().as_str(),
