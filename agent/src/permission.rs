@@ -14,7 +14,8 @@ use std::path::Path;
 use crate::failure::{Class, Failure, Result};
 
 /// Written by init (PID 1), holds the boot id of the kernel it was written
-/// under: a copy left from another boot or copied by hand says nothing.
+/// under: a copy left from another boot or copied by hand says nothing. The builder
+/// recognises the agent by this path (`agent_binary.rs` of landfall-initramfs).
 const RAMDISK_MARKER: &str = "/run/landfall/ramdisk";
 
 /// The same for a live system, written by the agent that has seen that it is

@@ -9,14 +9,18 @@ const MAX_AGENT_BYTES: u64 = 1 << 30;
 const PT_INTERP: u32 = 3;
 const EM_X86_64: u16 = 62;
 
+/// The path of the file by which the agent in its ramdisk knows that it may write to
+/// disks: no other program has it. In two pieces, so that this program has it not either.
+const MARK: [&str; 2] = ["/run/landfall", "/ramdisk"];
+
 /// Why a program cannot be `/init`.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The file.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// It would not start.
-    #[error("agent {path}: expected a static x86-64 program, found {found}")]
+    /// It would not start, or is another program.
+    #[error("agent {path}: expected landfall-agent, a static x86-64 program, found {found}")]
     Unusable {
         /// The file.
         path: String,
@@ -25,13 +29,17 @@ pub enum AgentError {
     },
 }
 
-/// Reads the agent after checking that the kernel can start it.
+/// Reads the agent after checking that it is one, and that the kernel can start it.
 ///
 /// # Errors
 /// [`AgentError`].
 pub fn read(path: &Path) -> Result<Vec<u8>, AgentError> {
     let bytes = read_bounded(path, MAX_AGENT_BYTES)?;
-    check(&bytes).map_err(|found| AgentError::Unusable {
+    let checked = check(&bytes).and_then(|()| match is_agent(&bytes) {
+        true => Ok(()),
+        false => Err("another program".to_owned()),
+    });
+    checked.map_err(|found| AgentError::Unusable {
         path: path.display().to_string(),
         found,
     })?;
@@ -77,6 +85,13 @@ fn check(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
+fn is_agent(bytes: &[u8]) -> bool {
+    let mark = MARK.concat();
+    bytes
+        .windows(mark.len())
+        .any(|part| part == mark.as_bytes())
+}
+
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes
         .get(at..at + 2)
@@ -103,6 +118,13 @@ pub(crate) mod tests {
         bytes
     }
 
+    /// What passes for the agent.
+    pub(crate) fn agent() -> Vec<u8> {
+        let mut bytes = program(&[1]);
+        bytes.extend(MARK.concat().as_bytes());
+        bytes
+    }
+
     #[test]
     fn static_programs_only() {
         assert_eq!(check(&program(&[1, 1, 2])), Ok(()));
@@ -125,12 +147,21 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn this_test_is_a_static_program_and_sh_is_not() {
-        read(&std::env::current_exe().unwrap()).unwrap();
-        assert!(matches!(
-            read(Path::new("/bin/sh")),
-            Err(AgentError::Unusable { .. })
-        ));
+    fn a_static_program_is_not_enough() {
+        let told = |path: &Path| read(path).unwrap_err().to_string();
+        let this_test = told(&std::env::current_exe().unwrap());
+        assert!(
+            this_test.ends_with(", found another program"),
+            "{this_test}"
+        );
+        let shell = told(Path::new("/bin/sh"));
+        assert!(
+            shell.contains(", found a dynamically linked one"),
+            "{shell}"
+        );
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), agent()).unwrap();
+        read(file.path()).unwrap();
     }
 
     proptest! {

@@ -28,6 +28,7 @@ impl Fixture {
         let mut agent = vec![0; 64];
         agent[..6].copy_from_slice(b"\x7fELF\x02\x01");
         agent[18] = 62;
+        agent.extend(b"/run/landfall/ramdisk");
         fixture.put("agent", &agent);
         fixture
     }

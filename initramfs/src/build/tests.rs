@@ -34,7 +34,7 @@ fn fixture(config: Option<&str>) -> Fixture {
         &module(b"firmware=h/a.bin\0firmware=gone.bin\0"),
     );
     put("firmware/h/a.bin", b"blob");
-    put("agent", &agent_binary::tests::program(&[1, 1]));
+    put("agent", &agent_binary::tests::agent());
     if let Some(config) = config {
         put("boot/config-6.1-t", config.as_bytes());
     }
