@@ -78,11 +78,16 @@ impl Part {
     }
 }
 
+/// Those that are not installed.
+pub(crate) fn missing(parts: &[Part]) -> Vec<&Part> {
+    parts.iter().filter(|part| part.find().is_none()).collect()
+}
+
 /// Checks that all parts are installed.
 ///
 /// `remedy` is what else the user may do.
 pub(crate) fn require(parts: &[Part], remedy: &str) -> Result<()> {
-    let missing: Vec<&Part> = parts.iter().filter(|part| part.find().is_none()).collect();
+    let missing = missing(parts);
     if missing.is_empty() {
         return Ok(());
     }

@@ -13,6 +13,7 @@ use landfall_media_reader::coreos_image::CoreosImage;
 use sha2::{Digest as _, Sha512};
 
 use crate::cli::CoreosImageArguments;
+use crate::disk_image;
 use crate::kernel_args::KernelArgs;
 use crate::report::megabytes;
 
@@ -112,14 +113,10 @@ impl PlacedImage {
             !name.chars().any(char::is_control),
             "{name:?}: expected a name that can be shown"
         );
+        check(file)?;
         let copy = work.join("coreos-image");
         let writing = || format!("writing {}", copy.display());
         let mut input = File::open(file).with_context(reading)?;
-        ensure!(
-            input.metadata().with_context(reading)?.is_file(),
-            "{}: expected a regular file, found something else",
-            file.display()
-        );
         let mut output = DigestWriter::new(File::create(&copy).with_context(writing)?);
         let sha512 = match expected.map(|expected| expected.algorithm) {
             Some(Algorithm::Sha512) => Some(copy_with_sha512(&mut input, &mut output)),
@@ -130,11 +127,6 @@ impl PlacedImage {
         };
         let sha512 = sha512.transpose().with_context(writing)?;
         let (size, sha256) = output.finish();
-        ensure!(
-            size > 0,
-            "{}: expected an image, found nothing",
-            file.display()
-        );
         if let Some(expected) = expected {
             let found = sha512.as_deref().unwrap_or(&sha256);
             ensure!(
@@ -149,6 +141,18 @@ impl PlacedImage {
         let image = CoreosImage { name, size, sha256 };
         Ok(Self { copy, image })
     }
+}
+
+/// Fails if the file is not the image of a disk.
+pub(crate) fn check(file: &Path) -> Result<()> {
+    let metadata = file.metadata();
+    let metadata = metadata.with_context(|| format!("reading {}", file.display()))?;
+    ensure!(
+        metadata.is_file(),
+        "{}: expected a regular file, found something else",
+        file.display()
+    );
+    disk_image::check(file)
 }
 
 fn copy_with_sha512(input: &mut File, output: &mut impl io::Write) -> io::Result<String> {
@@ -183,9 +187,10 @@ mod tests {
     fn a_digest_is_checked_while_the_image_is_copied() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("rhcos.raw.gz");
-        std::fs::write(&file, "image").unwrap();
-        let sha256 = digest_writer::sha256(b"image");
-        let sha512 = digest_writer::hex(&Sha512::digest(b"image"));
+        let disk = disk_image::tests::disk();
+        std::fs::write(&file, &disk).unwrap();
+        let sha256 = digest_writer::sha256(&disk);
+        let sha512 = digest_writer::hex(&Sha512::digest(&disk));
         for (expected, good) in [
             (None, true),
             (Some(format!("sha256:{}", sha256.to_uppercase())), true),
@@ -201,9 +206,9 @@ mod tests {
                     assert_eq!(placed.image.sha256, sha256);
                     assert_eq!(
                         (placed.image.name.as_str(), placed.image.size),
-                        ("rhcos.raw.gz", 5)
+                        ("rhcos.raw.gz", 512)
                     );
-                    assert_eq!(std::fs::read(placed.copy).unwrap(), b"image");
+                    assert_eq!(std::fs::read(placed.copy).unwrap(), disk);
                 }
                 Err(error) => assert!(
                     format!("{error:#}").contains(&sha256[..8])

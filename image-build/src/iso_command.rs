@@ -46,12 +46,16 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         &arguments.coreos,
     )?;
     report.warnings(&kernel_args.warnings());
-    let remedy = if secure_boot {
+    let needed_anyway = iso_image::required_parts(false);
+    let remedy = if secure_boot && boot_parts::missing(&needed_anyway).is_empty() {
         ", or build without Secure Boot: --no-secure-boot"
     } else {
         ""
     };
     boot_parts::require(&iso_image::required_parts(secure_boot), remedy)?;
+    if let Some(image) = &arguments.coreos_image {
+        coreos_image::check(image)?;
+    }
     let output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
 
     let ingredients = find_ingredients(&arguments.ramdisk, &report)?;

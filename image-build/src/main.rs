@@ -20,6 +20,7 @@ mod boot_parts;
 mod cli;
 mod coreos_image;
 mod coreos_live_command;
+mod disk_image;
 mod epoch;
 mod fat_image;
 mod grub_cfg;

@@ -4,5 +4,6 @@
 
 mod fixture;
 mod hosts;
+mod inputs;
 mod products;
 mod stopped;

@@ -1,0 +1,75 @@
+//! Wrong inputs, and what the program says about them.
+
+use std::fs;
+
+use crate::fixture::Fixture;
+
+const INPUT: [&str; 4] = ["--agent", "agent", "--kernel-dir", "kernel"];
+
+#[test]
+fn inputs_are_checked_before_any_work() {
+    let fixture = Fixture::new();
+    fixture.put("image.txt", b"apiVersion: v1\n");
+    let other = env!("CARGO_BIN_EXE_landfall-image");
+    for (arguments, expected) in [
+        (
+            &["iso", "--agent", "agent", "--coreos-image", "image.txt"][..],
+            "image.txt: expected a disk image (raw or qcow2; plain or in gzip, xz, zstd, lz4 or bzip2), found a file without a partition table that begins with `apiVersion: v1\\n`",
+        ),
+        (
+            &["initramfs", "--agent", other],
+            ": expected landfall-agent, a static x86-64 program, found another program",
+        ),
+        (
+            &["pxe", "--agent", "/bin/sh"],
+            "agent /bin/sh: expected landfall-agent, a static x86-64 program, found a dynamically linked one",
+        ),
+        (
+            &["pxe", "--agent", "agent", "--firmware-dir", "no/such"],
+            "--firmware-dir no/such: No such file or directory",
+        ),
+    ] {
+        let rest = ["--kernel-deb", "broken.deb", "-o", "x"];
+        fixture.put("broken.deb", b"never looked at");
+        let error = fixture.fails(&[arguments, &rest].concat());
+        assert!(error.contains(expected), "{error}");
+        assert!(!fixture.path("x").exists());
+    }
+}
+
+#[test]
+fn only_a_remedy_that_helps_is_named() {
+    let fixture = Fixture::new();
+    let command = [&["iso"], &INPUT[..], &["-o", "x.iso"]].concat();
+    let output = fixture.command(&command).env("PATH", "").output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    let expected = "FAILED missing xorriso, grub-mkimage: apt-get install grub-common xorriso\n";
+    assert!(told.ends_with(expected), "{told}");
+}
+
+#[test]
+fn a_package_without_a_kernel_is_named() {
+    let fixture = Fixture::new();
+    fixture.put(
+        "meta/DEBIAN/control",
+        b"Package: linux-image-amd64\nVersion: 1\nArchitecture: amd64\nMaintainer: a <a@b>\n\
+          Depends: linux-image-6.1.0-56-amd64 (= 1)\nDescription: meta\n",
+    );
+    let built = std::process::Command::new("dpkg-deb")
+        .args(["--build", "meta", "meta.deb"])
+        .current_dir(fixture.path("."))
+        .output()
+        .unwrap();
+    assert!(built.status.success());
+    let command = ["initramfs", "--agent", "agent", "-o", "x", "--kernel-deb"];
+    let error = fixture.fails(&[&command[..], &["meta.deb"]].concat());
+    assert_eq!(
+        error,
+        "landfall-image: FAILED meta.deb: expected a module tree (lib/modules/VERSION), found none \
+         -- it only depends on linux-image-6.1.0-56-amd64; fetch that one \
+         (apt-get download linux-image-6.1.0-56-amd64)"
+    );
+    fs::write(fixture.path("text.deb"), "text").unwrap();
+    let error = fixture.fails(&[&command[..], &["text.deb"]].concat());
+    assert!(error.contains("FAILED unpacking text.deb: "), "{error}");
+}
