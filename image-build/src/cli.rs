@@ -259,6 +259,9 @@ pub(crate) struct RamdiskArguments {
     /// Add a configuration file, *.conf; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) config_file: Vec<PathBuf>,
+    /// Let users of rescue log in (busybox, dropbear)
+    #[arg(long)]
+    pub(crate) rescue_layer: bool,
     #[command(flatten)]
     pub(crate) hosts: HostArguments,
     /// zstd:1 to zstd:19, or none

@@ -71,6 +71,8 @@ pub(crate) struct RamdiskContent {
     pub(crate) modules: Vec<Member>,
     pub(crate) firmware: Vec<Member>,
     pub(crate) configuration: Vec<Member>,
+    /// The programs with which a user logs in to a machine in rescue.
+    pub(crate) rescue_layer: Vec<Member>,
     pub(crate) other_files: Vec<Member>,
     /// The hosts whose network it brings, by file name.
     pub(crate) hosts: Vec<HostContent>,
@@ -212,6 +214,7 @@ fn ramdisk(file: &[u8]) -> Result<RamdiskContent> {
         }
         all.extend_from_slice(&segment.archive);
     }
+    find_rescue_layer(&mut content);
     content.unpacked_bytes = all.len() as u64;
     content.unpacked_sha256 = digest_writer::sha256(&all);
     if content.init_bytes.is_none() {
@@ -255,6 +258,27 @@ fn add(content: &mut RamdiskContent, entry: newc::Entry<'_>) {
     } else {
         content.other_files.push(member);
     }
+}
+
+/// The builder notes the paths of the rescue layer. They are all over the tree, and
+/// the note is in the middle of the archive.
+fn find_rescue_layer(content: &mut RamdiskContent) {
+    let noted = content.build.as_ref().map(|build| &build["rescue_layer"]);
+    let noted = noted.and_then(|paths| paths.as_array());
+    let noted: Vec<&str> = noted
+        .into_iter()
+        .flatten()
+        .filter_map(|path| path.as_str())
+        .collect();
+    let of_layer = |member: &mut Member| noted.contains(&member.path.as_str());
+    let found: Vec<Member> = content.other_files.extract_if(.., of_layer).collect();
+    for path in noted {
+        if !found.iter().any(|member| member.path == path) {
+            let fault = format!("the rescue layer has no {path}: nobody can log in");
+            content.faults.push(fault);
+        }
+    }
+    content.rescue_layer = found;
 }
 
 fn is_host(entry: &newc::Entry<'_>) -> bool {
@@ -347,6 +371,24 @@ mod tests {
         .map(Vec::len);
         assert_eq!(counts, [1, 1, 1, 1]);
         assert_eq!(content.build.unwrap()["format"], 1);
+    }
+
+    #[test]
+    fn the_rescue_layer_is_shown_and_must_be_whole() {
+        let facts = r#"{"rescue_layer": ["bin/busybox", "usr/sbin/dropbear"]}"#;
+        let content = ramdisk(&archive(&[
+            ("bin/busybox", "x"),
+            ("etc/landfall/build.json", facts),
+            ("usr/other", ""),
+        ]))
+        .unwrap();
+        let paths = |members: &[Member]| -> Vec<String> {
+            members.iter().map(|member| member.path.clone()).collect()
+        };
+        assert_eq!(paths(&content.rescue_layer), ["bin/busybox"]);
+        assert_eq!(paths(&content.other_files), ["usr/other"]);
+        let expected = "the rescue layer has no usr/sbin/dropbear: nobody can log in";
+        assert_eq!(content.faults[0], expected);
     }
 
     #[test]

@@ -77,6 +77,7 @@ fn ramdisk_lines(ramdisk: &RamdiskContent, lines: &mut Vec<String>) {
         ("modules", &ramdisk.modules),
         ("firmware", &ramdisk.firmware),
         ("config", &ramdisk.configuration),
+        ("rescue layer", &ramdisk.rescue_layer),
         ("other", &ramdisk.other_files),
     ];
     for (name, members) in groups

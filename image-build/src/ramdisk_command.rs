@@ -8,6 +8,7 @@ use landfall_initramfs::build::{self, Recipe, Summary};
 use landfall_initramfs::kernel_source::{Kernel, KernelSource};
 use landfall_initramfs::module_set::ModuleSet;
 use landfall_initramfs::output_file::OutputFile;
+use landfall_initramfs::rescue_layer::RescueLayer;
 use landfall_network_plan::embedded;
 
 use crate::cli::{InitramfsArguments, RamdiskArguments};
@@ -32,6 +33,7 @@ pub(crate) struct Ingredients {
     module_set: ModuleSet,
     site: SiteConfiguration,
     hosts: Hosts,
+    rescue_layer: Option<RescueLayer>,
 }
 
 /// Finds what any command needs that builds a ramdisk.
@@ -49,6 +51,10 @@ pub(crate) fn find_ingredients(
         fs::read_dir(directory)
             .with_context(|| format!("--firmware-dir {}", directory.display()))?;
     }
+    let rescue_layer = match arguments.rescue_layer {
+        true => Some(RescueLayer::of_this_machine()?),
+        false => None,
+    };
     let source = arguments.kernel()?;
     report.stage(&match &source {
         KernelSource::InstalledPackage(name) => format!("looking for kernel package {name}"),
@@ -63,6 +69,7 @@ pub(crate) fn find_ingredients(
         module_set,
         site,
         hosts,
+        rescue_layer,
     })
 }
 
@@ -80,6 +87,7 @@ pub(crate) fn build_ramdisk(
         module_set: &ingredients.module_set,
         firmware_directory: arguments.firmware_dir.as_deref(),
         configuration: &configuration,
+        rescue_layer: ingredients.rescue_layer.as_ref(),
         compression: arguments.compress,
         epoch: epoch::from_environment()?,
     };
@@ -110,8 +118,15 @@ pub(crate) fn ramdisk_lines(summary: &Summary) -> String {
             .collect::<Vec<_>>()
             .join(", "),
     };
+    let rescue = match summary.rescue_layer.len() {
+        0 => "no login (see --rescue-layer)".to_owned(),
+        files => format!(
+            "login by ssh, {files} files ({})",
+            megabytes(summary.rescue_layer_bytes)
+        ),
+    };
     format!(
-        "  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} files ({})\n  config   {configuration}\n  hosts    {}\n  agent    {}",
+        "  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} files ({})\n  config   {configuration}\n  rescue   {rescue}\n  hosts    {}\n  agent    {}",
         summary.kernel_release,
         summary.modules,
         megabytes(summary.module_bytes),

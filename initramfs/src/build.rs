@@ -26,6 +26,7 @@ use crate::module_set::{ModuleSet, SetError};
 use crate::newc;
 use crate::output_file::OutputFile;
 use crate::path_error::PathError;
+use crate::rescue_layer::RescueLayer;
 
 /// What the ramdisk was built from, for people and for `inspect`.
 pub const BUILD_FACTS: &str = "etc/landfall/build.json";
@@ -55,6 +56,8 @@ pub struct Recipe<'a> {
     pub firmware_directory: Option<&'a Path>,
     /// What the agent of this ramdisk is told beside its kernel arguments.
     pub configuration: &'a [ConfigurationFile],
+    /// The programs for users who log in to a machine in rescue.
+    pub rescue_layer: Option<&'a RescueLayer>,
     /// How the archive is packed.
     pub compression: Compression,
     /// The time of every file, seconds since 1970.
@@ -90,6 +93,10 @@ pub struct Summary {
     pub firmware_missing: Vec<String>,
     /// Paths of the site's configuration files in it.
     pub configuration: Vec<String>,
+    /// Paths of the rescue layer's files; empty without one.
+    pub rescue_layer: Vec<String>,
+    /// Their size.
+    pub rescue_layer_bytes: u64,
     /// Size of `/init`.
     pub agent_bytes: u64,
     /// What may not work.
@@ -172,6 +179,11 @@ pub fn build(
             .map(|(module, file)| format!("{module}: {file}"))
             .collect(),
         configuration: recipe.configuration.iter().map(path_of).collect(),
+        rescue_layer: recipe
+            .rescue_layer
+            .map(|layer| layer.files.keys().cloned().collect())
+            .unwrap_or_default(),
+        rescue_layer_bytes: 0,
         agent_bytes: agent.len() as u64,
         warnings,
     };
@@ -327,6 +339,15 @@ fn assemble(
         // A password or a token may stand in it.
         tree.file(&path_of(file), content, 0o600, Place::Sorted)?;
     }
+    for (path, source) in recipe
+        .rescue_layer
+        .into_iter()
+        .flat_map(|layer| &layer.files)
+    {
+        let (content, size) = on_disk(source)?;
+        summary.rescue_layer_bytes += size;
+        tree.file(path, content, 0o755, Place::Sorted)?;
+    }
     let facts = build_facts(summary, agent_sha256);
     tree.file(
         BUILD_FACTS,
@@ -360,6 +381,8 @@ fn build_facts(summary: &Summary, agent_sha256: &str) -> String {
         firmware_files: usize,
         agent_bytes: u64,
         agent_sha256: &'a str,
+        #[serde(skip_serializing_if = "<[String]>::is_empty")]
+        rescue_layer: &'a [String],
     }
     let facts = Facts {
         format: 1,
@@ -371,6 +394,7 @@ fn build_facts(summary: &Summary, agent_sha256: &str) -> String {
         firmware_files: summary.firmware_files,
         agent_bytes: summary.agent_bytes,
         agent_sha256,
+        rescue_layer: &summary.rescue_layer,
     };
     // Strings and numbers cannot fail to serialise.
     serde_json::to_string_pretty(&facts).unwrap_or_default() + "\n"

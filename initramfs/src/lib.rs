@@ -32,6 +32,7 @@ pub mod newc;
 pub mod output_file;
 mod parallel;
 pub mod path_error;
+pub mod rescue_layer;
 pub mod temporary;
 
 pub use elf_section::ElfError;

@@ -8,6 +8,7 @@ struct Fixture {
     dir: tempfile::TempDir,
     kernel: Kernel,
     configuration: Vec<ConfigurationFile>,
+    rescue_layer: Option<RescueLayer>,
 }
 
 /// A kernel of two modules, one of which names firmware, and an agent that would start.
@@ -48,6 +49,7 @@ fn fixture(config: Option<&str>) -> Fixture {
         dir,
         kernel,
         configuration: Vec::new(),
+        rescue_layer: None,
     }
 }
 
@@ -66,6 +68,7 @@ impl Fixture {
             module_set: &ModuleSet::parse("my.set", set).unwrap(),
             firmware_directory: firmware.then_some(&firmware_directory),
             configuration: &self.configuration,
+            rescue_layer: self.rescue_layer.as_ref(),
             compression: Compression::Zstd { level: 3 },
             epoch,
         };
@@ -169,6 +172,26 @@ fn the_sites_configuration_is_for_root_only() {
         let expected = format!("ramdisk path `etc/landfall/{name}` is added twice");
         assert_eq!(error.to_string(), expected);
     }
+}
+
+#[test]
+fn the_rescue_layer_is_executable_and_noted() {
+    let mut fixture = fixture(None);
+    let shell = fixture.dir.path().join("busybox");
+    fs::write(&shell, "shell").unwrap();
+    let files = [("bin/busybox".to_owned(), shell)].into();
+    fixture.rescue_layer = Some(RescueLayer { files });
+    let summary = fixture.build("out", "xfs", false, 0).unwrap();
+    assert_eq!(summary.rescue_layer, ["bin/busybox"]);
+    assert_eq!(summary.rescue_layer_bytes, 5);
+    let segments = unpack_segments(&fixture.read("out"), 1 << 20).unwrap();
+    let entries: Vec<_> = newc::Reader::new(&segments[0].archive)
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let find = |name| entries.iter().find(|entry| entry.name == name).unwrap();
+    assert_eq!(find("bin/busybox").mode, 0o100_755);
+    let facts: serde_json::Value = serde_json::from_slice(find(BUILD_FACTS).data).unwrap();
+    assert_eq!(facts["rescue_layer"][0], "bin/busybox");
 }
 
 #[test]

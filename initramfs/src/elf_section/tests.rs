@@ -3,23 +3,38 @@ use proptest::prelude::*;
 
 /// The smallest ELF file that has a section of this name.
 pub(crate) fn elf_with(name: &str, content: &[u8]) -> Vec<u8> {
-    let names = format!("\0.shstrtab\0{name}\0");
+    elf_with_all(&[(name, content)])
+}
+
+/// The smallest ELF file that has these sections.
+pub(crate) fn elf_with_all(sections: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut names = "\0.shstrtab\0".to_owned();
+    let mut contents = Vec::new();
+    let mut placed = Vec::new();
+    for (name, content) in sections {
+        placed.push((names.len(), contents.len(), content.len()));
+        names.push_str(&format!("{name}\0"));
+        contents.extend_from_slice(content);
+    }
     let names_at = HEADER_LEN;
-    let content_at = names_at + names.len();
-    let table_at = content_at + content.len();
+    let contents_at = names_at + names.len();
+    let table_at = contents_at + contents.len();
     let mut file = vec![0; HEADER_LEN];
     file[..6].copy_from_slice(b"\x7fELF\x02\x01");
     file[0x28..0x30].copy_from_slice(&(table_at as u64).to_le_bytes());
-    file[0x3a..0x40].copy_from_slice(&[64, 0, 3, 0, 1, 0]);
+    let count = u8::try_from(sections.len() + 2).unwrap();
+    file[0x3a..0x40].copy_from_slice(&[64, 0, count, 0, 1, 0]);
     file.extend_from_slice(names.as_bytes());
-    file.extend_from_slice(content);
-    for (name, offset, len) in [
-        (0u32, 0, 0),
-        (1, names_at, names.len()),
-        (11, content_at, content.len()),
-    ] {
+    file.extend_from_slice(&contents);
+    let mut headers = vec![(0, 0, 0), (1, names_at, names.len())];
+    headers.extend(
+        placed
+            .into_iter()
+            .map(|(name, offset, len)| (name, contents_at + offset, len)),
+    );
+    for (name, offset, len) in headers {
         let mut header = [0; SECTION_HEADER_LEN];
-        header[..4].copy_from_slice(&name.to_le_bytes());
+        header[..4].copy_from_slice(&u32::try_from(name).unwrap().to_le_bytes());
         header[0x18..0x20].copy_from_slice(&(offset as u64).to_le_bytes());
         header[0x20..0x28].copy_from_slice(&(len as u64).to_le_bytes());
         file.extend_from_slice(&header);
