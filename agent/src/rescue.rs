@@ -1,28 +1,105 @@
-//! A machine that was handed over to the user who rescues it: it stays up and on
+//! A machine in rescue belongs to the user who logs in to it: it stays up and on
 //! the network, and its agent neither serves nor sends heartbeats, not even after
 //! a restart.
+//!
+//! The user logs in by SSH with the programs of the ramdisk's rescue layer
+//! (`landfall-image --rescue-layer`), which is not there by default: this is the
+//! only way to get a shell on the machine.
+
+mod accounts;
+mod login_server;
 
 use std::convert::Infallible;
+use std::fs;
 use std::path::Path;
 
-use crate::commands::RESCUED_MARKER;
+use crate::failure::{Class, Failure, Result};
+use accounts::Password;
 
-/// A program that lets a user log in, and the shell that it starts: what the
-/// optional rescue layer of the ramdisk brings.
-const LOGIN: [&str; 2] = ["/usr/sbin/dropbear", "/bin/sh"];
+/// Says that this boot's machine is in rescue. The original's file.
+const RESCUED_MARKER: &str = "etc/.rescued";
 
-/// Whether the machine was handed over.
+/// What the rescue layer consists of, besides libraries.
+const PROGRAMS: [&str; 3] = [login_server::SERVER, login_server::KEY_MAKER, SHELL];
+const SHELL: &str = "bin/busybox";
+
+/// Whether this machine is in rescue.
 pub fn is_rescued() -> bool {
-    Path::new(RESCUED_MARKER).exists()
+    Path::new("/").join(RESCUED_MARKER).exists()
+}
+
+/// Lets the user of the rescue log in with this crypt(3) hash of a password.
+/// Returns when the SSH server accepts connections.
+///
+/// # Errors
+/// If the ramdisk has no rescue layer, the hash is not one, or the server does
+/// not start. Then nothing is in rescue.
+pub fn hand_over(hash: &str) -> Result<()> {
+    let root = Path::new("/");
+    layer_is_there(root)?;
+    accounts::write(root, &Password::from_hash(hash)?).map_err(|error| fault(error.to_string()))?;
+    login_server::start().map_err(fault)?;
+    let marker = root.join(RESCUED_MARKER);
+    fs::write(&marker, b"").map_err(|error| fault(format!("{}: {error}", marker.display())))
+}
+
+/// Starts the SSH server again after a restart of the agent.
+pub fn resume() {
+    if let Err(reason) = login_server::start() {
+        tracing::error!("nobody can log in: {reason}");
+    }
 }
 
 /// Leaves the machine to its user.
-pub async fn leave_to_the_rescuer() -> Infallible {
-    tracing::info!("this machine is in rescue: its agent serves no commands any more");
-    for program in LOGIN.iter().filter(|program| !Path::new(program).exists()) {
-        tracing::error!(
-            "rescue: nobody can log in, this ramdisk has no {program} -- build one with a rescue layer, or use the original's for rescue_ramdisk"
-        );
-    }
+pub async fn leave_to_the_user() -> Infallible {
+    tracing::info!("this machine is in rescue: its agent no longer serves commands");
     std::future::pending().await
+}
+
+/// # Errors
+/// What is missing. Ironic would report success for a machine into which nobody
+/// can log in.
+fn layer_is_there(root: &Path) -> Result<()> {
+    let missing: Vec<String> = PROGRAMS
+        .iter()
+        .filter(|program| !root.join(program).exists())
+        .map(|program| format!("/{program}"))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let details = format!(
+        "this ramdisk has no rescue layer, so nobody could log in: expected {}, found none",
+        missing.join(", ")
+    );
+    Err(Failure::new(Class::CommandExecutionError, details).hint(
+        "build the ramdisk with landfall-image --rescue-layer, or set rescue_kernel and rescue_ramdisk in driver_info to another ramdisk",
+    ))
+}
+
+fn fault(details: String) -> Failure {
+    Failure::new(Class::CommandExecutionError, format!("rescue: {details}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ramdisk_without_the_layer_is_told_from_one_with_it() {
+        let root = tempfile::tempdir().unwrap();
+        let failure = layer_is_there(root.path()).unwrap_err().to_string();
+        for part in ["/usr/sbin/dropbear", "--rescue-layer", "rescue_ramdisk"] {
+            assert!(failure.contains(part), "{failure}");
+        }
+        for program in PROGRAMS {
+            let path = root.path().join(program);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        assert_eq!(layer_is_there(root.path()), Ok(()));
+        fs::remove_file(root.path().join(SHELL)).unwrap();
+        let failure = layer_is_there(root.path()).unwrap_err().to_string();
+        assert!(failure.contains("expected /bin/busybox, found none"));
+    }
 }

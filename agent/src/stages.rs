@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::cli::RunArguments;
 use crate::clock::Clock;
+use crate::commands;
 use crate::devices_settled::{DevicesSettled, devices_settled};
 use crate::early::{self, Ending};
 use crate::failure::{Class, Failure, Result};
@@ -126,7 +127,12 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
     name_host(&settings.params, live.as_ref()).await;
     let mut boot = Boot::start(settings, devices_settled, live)?;
     if rescue::is_rescued() {
-        match rescue::leave_to_the_rescuer().await {}
+        commands::blocking(|| {
+            rescue::resume();
+            Ok(())
+        })
+        .await?;
+        match rescue::leave_to_the_user().await {}
     }
     boot.set_clock().await?;
     wait_for_hardware(&boot.settings.params).await;

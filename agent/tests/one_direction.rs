@@ -43,9 +43,9 @@ const ROWS: &[&[&str]] = &[
         "discovery",
         "inventory",
         "ironic",
+        "rescue",
         "commands",
         "api",
-        "rescue",
     ],
     &["disk", "handover", "installation"],
 ];

@@ -29,7 +29,3 @@ pub use ledger::{Interrupted, Ledger};
 pub use machine::{Machine, blocking};
 pub use parse::Refusal;
 pub use steps::HARDWARE_MANAGERS;
-
-/// Says that this boot's machine was handed over to be rescued: from then on the
-/// agent neither serves nor sends heartbeats.
-pub const RESCUED_MARKER: &str = "/etc/.rescued";

@@ -66,7 +66,7 @@ impl Boot {
         self.clock.save();
         match departure {
             Departure::Boot(ending) => Ok(ending),
-            Departure::Rescue => match rescue::leave_to_the_rescuer().await {},
+            Departure::Rescue => match rescue::leave_to_the_user().await {},
         }
     }
 

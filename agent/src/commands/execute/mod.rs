@@ -27,7 +27,6 @@ pub use collect_logs::logs_for_inspection;
 pub use first_boot_network::{FirstBootNetwork, choice_of_this_boot};
 pub use next_boot::into_installed_system;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -114,7 +113,7 @@ impl Machine {
             }
             Command::FinalizeRescue(password) => {
                 WritePermission::in_ramdisk()?;
-                blocking(move || rescue::finalize(Path::new("/"), &password)).await?;
+                blocking(move || rescue::finalize(&password)).await?;
                 self.depart(Departure::Rescue)
             }
             Command::Lockdown => {

@@ -1,0 +1,111 @@
+//! The user of a rescue, and the files in /etc that the SSH server and the shell
+//! read. The ramdisk has no users before.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::failure::{Failure, Result};
+use crate::private_file;
+
+/// The user's name, as in the original's ramdisk. It is the superuser under
+/// another name: there is no sudo here, and a rescue is of no use without root.
+const USER: &str = "rescue";
+
+const HOME: &str = "root";
+
+/// Files for everybody, below the root.
+const FILES: [(&str, &str); 6] = [
+    (
+        "etc/passwd",
+        "root:x:0:0:root:/root:/bin/sh\nrescue:x:0:0:rescue:/root:/bin/sh\n",
+    ),
+    ("etc/group", "root:x:0:\ntty:x:5:\n"),
+    // The server refuses users with other shells.
+    ("etc/shells", "/bin/sh\n"),
+    // What `mount` without -t tries: a kernel lists only the file systems whose
+    // modules are loaded.
+    ("etc/filesystems", "ext4\nxfs\nbtrfs\nvfat\niso9660\n"),
+    // The server complains on the console if they are missing.
+    ("var/log/lastlog", ""),
+    ("var/run/utmp", ""),
+];
+
+/// A hash that crypt(3) can have made.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Password(String);
+
+impl Password {
+    /// # Errors
+    /// If the text would break the line in the shadow file, or let everybody in.
+    pub(super) fn from_hash(hash: &str) -> Result<Self> {
+        let fits = |byte: u8| byte.is_ascii_graphic() && byte != b':';
+        if hash.starts_with('$') && hash.bytes().all(fits) {
+            return Ok(Self(hash.to_owned()));
+        }
+        Err(Failure::invalid_params(
+            "rescue password: expected a crypt(3) hash like $6$SALT$HASH, found another text",
+        ))
+    }
+}
+
+/// Writes all files.
+///
+/// # Errors
+/// What the file system says, with the path.
+pub(super) fn write(root: &Path, password: &Password) -> io::Result<()> {
+    let at = |path: &Path, error: io::Error| {
+        io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+    };
+    let home = root.join(HOME);
+    fs::create_dir_all(&home).map_err(|error| at(&home, error))?;
+    for (path, text) in FILES {
+        let path = root.join(path);
+        let folder = path.parent().unwrap_or(root);
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&path, text))
+            .map_err(|error| at(&path, error))?;
+    }
+    let shadow = root.join("etc/shadow");
+    // An asterisk is the hash of no password.
+    let text = format!("root:*:::::::\n{USER}:{}:::::::\n", password.0);
+    private_file::write(&shadow, text.as_bytes()).map_err(|error| at(&shadow, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_root_reads_the_hash_and_only_the_user_has_one() {
+        let root = tempfile::tempdir().unwrap();
+        let password = Password::from_hash("$6$salt$ha.sh/").unwrap();
+        write(root.path(), &password).unwrap();
+        let shadow = root.path().join("etc/shadow");
+        let text = fs::read_to_string(&shadow).unwrap();
+        assert_eq!(text, "root:*:::::::\nrescue:$6$salt$ha.sh/:::::::\n");
+        let mode = fs::metadata(&shadow).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let passwd = fs::read_to_string(root.path().join("etc/passwd")).unwrap();
+        assert!(passwd.lines().all(|line| line.split(':').count() == 7));
+        assert!(passwd.contains(&format!("\n{USER}:x:0:0:")));
+    }
+
+    #[test]
+    fn texts_that_are_no_hashes_are_refused() {
+        for text in ["", "password", "$6$a:b", "$6$a\nroot::::::::", "*"] {
+            assert!(Password::from_hash(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("etc"), "a file").unwrap();
+        let password = Password::from_hash("$6$salt$hash").unwrap();
+        let error = write(root.path(), &password).unwrap_err();
+        assert!(error.to_string().contains("etc/passwd"), "{error}");
+    }
+}

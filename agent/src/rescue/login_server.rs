@@ -1,0 +1,238 @@
+//! The SSH server of the rescue layer: dropbear, with one host key, whose
+//! fingerprint is on the console for users who compare it.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::mount::MsFlags;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::backoff::Backoff;
+use crate::sys::mount::mount_at;
+
+/// Below the root.
+pub(super) const SERVER: &str = "usr/sbin/dropbear";
+/// Makes host keys.
+pub(super) const KEY_MAKER: &str = "usr/bin/dropbearkey";
+
+const SHELL: &str = "/bin/busybox";
+const HOST_KEY: &str = "/etc/dropbear/dropbear_ed25519_host_key";
+/// The server writes it once it listens.
+const PID_FILE: &str = "/run/dropbear.pid";
+
+/// From the start of the server until it listens: some milliseconds.
+const START_LIMIT: Duration = Duration::from_secs(10);
+const START_PAUSE: Duration = Duration::from_millis(50);
+
+/// A longer line comes from a client that plays tricks.
+const LONGEST_LINE: u64 = 1024;
+
+/// Starts the server and keeps it running on a thread of its own. Returns when
+/// it accepts connections.
+///
+/// # Errors
+/// Why it does not.
+pub(super) fn start() -> Result<(), String> {
+    make_terminals()?;
+    install_shell()?;
+    let fingerprint = host_key()?;
+    end_previous();
+    let mut server = run()?;
+    tracing::info!(
+        "log in as user rescue by ssh; the fingerprint of the host key is {fingerprint}"
+    );
+    thread::Builder::new()
+        .name("ssh server".to_owned())
+        .spawn(move || {
+            let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+            loop {
+                let status = server.wait();
+                tracing::error!("the ssh server ended: {status:?} -- starting it again");
+                server = loop {
+                    thread::sleep(backoff.pause());
+                    match run() {
+                        Ok(server) => break server,
+                        Err(fault) => tracing::error!("{fault} -- trying again"),
+                    }
+                };
+            }
+        })
+        .map_err(|error| format!("starting a thread for the ssh server: {error}"))?;
+    Ok(())
+}
+
+/// Users get a terminal each.
+fn make_terminals() -> Result<(), String> {
+    let target = Path::new("/dev/pts");
+    if target.join("ptmx").exists() {
+        return Ok(());
+    }
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    let data = Some("gid=5,mode=620,ptmxmode=666");
+    fs::create_dir_all(target)
+        .and_then(|()| mount_at(Path::new("devpts"), target, "devpts", flags, data))
+        .map_err(|error| format!("mounting devpts on {}: {error}", target.display()))
+}
+
+/// Makes a link for each command of busybox, `/bin/sh` among them.
+fn install_shell() -> Result<(), String> {
+    for folder in ["/bin", "/sbin", "/usr/bin", "/usr/sbin"] {
+        fs::create_dir_all(folder).map_err(|error| format!("making {folder}: {error}"))?;
+    }
+    output_of(SHELL, &["--install", "-s"]).map(drop)
+}
+
+/// Makes the host key unless it is there. Returns its fingerprint.
+fn host_key() -> Result<String, String> {
+    if let Some(folder) = Path::new(HOST_KEY).parent() {
+        fs::create_dir_all(folder)
+            .map_err(|error| format!("making {}: {error}", folder.display()))?;
+    }
+    let maker = Path::new("/").join(KEY_MAKER).display().to_string();
+    let output = if Path::new(HOST_KEY).exists() {
+        output_of(&maker, &["-y", "-f", HOST_KEY])?
+    } else {
+        output_of(&maker, &["-t", "ed25519", "-f", HOST_KEY])?
+    };
+    fingerprint(&output)
+        .map(str::to_owned)
+        .ok_or_else(|| format!("{maker}: expected a line with a fingerprint, found none"))
+}
+
+/// `Fingerprint: SHA256:...`
+fn fingerprint(output: &str) -> Option<&str> {
+    let mut lines = output.lines();
+    lines.find_map(|line| line.strip_prefix("Fingerprint: "))
+}
+
+fn output_of(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{program}: {error}"))?;
+    if !output.status.success() {
+        let fault = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{program}: {}: {}", output.status, fault.trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Ends the server of an agent that crashed: its messages go nowhere. Users who
+/// are logged in stay, each has a process of its own.
+fn end_previous() {
+    let Some(previous) = running() else {
+        return;
+    };
+    // It may have ended in the meantime.
+    let _ = kill(previous, Signal::SIGTERM);
+    let deadline = Instant::now() + START_LIMIT;
+    while kill(previous, None) != Err(Errno::ESRCH) && Instant::now() < deadline {
+        thread::sleep(START_PAUSE);
+    }
+}
+
+/// The process that the pid file names, if it is the server.
+fn running() -> Option<Pid> {
+    let pid: i32 = fs::read_to_string(PID_FILE).ok()?.trim().parse().ok()?;
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    (program == Path::new("/").join(SERVER)).then(|| Pid::from_raw(pid))
+}
+
+/// Starts the server and waits until it listens.
+fn run() -> Result<Child, String> {
+    // It is missing at the first start.
+    let _ = fs::remove_file(PID_FILE);
+    let program = Path::new("/").join(SERVER);
+    let mut server = Command::new(&program)
+        // In the foreground, with its messages on standard error.
+        .args(["-F", "-E", "-r", HOST_KEY, "-P", PID_FILE])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{}: {error}", program.display()))?;
+    if let Some(messages) = server.stderr.take() {
+        thread::spawn(move || log(messages));
+    }
+    let deadline = Instant::now() + START_LIMIT;
+    loop {
+        if running().is_some() {
+            return Ok(server);
+        }
+        let ended = server.try_wait().ok().flatten();
+        if ended.is_none() && Instant::now() < deadline {
+            thread::sleep(START_PAUSE);
+            continue;
+        }
+        // Without this it would start to listen later, next to another one.
+        let _ = server.kill();
+        let _ = server.wait();
+        let why = match ended {
+            Some(status) => format!("ended with {status}, for the reason above"),
+            None => format!("did not listen after {} s", START_LIMIT.as_secs()),
+        };
+        return Err(format!("{} {why}", program.display()));
+    }
+}
+
+/// Logs who comes and goes, until the server and all its users have gone.
+fn log(messages: ChildStderr) {
+    let mut messages = BufReader::new(messages);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match messages
+            .by_ref()
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line)
+        {
+            Ok(0) | Err(_) => return,
+            Ok(_) => tracing::info!("ssh: {}", message(&String::from_utf8_lossy(&line))),
+        }
+    }
+}
+
+/// `[12] Nov 22 10:00:00 Exit (rescue): Disconnect` without process and time,
+/// and without what could control a terminal.
+fn message(line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_stamped = line.starts_with('[') && words.len() > 4;
+    let words = if is_stamped { &words[4..] } else { &words[..] };
+    let text = words.join(" ");
+    text.chars().filter(|char| !char.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fingerprint_is_found_in_what_dropbearkey_prints() {
+        let output = "Generating 256 bit ed25519 key, this may take a while...\n\
+                      Public key portion is:\nssh-ed25519 AAAA root@host\n\
+                      Fingerprint: SHA256:yqvR7sVd\n";
+        assert_eq!(fingerprint(output), Some("SHA256:yqvR7sVd"));
+        assert_eq!(fingerprint("Exited: Failed"), None);
+    }
+
+    #[test]
+    fn messages_are_logged_without_process_and_time() {
+        for (line, expected) in [
+            (
+                "[7] Nov 22 10:00:00 Password auth succeeded for 'rescue' from 192.0.2.1:5\n",
+                "Password auth succeeded for 'rescue' from 192.0.2.1:5",
+            ),
+            ("Failed\u{1b}[2J listening\n", "Failed[2J listening"),
+            ("\n", ""),
+        ] {
+            assert_eq!(message(line), expected);
+        }
+    }
+}
