@@ -22,6 +22,7 @@ mod name_argument;
 mod route_argument;
 mod switch;
 mod times;
+mod vendor_class;
 mod virtual_argument;
 mod words;
 
@@ -36,6 +37,7 @@ pub use link_argument::{EthtoolArgument, PartitionArgument};
 pub use method::IpMethod;
 pub use name_argument::NameArgument;
 pub use route_argument::{RouteArgument, RouteFields};
+pub use vendor_class::VendorClass;
 pub use virtual_argument::{ControllerArgument, ControllerKind, VlanArgument};
 
 use crate::cmdline::{CommandLine, Token};
@@ -70,7 +72,7 @@ pub struct NetArgs {
     /// Seconds that DHCP may take, `rd.net.dhcp.retry` multiplied in.
     pub dhcp_timeout: u32,
     /// `rd.net.dhcp.vendor-class=`.
-    pub dhcp_vendor_class: Option<String>,
+    pub dhcp_vendor_class: Option<VendorClass>,
     /// `rd.net.dhcp.dscp=`, as a number: the differentiated services code
     /// point of what the DHCP client sends.
     pub dhcp_dscp: Option<u8>,
@@ -125,7 +127,7 @@ impl NetArgs {
                 }
                 "nameserver" => args.read_nameserver(token),
                 "rd.net.dns" => args.read_global_dns(token),
-                "rd.route" => args.routes.push(RouteArgument::parse(token, warnings)),
+                "rd.route" => args.routes.extend(RouteArgument::parse(token, warnings)),
                 "bootdev" => args.read_boot_device(token),
                 "rd.bootif" => use_boot_interface = switch::on_unless_off(token, warnings),
                 "rd.neednet" => args.need_network = switch::on_unless_off(token, warnings),
@@ -208,41 +210,31 @@ impl NetArgs {
 
     /// NetworkManager takes the first interface for a device that is none.
     fn read_boot_device(&mut self, token: &Token) {
-        let device = DeviceSpec::parse(token.value_or_empty());
-        if let DeviceSpec::Invalid(found) = &device {
-            self.warnings.push(format!(
-                "{}: expected an interface name or a MAC address, found {found:?}; the first \
-                 interface is meant",
-                token.text
-            ));
-        }
-        self.boot_device = Some(device);
+        let text = token.value_or_empty();
+        self.boot_device = DeviceSpec::parse_reporting(text, token, &mut self.warnings);
     }
 
     fn read_boot_interface(&mut self, token: &Token) {
         let text = token.value_or_empty();
-        if text.is_empty() {
-            return;
-        }
         let found = BootInterface::parse(text);
         if let Err(expected) = &found {
-            self.warnings
-                .push(format!("{}: {expected}; ignored", token.text));
+            self.warnings.push(format!(
+                "{}: {expected}, found {text:?}; ignored",
+                token.text
+            ));
         }
-        self.boot_interface = found.ok();
+        // A template whose variable is empty says nothing about the NIC.
+        if !text.is_empty() {
+            self.boot_interface = found.ok();
+        }
     }
 
-    /// An option of DHCP holds 255 bytes.
     fn read_vendor_class(&mut self, token: &Token) {
-        let text = token.value_or_empty();
-        if text.is_empty() || text.len() > 255 {
-            self.warnings.push(format!(
-                "{}: expected 1 to 255 bytes, found {}; ignored",
-                token.text,
-                text.len()
-            ));
-        } else {
-            self.dhcp_vendor_class = Some(text.to_owned());
+        match VendorClass::parse(token.value_or_empty()) {
+            Ok(class) => self.dhcp_vendor_class = Some(class),
+            Err(expected) => self
+                .warnings
+                .push(format!("{}: {expected}; ignored", token.text)),
         }
     }
 }

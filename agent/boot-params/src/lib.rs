@@ -15,6 +15,7 @@ pub mod agent_args;
 pub mod argument_line;
 pub mod argument_value;
 pub mod boolean;
+mod cloned_mac;
 pub mod cmdline;
 pub mod coreos_args;
 pub mod coreos_inst;
@@ -29,6 +30,7 @@ pub mod shown;
 
 pub use agent_args::BootParams;
 pub use argument_line::{ArgumentError, ArgumentLine};
+pub use cloned_mac::ClonedMac;
 pub use cmdline::{CommandLine, Token};
 pub use coreos_inst::{CoreosInst, IgnitionPlace};
 pub use dracut_net::NetArgs;

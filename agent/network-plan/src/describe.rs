@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use landfall_boot_params::ClonedMac;
+
 use crate::plan::{
     Automatic, Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan, USUAL_DHCP_TIMEOUT,
 };
@@ -71,7 +73,10 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
     );
     link.extend(interface.mtu.map(|mtu| format!("MTU {mtu}")));
     link.extend(interface.ethtool.as_ref().map(describe_ethtool));
-    link.extend(interface.set_mac.map(|mac| format!("MAC set to {mac}")));
+    link.extend(interface.set_mac.map(|mac| match mac {
+        ClonedMac::Address(mac) => format!("MAC set to {mac}"),
+        word => format!("{word} MAC"),
+    }));
     if !link.is_empty() {
         lines.push(format!("{name}: {}", link.join(", ")));
     }
@@ -152,7 +157,7 @@ fn describe_automatic(automatic: &Automatic, words: &mut Vec<String>) {
         words.push(format!("as client {id}"));
     }
     if let Some(class) = &automatic.vendor_class {
-        words.push(format!("of class {class}"));
+        words.push(format!("of class {}", class.text()));
     }
     if automatic.ignore_dns {
         words.push("but not its DNS servers".to_owned());

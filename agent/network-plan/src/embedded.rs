@@ -23,7 +23,7 @@ mod stored;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use landfall_boot_params::MacAddr;
+use landfall_boot_params::{ClonedMac, MacAddr};
 
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 pub use host_search::{Embedded, EmbeddedHosts};
@@ -144,7 +144,7 @@ pub fn known_macs(plan: &NetworkPlan) -> Vec<MacAddr> {
 /// The hardware addresses that a plan gives to NICs. Most people write that
 /// which the NIC has.
 pub fn given_macs(plan: &NetworkPlan) -> Vec<MacAddr> {
-    macs(plan, |nic| nic.set_mac)
+    macs(plan, |nic| nic.set_mac.and_then(ClonedMac::address))
 }
 
 fn macs(plan: &NetworkPlan, of: impl Fn(&Interface) -> Option<MacAddr>) -> Vec<MacAddr> {

@@ -12,10 +12,10 @@ mod virtual_interfaces;
 
 use std::net::IpAddr;
 
-use landfall_boot_params::NetArgs;
 use landfall_boot_params::dracut_net::{
     EthtoolArgument, InterfaceArgument, IpArgument, IpMethod, RouteFields,
 };
+use landfall_boot_params::{ClonedMac, NetArgs};
 
 use crate::plan::{
     Ethtool, Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, Route,
@@ -56,6 +56,7 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
                     plan.host_name = Some(name.clone());
                 }
                 let index = match &argument.device {
+                    Some(device) if device.cannot_exist() => continue,
                     Some(device) => profiles.of_device(device),
                     None if argument.method == IpMethod::Firmware => {
                         firmware::add_all(&mut profiles, &argument.text, &args.firmware, warnings);
@@ -92,9 +93,6 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
     if let Some(boot_interface) = &args.boot_interface {
         profiles.bind_to_boot_interface(boot_interface.mac);
     }
-    if cover_all {
-        profiles.cover_all();
-    }
     let boot_device = args.boot_device.as_ref().map(|device| {
         let index = profiles.of_device(device);
         need(profiles.at(index));
@@ -115,6 +113,11 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
         if let Some(fields) = &argument.route {
             add_route(profiles.at(index), fields);
         }
+    }
+    // After the routes: one without an interface is for the first interface
+    // that an argument names, and for all only if none does.
+    if cover_all {
+        profiles.cover_all(args.need_network);
     }
     for server in &args.nameservers {
         profiles.for_each(|interface| {
@@ -161,11 +164,18 @@ fn apply_ip(
             ip.automatic.host_name = Some(name.clone());
         }
     }
-    if argument.mtu.is_some() {
-        interface.mtu = argument.mtu;
+    if let Some(mtu) = argument.mtu {
+        interface.mtu = Some(mtu).filter(|mtu| *mtu != 0);
     }
-    if argument.set_mac.is_some() {
-        interface.set_mac = argument.set_mac;
+    if let Some(mac) = argument.set_mac {
+        interface.set_mac = Some(mac);
+        if matches!(mac, ClonedMac::Random | ClonedMac::Stable) {
+            warnings.push(format!(
+                "{}: the installed system sets a {mac} MAC address; the ramdisk keeps the one \
+                 that Ironic knows",
+                argument.text
+            ));
+        }
     }
 }
 

@@ -9,10 +9,18 @@
 mod ip;
 mod sections;
 
-use crate::plan::{Interface, InterfaceKind, NetworkPlan};
+use std::collections::BTreeSet;
+use std::iter;
+
 use landfall_boot_params::MacAddr;
-use sections::Sections;
 use uuid::Uuid;
+
+use crate::plan::{Interface, InterfaceKind, NetworkPlan};
+use sections::Sections;
+
+/// Below that of every other profile, which is 0, as with NetworkManager's own
+/// generator: there -200 against -100.
+const LAST_CHOICE_PRIORITY: &str = "-100";
 
 /// One file. It holds no secret, but NetworkManager takes none that others
 /// than root can read.
@@ -28,16 +36,24 @@ impl NetworkPlan {
     /// A profile for each interface of the plan. NICs that no interface means
     /// in particular are left to NetworkManager, which asks their network.
     pub fn keyfiles(&self) -> Vec<Keyfile> {
-        let particular = |interface: &&Interface| !interface.matches.is_any();
-        let interfaces = self.interfaces.iter().filter(particular);
-        interfaces
-            .map(|interface| self.keyfile(interface))
+        let particular = self.interfaces.iter().filter(|i| is_particular(i));
+        let mut names = BTreeSet::new();
+        particular
+            .map(|interface| {
+                let id = id(interface);
+                // Two interfaces may be for one NIC (`ip=` by its MAC and `ip=ibft`);
+                // neither file must replace the other.
+                let numbers = (2..).map(|number| format!("{id}-{number}"));
+                let mut ids = iter::once(id.clone()).chain(numbers);
+                let id = ids.find(|id| names.insert(id.clone())).unwrap_or(id);
+                self.keyfile(interface, &id)
+            })
             .collect()
     }
 
-    fn keyfile(&self, interface: &Interface) -> Keyfile {
+    fn keyfile(&self, interface: &Interface, id: &str) -> Keyfile {
         let mut sections = Sections::default();
-        self.connection(interface, &mut sections);
+        self.connection(interface, id, &mut sections);
         sections.kind(&interface.kind);
         if interface.controller.is_none() {
             sections.ip("ipv4", interface.ipv4.as_ref());
@@ -61,16 +77,19 @@ impl NetworkPlan {
             }
         }
         Keyfile {
-            name: format!("{}.nmconnection", id(interface)),
+            name: format!("{id}.nmconnection"),
             text: sections.to_string(),
         }
     }
 
-    fn connection(&self, interface: &Interface, sections: &mut Sections) {
+    fn connection(&self, interface: &Interface, id: &str, sections: &mut Sections) {
         let mut add = |key, value: &str| sections.add("connection", key, value);
-        add("id", &id(interface));
-        add("uuid", &uuid(interface));
+        add("id", id);
+        add("uuid", &uuid(interface, id));
         add("type", type_name(&interface.kind));
+        if interface.last_choice {
+            add("autoconnect-priority", LAST_CHOICE_PRIORITY);
+        }
         add("autoconnect", if interface.down { "false" } else { "true" });
         let is_controller = matches!(
             interface.kind,
@@ -97,7 +116,7 @@ impl NetworkPlan {
         let parent =
             interfaces.find(|i| i.kind == InterfaceKind::Ethernet && i.matches.mac == Some(mac));
         match parent.filter(|_| !has_label) {
-            Some(parent) => sections.add("vlan", "parent", uuid(parent)),
+            Some(parent) => sections.add("vlan", "parent", uuid(parent, &id(parent))),
             None => sections.add("ethernet", "mac-address", sections::mac(mac)),
         }
     }
@@ -109,21 +128,32 @@ impl NetworkPlan {
     }
 }
 
+/// True for an interface that is not for whatever device there is.
+fn is_particular(interface: &Interface) -> bool {
+    let is_port = matches!(
+        interface.kind,
+        InterfaceKind::Infiniband { mac: Some(_), .. }
+    );
+    is_port || !interface.matches.is_any()
+}
+
 /// The profile's name, and the file's.
 fn id(interface: &Interface) -> String {
-    match (&interface.profile.id, &interface.matches.name) {
-        (Some(name), _) | (None, Some(name)) => name.clone(),
-        (None, None) => match interface.matches.mac {
-            // A colon is no character for a file on a FAT.
-            Some(mac) => mac.to_string().replace(':', "-"),
-            None => "any".to_owned(),
-        },
+    let mac = match interface.kind {
+        InterfaceKind::Infiniband { mac, .. } => mac.map(|mac| mac.to_string()),
+        _ => interface.matches.mac.map(|mac| mac.to_string()),
+    };
+    match (&interface.profile.id, &interface.matches.name, mac) {
+        (Some(name), _, _) | (None, Some(name), _) => name.clone(),
+        // A colon is no character for a file on a FAT.
+        (None, None, Some(mac)) => mac.replace(':', "-"),
+        (None, None, None) => "any".to_owned(),
     }
 }
 
 /// The same for the same interface, whenever and by whomever it is made: of
 /// what NMState calls its type and it (RFC 9562, 5.5; name space of URLs).
-fn uuid(interface: &Interface) -> String {
+fn uuid(interface: &Interface, id: &str) -> String {
     let kind = match interface.kind {
         InterfaceKind::Ethernet => "ethernet",
         InterfaceKind::Vlan { .. } => "vlan",
@@ -132,10 +162,7 @@ fn uuid(interface: &Interface) -> String {
         InterfaceKind::Team { .. } => "team",
         InterfaceKind::Infiniband { .. } => "infiniband",
     };
-    let name = match &interface.profile.label {
-        Some(label) => label.clone(),
-        None => id(interface),
-    };
+    let name = interface.profile.label.as_deref().unwrap_or(id);
     let name = format!("{kind}://{name}");
     Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).to_string()
 }

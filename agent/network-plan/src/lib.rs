@@ -27,7 +27,8 @@ pub use embedded::{Document, Embedded, EmbeddedHost, EmbeddedHosts};
 pub use extra_vlans::{NamedVlans, asks_switches, vlans_by_lldp};
 pub use from_network_data::NetworkDataError;
 pub use keyfile::Keyfile;
-pub use landfall_boot_params::MacAddr;
+pub use landfall_boot_params::dracut_net::VendorClass;
+pub use landfall_boot_params::{ClonedMac, MacAddr};
 pub use plan::{
     Automatic, Ethtool, Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method,
     NetworkPlan, Profile, Route, Settings,

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use landfall_boot_params::MacAddr;
+use landfall_boot_params::dracut_net::VendorClass;
+use landfall_boot_params::{ClonedMac, MacAddr};
 use serde::{Serialize, Serializer};
 
 use crate::plan::{Interface, InterfaceKind, IpPlan, Method, NetworkPlan, Route};
@@ -142,7 +143,7 @@ fn interface_form(interface: &Interface) -> InterfaceForm<'_> {
         multi: interface.multi,
         controller: interface.controller.as_deref(),
         mtu: interface.mtu,
-        set_mac: interface.set_mac.as_ref().map(MacAddr::to_string),
+        set_mac: interface.set_mac.as_ref().map(ClonedMac::to_string),
         needed: interface.needed,
         down: interface.down,
         vlan: None,
@@ -214,7 +215,7 @@ fn ip_form(ip: &IpPlan) -> IpForm<'_> {
         dhcp_timeout: automatic.map(|a| a.timeout),
         dhcp_hostname: automatic.map(|a| a.host_name.as_deref()),
         dhcp_client_id: automatic.and_then(|a| a.client_id_text()),
-        vendor_class: automatic.and_then(|a| a.vendor_class.as_deref()),
+        vendor_class: automatic.and_then(|a| a.vendor_class.as_ref().map(VendorClass::text)),
         mode: automatic.and_then(|a| a.mode),
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use landfall_boot_params::{InfinibandAddr, MacAddr};
+use landfall_boot_params::dracut_net::VendorClass;
+use landfall_boot_params::{ClonedMac, InfinibandAddr, MacAddr};
 
 /// Seconds that DHCP has where nobody says otherwise: NetworkManager's time for
 /// one transaction.
@@ -39,12 +40,16 @@ pub struct Interface {
     pub controller: Option<String>,
     /// MTU of the link.
     pub mtu: Option<u32>,
-    /// Hardware address to give to the device.
-    pub set_mac: Option<MacAddr>,
+    /// Hardware address to give to the device. The ramdisk applies an address
+    /// only: a new one would hide the node from Ironic.
+    pub set_mac: Option<ClonedMac>,
     /// What to tell the driver about the cable.
     pub ethtool: Option<Ethtool>,
     /// True when the device is worth waiting for.
     pub needed: bool,
+    /// True when a device gets it only if nothing else is for that device: what
+    /// `BOOTIF=` adds to other instructions.
+    pub last_choice: bool,
     /// True when it shall stay down: it is described and not brought up.
     pub down: bool,
     /// `None` for a port.
@@ -195,7 +200,7 @@ pub struct Automatic {
     /// Client identifier to send, type byte first.
     pub client_id: Option<Vec<u8>>,
     /// Vendor class to send (IPv4).
-    pub vendor_class: Option<String>,
+    pub vendor_class: Option<VendorClass>,
     /// Differentiated services code point of what the client sends (IPv4).
     pub dscp: Option<u8>,
     /// What network_data says of IPv6: `dhcp`, `slaac`, `stateless` or
@@ -241,6 +246,7 @@ impl Interface {
             set_mac: None,
             ethtool: None,
             needed: false,
+            last_choice: false,
             down: false,
             ipv4: None,
             ipv6: None,
@@ -356,7 +362,7 @@ impl NetworkPlan {
 
     /// The interfaces a device with these names and addresses is for, the most
     /// particular first: what names it, then what knows its address, then what takes one device whatever it
-    /// is, then what takes all.
+    /// is, then what takes all, and at the end what is a last choice.
     pub fn candidates(&self, names: &[&str], macs: &[MacAddr]) -> Vec<usize> {
         let mut found: Vec<usize> = (0..self.interfaces.len())
             .filter(|&index| {
@@ -366,8 +372,10 @@ impl NetworkPlan {
             })
             .collect();
         found.sort_by_key(|&index| {
-            let Interface { matches, multi, .. } = &self.interfaces[index];
-            (matches.name.is_none(), matches.mac.is_none(), *multi)
+            let interface = &self.interfaces[index];
+            let InterfaceMatch { name, mac } = &interface.matches;
+            let is_general = (name.is_none(), mac.is_none(), interface.multi);
+            (interface.last_choice, is_general)
         });
         found
     }
@@ -420,5 +428,8 @@ mod tests {
         assert_eq!(plan.candidates(&["ens3", "eth0"], &[mac]), [3, 2, 1, 0]);
         assert_eq!(plan.candidates(&["eth1"], &[other, mac]), [2, 1, 0]);
         assert_eq!(plan.candidates(&["eth2"], &[]), [1, 0]);
+        let mut plan = plan;
+        plan.interfaces[2].last_choice = true;
+        assert_eq!(plan.candidates(&["eth1"], &[mac]), [1, 0, 2]);
     }
 }

@@ -44,7 +44,7 @@ pub struct Settings {
     /// Host name to send.
     pub host_name: Option<String>,
     /// Vendor class to send.
-    pub vendor_class: Option<String>,
+    pub vendor_class: Option<Vec<u8>>,
     /// Differentiated services code point of what is sent (RFC 2474).
     pub code_point: u8,
     /// How long one series of attempts goes on.

@@ -38,7 +38,7 @@ impl ClientIdArgument {
         };
         Some(ClientIdArgument {
             text: token.text.clone(),
-            device: DeviceSpec::parse(device),
+            device: DeviceSpec::parse_reporting(device, token, warnings)?,
             id,
         })
     }

@@ -1,5 +1,6 @@
 //! Which device an argument means.
 
+use crate::cmdline::Token;
 use crate::mac::{InfinibandAddr, MacAddr};
 
 /// The kernel keeps names of at most 15 bytes (IFNAMSIZ, with its NUL).
@@ -32,10 +33,34 @@ impl DeviceSpec {
             .unwrap_or_else(|_| DeviceSpec::Invalid(text.to_owned()))
     }
 
+    /// Reads the device of an argument and reports a text that is neither a name
+    /// nor an address; `None` if the argument has to be ignored.
+    pub(super) fn parse_reporting(
+        text: &str,
+        token: &Token,
+        warnings: &mut Vec<String>,
+    ) -> Option<DeviceSpec> {
+        let device = DeviceSpec::parse(text);
+        let DeviceSpec::Invalid(found) = &device else {
+            return Some(device);
+        };
+        let ignored = device.cannot_exist();
+        let effect = if ignored {
+            "ignored"
+        } else {
+            "the first interface is meant"
+        };
+        warnings.push(format!(
+            "{}: expected an interface name or a MAC address, found {found:?}; {effect}",
+            token.text
+        ));
+        (!ignored).then_some(device)
+    }
+
     /// True for a text that is a name or an address to NetworkManager, but
     /// that no device can have: a reserved name, or an address of another
-    /// length. What is said about such a device is lost.
-    pub(super) fn cannot_exist(&self) -> bool {
+    /// length. NetworkManager drops the profile of such a device.
+    pub fn cannot_exist(&self) -> bool {
         let DeviceSpec::Invalid(text) = self else {
             return false;
         };

@@ -6,8 +6,8 @@ use super::device::DeviceSpec;
 use super::host_name::is_host_name;
 use super::method::IpMethod;
 use super::words::Words;
+use crate::cloned_mac::ClonedMac;
 use crate::cmdline::Token;
-use crate::mac::MacAddr;
 
 /// The fields of one `ip=`, whichever of the four forms it had:
 ///
@@ -21,7 +21,8 @@ use crate::mac::MacAddr;
 pub struct IpArgument {
     /// The argument as it stood on the command line.
     pub text: String,
-    /// The device; `None` when none is named.
+    /// The device; `None` when none is named. If it cannot exist, the host name
+    /// is all that can be used of the argument.
     pub device: Option<DeviceSpec>,
     /// How addresses are found beside the static one.
     pub method: IpMethod,
@@ -31,10 +32,10 @@ pub struct IpArgument {
     pub gateway: Option<IpAddr>,
     /// A valid host name.
     pub host_name: Option<String>,
-    /// MTU of the link; never zero.
+    /// MTU of the link; 0: the usual one, whatever an earlier argument says.
     pub mtu: Option<u32>,
     /// Hardware address to give to the device.
-    pub set_mac: Option<MacAddr>,
+    pub set_mac: Option<ClonedMac>,
     /// At most two DNS servers.
     pub dns: Vec<IpAddr>,
 }
@@ -93,7 +94,7 @@ impl IpArgument {
             && let DeviceSpec::Invalid(text) = device
         {
             complain.add("expected an interface name or a MAC address", text);
-            if device.cannot_exist() {
+            if device.cannot_exist() && argument.host_name.is_none() {
                 return None;
             }
         }
@@ -133,8 +134,10 @@ impl IpArgument {
         self.method = method_or_auto(words.next(':'), complain);
         self.address =
             address.map(|address| (address, prefix_length(address, prefix, mask, complain)));
-        if address.is_none() && !mask.is_empty() {
-            complain.add("a mask without an address means nothing", mask);
+        if address.is_none() {
+            for length in [prefix, mask].into_iter().filter(|text| !text.is_empty()) {
+                complain.add("a mask without an address means nothing", length);
+            }
         }
         match gateway.parse::<IpAddr>() {
             Ok(address) => self.gateway = Some(address).filter(|a| !a.is_unspecified()),
@@ -167,7 +170,6 @@ impl IpArgument {
             return;
         }
         match first.parse() {
-            Ok(0) => {}
             Ok(mtu) => self.mtu = Some(mtu),
             Err(_) if first.is_empty() => {}
             Err(_) => complain.add("expected an MTU or the IP address of a DNS server", first),
@@ -178,7 +180,10 @@ impl IpArgument {
             text => {
                 self.set_mac = text.parse().ok();
                 if self.set_mac.is_none() {
-                    complain.add("expected a MAC address", text);
+                    complain.add(
+                        "expected a MAC address, preserve, permanent, random or stable",
+                        text,
+                    );
                 }
             }
         }
@@ -212,14 +217,19 @@ fn prefix_length(address: IpAddr, prefix: &str, mask: &str, complain: &mut Compl
             }
             found
         }
-        (mask, _) => {
+        (mask, prefix) => {
             let dotted = mask.parse::<Ipv4Addr>().ok().filter(|_| address.is_ipv4());
-            let found = dotted.map(mask_length).or_else(|| decimal(mask));
+            let found = match dotted {
+                Some(dotted) => Some(mask_length(dotted, complain)),
+                None => decimal(mask),
+            };
             if found.is_none() {
                 complain.add(
                     "expected a mask or prefix length (the default is used)",
                     mask,
                 );
+            } else if !prefix.is_empty() && decimal(prefix) != found {
+                complain.add("the mask overrides the prefix length", prefix);
             }
             found
         }
@@ -229,8 +239,16 @@ fn prefix_length(address: IpAddr, prefix: &str, mask: &str, complain: &mut Compl
 
 /// The length up to the last bit that is set: a mask with holes counts as if
 /// it had none, as in NetworkManager.
-fn mask_length(mask: Ipv4Addr) -> u8 {
-    (32 - mask.to_bits().trailing_zeros()) as u8
+fn mask_length(mask: Ipv4Addr, complain: &mut Complaints<'_>) -> u8 {
+    let length = (32 - mask.to_bits().trailing_zeros()) as u8;
+    if mask.to_bits().leading_ones() != u32::from(length) {
+        let argument = complain.argument;
+        complain.list.push(format!(
+            "{argument}: expected a mask whose one bits come first, found {mask}; \
+             /{length} is used"
+        ));
+    }
+    length
 }
 
 /// The address class for IPv4, whatever CIDR says: dracut's users rely on it.

@@ -30,11 +30,18 @@ impl EthtoolArgument {
             ));
             return None;
         }
+        let device = DeviceSpec::parse_reporting(device, token, warnings)?;
+        if let DeviceSpec::Infiniband(mac) = device {
+            warnings.push(format!(
+                "{text}: expected an Ethernet device, found the InfiniBand port {mac}; ignored"
+            ));
+            return None;
+        }
         let autoneg = words.next(':');
         let speed = words.next(':');
         let mut argument = EthtoolArgument {
             text: text.clone(),
-            device: DeviceSpec::parse(device),
+            device,
             autoneg: switch::parse(autoneg),
             speed: speed.trim().parse().ok().filter(|speed| *speed != 0),
         };
@@ -79,12 +86,15 @@ impl PartitionArgument {
             let digits = key.strip_prefix("0x").unwrap_or(key);
             let is_key = digits.bytes().all(|c| c.is_ascii_hexdigit());
             let key = u16::from_str_radix(digits, 16).ok().filter(|_| is_key)?;
+            // The kernel refuses a partition without a number. The highest bit
+            // of a key is its kind of membership (InfiniBand 1.5, 10.9.1.2).
+            let key = Some(key).filter(|key| key & 0x7fff != 0)?;
             (is_interface_name(parent) && is_interface_name(name)).then_some((parent, key))
         });
         let text = &token.text;
         let Some((parent, key)) = found else {
             warnings.push(format!(
-                "{text}: expected PARENT.KEY, with a hexadecimal key of at most ffff; not made"
+                "{text}: expected PARENT.KEY, with a hexadecimal key from 1 to ffff, but not 8000; ignored"
             ));
             return None;
         };

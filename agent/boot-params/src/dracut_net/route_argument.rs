@@ -28,27 +28,24 @@ pub struct RouteFields {
 }
 
 impl RouteArgument {
-    pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> RouteArgument {
+    /// Reads the argument; `None` if it is for a device that cannot exist.
+    pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<RouteArgument> {
         let mut words = Words::new(token.value_or_empty());
         let network = words.next(':');
         let gateway = words.next(':');
         let device = words.next(':');
-        let device = (!device.is_empty()).then(|| DeviceSpec::parse(device));
-        if let Some(DeviceSpec::Invalid(found)) = &device {
-            warnings.push(format!(
-                "{}: expected an interface name or a MAC address, found {found:?}; \
-                 the first interface is meant",
-                token.text
-            ));
-        }
+        let device = match device {
+            "" => None,
+            text => Some(DeviceSpec::parse_reporting(text, token, warnings)?),
+        };
         let route = RouteFields::parse(network, gateway);
         if let Err(expected) = &route {
             warnings.push(format!("{}: {expected}; ignored", token.text));
         }
-        RouteArgument {
+        Some(RouteArgument {
             route: route.ok(),
             device,
-        }
+        })
     }
 }
 

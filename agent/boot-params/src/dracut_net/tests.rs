@@ -51,6 +51,14 @@ fn reads_every_form_of_ip() {
             r#"Dhcp, on Name("eth0"), mac 52:54:00:00:00:02"#,
         ),
         (
+            "ip=eth0:dhcp::preserve",
+            r#"Dhcp, on Name("eth0"), mac preserve"#,
+        ),
+        (
+            "ip=eth0:dhcp::Preserve",
+            r#"Dhcp, on Name("eth0"), 1 warnings"#,
+        ),
+        (
             "ip=eth0:dhcp:1400:52-54-00-00-00-02",
             r#"Dhcp, on Name("eth0"), mtu 1400, mac 52:54:00:00:00:02"#,
         ),
@@ -81,7 +89,15 @@ fn reads_every_form_of_ip() {
         ),
         (
             "ip=192.0.2.10/26:::25::eth0:none",
-            r#"None, on Name("eth0"), address 192.0.2.10/25"#,
+            r#"None, on Name("eth0"), address 192.0.2.10/25, 1 warnings"#,
+        ),
+        (
+            "ip=192.0.2.10/26:::255.255.255.192::eth0:none",
+            r#"None, on Name("eth0"), address 192.0.2.10/26"#,
+        ),
+        (
+            "ip=/24:::::eth0:none",
+            r#"None, on Name("eth0"), 1 warnings"#,
         ),
         (
             "ip=192.0.2.10/26:::x::eth0:none",
@@ -101,7 +117,7 @@ fn reads_every_form_of_ip() {
         ),
         (
             "ip=10.0.0.1:::255.0.255.0::eth0:none",
-            r#"None, on Name("eth0"), address 10.0.0.1/24"#,
+            r#"None, on Name("eth0"), address 10.0.0.1/24, 1 warnings"#,
         ),
         (
             "ip=10.0.0.1:::0.0.0.0::eth0:none",
@@ -145,7 +161,7 @@ fn reads_every_form_of_ip() {
         ),
         (
             "ip=192.0.2.10:::24::eth0:none:0",
-            r#"None, on Name("eth0"), address 192.0.2.10/24"#,
+            r#"None, on Name("eth0"), address 192.0.2.10/24, mtu 0"#,
         ),
         ("ip=192.0.2.10:::24:::none", "None, address 192.0.2.10/24"),
         ("ip=192.0.2.10", "Auto, 1 warnings"),
@@ -239,7 +255,10 @@ fn reads_the_arguments_around_ip() {
     assert_eq!(args.boot_device, Some(DeviceSpec::Name("eth1".into())));
     assert!(args.need_network);
     assert!(!args.accept_peer_dns);
-    assert_eq!(args.dhcp_vendor_class.as_deref(), Some("landfall"));
+    assert_eq!(
+        args.dhcp_vendor_class.as_ref().map(VendorClass::text),
+        Some("landfall")
+    );
 }
 
 #[test]
@@ -379,7 +398,7 @@ fn what_cannot_be_used_is_one_warning_each() {
         ),
         (
             "BOOTIF=eth0",
-            "BOOTIF=eth0: expected six hexadecimal bytes joined by ':' or '-'; ignored",
+            "BOOTIF=eth0: expected six hexadecimal bytes joined by ':' or '-', found \"eth0\"; ignored",
         ),
         (
             "rd.peerdns=maybe",
@@ -387,7 +406,31 @@ fn what_cannot_be_used_is_one_warning_each() {
         ),
         (
             "ib.pkey=ib0",
-            "ib.pkey=ib0: expected PARENT.KEY, with a hexadecimal key of at most ffff; not made",
+            "ib.pkey=ib0: expected PARENT.KEY, with a hexadecimal key from 1 to ffff, but not 8000; ignored",
+        ),
+        (
+            "ib.pkey=ib0.8000",
+            "ib.pkey=ib0.8000: expected PARENT.KEY, with a hexadecimal key from 1 to ffff, but not 8000; ignored",
+        ),
+        (
+            "rd.ethtool=default:on",
+            "rd.ethtool=default:on: expected an interface name or a MAC address, found \"default\"; ignored",
+        ),
+        (
+            "rd.route=10.0.0.0/8:192.0.2.1:a%b",
+            "rd.route=10.0.0.0/8:192.0.2.1:a%b: expected an interface name or a MAC address, found \"a%b\"; ignored",
+        ),
+        (
+            "bootdev=all",
+            "bootdev=all: expected an interface name or a MAC address, found \"all\"; ignored",
+        ),
+        (
+            r"rd.net.dhcp.vendor-class=a\000",
+            "rd.net.dhcp.vendor-class=a\\000: expected a text without a NUL byte, found one; ignored",
+        ),
+        (
+            "BOOTIF=",
+            "BOOTIF=: expected six hexadecimal bytes joined by ':' or '-', found \"\"; ignored",
         ),
         (
             "rd.ethtool=",

@@ -37,7 +37,7 @@ pub struct ControllerArgument {
     /// A bond's options as written, `;` between the items of a list replaced
     /// by `,`. Whether there is such an option is for the network plan to say.
     pub options: Vec<(String, String)>,
-    /// MTU of the interface.
+    /// MTU of the interface; 0: the usual one.
     pub mtu: Option<u32>,
     /// A team's runner, as written. It is dracut's; NetworkManager reads none.
     pub runner: Option<String>,
@@ -132,7 +132,7 @@ impl ControllerArgument {
             return;
         }
         match text.parse() {
-            Ok(mtu) => self.mtu = Some(mtu).filter(|mtu| *mtu != 0),
+            Ok(mtu) => self.mtu = Some(mtu),
             Err(_) => warnings.push(format!(
                 "{}: expected an MTU, found {text:?}; ignored",
                 self.text

@@ -1,10 +1,12 @@
 //! The interfaces of a plan while the arguments are being read.
 
+use std::net::IpAddr;
+
 use landfall_boot_params::dracut_net::DeviceSpec;
 use landfall_boot_params::{InfinibandAddr, MacAddr, NetArgs};
 
 use crate::bond_rules;
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, Method};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method};
 
 /// What an argument finds an interface by. It stays although the interface's
 /// match may change later: `ip=dhcp BOOTIF=...` binds the interface for any
@@ -30,6 +32,8 @@ pub(super) struct Profiles {
     said: Vec<(usize, String)>,
     /// Devices that carry a VLAN.
     parents: Vec<DeviceSpec>,
+    /// The servers of `nameserver=`, which are for no interface in particular.
+    common_dns: Vec<IpAddr>,
     /// What every interface starts with.
     ipv4: IpPlan,
     ipv6: IpPlan,
@@ -55,6 +59,7 @@ impl Profiles {
             with_ip: Vec::new(),
             said: Vec::new(),
             parents: Vec::new(),
+            common_dns: args.nameservers.clone(),
             ipv4,
             ipv6,
         }
@@ -119,7 +124,14 @@ impl Profiles {
                     None => self.add(Key::Unnamed, InterfaceMatch::default(), false),
                 }
             }
-            device => self.of_device(device),
+            device => {
+                let index = self.of_device(device);
+                // What the name alone has made InfiniBand.
+                if self.at(index).kind == infiniband(None) {
+                    self.at(index).kind = InterfaceKind::Ethernet;
+                }
+                index
+            }
         }
     }
 
@@ -198,20 +210,25 @@ impl Profiles {
                 name: None,
                 mac: Some(mac),
             };
-            self.add(Key::BootInterface, matches, false);
+            let index = self.add(Key::BootInterface, matches, false);
+            let interface = self.at(index);
+            interface.last_choice = true;
+            // Another argument may name the same NIC by its address.
+            interface.profile.id = Some("bootif_connection".to_owned());
         } else {
             matches.mac = Some(mac);
         }
     }
 
     /// Sees to it that every device has an interface.
-    pub(super) fn cover_all(&mut self) {
+    pub(super) fn cover_all(&mut self, needed: bool) {
         if !self
             .list
             .iter()
             .any(|(_, interface)| interface.matches.is_any())
         {
-            self.add(Key::Others, InterfaceMatch::default(), true);
+            let index = self.add(Key::Others, InterfaceMatch::default(), true);
+            self.at(index).needed = needed;
         }
     }
 
@@ -257,10 +274,20 @@ impl Profiles {
             let mut lost = Vec::new();
             if let Some(controller) = &interface.controller {
                 let families = [interface.ipv4.take(), interface.ipv6.take()];
-                for address in families.into_iter().flatten().flat_map(|ip| ip.addresses) {
-                    let address = address.to_string();
-                    let why = format!("a port of {controller} has no address, not {address}");
-                    lost.push((address, why));
+                for ip in families.into_iter().flatten() {
+                    let of_port = |what: &str, value: String| {
+                        let why = format!("a port of {controller} has no {what}, found {value}");
+                        (value, why)
+                    };
+                    let addresses = ip.addresses.iter().map(IpPrefix::to_string);
+                    let servers = ip
+                        .dns
+                        .iter()
+                        .filter(|server| !self.common_dns.contains(server));
+                    let routes = ip.routes.iter().map(|route| &route.destination);
+                    lost.extend(addresses.map(|address| of_port("address", address)));
+                    lost.extend(servers.map(|server| of_port("DNS server", server.to_string())));
+                    lost.extend(routes.map(|route| of_port("route", route.to_string())));
                 }
             }
             if let InterfaceKind::Bond { options } = &mut interface.kind {

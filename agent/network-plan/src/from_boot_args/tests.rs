@@ -139,6 +139,109 @@ fn name_servers_reach_the_interfaces_of_a_boot_without_instructions() {
 }
 
 #[test]
+fn what_an_argument_cannot_have_is_a_warning_and_changes_nothing() {
+    let known = "ip=eth0:dhcp bond=bond0:eth1 ip=bond0:dhcp";
+    for (argument, warning) in [
+        ("vlan=eth0:eth0", "a VLAN cannot lie on itself; ignored"),
+        ("vlan=bond0:bond0", "a VLAN cannot lie on itself; ignored"),
+        (
+            "vlan=v5:80-00-02-08-fe-80-00-00-00-00-00-00-00-02-c9-03-00-12-34-57",
+            "the InfiniBand port 80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:12:34:57 \
+             cannot carry a VLAN; ignored",
+        ),
+        (
+            "ib.pkey=ib0.0",
+            "expected PARENT.KEY, with a hexadecimal key from 1 to ffff, but not 8000; ignored",
+        ),
+        (
+            "ib.pkey=ib0.8000",
+            "expected PARENT.KEY, with a hexadecimal key from 1 to ffff, but not 8000; ignored",
+        ),
+        (
+            "rd.ethtool=default:on",
+            "expected an interface name or a MAC address, found \"default\"; ignored",
+        ),
+        (
+            "rd.route=10.0.0.0/8:192.0.2.1:%",
+            "expected an interface name or a MAC address, found \"%\"; ignored",
+        ),
+        (
+            "bootdev=all",
+            "expected an interface name or a MAC address, found \"all\"; ignored",
+        ),
+        (
+            "BOOTIF=",
+            "expected six hexadecimal bytes joined by ':' or '-', found \"\"; ignored",
+        ),
+        (
+            "ip=eth1:none:192.0.2.53",
+            "a port of bond0 has no DNS server, found 192.0.2.53; ignored",
+        ),
+        (
+            "rd.route=10.0.0.0/8:192.0.2.1:eth1",
+            "a port of bond0 has no route, found 10.0.0.0/8; ignored",
+        ),
+    ] {
+        let without = plan(known);
+        let with = plan(&format!("{known} {argument}"));
+        assert_eq!(with.interfaces, without.interfaces, "{argument}");
+        assert_eq!(with.warnings.len(), 1, "{argument}: {:?}", with.warnings);
+        assert!(with.warnings[0].ends_with(warning), "{:?}", with.warnings);
+    }
+    let first = plan("ip=eth0:dhcp rd.ethtool=a/b:on");
+    assert_eq!(
+        first.warnings,
+        [
+            "rd.ethtool=a/b:on: expected an interface name or a MAC address, found \"a/b\"; \
+             the first interface is meant"
+        ]
+    );
+    assert!(first.interfaces[0].ethtool.is_some());
+    // A name server for every interface is not one for the port.
+    assert_eq!(
+        plan("bond=bond0:eth1 nameserver=192.0.2.53").warnings.len(),
+        0
+    );
+}
+
+#[test]
+fn the_host_name_of_a_device_that_cannot_exist_is_kept() {
+    let plan = plan("ip=1.2.3.4::::n:%");
+    assert_eq!(plan.host_name.as_deref(), Some("n"));
+    assert_eq!(plan.interfaces, []);
+    assert_eq!(plan.warnings.len(), 1);
+}
+
+#[test]
+fn a_route_without_an_interface_is_for_the_same_one_in_the_boot() {
+    let line = "rd.route=10.1.0.0/16:10.0.0.1:ens3 rd.route=10.2.0.0/16:10.0.0.1";
+    for plan in [plan(line), NetworkPlan::for_boot(&args(line))] {
+        let mut named = plan.interfaces.iter().filter(|i| !i.matches.is_any());
+        let ens3 = named.next().unwrap();
+        assert_eq!(ens3.ipv4.as_ref().unwrap().routes.len(), 2);
+    }
+    let only = NetworkPlan::for_boot(&args("rd.route=10.2.0.0/16:10.0.0.1 rd.neednet"));
+    assert_eq!(only.interfaces.len(), 1);
+    assert!(only.interfaces[0].needed);
+}
+
+#[test]
+fn words_for_a_hardware_address_reach_the_installed_system() {
+    for (word, warnings) in [
+        ("preserve", 0),
+        ("permanent", 0),
+        ("random", 1),
+        ("stable", 1),
+    ] {
+        let plan = plan(&format!("ip=eth0:dhcp::{word}"));
+        assert_eq!(plan.warnings.len(), warnings, "{:?}", plan.warnings);
+        let file = &plan.keyfiles()[0].text;
+        let line = format!("\ncloned-mac-address={word}\n");
+        assert!(file.contains(&line), "{file}");
+    }
+}
+
+#[test]
 fn a_team_is_a_bond_in_the_ramdisk() {
     for (runner, mode, warnings) in [
         ("", "active-backup", 0),

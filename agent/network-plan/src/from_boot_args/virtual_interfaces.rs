@@ -33,8 +33,8 @@ pub(super) fn add_controller(
             bond_mode: bond_mode(argument, warnings),
         },
     };
-    if argument.mtu.is_some() {
-        interface.mtu = argument.mtu;
+    if let Some(mtu) = argument.mtu {
+        interface.mtu = Some(mtu).filter(|mtu| *mtu != 0);
     }
     for port in &argument.ports {
         if *port == DeviceSpec::Name(argument.name.clone()) {
@@ -105,29 +105,29 @@ pub(super) fn add_vlan(
     argument: &VlanArgument,
     warnings: &mut Vec<String>,
 ) {
-    let index = profiles.of_device(&DeviceSpec::Name(argument.name.clone()));
+    let text = &argument.text;
     let (parent, parent_mac) = match &argument.parent {
         DeviceSpec::Name(name) if *name == argument.name => {
-            let text = &argument.text;
-            warnings.push(format!("{text}: a VLAN cannot lie on itself; not made"));
-            (None, None)
+            warnings.push(format!("{text}: a VLAN cannot lie on itself; ignored"));
+            return;
         }
         DeviceSpec::Name(name) => (Some(name.clone()), None),
         DeviceSpec::Mac(mac) => {
-            let text = &argument.text;
             warnings.push(format!(
                 "{text}: NetworkManager knows no parent by MAC: the installed system will not have this VLAN"
             ));
             (None, Some(*mac))
         }
         DeviceSpec::Infiniband(mac) => {
-            let text = &argument.text;
-            warnings.push(format!("{text}: {mac} carries no VLAN; not made"));
-            (None, None)
+            warnings.push(format!(
+                "{text}: the InfiniBand port {mac} cannot carry a VLAN; ignored"
+            ));
+            return;
         }
         // The reader of the arguments does not pass this one on.
-        DeviceSpec::Invalid(_) => (None, None),
+        DeviceSpec::Invalid(_) => return,
     };
+    let index = profiles.of_device(&DeviceSpec::Name(argument.name.clone()));
     profiles.at(index).kind = InterfaceKind::Vlan {
         id: argument.id,
         parent,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::is_interface_name;
+use landfall_boot_params::{ClonedMac, MacAddr};
 use serde_json::Value;
 
 use super::fields::{Fields, Warnings, as_text, shortened};
@@ -210,7 +210,7 @@ fn bond(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
     let options = options(entry, warnings);
     let mtu = mtu(entry, warnings);
     let mut interface = interface(matches, InterfaceKind::Bond { options }, mtu);
-    interface.set_mac = mac(entry, "ethernet_mac_address", warnings);
+    interface.set_mac = mac(entry, "ethernet_mac_address", warnings).map(ClonedMac::Address);
     links.push(Link::new(id, interface));
 }
 
@@ -326,7 +326,7 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool 
     };
     let mtu = mtu(entry, warnings);
     let mut interface = interface(matches, kind, mtu);
-    interface.set_mac = mac(entry, "vlan_mac_address", warnings);
+    interface.set_mac = mac(entry, "vlan_mac_address", warnings).map(ClonedMac::Address);
     links.push(Link::new(id, interface));
     true
 }

@@ -1,7 +1,7 @@
 //! `interfaces`: each entry by itself.
 
-use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::is_interface_name;
+use landfall_boot_params::{ClonedMac, MacAddr};
 
 use super::fields::{Fields, Findings};
 use super::ip::{self, Family};
@@ -302,7 +302,8 @@ fn read_identity(fields: &Fields, described: &mut Described) {
                 format!("expected the name of an interface, found {name:?}"),
             );
         }
-        described.interface.set_mac = mac.filter(|_| !bond::has_mac_of_port(described));
+        let mac = mac.filter(|_| !bond::has_mac_of_port(described));
+        described.interface.set_mac = mac.map(ClonedMac::Address);
     } else {
         if described.interface.kind != InterfaceKind::Ethernet {
             fields.fault("identifier", "only a NIC is known by its hardware address");

@@ -1,5 +1,7 @@
 //! Which interface is a port of which, lies on which, copies whose address.
 
+use landfall_boot_params::ClonedMac;
+
 use super::fields::Findings;
 use super::interface::{Described, Interfaces, State};
 use crate::plan::{InterfaceKind, Settings};
@@ -185,7 +187,7 @@ fn copy_macs(all: &mut Interfaces, findings: &Findings) {
                 format!("{source} has no mac-address here, and its own is not known yet"),
             ),
             Some(mac) if !super::bond::has_mac_of_port(described) => {
-                all.list[index].interface.set_mac = mac;
+                all.list[index].interface.set_mac = mac.map(ClonedMac::Address);
             }
             Some(_) => {}
         }

@@ -85,7 +85,9 @@ impl Sections {
             self.add(family, "dhcp-iaid", "mac");
         }
         if let Some(class) = automatic.vendor_class.as_ref().filter(|_| is_ipv4) {
-            self.add(family, "dhcp-vendor-class-identifier", class);
+            // GLib takes a backslash for the beginning of an escape.
+            let text = class.text().replace('\\', r"\\");
+            self.add(family, "dhcp-vendor-class-identifier", text);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use landfall_boot_params::{CommandLine, MacAddr, NetArgs};
+use landfall_boot_params::{ClonedMac, CommandLine, MacAddr, NetArgs};
 use proptest::prelude::*;
 
 use super::*;
@@ -18,7 +18,7 @@ struct Facts {
     controller: Option<String>,
     down: bool,
     mtu: Option<u32>,
-    set_mac: Option<MacAddr>,
+    set_mac: Option<ClonedMac>,
     ipv4: Option<Family>,
     ipv6: Option<Family>,
 }
@@ -107,7 +107,7 @@ fn of_file(text: &str) -> Facts {
         controller: get("connection", "master"),
         down: get("connection", "autoconnect").unwrap() == "false",
         mtu: get("ethernet", "mtu").map(|mtu| mtu.parse().unwrap()),
-        set_mac: parsed(get("ethernet", "cloned-mac-address")),
+        set_mac: get("ethernet", "cloned-mac-address").map(|text| text.parse().unwrap()),
         ipv4: file.get("ipv4").map(|s| family_of_file(s, true)),
         ipv6: file.get("ipv6").map(|s| family_of_file(s, false)),
     }
@@ -183,7 +183,7 @@ fn of_plan(plan: &NetworkPlan, interface: &Interface) -> Facts {
             let carrier = plan.interfaces.iter().find(by_mac);
             Kind::Vlan {
                 id: *id,
-                parent: carrier.map(uuid).or(parent.clone()),
+                parent: carrier.map(|i| uuid(i, &super::id(i))).or(parent.clone()),
                 service: *service,
             }
         }
@@ -250,7 +250,7 @@ fn family_of_plan(ip: &IpPlan, is_ipv4: bool) -> Family {
 
 fn check(plan: &NetworkPlan) -> Result<(), TestCaseError> {
     let files = plan.keyfiles();
-    let interfaces = plan.interfaces.iter().filter(|i| !i.matches.is_any());
+    let interfaces = plan.interfaces.iter().filter(|i| is_particular(i));
     prop_assert_eq!(files.len(), interfaces.clone().count());
     for (file, interface) in files.iter().zip(interfaces) {
         prop_assert_eq!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use landfall_boot_params::MacAddr;
+use landfall_boot_params::{ClonedMac, MacAddr};
 
 use crate::plan::{Ethtool, Interface, InterfaceKind};
 
@@ -45,8 +45,12 @@ impl Sections {
         if let Some(address) = interface.matches.mac {
             self.add("ethernet", "mac-address", mac(address));
         }
-        if let Some(address) = interface.set_mac {
-            self.add("ethernet", "cloned-mac-address", mac(address));
+        match interface.set_mac {
+            Some(ClonedMac::Address(address)) => {
+                self.add("ethernet", "cloned-mac-address", mac(address));
+            }
+            Some(word) => self.add("ethernet", "cloned-mac-address", word),
+            None => {}
         }
         if let Some(mtu) = interface.mtu {
             self.add("ethernet", "mtu", mtu);

@@ -87,6 +87,62 @@ fn a_nic_that_nobody_means_has_no_file() {
     );
 }
 
+#[test]
+fn two_profiles_for_one_nic_have_two_files() {
+    let files = of_arguments(
+        "ip=192.0.2.5:::24::52-54-00-00-00-02:none ip=192.0.2.6:::24::52-54-00-00-00-01:none \
+         BOOTIF=01-52-54-00-00-00-01",
+    );
+    let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "52-54-00-00-00-01.nmconnection",
+            "bootif_connection.nmconnection",
+            "52-54-00-00-00-02.nmconnection",
+        ]
+    );
+    let value = |file: &Keyfile, key: &str| {
+        let line = file.text.lines().find(|line| line.starts_with(key));
+        line.map(str::to_owned)
+    };
+    assert_ne!(value(&files[0], "uuid="), value(&files[1], "uuid="));
+    let priorities: Vec<_> = files
+        .iter()
+        .map(|file| value(file, "autoconnect-priority="))
+        .collect();
+    let low = Some("autoconnect-priority=-100".to_owned());
+    assert_eq!(priorities, [None, low, None]);
+
+    let mut plan = NetworkPlan::for_boot(&NetArgs::from_command_line(&CommandLine::parse(
+        "ip=52-54-00-00-00-01:dhcp",
+    )));
+    plan.interfaces.push(plan.interfaces[0].clone());
+    let [first, second] = &plan.keyfiles()[..] else {
+        panic!("{:?}", plan.keyfiles())
+    };
+    assert_eq!(second.name, "52-54-00-00-00-01-2.nmconnection");
+    assert_ne!(value(first, "uuid="), value(second, "uuid="));
+}
+
+#[test]
+fn an_infiniband_port_has_a_file() {
+    let files = of_arguments("ip=80-00-02-08-fe-80-00-00-00-00-00-00-00-02-c9-03-00-12-34-57:dhcp");
+    let file = text(
+        &files,
+        "80-00-02-08-fe-80-00-00-00-00-00-00-00-02-c9-03-00-12-34-57.nmconnection",
+    );
+    assert!(file.contains("\nmac-address=80:00:02:08:fe:80:"), "{file}");
+}
+
+#[test]
+fn a_vendor_class_keeps_its_backslashes() {
+    let files = of_arguments(r"ip=eth0:dhcp rd.net.dhcp.vendor-class=a\040b");
+    let file = text(&files, "eth0.nmconnection");
+    let line = "\ndhcp-vendor-class-identifier=a\\\\040b\n";
+    assert!(file.contains(line), "{file}");
+}
+
 /// What NetworkManager itself reads in a file, as `SECTION.KEY: VALUE` lines;
 /// `None` where there is no nmcli.
 fn as_network_manager_reads(file: &Keyfile) -> Option<Result<String, String>> {

@@ -31,7 +31,7 @@ pub(super) fn arguments(plan: &NetworkPlan) -> Vec<String> {
         add("rd.peerdns", "0");
     }
     if let Some(class) = asked().find_map(|ip| ip.automatic.vendor_class.as_ref()) {
-        add("rd.net.dhcp.vendor-class", class);
+        add("rd.net.dhcp.vendor-class", class.text());
     }
     if let Some(code) = asked().find_map(|ip| ip.automatic.dscp) {
         // Class selectors are the upper three bits (RFC 2474, 4.2.2).

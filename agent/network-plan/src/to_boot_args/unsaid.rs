@@ -41,6 +41,10 @@ pub(super) fn differences(wanted: &NetworkPlan, said: &NetworkPlan) -> Vec<Strin
 /// The interface without what makes no difference.
 fn normal(interface: &Interface) -> Interface {
     let mut interface = interface.clone();
+    // An argument for the NIC itself takes the place of `BOOTIF=`.
+    if std::mem::take(&mut interface.last_choice) {
+        interface.profile.id = None;
+    }
     // One device has one address.
     interface.multi &= interface.matches.mac.is_none();
     if let InterfaceKind::Bridge { stp } = &mut interface.kind {

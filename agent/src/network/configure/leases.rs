@@ -182,7 +182,7 @@ fn settings(nic: &Nic, ip: &IpPlan) -> dhcp::Settings {
         mac: nic.link.mac,
         client_id: automatic.client_id.clone(),
         host_name: automatic.host_name.clone(),
-        vendor_class: automatic.vendor_class.clone(),
+        vendor_class: automatic.vendor_class.as_ref().map(|c| c.bytes().to_vec()),
         code_point: automatic.dscp.unwrap_or(0),
         series: timeout.unwrap_or(SERIES),
         previous: previous.and_then(|address| match address {

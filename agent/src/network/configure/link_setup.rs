@@ -23,7 +23,7 @@ pub(super) async fn prepare_link(
     let mut errors = Vec::new();
     let mut up = link.up;
     if let Some(mac) = interface
-        .and_then(|i| i.set_mac)
+        .and_then(|i| i.set_mac?.address())
         .filter(|mac| *mac != link.mac)
     {
         if up {

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use landfall_network_plan::{InterfaceKind, MacAddr, NamedVlans, NetworkPlan, vlans_by_lldp};
+use landfall_network_plan::{
+    ClonedMac, InterfaceKind, MacAddr, NamedVlans, NetworkPlan, vlans_by_lldp,
+};
 
 use super::HeardVlans;
 use super::configurator::Configurator;
@@ -20,7 +22,7 @@ impl Configurator {
             let Some(name) = &interface.matches.name else {
                 continue;
             };
-            let mac = interface.set_mac;
+            let mac = interface.set_mac.and_then(ClonedMac::address);
             let (module, link) = match &interface.kind {
                 InterfaceKind::Bond { options } => {
                     ("bonding", VirtualLink::bond(name, options, mac))
@@ -191,9 +193,11 @@ fn vlans_on<'a>(
             service: *service,
         };
         let name = interface.matches.name.as_deref()?;
-        names
-            .contains(&parent.as_str())
-            .then_some((name, tag, interface.set_mac))
+        names.contains(&parent.as_str()).then_some((
+            name,
+            tag,
+            interface.set_mac.and_then(ClonedMac::address),
+        ))
     })
 }
 

@@ -120,7 +120,7 @@ impl Request {
             options.insert(DhcpOption::Hostname(name.clone()));
         }
         if let Some(class) = &settings.vendor_class {
-            options.insert(DhcpOption::ClassIdentifier(class.clone().into_bytes()));
+            options.insert(DhcpOption::ClassIdentifier(class.clone()));
         }
     }
 }

@@ -1,0 +1,110 @@
+//! `rd.net.dhcp.vendor-class=`.
+
+/// Most bytes of a DHCP option.
+const LONGEST: usize = 255;
+
+/// A vendor class identifier. Its text is NetworkManager's, where a backslash
+/// begins an escape: `a\040b` is sent as `a b`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VendorClass {
+    text: String,
+    bytes: Vec<u8>,
+}
+
+impl VendorClass {
+    /// Reads the value of the argument.
+    ///
+    /// # Errors
+    /// If the option cannot be sent. The text says what was expected and what
+    /// was found.
+    pub fn parse(text: &str) -> Result<VendorClass, String> {
+        let bytes = unescaped(text.as_bytes());
+        if !(1..=LONGEST).contains(&bytes.len()) {
+            let length = bytes.len();
+            return Err(format!("expected 1 to {LONGEST} bytes, found {length}"));
+        }
+        if bytes.contains(&0) {
+            return Err("expected a text without a NUL byte, found one".to_owned());
+        }
+        Ok(VendorClass {
+            text: text.to_owned(),
+            bytes,
+        })
+    }
+
+    /// The text as it was written, escapes included.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The bytes that a DHCP client sends.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Replaces escapes as NetworkManager does: one to three digits are an octal
+/// number of which the low eight bits count, some letters are control
+/// characters, and any other character stands for itself.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.iter().copied().peekable();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        let Some(escape) = rest.next() else { break };
+        bytes.push(match escape {
+            b'0'..=b'9' => {
+                let mut number = u32::from(escape - b'0');
+                for _ in 0..2 {
+                    match rest.next_if(|byte| matches!(byte, b'0'..=b'7')) {
+                        Some(digit) => number = number * 8 + u32::from(digit - b'0'),
+                        None => break,
+                    }
+                }
+                (number & 0xff) as u8
+            }
+            b'b' => 0x08,
+            b't' => b'\t',
+            b'n' => b'\n',
+            b'v' => 0x0b,
+            b'f' => 0x0c,
+            b'r' => b'\r',
+            other => other,
+        });
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_networkmanagers() {
+        for (text, bytes) in [
+            ("lab", Some(&b"lab"[..])),
+            (r"a\040b", Some(b"a b")),
+            (r"a\40b\1", Some(b"a b\x01")),
+            (r"\101\0601", Some(b"A01")),
+            (r"\777\9", Some(b"\xff\x09")),
+            (r"a\\b\q", Some(b"a\\bq")),
+            (r"a\n\t", Some(b"a\n\t")),
+            ("a\\", Some(b"a")),
+            (r"a\000b", None),
+            (r"\0", None),
+            (r"\400", None),
+            ("", None),
+            ("\\", None),
+        ] {
+            let found = VendorClass::parse(text).ok();
+            assert_eq!(found.as_ref().map(VendorClass::bytes), bytes, "{text}");
+            assert!(found.is_none_or(|class| class.text() == text));
+        }
+        assert!(VendorClass::parse(&"x".repeat(255)).is_ok());
+        assert!(VendorClass::parse(&"x".repeat(256)).is_err());
+        assert!(VendorClass::parse(&r"\101".repeat(255)).is_ok());
+    }
+}
