@@ -129,6 +129,7 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
     }
     plan.interfaces = profiles.finish(&mut plan.warnings);
     plan.sort();
+    plan.warn_of_far_gateways();
     plan
 }
 

@@ -126,6 +126,7 @@ impl NetworkPlan {
             ..NetworkPlan::default()
         };
         plan.sort();
+        plan.warn_of_far_gateways();
         Ok(plan)
     }
 }

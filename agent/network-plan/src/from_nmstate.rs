@@ -56,6 +56,7 @@ impl NetworkPlan {
         let mut plan = plan.unwrap_or_default();
         plan.warnings = warnings;
         plan.sort();
+        plan.warn_of_far_gateways();
         Ok(plan)
     }
 }

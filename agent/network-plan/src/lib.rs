@@ -11,6 +11,7 @@ mod choose;
 pub mod describe;
 pub mod embedded;
 mod extra_vlans;
+mod far_gateways;
 pub mod from_boot_args;
 pub mod from_network_data;
 pub mod from_nmstate;
