@@ -1,6 +1,6 @@
 //! `plan-network`: what a kernel command line, an NMState or a network_data.json
-//! means for the network, in the normal form (`--json`) or as the console would
-//! tell it.
+//! means for the network. Every form of the output (text, `--json`,
+//! `--arguments`, `--keyfiles`) is made from the same plan.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -40,6 +40,13 @@ pub struct Arguments {
     /// Print kernel arguments that say the same
     #[arg(long, conflicts_with = "json")]
     arguments: bool,
+    /// Do as the boot does: if the document cannot be used, report its faults as
+    /// warnings and continue with the next source
+    #[arg(long)]
+    lenient: bool,
+    /// Fail on any warning: on everything that is ignored or repaired
+    #[arg(long, conflicts_with = "lenient")]
+    strict: bool,
 }
 
 impl Arguments {
@@ -55,38 +62,22 @@ impl Arguments {
     }
 }
 
-/// Prints the plan.
+/// Prints the plan: the one that a boot with this source applies, whatever the
+/// form of the output.
 ///
 /// # Errors
-/// If the file or the running kernel's command line cannot be read. What they
-/// say is never an error but a warning in the plan.
+/// If a file or the running kernel's command line cannot be read, if a document
+/// cannot be used and `--lenient` is not given, and on any warning with
+/// `--strict`.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let mut plan = match (&arguments.network_data, &arguments.nmstate) {
-        (Some(file), _) => of_network_data(file)?,
-        (None, Some(file)) => of_nmstate(file)?,
-        (None, None) => {
-            let settings = arguments.source.settings()?;
-            let mut args = NetArgs::from_command_line(&settings.command_line);
-            if let Some(sysfs) = arguments.tables() {
-                read_firmware_nics(&mut args, &sysfs, &[]);
-            }
-            if arguments.json {
-                NetworkPlan::from_boot_args(&args)
-            } else {
-                NetworkPlan::for_boot(&args)
-            }
-        }
-    };
+    let mut plan = plan(arguments)?;
     // Before any VLAN is named after a NIC of this machine.
     if let Some(directory) = &arguments.keyfiles {
         write_keyfiles(&plan, directory)?;
     }
     if let Some(sysfs) = &arguments.sysfs {
         let nics = nics(sysfs);
-        // The normal form of arguments is what they say, whatever the machine.
-        let is_normal_form =
-            arguments.json && arguments.network_data.is_none() && arguments.nmstate.is_none();
-        for (name, macs) in nics.iter().filter(|_| !is_normal_form) {
+        for (name, macs) in &nics {
             plan.name_vlans(name, macs);
         }
         plan.sort();
@@ -94,41 +85,88 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         plan.warnings.extend(missing);
     }
     if arguments.json {
-        return stdout::line(serde_json::to_value(&plan).unwrap_or_default());
-    }
-    if arguments.arguments {
-        let written = plan.to_boot_args();
-        stdout::line(written.arguments.join(" "))?;
-        let unsaid = written.unsaid.into_iter();
-        plan.warnings
-            .extend(unsaid.map(|what| format!("not said: {what}")));
+        stdout::line(serde_json::to_value(&plan).unwrap_or_default())?;
     } else {
-        for line in describe::describe(&plan) {
-            stdout::line(line)?;
+        print_lines(arguments, &mut plan)?;
+        for warning in &plan.warnings {
+            tracing::warn!("{warning}");
         }
     }
-    for warning in &plan.warnings {
-        tracing::warn!("{warning}");
+    match plan.warnings.len() {
+        count if arguments.strict && count > 0 => Err(operator(&format!(
+            "expected no warning because of --strict, found {count}"
+        ))),
+        _ => Ok(()),
     }
+}
+
+fn print_lines(arguments: &Arguments, plan: &mut NetworkPlan) -> Result<()> {
+    if !arguments.arguments {
+        for line in describe::describe(plan) {
+            stdout::line(line)?;
+        }
+        return Ok(());
+    }
+    let written = plan.to_boot_args();
+    stdout::line(written.arguments.join(" "))?;
+    let unsaid = written.unsaid.into_iter();
+    plan.warnings
+        .extend(unsaid.map(|what| format!("not said: {what}")));
     Ok(())
 }
 
-/// What a plan is that has nothing but faults.
-fn nothing(faults: Vec<String>) -> NetworkPlan {
-    NetworkPlan {
-        warnings: faults,
-        ..NetworkPlan::default()
+fn plan(arguments: &Arguments) -> Result<NetworkPlan> {
+    let (file, read) = match (&arguments.network_data, &arguments.nmstate) {
+        (Some(file), _) => (file, of_network_data(file)?),
+        (None, Some(file)) => (file, of_nmstate(file)?),
+        (None, None) => return of_kernel_arguments(arguments),
+    };
+    let faults = match read {
+        Ok(plan) => return Ok(plan),
+        Err(faults) => faults,
+    };
+    if arguments.lenient {
+        let mut plan = NetworkPlan::for_boot(&NetArgs::default());
+        plan.warnings = faults;
+        plan.warnings.push(format!(
+            "{}: it is ignored; without kernel arguments the boot uses this plan instead",
+            file.display()
+        ));
+        return Ok(plan);
     }
+    for fault in &faults {
+        tracing::error!("{fault}");
+    }
+    let count = match faults.len() {
+        1 => "1 fault".to_owned(),
+        count => format!("{count} faults"),
+    };
+    Err(operator(&format!(
+        "{}: {count} -- correct the document, or see with --lenient what the boot does",
+        file.display()
+    )))
 }
 
-fn of_nmstate(file: &Path) -> Result<NetworkPlan> {
+fn of_kernel_arguments(arguments: &Arguments) -> Result<NetworkPlan> {
+    let settings = arguments.source.settings()?;
+    let mut args = NetArgs::from_command_line(&settings.command_line);
+    if let Some(sysfs) = arguments.tables() {
+        read_firmware_nics(&mut args, &sysfs, &[]);
+    }
+    Ok(NetworkPlan::for_boot(&args))
+}
+
+/// The plan of a document, or its faults.
+type Document = std::result::Result<NetworkPlan, Vec<String>>;
+
+fn of_nmstate(file: &Path) -> Result<Document> {
     let text = read(file, from_nmstate::LARGEST)?;
-    Ok(NetworkPlan::from_nmstate(&text).unwrap_or_else(nothing))
+    Ok(NetworkPlan::from_nmstate(&text))
 }
 
-fn of_network_data(file: &Path) -> Result<NetworkPlan> {
+fn of_network_data(file: &Path) -> Result<Document> {
     let text = read(file, from_network_data::LARGEST)?;
-    Ok(NetworkPlan::from_network_data(&text).unwrap_or_else(|error| nothing(error.lines())))
+    Ok(NetworkPlan::from_network_data(&text).map_err(|error| error.lines()))
 }
 
 fn read(file: &Path, largest: usize) -> Result<String> {
@@ -136,24 +174,26 @@ fn read(file: &Path, largest: usize) -> Result<String> {
     // One byte beyond the limit, so that the parser can tell a cut document.
     File::open(file)
         .and_then(|file| file.take(largest as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| operator(file, &error))?;
+        .map_err(|error| of_path(file, &error))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Makes the directory and the files, for root alone: NetworkManager takes no
 /// others.
 fn write_keyfiles(plan: &NetworkPlan, directory: &Path) -> Result<()> {
-    fs::create_dir_all(directory).map_err(|error| operator(directory, &error))?;
+    fs::create_dir_all(directory).map_err(|error| of_path(directory, &error))?;
     for file in plan.keyfiles() {
         let path = directory.join(&file.name);
-        private_file::write(&path, file.text.as_bytes())
-            .map_err(|error| operator(&path, &error))?;
+        private_file::write(&path, file.text.as_bytes()).map_err(|error| of_path(&path, &error))?;
     }
     Ok(())
 }
 
-fn operator(path: &Path, error: &io::Error) -> Failure {
-    let text = format!("{}: {error}", path.display());
+fn of_path(path: &Path, error: &io::Error) -> Failure {
+    operator(&format!("{}: {error}", path.display()))
+}
+
+fn operator(text: &str) -> Failure {
     Failure::new(Class::CommandExecutionError, text)
 }
 
