@@ -16,9 +16,11 @@ FUZZ_SECONDS ?= 60
 FUZZ_PROFILE ?=
 TEST ?=
 LIFE ?=
+ORACLE_SEED ?= 1
+ORACLE_LINES ?= 10000
 RUNS ?= 5
 
-.PHONY: help setup build live-agent live-system image peer peers installers ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic test-fresh fuzz nmstate-oracle lint clean
+.PHONY: help setup build live-agent live-system image peer peers installers ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic test-fresh fuzz nm-oracle nmstate-oracle lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +29,7 @@ help: ## Show this
 	@echo '  make test-e2e TEST=NAME                     (default: all; tests/e2e)'
 	@echo '  make test-ironic LIFE=NAME                  (default: all; tests/ironic/lives.rs)'
 	@echo '  make bench RUNS=N                           (default: 5)'
+	@echo '  make nm-oracle ORACLE_SEED=N ORACLE_LINES=N (default: 1, 10000)'
 	@echo '  make fuzz FUZZ_SECONDS=N                    (default: 60, for each target)'
 
 setup: ## Install missing Debian packages, download the kernel and Ignition
@@ -86,7 +89,7 @@ bench: build image peers ## What takes how long, as tables (docs/benchmarks.md)
 
 test: test-unit test-e2e test-ironic-gates ## What gates a change
 
-test-all: test-unit test-e2e-all test-ironic test-fresh ## Every test
+test-all: test-unit nm-oracle test-e2e-all test-ironic test-fresh ## Every test
 
 test-unit: setup ## Unit and table tests of all crates
 	cargo test --workspace --exclude landfall-tests
@@ -121,6 +124,15 @@ fuzz: ## Every parser of foreign input under libFuzzer
 	    tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1; \
 	done
+
+nm-oracle: setup ## Random kernel command lines, read by NetworkManager's own generator and by ours
+	rm -rf out/nm-oracle
+	mkdir -p out/nm-oracle/sys
+	dpkg-deb -x out/packages/network-manager/network-manager_*.deb out/nm-oracle/package
+	cargo run -q -p landfall-nm-oracle -- \
+	  --generator "$$(find out/nm-oracle/package -name nm-initrd-generator -type f)" \
+	  --version "$$(dpkg-deb -f out/packages/network-manager/network-manager_*.deb Version)" \
+	  --sysfs out/nm-oracle/sys --seed $(ORACLE_SEED) --lines $(ORACLE_LINES)
 
 nmstate-oracle: ## Renew what nmstate's own generator makes of the NMState cases
 	cd tests/nmstate-oracle && cargo run -q -- $$(ls -d $(CURDIR)/agent/network-plan/test_data/nmstate/*/)
