@@ -131,6 +131,31 @@ impl Variables {
         self.write("BootOrder", &content)
     }
 
+    /// Deletes every variable of this vendor. Returns how many there were.
+    ///
+    /// # Errors
+    /// If the variables cannot be listed, or the firmware refuses.
+    pub fn remove_all_of(&self, vendor: &str) -> Result<usize> {
+        let failed = |e: io::Error| error(&self.directory.display().to_string(), &e);
+        let mut removed = 0;
+        for file in fs::read_dir(&self.directory).map_err(failed)? {
+            let file = file.map_err(failed)?;
+            let name = file.file_name().to_string_lossy().into_owned();
+            let is_vendors = name
+                .strip_suffix(vendor)
+                .is_some_and(|name| name.ends_with('-'));
+            if !is_vendors {
+                continue;
+            }
+            make_mutable(&file.path())
+                .and_then(|()| fs::remove_file(file.path()))
+                .map_err(|e| error(&name, &e))?;
+            tracing::info!("UEFI variable {name} deleted");
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}-{GLOBAL}"))
     }
@@ -222,17 +247,17 @@ fn error(name: &str, reason: &io::Error) -> Failure {
     );
     match reason.raw_os_error() {
         Some(libc::ENOSPC) => failure.hint(
-            "the firmware's variable store is full: remove old boot entries in its setup, or go on without an entry by ipa-ignore-bootloader-failure=1",
+            "the firmware's variable store is full: remove old boot entries in its setup, or by the step clean_uefi_nvram",
         ),
         Some(libc::EROFS | libc::EPERM | libc::EACCES) => failure.hint(
-            "the firmware does not let its variables be changed; ipa-ignore-bootloader-failure=1 goes on without an entry",
+            "the firmware does not let its variables be changed: look for a write protection in its setup",
         ),
         // What efivarfs makes of EFI_INVALID_PARAMETER, EFI_DEVICE_ERROR and of a
         // firmware that does not take the size (fs/efivarfs/vars.c).
         Some(libc::EINVAL | libc::EIO | libc::ENOMEM | libc::EINTR) => failure.hint(
-            "the firmware refuses the variable, which is mostly a fault of the firmware: update it or clear its boot entries, or go on without an entry by ipa-ignore-bootloader-failure=1",
+            "the firmware refuses the variable, which is mostly a fault of the firmware: update it or clear its boot entries",
         ),
-        _ => failure.hint("ipa-ignore-bootloader-failure=1 goes on without an entry"),
+        _ => failure,
     }
 }
 
@@ -291,19 +316,32 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_comes_with_a_way_out() {
+    fn only_variables_of_the_vendor_are_removed() {
+        const CRASH: &str = "cfc8fc79-be2e-4ddc-97f0-9f98bfe302a0";
+        let dir = tempfile::tempdir().unwrap();
+        let variables = Variables::for_test(dir.path());
+        variables.set_order(&[1]).unwrap();
+        for part in 1..3 {
+            let name = format!("dump-type0-{part}-1-1700000000-C-{CRASH}");
+            fs::write(dir.path().join(name), "record").unwrap();
+        }
+        assert_eq!(variables.remove_all_of(CRASH).unwrap(), 2);
+        assert_eq!(variables.remove_all_of(CRASH).unwrap(), 0);
+        assert_eq!(variables.order().unwrap(), [1]);
+    }
+
+    #[test]
+    fn a_refusal_that_is_known_comes_with_a_way_out() {
         for (number, word) in [
             (libc::ENOSPC, "store is full"),
             (libc::EROFS, "does not let"),
             (libc::EINVAL, "refuses the variable"),
             (libc::EIO, "refuses the variable"),
-            (libc::ENODEV, "goes on"),
         ] {
             let failure = error("Boot0001", &io::Error::from_raw_os_error(number));
             assert!(failure.details.contains("Boot0001"));
             let hint = failure.hint.unwrap();
             assert!(hint.contains(word), "{hint}");
-            assert!(hint.contains("ipa-ignore-bootloader-failure=1"), "{hint}");
         }
     }
 }

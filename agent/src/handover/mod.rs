@@ -22,4 +22,5 @@ pub mod install_coreos;
 pub mod kernel_args;
 pub mod kexec;
 pub mod platform_table;
+pub mod pstore;
 pub mod written_disk;

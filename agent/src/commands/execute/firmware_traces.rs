@@ -1,16 +1,12 @@
 //! The steps `erase_pstore` and `clean_uefi_nvram`: what a former user left in
 //! the firmware's memory.
 
-use std::fs;
-use std::io;
-use std::path::Path;
-
 use regex_lite::{Regex, RegexBuilder};
 use serde_json::{Value, json};
 
 use crate::commands::machine::blocking;
 use crate::failure::{Class, Failure, Result};
-use crate::handover::boot_entries;
+use crate::handover::{boot_entries, pstore};
 use crate::permission::WritePermission;
 
 /// Which boot entries go when the step does not say: those that lead to a disk.
@@ -70,48 +66,10 @@ fn patterns(given: &Value) -> Result<Vec<Regex>> {
         .collect()
 }
 
-/// Deletes what crashed kernels left in every mounted pstore.
-pub(super) async fn erase_pstore(_permission: WritePermission) -> Result<Value> {
-    blocking(|| {
-        let mounts = fs::read_to_string("/proc/mounts")
-            .map_err(|error| pstore_failed("/proc/mounts", &error))?;
-        let Some(directory) = mounted_pstore(&mounts) else {
-            tracing::info!("no pstore is mounted, there is nothing to erase in it");
-            return Ok(Value::Null);
-        };
-        empty(Path::new(directory)).map_err(|error| pstore_failed(directory, &error))?;
-        Ok(Value::Null)
-    })
-    .await
-}
-
-/// /proc/mounts: `device mount-point type options ...`.
-fn mounted_pstore(mounts: &str) -> Option<&str> {
-    mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let place = fields.nth(1)?;
-        (fields.next()? == "pstore").then_some(place)
-    })
-}
-
-fn empty(directory: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if fs::symlink_metadata(&path)?.is_dir() {
-            fs::remove_dir_all(&path)?;
-        } else {
-            fs::remove_file(&path)?;
-        }
-        tracing::info!("{}: deleted", path.display());
-    }
-    Ok(())
-}
-
-fn pstore_failed(place: &str, error: &io::Error) -> Failure {
-    Failure::new(
-        Class::CommandExecutionError,
-        format!("erasing pstore: {place}: {error}"),
-    )
+/// Deletes what crashed kernels left in the firmware's memory.
+pub(super) async fn erase_pstore(permission: WritePermission) -> Result<Value> {
+    blocking(move || pstore::erase(&permission)).await?;
+    Ok(Value::Null)
 }
 
 #[cfg(test)]
@@ -136,17 +94,5 @@ mod tests {
             let failure = patterns(&bad).unwrap_err();
             assert_eq!(failure.class, Class::InvalidCommandParamsError, "{bad}");
         }
-    }
-
-    #[test]
-    fn only_a_pstore_is_emptied() {
-        let mounts = "sysfs /sys sysfs rw 0 0\npstore /sys/fs/pstore pstore rw 0 0\n";
-        assert_eq!(mounted_pstore(mounts), Some("/sys/fs/pstore"));
-        assert_eq!(mounted_pstore("pstore /x tmpfs rw 0 0\n"), None);
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("dmesg-efi-1"), "x").unwrap();
-        fs::create_dir_all(dir.path().join("a/b")).unwrap();
-        empty(dir.path()).unwrap();
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }
