@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use crate::disk::proven_image::WrittenImage;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, WriteOptions, write_image_with};
-use crate::failure::Result;
-use crate::handover::efi_entry;
+use crate::failure::{Failure, Result};
+use crate::handover::efi_entry::{self, NoEntry};
 use crate::handover::install_coreos::{self, CoreosChanges};
 use crate::permission::WritePermission;
 
@@ -30,44 +30,87 @@ pub use digest_argument::image_digest;
 pub use options::InstallOptions;
 pub use own_image::OwnImage;
 
-/// What becomes of the firmware's boot entries.
+/// What becomes of the firmware's boot entries once a disk is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BootEntry {
-    /// One for the written disk, where the firmware is UEFI.
-    Make,
-    /// The same, but a firmware that refuses is a warning.
-    MakeIfPossible,
-    /// Nothing: this firmware is not for the written disk.
+    /// One for the written disk, if the firmware is UEFI. Without it the command has
+    /// failed: this is what Ironic expects of `install_bootloader`.
+    Required,
+    /// The same, but a firmware that refuses is only a warning if the image has the
+    /// loader that firmware starts without an entry: that disk boots, and writing it
+    /// again would come to the same end.
+    Wanted,
+    /// The same, but every failure is only a warning.
+    Optional,
+    /// None: this firmware is not for the written disk.
     Leave,
 }
 
 impl BootEntry {
-    /// As the setting `ignore_bootloader_failure` says.
+    /// As the setting `ignore_bootloader_failure` says, for an installation.
     pub fn new(ignore_failure: bool) -> Self {
         if ignore_failure {
-            Self::MakeIfPossible
+            Self::Optional
         } else {
-            Self::Make
+            Self::Wanted
         }
+    }
+
+    /// Whether an image that this machine's firmware cannot boot is refused before
+    /// it is written.
+    pub fn needs_efi(self) -> bool {
+        matches!(self, Self::Required | Self::Wanted) && efi_entry::booted_by_uefi()
     }
 
     /// Does it. Nothing to do on a machine that was not booted by UEFI. `kept`:
     /// see [`WrittenImage::kept`].
     ///
     /// # Errors
-    /// If the entry cannot be made, and must be.
+    /// If there is no entry and the disk needs one.
     pub fn carry_out(self, disk: &Path, kept: &[u32], permission: &WritePermission) -> Result<()> {
         if self == Self::Leave {
             return Ok(());
         }
-        match (self, efi_entry::make_boot_entry(disk, kept, permission)) {
-            (_, Ok(_)) => Ok(()),
-            (Self::MakeIfPossible, Err(failure)) => {
-                tracing::warn!("{failure}; ignored as asked");
-                Ok(())
-            }
-            (_, Err(failure)) => Err(failure),
+        match efi_entry::make_boot_entry(disk, kept, permission) {
+            Ok(_) => Ok(()),
+            Err(reason) => self.judge(disk, reason),
         }
+    }
+
+    fn judge(
+        self,
+        disk: &Path,
+        NoEntry {
+            failure,
+            lacks_fallback,
+        }: NoEntry,
+    ) -> Result<()> {
+        let disk = disk.display();
+        let is_failure = match self {
+            Self::Required => true,
+            Self::Wanted => lacks_fallback,
+            Self::Optional | Self::Leave => false,
+        };
+        if is_failure {
+            let details = format!(
+                "{disk} is complete, but this machine's firmware has no boot entry for it: {}",
+                failure.details
+            );
+            let hint = failure
+                .hint
+                .map_or_else(String::new, |hint| format!("{hint}; "));
+            return Err(Failure::new(failure.class, details).hint(format!(
+                "{hint}ipa-ignore-bootloader-failure=1 goes on without an entry"
+            )));
+        }
+        let hint = failure.hint.as_deref().unwrap_or(
+            "if this machine does not boot from the disk, choose it in the firmware's setup",
+        );
+        tracing::warn!(
+            "{disk} is complete, going on without a boot entry in the firmware: {} -- {hint}",
+            failure.details
+        );
+        Ok(())
     }
 }
 
@@ -91,26 +134,73 @@ impl Installation {
     /// Does all of it. `client` is for the image's servers.
     ///
     /// # Errors
-    /// If anything asked for cannot be had: before the disk is touched where
-    /// that can be known, else with a disk that does not boot. After the table
-    /// is written only the boot entry can fail.
+    /// As [`Installation::write`] and [`BootEntry::carry_out`]: the disk is complete
+    /// in the second case.
     pub fn carry_out(
         &self,
         client: &reqwest::Client,
         permission: &WritePermission,
     ) -> Result<WrittenImage> {
+        let written = self.write(client, permission)?;
+        self.boot_entry
+            .carry_out(&self.disk, &written.kept, permission)?;
+        Ok(written)
+    }
+
+    /// Does all but the boot entry: the disk is complete afterwards.
+    ///
+    /// # Errors
+    /// If anything asked for cannot be had: before the disk is touched if that
+    /// can be known, otherwise with a disk that does not boot.
+    pub fn write(
+        &self,
+        client: &reqwest::Client,
+        permission: &WritePermission,
+    ) -> Result<WrittenImage> {
         self.changes.check()?;
+        let options = WriteOptions {
+            needs_efi: self.boot_entry.needs_efi(),
+            ..self.options.clone()
+        };
         let target = Target::open(&self.disk, permission)?;
-        let mut proven = write_image_with(&self.image, &self.options, target, client)?;
+        let mut proven = write_image_with(&self.image, &options, target, client)?;
         if !self.changes.is_empty() {
             // The config comes before the table: a disk that boots has both.
             proven = proven.with_partitions(permission, |disk, table| {
                 install_coreos::install_coreos(disk, table, &self.changes, permission)
             })?;
         }
-        let written = proven.commit()?;
-        self.boot_entry
-            .carry_out(&self.disk, &written.kept, permission)?;
-        Ok(written)
+        proven.commit()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Class;
+
+    #[test]
+    fn a_disk_that_boots_without_an_entry_is_installed() {
+        for (entry, lacks_fallback, fails) in [
+            (BootEntry::Required, false, true),
+            (BootEntry::Required, true, true),
+            (BootEntry::Wanted, false, false),
+            (BootEntry::Wanted, true, true),
+            (BootEntry::Optional, false, false),
+            (BootEntry::Optional, true, false),
+        ] {
+            let failure = Failure::new(Class::DeploymentError, "no space");
+            let reason = NoEntry {
+                failure,
+                lacks_fallback,
+            };
+            let outcome = entry.judge(Path::new("/dev/sda"), reason);
+            assert_eq!(outcome.is_err(), fails, "{entry:?} {lacks_fallback}");
+            if let Err(failure) = outcome {
+                let details = &failure.details;
+                assert!(details.contains("/dev/sda is complete"), "{details}");
+                assert!(details.contains("no space"), "{details}");
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::disk::file_system;
-use crate::disk::gpt::{self, Table};
+use crate::disk::gpt::{self, EFI_SYSTEM, Table};
 use crate::disk::mbr;
 use crate::failure::{Class, Failure, Result};
 
@@ -135,6 +135,30 @@ pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
         partitions_end,
         end,
     })
+}
+
+/// Fails if a UEFI firmware finds nothing to boot in the image.
+///
+/// # Errors
+/// If its table has no EFI system partition.
+pub fn refuse_without_efi(head: &[u8], image: &Image) -> Result<()> {
+    let has_partition = match &image.gpt {
+        Some(table) => table
+            .partitions()
+            .iter()
+            .any(|part| part.kind == EFI_SYSTEM),
+        None => {
+            let mut entries = mbr::entries(head).into_iter().flatten();
+            entries.any(|entry| entry.kind == mbr::EFI_SYSTEM)
+        }
+    };
+    if has_partition {
+        return Ok(());
+    }
+    Err(invalid(
+        "expected an EFI system partition, because this machine booted by UEFI; found none in the image",
+    )
+    .hint("choose an image for UEFI or boot the machine in BIOS (legacy) mode; ipa-ignore-bootloader-failure=1 writes the image anyway"))
 }
 
 /// What an image is besides the format of its first bytes.

@@ -22,6 +22,8 @@ const ENTRY_LEN: usize = 16;
 const PROTECTIVE: u8 = 0xee;
 /// FAT32 by sector numbers: what parted makes of the original's `fat32`.
 const FAT32: u8 = 0x0c;
+/// An EFI system partition (UEFI 2.10, 5.2.2).
+pub const EFI_SYSTEM: u8 = 0xef;
 const MIB: u64 = 1 << 20;
 /// Sector numbers have 32 bits; with sectors of 512 bytes that ends here.
 const REACH: u64 = 2_097_152 * MIB;

@@ -60,6 +60,8 @@ pub struct WriteOptions {
     pub preserve_on_error: bool,
     /// Everything written is read back before the image becomes visible.
     pub verify: bool,
+    /// An image that UEFI cannot boot is refused.
+    pub needs_efi: bool,
 }
 
 /// Writes the image to the disk, all but its first MiB.
@@ -92,6 +94,7 @@ pub fn write_image_with(
     let work = Work {
         source,
         target: &target,
+        needs_efi: options.needs_efi,
         ends: RefCell::new(ends),
         client,
         disk,
@@ -152,6 +155,7 @@ struct Placed {
 struct Work<'a> {
     source: &'a ImageSource,
     target: &'a Target,
+    needs_efi: bool,
     ends: RefCell<Ends>,
     client: &'a reqwest::Client,
     disk: Geometry,
@@ -231,6 +235,10 @@ impl Work<'_> {
         head[head_len..].fill(0);
         let mut image = image_head::inspect(&head[..head_len], self.disk, promise)
             .map_err(|failure| untouched(&stream.url, failure))?;
+        if self.needs_efi {
+            image_head::refuse_without_efi(&head[..head_len], &image)
+                .map_err(|failure| untouched(&stream.url, failure))?;
+        }
         let ends = self.ends.borrow();
         ends.refuse_collision(image.end)
             .map_err(|failure| untouched(&stream.url, failure))?;

@@ -25,6 +25,24 @@ pub fn booted_by_uefi() -> bool {
     Path::new(FIRMWARE).exists()
 }
 
+/// Why a disk that is complete has no boot entry.
+#[derive(Debug)]
+pub struct NoEntry {
+    /// What failed.
+    pub failure: Failure,
+    /// The image has no loader that firmware starts without an entry either.
+    pub lacks_fallback: bool,
+}
+
+impl From<Failure> for NoEntry {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            lacks_fallback: false,
+        }
+    }
+}
+
 /// Makes an entry for the disk's loader and puts it first. Entries with the
 /// same label, left by earlier deployments, give way. `None` if the host did
 /// not boot by UEFI or the disk has no loader. `kept`: the numbers of partitions
@@ -36,19 +54,21 @@ pub fn make_boot_entry(
     disk: &Path,
     kept: &[u32],
     _permission: &WritePermission,
-) -> Result<Option<Entry>> {
+) -> std::result::Result<Option<Entry>, NoEntry> {
     if !booted_by_uefi() {
         return Ok(None);
     }
     let table = written_disk::read_table(disk)?;
-    let esp = system_partition(&table, kept).map_err(|reason| {
-        Failure::new(
+    let esp = system_partition(&table, kept).map_err(|reason| NoEntry {
+        failure: Failure::new(
             Class::DeviceNotFound,
             format!("{}: {reason}", disk.display()),
         )
-        .hint("this host booted by UEFI, the image is for BIOS hosts")
+        .hint("this host booted by UEFI, the image is for BIOS hosts"),
+        lacks_fallback: true,
     })?;
-    let Some(loader) = look_for_loader(disk, esp)? else {
+    let (loader, has_fallback) = look_for_loader(disk, esp)?;
+    let Some(loader) = loader else {
         tracing::warn!(
             "{} partition {} holds no EFI loader, no boot entry was made",
             disk.display(),
@@ -63,17 +83,26 @@ pub fn make_boot_entry(
         guid: esp.guid,
         file: loader.file.clone(),
     };
-    let variables = Variables::of_firmware()?;
-    tracing::info!("boot order was {}", order_text(&variables)?);
-    let entry = put_first(&variables, &loader.label, &path)?;
+    let entry = Variables::of_firmware()
+        .and_then(|variables| make_known(&variables, &loader, &path))
+        .map_err(|failure| NoEntry {
+            failure,
+            lacks_fallback: !has_fallback,
+        })?;
+    Ok(Some(entry))
+}
+
+fn make_known(variables: &Variables, loader: &Loader, path: &LoaderPath) -> Result<Entry> {
+    tracing::info!("boot order was {}", order_text(variables)?);
+    let entry = put_first(variables, &loader.label, path)?;
     tracing::info!(
         "boot entry {:04X} {:?} made for {}",
         entry.number,
         entry.label,
         loader.file
     );
-    tracing::info!("boot order is {}", order_text(&variables)?);
-    Ok(Some(entry))
+    tracing::info!("boot order is {}", order_text(variables)?);
+    Ok(entry)
 }
 
 /// The first EFI system partition that came with the image.
@@ -95,7 +124,8 @@ fn system_partition<'a>(
     })
 }
 
-fn look_for_loader(disk: &Path, esp: &Partition) -> Result<Option<Loader>> {
+/// The loader, and whether firmware finds one without an entry.
+fn look_for_loader(disk: &Path, esp: &Partition) -> Result<(Option<Loader>, bool)> {
     let node = written_disk::node(disk, esp.number)?;
     let failed = |what: &str, e: std::io::Error| {
         Failure::new(
@@ -106,10 +136,11 @@ fn look_for_loader(disk: &Path, esp: &Partition) -> Result<Option<Loader>> {
     let mount_point = Path::new(written_disk::ESP_MOUNT_POINT);
     let mounted = written_disk::mount(&node, mount_point, "vfat", MsFlags::MS_RDONLY)?;
     let machine = Machine::this(&fs::read_to_string(FIRMWARE_BITS).unwrap_or_default());
-    let loader =
-        efi_loader::find(mount_point, machine).map_err(|e| failed("looking for a loader", e))?;
+    let found = efi_loader::find(mount_point, machine)
+        .and_then(|loader| Ok((loader, efi_loader::has_fallback(mount_point, machine)?)))
+        .map_err(|e| failed("looking for a loader", e))?;
     mounted.unmount().map_err(|e| failed("unmounting", e))?;
-    Ok(loader)
+    Ok(found)
 }
 
 /// Takes over the first entry of that label, or the first free number; then
@@ -149,8 +180,7 @@ fn put_first(variables: &Variables, label: &str, path: &LoaderPath) -> Result<En
         return Err(Failure::new(
             Class::DeploymentError,
             format!("the firmware did not keep boot entry {number:04X} {label:?} as first"),
-        )
-        .hint("ipa-ignore-bootloader-failure=1 goes on without an entry"));
+        ));
     }
     Ok(Entry {
         number,

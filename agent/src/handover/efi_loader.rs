@@ -108,6 +108,19 @@ pub fn find(esp: &Path, machine: Machine) -> io::Result<Option<Loader>> {
     Ok(None)
 }
 
+/// Whether a mounted EFI system partition has the loader that firmware starts from
+/// a disk without a boot entry (UEFI 2.10, 3.5.1.1).
+///
+/// # Errors
+/// As [`find`].
+pub fn has_fallback(esp: &Path, machine: Machine) -> io::Result<bool> {
+    let name = machine.loaders()[0];
+    let files = files(esp)?;
+    Ok(files
+        .iter()
+        .any(|file| named(file, name) && is_in_efi_boot(esp, file)))
+}
+
 /// Every file of the partition, those of outer directories first.
 fn files(esp: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
@@ -279,6 +292,20 @@ mod tests {
         let loader = find(esp.path(), Machine::X64).unwrap().unwrap();
         assert_eq!(loader.label, "RHEL");
         assert_eq!(loader.file, "\\EFI\\redhat\\shimx64.efi");
+    }
+
+    #[test]
+    fn only_the_loader_in_efi_boot_starts_without_an_entry() {
+        for (file, expected) in [
+            ("EFI/BOOT/BOOTX64.EFI", true),
+            ("efi/boot/bootx64.efi", true),
+            ("EFI/redhat/BOOTX64.EFI", false),
+            ("EFI/BOOT/BOOTIA32.EFI", false),
+            ("EFI/BOOT/grubx64.efi", false),
+        ] {
+            let found = has_fallback(esp(&[(file, b"")]).path(), Machine::X64).unwrap();
+            assert_eq!(found, expected, "{file}");
+        }
     }
 
     #[test]

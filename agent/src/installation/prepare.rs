@@ -58,7 +58,7 @@ impl InstallOptions {
             disk,
             options,
             changes,
-            boot_entry: BootEntry::Make,
+            boot_entry: BootEntry::Wanted,
         })
     }
 
@@ -78,6 +78,7 @@ impl InstallOptions {
             saved,
             preserve_on_error: self.preserve_on_error,
             verify: self.verify,
+            ..WriteOptions::default()
         })
     }
 

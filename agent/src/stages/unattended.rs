@@ -54,8 +54,14 @@ impl Boot {
         let disk = match done.load() {
             Ok(Some(path)) => PathBuf::from(OsString::from_vec(path)),
             _ => {
-                let disk = self.install_until_done(order, permission).await;
-                done.store_or_warn(disk.as_os_str().as_bytes());
+                let complete = self.install_until_done(order, permission).await;
+                // Before the boot entry: a firmware that brings the agent down must
+                // not lead to a second installation.
+                done.store_or_warn(complete.disk.as_os_str().as_bytes());
+                let disk = complete.disk.clone();
+                if let Err(failure) = complete.make_boot_entry(permission).await {
+                    stay_and_say(|| tracing::error!("{failure}")).await;
+                }
                 disk
             }
         };
@@ -73,12 +79,15 @@ impl Boot {
         Ok(commands::into_installed_system(kexec, Some(disk)).await)
     }
 
-    /// Returns the disk.
-    async fn install_until_done(&mut self, order: &Order, permission: WritePermission) -> PathBuf {
+    async fn install_until_done(
+        &mut self,
+        order: &Order,
+        permission: WritePermission,
+    ) -> CompleteDisk {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
             let failure = match self.install_once(order, permission).await {
-                Ok(disk) => return disk,
+                Ok(complete) => return complete,
                 Err(failure) => failure,
             };
             let why = format!("install failed: {}", failure.details);
@@ -100,7 +109,7 @@ impl Boot {
         &mut self,
         order: &Order,
         permission: WritePermission,
-    ) -> Result<PathBuf> {
+    ) -> Result<CompleteDisk> {
         let mut options = order.options()?;
         order.fill_in_image(&mut options, &self.settings.params)?;
         let own_image = own_image_for(&options).await?;
@@ -129,8 +138,12 @@ impl Boot {
                 changes.firstboot_args = network.arguments;
             }
             changes.network_keyfiles.extend(network.keyfiles);
-            installation.carry_out(&client, &permission)?;
-            Ok(installation.disk)
+            let written = installation.write(&client, &permission)?;
+            Ok(CompleteDisk {
+                disk: installation.disk,
+                kept: written.kept,
+                boot_entry: installation.boot_entry,
+            })
         })
         .await
     }
@@ -158,6 +171,25 @@ impl Boot {
             })?;
             report_untouchable(&disks);
             named_disk::find(&root, &path, &disks).map(|disk| PathBuf::from(&disk.name))
+        })
+        .await
+    }
+}
+
+/// A disk with everything on it. Nothing that happens from here on may lead to
+/// another installation.
+struct CompleteDisk {
+    disk: PathBuf,
+    kept: Vec<u32>,
+    boot_entry: BootEntry,
+}
+
+impl CompleteDisk {
+    /// See [`BootEntry::carry_out`].
+    async fn make_boot_entry(self, permission: WritePermission) -> Result<()> {
+        blocking(move || {
+            self.boot_entry
+                .carry_out(&self.disk, &self.kept, &permission)
         })
         .await
     }

@@ -74,7 +74,7 @@ impl<'a> Plan<'a> {
         lines.push(format!(
             "boot entry:  {}",
             match boot_entry {
-                BootEntry::Make | BootEntry::MakeIfPossible =>
+                BootEntry::Required | BootEntry::Wanted | BootEntry::Optional =>
                     "one in this machine's firmware, if that is UEFI",
                 BootEntry::Leave => "none, this machine's firmware is left alone",
             }

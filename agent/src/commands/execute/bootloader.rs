@@ -35,8 +35,13 @@ pub(super) fn install(
             format!("expected an image that brings its boot loader, found root {root_uuid}"),
         ));
     }
+    let entry = if ignore_failure {
+        BootEntry::Optional
+    } else {
+        BootEntry::Required
+    };
     // Ironic's steps keep no partitions.
-    BootEntry::new(ignore_failure).carry_out(disk, &[], &permission)?;
+    entry.carry_out(disk, &[], &permission)?;
     tracing::debug!("install_bootloader for {target_mode} done");
     Ok(Value::Null)
 }

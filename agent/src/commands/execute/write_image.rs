@@ -13,6 +13,7 @@ use crate::disk::proof::Proof;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, WriteOptions, write_image_with};
 use crate::failure::Result;
+use crate::handover::efi_entry;
 use crate::permission::WritePermission;
 
 /// Executes the step. Returns its result as Ironic stores it.
@@ -60,6 +61,10 @@ pub(super) async fn write(
     let (md5_enabled, rebuild) = (*params.md5_enabled, *params.config_drive_rebuild);
     let options = WriteOptions {
         verify: *params.verify,
+        // Ironic asks for a boot entry afterwards, unless the node boots by BIOS.
+        needs_efi: efi_entry::booted_by_uefi()
+            && !node.boots_by_bios()
+            && !*params.ignore_bootloader_failure,
         ..WriteOptions::default()
     };
     let (id, path) = (info.id.clone(), disk.clone());

@@ -1,7 +1,9 @@
 use std::process::Command;
 
 use super::*;
-use crate::disk::fixtures::gpt_image;
+use uuid::Uuid;
+
+use crate::disk::fixtures::{gpt_image, used_disk};
 use crate::skip::skip;
 
 const DISK: Geometry = Geometry {
@@ -27,6 +29,21 @@ fn a_gpt_image_tells_its_size() {
     let facts = inspect(&image[..HEAD_LEN], DISK, Promise::default()).unwrap();
     assert_eq!(facts.end, 16 << 20);
     assert_eq!(facts.gpt.unwrap().partitions().len(), 2);
+}
+
+#[test]
+fn an_image_for_uefi_has_an_efi_system_partition() {
+    let bios_only = used_disk(16 << 20, 512, &[(1, "boot", Uuid::from_u128(1), 2, 4)]);
+    for (head, expected) in [
+        (&gpt_image(16 << 20, 512)[..HEAD_LEN], true),
+        (&bios_only[..HEAD_LEN], false),
+        (&mbr(&[(0x83, 2048, 2048), (0xef, 4096, 2048)])[..], true),
+        (&mbr(&[(0x83, 2048, 2048)])[..], false),
+    ] {
+        let image = inspect(head, DISK, Promise::default()).unwrap();
+        let judged = refuse_without_efi(head, &image);
+        assert_eq!(judged.is_ok(), expected, "{judged:?}");
+    }
 }
 
 #[test]

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tempfile::NamedTempFile;
+use uuid::Uuid;
 
 use super::*;
 use crate::disk::digest::{Algorithm, ExpectedDigest, Hasher};
-use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client, loop_device};
+use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client, loop_device, used_disk};
 use crate::disk::gpt::Table;
 use crate::permission::WritePermission;
 use crate::skip::skip;
@@ -136,6 +137,25 @@ fn bzip2(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ::bzip2::write::BzEncoder::new(Vec::new(), ::bzip2::Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
+}
+
+#[test]
+fn an_image_that_uefi_cannot_boot_does_not_touch_the_disk() {
+    let image = used_disk(16 << 20, 512, &[(1, "boot", Uuid::from_u128(1), 2, 4)]);
+    let server = correct(&image);
+    let disk = disk(32 << 20);
+    let source = source(&server, Some(sha256(&image)));
+    let options = WriteOptions {
+        needs_efi: true,
+        ..WriteOptions::default()
+    };
+    let target = open(disk.path(), 512);
+    let failure = write_image_with(&source, &options, target, &http_client()).unwrap_err();
+    assert_eq!(failure.class, Class::InvalidImage);
+    for text in ["EFI system partition", "the disk was not touched"] {
+        assert!(failure.details.contains(text), "{failure}");
+    }
+    assert!(content(&disk).iter().all(|&byte| byte == OLD));
 }
 
 #[test]
