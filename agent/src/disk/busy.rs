@@ -138,6 +138,42 @@ impl KernelView {
         Ok(disks)
     }
 
+    /// Everything that is built on the disk and its partitions, directly or not. What
+    /// holds another device of the list comes before it.
+    ///
+    /// # Errors
+    /// If sysfs cannot be read.
+    pub fn stack(&self, disk: &Device) -> io::Result<Vec<Device>> {
+        let mut found = Vec::new();
+        self.stack_into(disk, &mut found)?;
+        Ok(found)
+    }
+
+    fn stack_into(&self, device: &Device, found: &mut Vec<Device>) -> io::Result<()> {
+        let mut parts = self.partitions(device)?;
+        parts.push(device.clone());
+        for part in parts {
+            for name in holders(&part)? {
+                if found.iter().any(|known: &Device| known.name == name) {
+                    continue;
+                }
+                let directory = fs::canonicalize(self.sys.join("block").join(&name))?;
+                let holder = read_device(&directory, read(&directory.join("dev"))?)?;
+                self.stack_into(&holder, found)?;
+                found.push(holder);
+            }
+        }
+        Ok(())
+    }
+
+    /// A device for people: `dm-0 (rhel-root)`.
+    pub fn label(&self, device: &Device) -> String {
+        match read(&device.directory.join("dm/name")) {
+            Ok(name) => format!("{} ({name})", device.name),
+            Err(_) => device.name.clone(),
+        }
+    }
+
     /// Every use of the disk and of its partitions, by whichever path.
     ///
     /// # Errors
@@ -311,6 +347,47 @@ mod tests {
         let others = view.other_paths(sda).unwrap();
         assert_eq!(others.iter().map(|d| &*d.name).collect::<Vec<_>>(), ["sdb"]);
         assert_eq!(list(&view.uses(sda).unwrap()), "sdb1 is held by dm-0");
+    }
+
+    #[test]
+    fn what_is_built_on_a_disk_is_found_from_the_top() {
+        let (dir, view) = tree();
+        let put = |path: &str, text: &str| {
+            let path = dir.path().join("sys/block").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        // A LUKS container in one of two volumes, whose group is on two partitions.
+        for (name, number, holder) in [
+            ("dm-0", "253:0", None),
+            ("dm-1", "253:1", Some("dm-2")),
+            ("dm-2", "253:2", None),
+        ] {
+            put(&format!("{name}/dev"), number);
+            put(&format!("{name}/dm/name"), &format!("volume-{name}\n"));
+            put(
+                &format!("{name}/holders/{}/x", holder.unwrap_or("none")),
+                "",
+            );
+            if holder.is_none() {
+                fs::remove_dir_all(dir.path().join(format!("sys/block/{name}/holders/none")))
+                    .unwrap();
+            }
+        }
+        for (part, holder) in [("vda1", "dm-0"), ("vda1", "dm-1"), ("vda3", "dm-1")] {
+            put(&format!("vda/{part}/holders/{holder}/x"), "");
+        }
+        let disk = view.device(254, 0).unwrap();
+        let stack = view.stack(&disk).unwrap();
+        let names: Vec<String> = stack.iter().map(|device| view.label(device)).collect();
+        assert_eq!(
+            names,
+            [
+                "dm-0 (volume-dm-0)",
+                "dm-2 (volume-dm-2)",
+                "dm-1 (volume-dm-1)"
+            ]
+        );
     }
 
     #[test]

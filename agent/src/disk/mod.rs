@@ -6,6 +6,7 @@ pub mod checksum_file;
 pub mod config_drive;
 pub mod decode;
 pub mod device_lock;
+pub mod device_mapper;
 pub mod digest;
 pub mod ends;
 pub mod erase;

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::busy::KernelView;
+use crate::disk::device_mapper;
 use crate::disk::erase::metadata::erase_metadata;
 use crate::disk::md_superblock::{self, MdSuperblock};
 use crate::disk::target::Target;
@@ -238,6 +239,9 @@ fn stop_arrays(members: &BTreeSet<&Path>, permission: &WritePermission) -> Resul
 }
 
 fn stop_array(path: &Path, directory: &Path, permission: &WritePermission) {
+    if let Err(failure) = device_mapper::release(path, permission) {
+        tracing::error!("{failure}");
+    }
     // An array that has not been started has no content.
     match Target::open(path, permission) {
         Ok(target) => {

@@ -6,6 +6,7 @@
 pub mod block_ioctl;
 pub mod block_partition;
 pub mod boot_clock;
+pub mod dm_ioctl;
 pub mod ethtool;
 pub mod ethtool_private_flags;
 pub mod file_flags;

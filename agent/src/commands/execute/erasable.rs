@@ -11,13 +11,15 @@ use serde_json::Value;
 
 use crate::commands::command::Node;
 use crate::commands::machine::{Machine, blocking};
-use crate::disk::busy::{self, KernelView, Use, UseKind};
+use crate::disk::busy::{self, Device, KernelView, Use, UseKind};
+use crate::disk::device_mapper;
 use crate::disk::erase::guard;
 use crate::disk::md_superblock;
 use crate::failure::{Class, Failure, Result};
 use crate::inventory::block_devices::{self, BlockDevice};
 use crate::inventory::report_types::Disk;
 use crate::inventory::root_device_hints::SkipList;
+use crate::permission::WritePermission;
 use crate::sys::block_ioctl;
 use crate::system_path::SystemPath;
 
@@ -43,7 +45,8 @@ pub(super) enum Obstacle {
     ReadOnly,
     /// It, or a partition of it, belongs to a software RAID.
     RaidMember,
-    /// Something of it is mounted here, or swap.
+    /// Something of it, or built on it, is mounted here, or swap; or what is built on
+    /// it is not to be erased.
     InUse(String),
     /// Nobody can say what is on it. A disk that is locked with a password fails
     /// every read.
@@ -86,6 +89,12 @@ impl Erasable {
     /// Whether it is an NVMe disk, by its name as in the original.
     pub fn is_nvme(&self) -> bool {
         self.name().starts_with("/dev/nvme")
+    }
+
+    /// Deactivates what a live system has built on the disk. Only for a disk without
+    /// an obstacle: then it is on erasable disks alone.
+    pub fn release(&self, permission: &WritePermission) -> Result<()> {
+        device_mapper::release(&self.disk, permission)
     }
 
     #[cfg(test)]
@@ -131,8 +140,67 @@ fn choose(devices: Vec<BlockDevice>, skip_list: &SkipList) -> Result<Vec<Erasabl
         .map(|device| inspect(&kernel, device))
         .collect();
     found.sort_by(|a, b| b.disk.cmp(&a.disk));
+    mark_entangled(&kernel, &mut found);
     count_namespaces(&mut found);
     Ok(found)
+}
+
+/// Notes which disks cannot be erased because something is built on them that is on
+/// another disk too, one that is not erased: an LVM volume, for example.
+fn mark_entangled(kernel: &KernelView, disks: &mut [Erasable]) {
+    loop {
+        let free: BTreeSet<String> = disks
+            .iter()
+            .filter(|disk| disk.obstacle.is_none())
+            .map(Erasable::name)
+            .collect();
+        for disk in disks.iter_mut().filter(|disk| disk.obstacle.is_none()) {
+            let found = in_kernel(kernel, &disk.disk)
+                .and_then(|device| entanglement(kernel, &device, &free));
+            disk.obstacle = match found {
+                Ok(entangled) => entangled.map(Obstacle::InUse),
+                Err(error) => Some(Obstacle::Unreadable(error.to_string())),
+            };
+        }
+        let left = disks.iter().filter(|disk| disk.obstacle.is_none()).count();
+        if left == free.len() {
+            return;
+        }
+    }
+}
+
+fn entanglement(
+    kernel: &KernelView,
+    disk: &Device,
+    free: &BTreeSet<String>,
+) -> std::io::Result<Option<String>> {
+    let stack = kernel.stack(disk)?;
+    let in_stack = |name: &str| {
+        stack
+            .iter()
+            .any(|device| name.strip_prefix("/dev/") == Some(&device.name))
+    };
+    for device in &stack {
+        let label = kernel.label(device);
+        if !device_mapper::is_mapped(device) {
+            return Ok(Some(format!("it is held by {label}")));
+        }
+        let below = device_mapper::made_of(device)?;
+        if let Some(other) = below
+            .iter()
+            .find(|name| !free.contains(*name) && !in_stack(name))
+        {
+            return Ok(Some(format!(
+                "{label} is on it and on {other}, which is not erased"
+            )));
+        }
+    }
+    Ok(None)
+}
+
+fn in_kernel(kernel: &KernelView, disk: &Path) -> std::io::Result<Device> {
+    let number = fs::metadata(disk)?.rdev();
+    kernel.device(major(number), minor(number))
 }
 
 /// Some controllers know no erase of one namespace alone.
@@ -273,20 +341,30 @@ fn obstacle(
     device: &BlockDevice,
     found: &Erasable,
 ) -> std::io::Result<Option<Obstacle>> {
-    let number = fs::metadata(&found.disk)?.rdev();
-    let in_kernel = kernel.device(major(number), minor(number))?;
-    let uses: Vec<Use> = kernel
-        .uses(&in_kernel)?
-        .into_iter()
-        .filter(|used| !matches!(used.kind, UseKind::Holder(_)))
-        .collect();
-    Ok(if !uses.is_empty() {
-        Some(Obstacle::InUse(busy::list(&uses)))
-    } else if device.is_raid_member() || is_raid_member(&found.disk, &found.partitions)? {
-        Some(Obstacle::RaidMember)
-    } else {
-        device.disk.traits.read_only.then_some(Obstacle::ReadOnly)
-    })
+    let in_kernel = in_kernel(kernel, &found.disk)?;
+    let direct = |device: &Device| -> std::io::Result<Vec<Use>> {
+        let mut uses = kernel.uses(device)?;
+        uses.retain(|used| !matches!(used.kind, UseKind::Holder(_)));
+        Ok(uses)
+    };
+    let uses = direct(&in_kernel)?;
+    if !uses.is_empty() {
+        return Ok(Some(Obstacle::InUse(busy::list(&uses))));
+    }
+    if device.is_raid_member() || is_raid_member(&found.disk, &found.partitions)? {
+        return Ok(Some(Obstacle::RaidMember));
+    }
+    for above in kernel.stack(&in_kernel)? {
+        let uses = direct(&above)?;
+        if !uses.is_empty() {
+            return Ok(Some(Obstacle::InUse(format!(
+                "it holds {}: {}",
+                kernel.label(&above),
+                busy::list(&uses)
+            ))));
+        }
+    }
+    Ok(device.disk.traits.read_only.then_some(Obstacle::ReadOnly))
 }
 
 /// A disk counts as a member when one of its partitions is, as with the

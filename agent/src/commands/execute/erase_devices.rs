@@ -99,7 +99,10 @@ pub(super) async fn execute_express(
         for disk in &disks {
             let own_means = disk.obstacle.is_none() && disk.is_nvme() && options.nvme_secure_erase;
             if own_means {
-                match erase_nvme(disk, &permission) {
+                let erased = disk
+                    .release(&permission)
+                    .and_then(|()| erase_nvme(disk, &permission));
+                match erased {
                     Ok(()) => continue,
                     Err(failure) => {
                         tracing::warn!("{failure}; erasing the metadata instead");
@@ -193,6 +196,7 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
             return Ok(());
         }
     }
+    disk.release(permission)?;
     match erase_by_its_own_means(disk, options, permission) {
         Ok(true) => return Ok(()),
         Ok(false) => {}

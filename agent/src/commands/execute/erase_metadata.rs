@@ -1,22 +1,25 @@
 //! The step `erase_devices_metadata`: after it no disk is recognised as
 //! anything.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
 use super::erasable::{self, Erasable, Obstacle};
 use crate::commands::command::Node;
 use crate::commands::machine::{Machine, blocking};
+use crate::disk::busy::KernelView;
 use crate::disk::erase::metadata::erase_metadata;
 use crate::disk::target::Target;
 use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 
-/// How long what holds a disk is waited for: a volume that is being stopped, a
-/// probe.
+/// How long another program may have a disk open: udev or a probe.
 const OPEN_TRIES: u32 = 20;
 const OPEN_PAUSE: Duration = Duration::from_secs(1);
 
@@ -55,6 +58,10 @@ pub(super) fn erase_disk(disk: &Erasable, permission: &WritePermission) -> Vec<(
         }
         Some(Obstacle::InUse(uses)) => return vec![(disk.name(), in_use(uses))],
         Some(Obstacle::Unreadable(reason)) => return vec![(disk.name(), unreadable(reason))],
+    }
+    if let Err(failure) = disk.release(permission) {
+        tracing::error!("{failure}");
+        return vec![(disk.name(), failure)];
     }
     let mut failures = Vec::new();
     // A partition before its disk: with the table it is gone.
@@ -100,15 +107,20 @@ fn erase_device(path: &Path, is_disk: bool, permission: &WritePermission) -> Res
     Ok(())
 }
 
-/// Opens a disk or partition once nobody holds it.
+/// Opens a disk or partition, after another program has closed it if need be.
 ///
 /// # Errors
-/// If it is still held after 20 s, or cannot be opened for another reason.
+/// If it is still open after 20 s, is mounted or held by another device, or cannot
+/// be opened for another reason.
 pub(super) fn open_when_free(path: &Path, permission: &WritePermission) -> Result<Target> {
     let mut tries = 0;
     loop {
         match Target::open_disk_or_partition(path, permission) {
-            Err(failure) if failure.class == Class::BlockDeviceError && tries < OPEN_TRIES => {
+            Err(failure)
+                if failure.class == Class::BlockDeviceError
+                    && tries < OPEN_TRIES
+                    && !is_held(path) =>
+            {
                 tries += 1;
                 if tries == 1 {
                     tracing::info!("{failure}; waiting for it");
@@ -118,6 +130,16 @@ pub(super) fn open_when_free(path: &Path, permission: &WritePermission) -> Resul
             opened => return opened,
         }
     }
+}
+
+/// Whether the kernel knows a use of it, which will not end by itself.
+fn is_held(path: &Path) -> bool {
+    let kernel = KernelView::default();
+    let uses = fs::metadata(path).and_then(|metadata| {
+        let number = metadata.rdev();
+        kernel.uses(&kernel.device(major(number), minor(number))?)
+    });
+    uses.is_ok_and(|uses| !uses.is_empty())
 }
 
 #[cfg(test)]

@@ -95,3 +95,60 @@ sys/block/sdb/size = 8192\n",
     let left: Vec<&str> = left.iter().map(|device| &*device.disk.name).collect();
     assert_eq!(left, ["/dev/sdb", "/dev/md1"]);
 }
+
+#[test]
+fn a_volume_on_a_disk_that_stays_keeps_the_other_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let block = dir.path().join("block");
+    let put = |path: &str, text: &str| {
+        let path = block.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let built_on = |above: &str, below: &str| {
+        for (from, to) in [
+            (format!("{above}/slaves"), below),
+            (format!("{below}/holders"), above),
+        ] {
+            let name = to.rsplit('/').next().unwrap();
+            fs::create_dir_all(block.join(&from)).unwrap();
+            std::os::unix::fs::symlink(block.join(to), block.join(from).join(name)).unwrap();
+        }
+    };
+    for (number, disk) in ["sda", "sdb", "sdc"].iter().enumerate() {
+        put(&format!("{disk}/dev"), &format!("8:{}\n", number * 16));
+        put(
+            &format!("{disk}/{disk}1/dev"),
+            &format!("8:{}\n", number * 16 + 1),
+        );
+        put(&format!("{disk}/{disk}1/partition"), "1\n");
+    }
+    for (name, number) in [("dm-0", "253:0"), ("dm-1", "253:1")] {
+        put(&format!("{name}/dev"), number);
+        put(&format!("{name}/dm/name"), "data-home\n");
+    }
+    put("bcache0/dev", "252:0");
+    built_on("dm-0", "sda/sda1");
+    built_on("dm-0", "sdb/sdb1");
+    built_on("dm-1", "dm-0");
+    built_on("bcache0", "sdc/sdc1");
+    let kernel = KernelView {
+        sys: dir.path().into(),
+        proc: dir.path().into(),
+    };
+    let disks = kernel.disks().unwrap();
+    let found = |name: &str, free: &[&str]| {
+        let disk = disks.iter().find(|disk| disk.name == name).unwrap();
+        let free = free.iter().map(|&name| name.to_owned()).collect();
+        entanglement(&kernel, disk, &free).unwrap()
+    };
+    assert_eq!(found("sda", &["/dev/sda", "/dev/sdb"]), None);
+    assert_eq!(
+        found("sda", &["/dev/sda"]).unwrap(),
+        "dm-0 (data-home) is on it and on /dev/sdb, which is not erased"
+    );
+    assert_eq!(
+        found("sdc", &["/dev/sdc"]).unwrap(),
+        "it is held by bcache0"
+    );
+}

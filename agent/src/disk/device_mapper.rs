@@ -1,0 +1,106 @@
+//! Devices that device mapper has built on a disk: LVM volumes, opened LUKS
+//! containers, partitions of a multipath disk.
+//!
+//! Our ramdisk makes none, but a live system activates the volumes that it finds.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::sys::stat::{major, minor};
+
+use crate::disk::busy::{Device, KernelView};
+use crate::failure::{Class, Failure, Result};
+use crate::permission::WritePermission;
+use crate::sys::dm_ioctl;
+
+const CONTROL: &str = "/dev/mapper/control";
+
+/// Whether device mapper has made this device.
+pub fn is_mapped(device: &Device) -> bool {
+    device.directory.join("dm").is_dir()
+}
+
+/// Removes every device that device mapper has built on a disk, so that the disk can
+/// be opened. What is on the disk stays as it is.
+///
+/// # Errors
+/// If one of them is in use, by name, or is not of device mapper.
+pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
+    let kernel = KernelView::default();
+    let stack = fs::metadata(disk)
+        .and_then(|metadata| {
+            let number = metadata.rdev();
+            kernel.stack(&kernel.device(major(number), minor(number))?)
+        })
+        .map_err(|error| failed(disk, &format!("finding out what is built on it: {error}")))?;
+    if stack.is_empty() {
+        return Ok(());
+    }
+    let control = File::open(CONTROL)
+        .map_err(|error| failed(disk, &format!("opening {CONTROL}: {error}")))?;
+    for device in stack {
+        let label = kernel.label(&device);
+        if !is_mapped(&device) {
+            return Err(failed(disk, &format!("it is held by {label}")));
+        }
+        match remove(&control, &device) {
+            Ok(()) => {
+                tracing::info!("{}: {label} on it is deactivated", disk.display());
+            }
+            // Another thread, or udev, was quicker.
+            Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => {}
+            Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => {
+                return Err(failed(
+                    disk,
+                    &format!("deactivating {label} on it: a program has that open"),
+                )
+                .hint(
+                    "end the program, or deactivate the volume (vgchange -an, cryptsetup close)",
+                ));
+            }
+            Err(error) => {
+                return Err(failed(
+                    disk,
+                    &format!("deactivating {label} on it: {error}"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn failed(disk: &Path, what: &str) -> Failure {
+    Failure::new(
+        Class::BlockDeviceError,
+        format!("{}: {what}", disk.display()),
+    )
+}
+
+fn remove(control: &File, device: &Device) -> io::Result<()> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+    let (major, minor) = device.number.split_once(':').ok_or_else(invalid)?;
+    let parse = |number: &str| number.parse().map_err(|_| invalid());
+    dm_ioctl::remove(control, parse(major)?, parse(minor)?)
+}
+
+/// The disks that a device is made of, as device nodes.
+///
+/// # Errors
+/// If sysfs cannot be read.
+pub fn made_of(device: &Device) -> io::Result<Vec<String>> {
+    let mut disks = Vec::new();
+    for part in fs::read_dir(device.directory.join("slaves"))? {
+        let directory = part?.path().canonicalize()?;
+        let disk = if directory.join("partition").exists() {
+            directory.parent()
+        } else {
+            Some(directory.as_path())
+        };
+        let name = disk.and_then(Path::file_name).unwrap_or_default();
+        disks.push(format!("/dev/{}", name.to_string_lossy()));
+    }
+    Ok(disks)
+}
