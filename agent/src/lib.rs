@@ -29,6 +29,7 @@ mod devices_settled;
 mod discovery;
 mod disk;
 mod disk_paths;
+mod disk_sets;
 mod early;
 mod failure;
 #[cfg(fuzzing)]
@@ -42,6 +43,8 @@ mod inventory;
 mod ironic;
 mod live_system;
 mod logs;
+#[cfg(test)]
+mod loop_device;
 mod media;
 mod memory_use;
 mod network;

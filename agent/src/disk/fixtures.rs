@@ -13,10 +13,9 @@ use crate::http_client::{HttpOptions, image_client};
 
 #[allow(dead_code, reason = "the tests of the program use more of it")]
 mod faulty_disk;
-mod loop_device;
 
+pub use crate::loop_device::{LoopDevice, loop_device};
 pub use faulty_disk::{Answer, FaultyDisk, Request as DiskRequest};
-pub use loop_device::{LoopDevice, loop_device};
 
 /// The disk GUID of a CoreOS image that was never booted.
 pub const SENTINEL: &str = "00000000-0000-4000-a000-000000000001";

@@ -19,7 +19,6 @@ pub mod image_head;
 pub mod iso9660;
 pub mod kept_partitions;
 pub mod mbr;
-pub mod md_superblock;
 pub mod pipeline;
 pub mod proof;
 pub mod proven_image;

@@ -17,8 +17,8 @@ use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::busy::KernelView;
 use crate::disk::device_mapper;
 use crate::disk::erase::metadata::erase_metadata;
-use crate::disk::md_superblock::{self, MdSuperblock};
 use crate::disk::target::Target;
+use crate::disk_sets::md_superblock::{self, MdSuperblock};
 use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 use crate::sys::{block_ioctl, md_ioctl};
@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
     use crate::disk::fixtures::{LoopDevice, loop_device};
-    use crate::disk::md_superblock::{Version, tests::superblock};
+    use crate::disk_sets::md_superblock::{Version, tests::superblock};
 
     const SIZE: u64 = 16 << 20;
 

@@ -9,7 +9,6 @@ use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Decoder;
 use crate::disk::gpt::Table;
 use crate::disk::kept_partitions::{DiskEnds, KeptPartitions};
-use crate::disk::md_superblock::{MdSuperblock, Version};
 use crate::disk::pipeline::UNIT;
 use crate::disk::qcow2::assembly::{Assembly, Sink};
 use crate::disk::qcow2::header::Header;
@@ -17,6 +16,8 @@ use crate::disk::qcow2::window::Piece;
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::signature::{ImageSignature, SigningKey, built_in_keys};
 use crate::disk::{checksum_file, config_drive, file_system, image_head, iso9660, resume, vfat};
+use crate::disk_sets::lvm;
+use crate::disk_sets::md_superblock::{MdSuperblock, Version};
 
 /// What is unpacked of one input: the head of an image and something behind it.
 const UNPACKED_LIMIT: u64 = 4 << 20;
@@ -184,6 +185,9 @@ pub fn file_system(data: &[u8]) {
     for version in Version::ALL {
         let _ = MdSuperblock::parse(data, version, 1 << 20);
     }
+    let _ = lvm::metadata_areas(data);
+    let _ = lvm::text_in_area(data);
+    let _ = lvm::parse_metadata(data);
     let (start, iso) = data.split_at(data.len().min(2048));
     let mut head = start.to_vec();
     if !iso.is_empty() {

@@ -213,6 +213,7 @@ fn is_virtual_media(tran: Option<&str>, vendor: Option<&str>, model: Option<&str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk_sets::DiskSets;
     use crate::sys_tree::plant;
 
     /// A disk of 8 GiB with this device number and further lines about it.
@@ -325,7 +326,9 @@ mod tests {
         );
         let chosen = |hint: &str| {
             let node = serde_json::json!({"instance_info": {"root_device": {"name": hint}}});
-            let chosen = super::super::root_device::choose_for_node(Some(&node), &disks);
+            let chosen = super::super::root_device::choose_for_node(Some(&node), &disks, &|_| {
+                DiskSets::default()
+            });
             chosen.map(|disk| disk.name.clone())
         };
         assert_eq!(

@@ -8,7 +8,7 @@ use super::collect::{CollectOptions, collect};
 use super::collectors::{self, Collector, numa_topology, pci_devices, usb_devices};
 use super::lldp;
 use super::report_types::{Configuration, InspectionBody, Inventory, Manager};
-use super::root_device::choose;
+use super::root_device::{choose, sets_below};
 use super::root_device_hints::SkipList;
 use super::system_path::SystemPath;
 use super::wait_for_disk::{Patience, wait_for_disk};
@@ -101,7 +101,7 @@ pub fn gather(
                             .and_then(|all| all.get(&interface.name).cloned());
                     }
                 }
-                default(&mut body, inventory, circumstances);
+                default(&mut body, root, inventory, circumstances);
             }
             Collector::PciDevices => body.pci_devices = Some(pci_devices::collect(root)),
             Collector::UsbDevices => body.usb_devices = Some(usb_devices::collect(root)),
@@ -143,12 +143,21 @@ fn inventory(root: &SystemPath, circumstances: &Circumstances) -> Inventory {
 }
 
 /// What the collector `default` tells beside the inventory.
-fn default(body: &mut InspectionBody, inventory: Inventory, circumstances: &Circumstances) {
+fn default(
+    body: &mut InspectionBody,
+    root: &SystemPath,
+    inventory: Inventory,
+    circumstances: &Circumstances,
+) {
     // Hints are not known before the node is, so the default rule it is. A
     // machine without a disk is inspected all the same.
-    body.root_disk = choose(&inventory.disks, None, &SkipList::default())
-        .ok()
-        .cloned();
+    let chosen = choose(
+        &inventory.disks,
+        None,
+        &SkipList::default(),
+        &sets_below(root),
+    );
+    body.root_disk = chosen.ok().cloned();
     body.boot_interface = Some(inventory.boot.pxe_interface.clone());
     body.configuration = Some(Configuration {
         collectors: circumstances.collectors.clone(),

@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::hint_candidate::GIB;
 use super::report_types::Disk;
 use super::root_device_hints::{RootDeviceHints, SkipList};
+use crate::disk_sets::DiskSets;
 use crate::failure::{Class, Failure, Result};
+use crate::system_path::SystemPath;
 
 /// Below this no disk is chosen without hints; the original's limit.
 pub const MIN_DEFAULT_SIZE: u64 = 4 << 30;
@@ -20,11 +22,15 @@ const LOSSES_LIMIT: usize = 8 << 10;
 
 /// Chooses the root disk of this node (`None` before it is known): by its
 /// hints, those of `instance_info` before those of `properties`, else the
-/// smallest disk that is large enough.
+/// smallest disk that is large enough. `sets` tells what a disk belongs to.
 ///
 /// # Errors
 /// If no disk is left, or if hints or skip list cannot be used.
-pub fn choose_for_node<'a>(node: Option<&Value>, disks: &'a [Disk]) -> Result<&'a Disk> {
+pub fn choose_for_node<'a>(
+    node: Option<&Value>,
+    disks: &'a [Disk],
+    sets: &dyn Fn(&Disk) -> DiskSets,
+) -> Result<&'a Disk> {
     let field = |parent: &str, name: &str| {
         node.and_then(|node| node.get(parent)?.get(name))
             .unwrap_or(&Value::Null)
@@ -34,7 +40,13 @@ pub fn choose_for_node<'a>(node: Option<&Value>, disks: &'a [Disk]) -> Result<&'
         None => RootDeviceHints::parse(field("properties", "root_device"))?,
     };
     let skip_list = SkipList::parse(field("properties", "skip_block_devices"))?;
-    choose(disks, hints.as_ref(), &skip_list)
+    choose(disks, hints.as_ref(), &skip_list, sets)
+}
+
+/// What the disks of the machine below `root` belong to.
+pub fn sets_below(root: &SystemPath) -> impl Fn(&Disk) -> DiskSets {
+    let blocks = root.join("sys/block");
+    move |disk| DiskSets::of(&blocks.join(disk.name.trim_start_matches("/dev/")))
 }
 
 /// Chooses the root disk among `disks`, which are in the order of preference
@@ -47,6 +59,7 @@ pub fn choose<'a>(
     disks: &'a [Disk],
     hints: Option<&RootDeviceHints>,
     skip_list: &SkipList,
+    sets: &dyn Fn(&Disk) -> DiskSets,
 ) -> Result<&'a Disk> {
     if disks.is_empty() {
         return Err(Failure::new(
@@ -56,20 +69,55 @@ pub fn choose<'a>(
         .hint("check the storage controller's mode (AHCI or HBA instead of RAID or VMD) and that the ramdisk has its driver"));
     }
     let mut losses = Vec::new();
-    let mut chosen: Option<&Disk> = None;
     for disk in disks {
-        match loss(disk, hints, skip_list)? {
-            Some(reason) => losses.push(format!("{}: {reason}", disk.name)),
-            None if hints.is_some() => return Ok(disk),
-            None => {
-                let key = |disk: &Disk| (disk.size, disk.name.clone());
-                if chosen.is_none_or(|best| key(disk) < key(best)) {
-                    chosen = Some(disk);
-                }
+        let mut reason = loss(disk, hints, skip_list)?;
+        if hints.is_some() && reason.is_none() {
+            reason = loss_to_sets(&sets(disk), hints, skip_list);
+            if reason.is_none() {
+                // As with the original, the disks behind this one are not compared.
+                return Ok(disk);
             }
         }
+        losses.push(reason);
     }
-    chosen.ok_or_else(|| none_left(hints, &losses))
+    let mut candidates: Vec<usize> = (0..disks.len())
+        .filter(|&index| losses[index].is_none())
+        .collect();
+    candidates.sort_by_key(|&index| (disks[index].size, &disks[index].name));
+    // Only the disks that would be chosen are read.
+    for index in candidates {
+        let disk = &disks[index];
+        match loss_to_sets(&sets(disk), hints, skip_list) {
+            None => return Ok(disk),
+            belongs => losses[index] = belongs,
+        }
+    }
+    let losses: Vec<String> = disks
+        .iter()
+        .zip(losses)
+        .map(|(disk, loss)| format!("{}: {}", disk.name, loss.unwrap_or_default()))
+        .collect();
+    Err(none_left(hints, &losses))
+}
+
+/// Why a disk that would be chosen is not, because of what it belongs to.
+fn loss_to_sets(
+    sets: &DiskSets,
+    hints: Option<&RootDeviceHints>,
+    skip_list: &SkipList,
+) -> Option<String> {
+    if let Some(volume) = sets.kept_volume(skip_list.volumes()) {
+        return Some(format!(
+            "part of the software RAID volume {volume}, which is in skip_block_devices"
+        ));
+    }
+    if hints.is_some_and(RootDeviceHints::name_a_disk) {
+        return None;
+    }
+    let membership = sets.member_of.first()?;
+    Some(format!(
+        "{membership}, so only a hint that names this disk can choose it"
+    ))
 }
 
 /// Says on the console which disks are not written whatever the hints say, so
@@ -138,7 +186,7 @@ fn none_left(hints: Option<&RootDeviceHints>, losses: &[String]) -> Failure {
             Class::DeviceNotFound,
             format!("no disk can be the root disk: {losses}"),
         )
-        .hint("name the disk by root_device in the node's properties"),
+        .hint("name the disk by root_device in the node's properties; the step delete_configuration deletes software RAID"),
     }
 }
 

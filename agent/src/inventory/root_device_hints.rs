@@ -43,6 +43,16 @@ const NAMES: [&str; 12] = [
     "tran",
 ];
 
+/// The hints that name one disk.
+const IDENTITIES: [&str; 6] = [
+    "serial",
+    "wwn",
+    "wwn_with_extension",
+    "by_path",
+    "hctl",
+    "name",
+];
+
 impl RootDeviceHints {
     /// Reads `root_device` of a node. `None` if there are no hints.
     ///
@@ -79,6 +89,13 @@ impl RootDeviceHints {
             .into_iter()
             .map(|(name, value)| parse_hint(name, value));
         Ok(Some(Self(hints.collect::<std::result::Result<_, _>>()?)))
+    }
+
+    /// Whether one of the hints names a disk, rather than describing it.
+    pub fn name_a_disk(&self) -> bool {
+        self.0
+            .iter()
+            .any(|hint| IDENTITIES.contains(&hint.name.as_str()))
     }
 
     /// The first property of the device that does not match, in words.
@@ -221,17 +238,21 @@ impl From<HintError> for Failure {
     }
 }
 
-/// Disks that an operator wants left alone (`skip_block_devices`).
+/// Disks and software RAID volumes that an operator wants left alone
+/// (`skip_block_devices`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SkipList(Vec<RootDeviceHints>);
+pub struct SkipList {
+    disks: Vec<RootDeviceHints>,
+    volumes: Vec<String>,
+}
 
 impl SkipList {
-    /// Reads `skip_block_devices` of a node. Entries with `volume_name` name
-    /// software RAID volumes and mean nothing here.
+    /// Reads `skip_block_devices` of a node. An entry with `volume_name` names a
+    /// software RAID; as with the original, its other members mean nothing.
     ///
     /// # Errors
-    /// If an entry has no hints or hints that cannot be used: passing over it
-    /// would give a disk away that was to be kept.
+    /// If an entry has no hints or hints that cannot be used: ignoring it would
+    /// destroy what the operator wants to keep.
     pub fn parse(entries: &Value) -> Result<Self> {
         let entries = match entries {
             Value::Null => return Ok(Self::default()),
@@ -242,16 +263,29 @@ impl SkipList {
                 )));
             }
         };
-        entries
-            .iter()
-            .filter(|entry| entry.get("volume_name").is_none())
-            .map(|entry| {
-                RootDeviceHints::parse(entry)
-                    .map_err(|error| unusable_skip_list(&error.message))?
-                    .ok_or_else(|| unusable_skip_list("an entry has no hints"))
-            })
-            .collect::<Result<_>>()
-            .map(Self)
+        let mut list = Self::default();
+        for entry in entries {
+            match entry.get("volume_name") {
+                Some(Value::String(volume)) => list.volumes.push(volume.clone()),
+                Some(other) => {
+                    return Err(unusable_skip_list(&format!(
+                        "volume_name: expected a text, found {other}"
+                    )));
+                }
+                None => {
+                    let hints = RootDeviceHints::parse(entry)
+                        .map_err(|error| unusable_skip_list(&error.message))?;
+                    let hints = hints.ok_or_else(|| unusable_skip_list("an entry has no hints"))?;
+                    list.disks.push(hints);
+                }
+            }
+        }
+        Ok(list)
+    }
+
+    /// The software RAID volumes to be left alone, by their names without the host.
+    pub fn volumes(&self) -> &[String] {
+        &self.volumes
     }
 
     /// Whether this disk is to be left alone.
@@ -259,7 +293,7 @@ impl SkipList {
     /// # Errors
     /// If a comparison cannot be made with what this disk has.
     pub fn contains(&self, disk: &Disk) -> Result<bool> {
-        for hints in &self.0 {
+        for hints in &self.disks {
             if hints
                 .mismatch(disk)
                 .map_err(|error| unusable_skip_list(&error.message))?

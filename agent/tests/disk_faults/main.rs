@@ -17,7 +17,7 @@ mod faulty_disk;
 mod firmware_view;
 mod image_server;
 mod killed;
-#[path = "../../src/disk/fixtures/loop_device.rs"]
+#[path = "../../src/loop_device.rs"]
 mod loop_device;
 mod power_cut;
 mod program;

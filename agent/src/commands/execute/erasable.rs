@@ -14,10 +14,11 @@ use crate::commands::machine::{Machine, blocking};
 use crate::disk::busy::{self, Device, KernelView, Use, UseKind};
 use crate::disk::device_mapper;
 use crate::disk::erase::guard;
-use crate::disk::md_superblock;
+use crate::disk_sets::{DiskSets, md_superblock};
 use crate::failure::{Class, Failure, Result};
 use crate::inventory::block_devices::{self, BlockDevice};
 use crate::inventory::report_types::Disk;
+use crate::inventory::root_device::sets_below;
 use crate::inventory::root_device_hints::SkipList;
 use crate::permission::WritePermission;
 use crate::sys::block_ioctl;
@@ -116,16 +117,54 @@ impl Erasable {
 /// # Errors
 /// If the skip list cannot be used.
 pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
-    let skip_list = SkipList::parse(node.property("skip_block_devices").unwrap_or(&Value::Null))?;
-    choose(block_devices::collect(&SystemPath::live()), &skip_list)
+    let skip_list = skip_list(node)?;
+    let root = SystemPath::live();
+    choose(
+        block_devices::collect(&root),
+        &skip_list,
+        &sets_below(&root),
+    )
 }
 
-fn choose(devices: Vec<BlockDevice>, skip_list: &SkipList) -> Result<Vec<Erasable>> {
+/// As [`list`], with the disks of the software RAID volumes that the node says to
+/// keep: what deletes software RAID must know which other arrays share a disk with
+/// them.
+///
+/// # Errors
+/// As [`list`].
+pub(super) fn list_with_kept_volumes(node: &Node) -> Result<Vec<Erasable>> {
+    let devices = block_devices::collect(&SystemPath::live());
+    choose(devices, &skip_list(node)?, &|_| DiskSets::default())
+}
+
+/// What the node says to skip.
+///
+/// # Errors
+/// If it cannot be used.
+pub(super) fn skip_list(node: &Node) -> Result<SkipList> {
+    SkipList::parse(node.property("skip_block_devices").unwrap_or(&Value::Null))
+}
+
+fn choose(
+    devices: Vec<BlockDevice>,
+    skip_list: &SkipList,
+    sets: &dyn Fn(&Disk) -> DiskSets,
+) -> Result<Vec<Erasable>> {
     let kernel = KernelView::default();
     let (mut left, mut spared) = (Vec::new(), BTreeSet::new());
     for device in devices {
         let disk = &device.disk;
-        if skip_list.contains(disk)? {
+        let kept_volume = match skip_list.volumes() {
+            [] => None,
+            volumes => sets(disk).kept_volume(volumes),
+        };
+        if let Some(volume) = kept_volume {
+            tracing::warn!(
+                "{} is not erased: it is part of the software RAID volume {volume}, which is in skip_block_devices",
+                disk.name
+            );
+            spared.extend(names(&device));
+        } else if skip_list.contains(disk)? {
             tracing::warn!("{}: left alone, it is in skip_block_devices", disk.name);
             spared.extend(names(&device));
         } else if let Some(medium) = medium(disk) {

@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::commands::command::Node;
 use crate::commands::machine::{Machine, blocking};
 use crate::devices_settled;
 use crate::failure::{Class, Failure, Result};
-use crate::inventory::root_device::{choose_for_node, report_untouchable};
+use crate::inventory::root_device::{choose_for_node, report_untouchable, sets_below};
+use crate::inventory::root_device_hints::RootDeviceHints;
 use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
 use crate::system_path::SystemPath;
 
@@ -17,21 +20,14 @@ use crate::system_path::SystemPath;
 /// matter: then the wrong disk would be lost.
 const ALL_DISKS: Duration = Duration::from_secs(3);
 
-/// Whether the hints are an identity, for which no later disk can be the better
-/// answer.
+/// Whether the hints name a disk, so that no later disk can be the better answer.
 fn names_one_disk(node: &Node) -> bool {
-    const IDENTITIES: [&str; 6] = [
-        "serial",
-        "wwn",
-        "wwn_with_extension",
-        "by_path",
-        "hctl",
-        "name",
-    ];
     let hints = node
         .instance_info("root_device")
-        .or_else(|| node.property("root_device"));
-    hints.is_some_and(|hints| IDENTITIES.iter().any(|key| hints.get(key).is_some()))
+        .or_else(|| node.property("root_device"))
+        .unwrap_or(&Value::Null);
+    // Hints that cannot be used are reported by the choice.
+    RootDeviceHints::parse(hints).is_ok_and(|hints| hints.is_some_and(|hints| hints.name_a_disk()))
 }
 
 /// The root disk of this node: by its hints, else the smallest that is large
@@ -49,8 +45,10 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
     }
     let node = node.0.clone();
     blocking(move || {
-        let disks = wait_for_disk(&SystemPath::live(), patience, |disks| {
-            choose_for_node(Some(&node), disks).is_ok()
+        let root = SystemPath::live();
+        let sets = sets_below(&root);
+        let disks = wait_for_disk(&root, patience, |disks| {
+            choose_for_node(Some(&node), disks, &sets).is_ok()
         })
         .map_err(|error| {
             Failure::new(
@@ -59,7 +57,7 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
             )
         })?;
         report_untouchable(&disks);
-        let disk = choose_for_node(Some(&node), &disks)?;
+        let disk = choose_for_node(Some(&node), &disks, &sets)?;
         tracing::info!(
             "root disk is {} ({}, {})",
             disk.name,

@@ -16,7 +16,7 @@ pub(super) async fn delete(node: &Node, permission: WritePermission) -> Result<V
     let node = node.clone();
     blocking(move || {
         let (mut candidates, mut failures) = (Vec::new(), Vec::new());
-        for disk in erasable::list(&node)? {
+        for disk in erasable::list_with_kept_volumes(&node)? {
             match &disk.obstacle {
                 None | Some(Obstacle::RaidMember) => candidates.push(Candidate {
                     disk: disk.disk,
@@ -30,33 +30,12 @@ pub(super) async fn delete(node: &Node, permission: WritePermission) -> Result<V
                 }
             }
         }
-        software_raid::delete(&candidates, &kept_volumes(&node), &permission)?;
+        software_raid::delete(
+            &candidates,
+            erasable::skip_list(&node)?.volumes(),
+            &permission,
+        )?;
         erasable::joined(&failures).map_or(Ok(Value::Null), Err)
     })
     .await
-}
-
-/// The `volume_name` entries of `skip_block_devices`.
-fn kept_volumes(node: &Node) -> Vec<String> {
-    node.property("skip_block_devices")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.get("volume_name")?.as_str())
-        .map(str::to_owned)
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn named_volumes_are_kept() {
-        let node = Node(json!({"properties": {"skip_block_devices": [
-            {"name": "/dev/sda"}, {"volume_name": "root"}, {"volume_name": 1}]}}));
-        assert_eq!(kept_volumes(&node), ["root"]);
-        assert!(kept_volumes(&Node::default()).is_empty());
-    }
 }

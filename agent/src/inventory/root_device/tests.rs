@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::boot_medium::BootMedium;
+use crate::disk_sets::Membership;
 use crate::inventory::report_types::DiskTraits;
 use crate::inventory::sys_tree::test_data;
 
@@ -48,9 +49,27 @@ fn disk(fields: &Value) -> Disk {
     }
 }
 
+/// What the disks of a table belong to: `array` (as mdadm names it) and `volume` (of
+/// the array that the disk is).
+fn sets(disks: &[Value], name: &str) -> DiskSets {
+    let fields = disks.iter().find(|disk| disk["name"] == name).unwrap();
+    let array = fields["array"].as_str().map(|name| Membership::Array {
+        name: name.to_owned(),
+        volume: name.split_once(':').map(|(_, volume)| volume.to_owned()),
+    });
+    DiskSets {
+        member_of: array.into_iter().collect(),
+        volume: fields["volume"].as_str().map(str::to_owned),
+    }
+}
+
 /// `/dev/sda`, or the error as Ironic gets it.
 fn outcome(node: &Value, disks: &[Disk]) -> String {
-    match choose_for_node(Some(node), disks) {
+    outcome_with(node, disks, &|_| DiskSets::default())
+}
+
+fn outcome_with(node: &Value, disks: &[Disk], sets: &dyn Fn(&Disk) -> DiskSets) -> String {
+    match choose_for_node(Some(node), disks, sets) {
         Ok(disk) => disk.name.clone(),
         Err(failure) => format!("{}: {failure}", failure.class.name()),
     }
@@ -65,12 +84,13 @@ fn run_table(name: &str) {
     let cases = table["cases"].as_array().unwrap();
     assert!(!cases.is_empty());
     for case in cases {
-        let disks = case.get("disks").unwrap_or(&table["disks"]);
-        let disks: Vec<Disk> = disks.as_array().unwrap().iter().map(disk).collect();
+        let fields = case.get("disks").unwrap_or(&table["disks"]);
+        let fields = fields.as_array().unwrap();
+        let disks: Vec<Disk> = fields.iter().map(disk).collect();
         let node = case.get("node").cloned().unwrap_or_else(|| {
             serde_json::json!({"properties": {"root_device": case["hints"]}, "instance_info": {}})
         });
-        let found = outcome(&node, &disks);
+        let found = outcome_with(&node, &disks, &|disk| sets(fields, &disk.name));
         match &case["expect"] {
             Value::String(expected) => assert_eq!(&found, expected, "{name}: {case}"),
             Value::Array(parts) => {
@@ -133,6 +153,11 @@ fn skip_list() {
 }
 
 #[test]
+fn members_of_an_array() {
+    run_table("members_of_an_array");
+}
+
+#[test]
 fn hints_of_bare_metal_operator() {
     run_table("bare_metal_operator");
 }
@@ -143,7 +168,12 @@ fn before_the_node_is_known_the_default_rule_holds() {
         disk(&serde_json::json!({"name": "/dev/sda", "gib": 3})),
         disk(&serde_json::json!({"name": "/dev/sdb", "gib": 30})),
     ];
-    assert_eq!(choose_for_node(None, &disks).unwrap().name, "/dev/sdb");
+    assert_eq!(
+        choose_for_node(None, &disks, &|_| DiskSets::default())
+            .unwrap()
+            .name,
+        "/dev/sdb"
+    );
 }
 
 #[test]

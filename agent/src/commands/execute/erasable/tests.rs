@@ -2,6 +2,7 @@ use nix::errno::Errno;
 
 use super::*;
 use crate::disk::fixtures::{Answer, FaultyDisk, loop_device};
+use crate::disk_sets::md_superblock::{Version, tests::superblock};
 use crate::sys_tree::plant;
 
 /// A disk of which the kernel knows nothing but its name.
@@ -28,7 +29,8 @@ fn a_disk_that_is_locked_does_not_keep_the_others_from_being_erased() {
         return;
     };
     let paths = [blank.path(), locked.path(), Path::new("/dev/landfall-gone")];
-    let found = choose(paths.map(device).to_vec(), &SkipList::default()).unwrap();
+    let devices = paths.map(device).to_vec();
+    let found = choose(devices, &SkipList::default(), &|_| DiskSets::default()).unwrap();
     assert_eq!(found.len(), 3);
     for mut disk in found {
         refuse_shared(&mut disk).unwrap();
@@ -150,5 +152,89 @@ fn a_volume_on_a_disk_that_stays_keeps_the_other_disk() {
     assert_eq!(
         found("sdc", &["/dev/sdc"]).unwrap(),
         "it is held by bcache0"
+    );
+}
+
+/// A running array that `volume_name` names, with another array on one of its disks,
+/// and a third one elsewhere.
+#[test]
+fn a_volume_that_is_kept_is_not_erased_and_neither_are_its_neighbours() {
+    let root = plant(
+        r"sys/block/md126/dev = 9:126\n
+sys/block/md126/size = 2048\n
+sys/block/md126/md/level = raid1\n
+sys/block/md126/slaves/sda1 -> /sys/block/sda/sda1
+sys/block/md126/slaves/sdb1 -> /sys/block/sdb/sdb1
+sys/block/md127/dev = 9:127\n
+sys/block/md127/size = 2048\n
+sys/block/md127/md/level = raid1\n
+sys/block/md127/slaves/sdb2 -> /sys/block/sdb/sdb2
+sys/block/md125/dev = 9:125\n
+sys/block/md125/size = 2048\n
+sys/block/md125/md/level = raid1\n
+sys/block/md125/slaves/sdc -> /sys/block/sdc
+sys/block/sda/dev = 8:0\n
+sys/block/sda/size = 8192\n
+sys/block/sda/sda1/partition = 1\n
+sys/block/sda/sda1/size = 2048\n
+sys/block/sda/sda1/holders/md126 -> /sys/block/md126
+sys/block/sdb/dev = 8:16\n
+sys/block/sdb/size = 8192\n
+sys/block/sdb/sdb1/partition = 1\n
+sys/block/sdb/sdb1/size = 2048\n
+sys/block/sdb/sdb1/holders/md126 -> /sys/block/md126
+sys/block/sdb/sdb2/partition = 2\n
+sys/block/sdb/sdb2/size = 2048\n
+sys/block/sdb/sdb2/holders/md127 -> /sys/block/md127
+sys/block/sdc/dev = 8:32\n
+sys/block/sdc/size = 2048\n
+sys/block/sdc/holders/md125 -> /sys/block/md125
+sys/block/sdd/dev = 8:48\n
+sys/block/sdd/size = 8192\n
+dev/",
+    );
+    const SIZE: u64 = 1 << 20;
+    for (device, name) in [
+        ("sda1", "host:keep"),
+        ("sdb1", "host:keep"),
+        ("sdb2", "host:other"),
+        ("sdc", "host:third"),
+    ] {
+        let superblock = superblock(Version::V1_2, SIZE, name);
+        let mut bytes = vec![0; SIZE as usize];
+        bytes[4096..][..superblock.len()].copy_from_slice(&superblock);
+        std::fs::write(root.directory().join("dev").join(device), bytes).unwrap();
+    }
+    let left = |skip: serde_json::Value| -> Vec<String> {
+        let node = Node(serde_json::json!({"properties": {"skip_block_devices": skip}}));
+        let devices = block_devices::collect(root.path());
+        let sets = sets_below(root.path());
+        let found = choose(devices, &skip_list(&node).unwrap(), &sets).unwrap();
+        found.iter().map(Erasable::name).collect()
+    };
+    let all = [
+        "/dev/sdd",
+        "/dev/sdc",
+        "/dev/sdb",
+        "/dev/sda",
+        "/dev/md127",
+        "/dev/md126",
+        "/dev/md125",
+    ];
+    assert_eq!(left(serde_json::json!([])), all);
+    assert_eq!(left(serde_json::json!([{"volume_name": "nosuch"}])), all);
+    assert_eq!(
+        left(serde_json::json!([{"volume_name": "keep"}])),
+        ["/dev/sdd", "/dev/sdc", "/dev/md125"]
+    );
+    assert_eq!(
+        left(serde_json::json!([{"volume_name": "third"}])),
+        [
+            "/dev/sdd",
+            "/dev/sdb",
+            "/dev/sda",
+            "/dev/md127",
+            "/dev/md126"
+        ]
     );
 }

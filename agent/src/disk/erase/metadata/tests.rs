@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use super::*;
 use crate::disk::fixtures::loop_device;
-use crate::disk::md_superblock::{Version, tests::superblock};
+use crate::disk_sets::md_superblock::{Version, tests::superblock};
 use crate::permission::WritePermission;
 use crate::skip::skip;
 
