@@ -39,15 +39,18 @@ pub(super) async fn execute(
         None => default_image::find(machine).await?,
     };
     let wanted = Wanted::read(machine, node, image, &network)?;
+    // As with OpenShift's manager, before the root disk is chosen: a running array
+    // may be the smallest disk, and its members are not chosen without a hint. The
+    // new system would assemble an old array that is left. If the operator has
+    // switched cleaning off, nothing is deleted.
+    if node.0.get("automated_clean") != Some(&Value::Bool(false)) {
+        root_disk::wait_for_all(machine, node).await;
+        if let Err(failure) = software_raid::delete(node, permission).await {
+            tracing::warn!("{failure}; the installation continues");
+        }
+    }
     let disk = root_disk::find(machine, node).await?;
     wanted.image.must_not_be_on(&disk)?;
-    // As the original: an old array would take the disk when the new system
-    // assembles its arrays. Only an operator who never cleans is spared.
-    if node.0.get("automated_clean") != Some(&Value::Bool(false))
-        && let Err(failure) = software_raid::delete(node, permission).await
-    {
-        tracing::warn!("{failure}; going on with the installation");
-    }
     let boot_entry = BootEntry::new(*machine.settings.params.ignore_bootloader_failure);
     let (client, path) = (machine.client.clone(), disk.clone());
     let options = WriteOptions {

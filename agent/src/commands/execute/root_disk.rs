@@ -30,6 +30,17 @@ fn names_one_disk(node: &Node) -> bool {
     RootDeviceHints::parse(hints).is_ok_and(|hints| hints.is_some_and(|hints| hints.name_a_disk()))
 }
 
+/// Waits until the disks of this machine are there, as far as that can be known. If
+/// the hints name the root disk, disks that come late do not matter.
+pub(super) async fn wait_for_all(machine: &Machine, node: &Node) {
+    let params = &machine.settings.params;
+    let patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
+    let settled = devices_settled::wait(machine.devices_settled.clone(), patience.timeout).await;
+    if !names_one_disk(node) {
+        tokio::time::sleep_until((settled + ALL_DISKS).into()).await;
+    }
+}
+
 /// The root disk of this node: by its hints, else the smallest that is large
 /// enough. A disk that is not there yet is waited for, as long as the settings
 /// say.
