@@ -6,12 +6,12 @@
 //! which this machine obeys in everything else, is believed where our clock is
 //! obviously wrong.
 
-mod calendar;
 mod ntp;
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use crate::calendar;
 use crate::sys::wall_clock;
 
 /// No clock that is right shows less: 2026-01-01. By hand and not by the build,

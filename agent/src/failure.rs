@@ -187,6 +187,9 @@ pub struct Failure {
     pub details: String,
     /// What the operator can do about it, if anything is known.
     pub hint: Option<String>,
+    /// Another attempt would end the same way, although the class is one of
+    /// those that often pass.
+    pub permanent: bool,
 }
 
 /// The result of everything that can fail for a reason someone must be told.
@@ -199,6 +202,7 @@ impl Failure {
             class,
             details: details.into(),
             hint: None,
+            permanent: false,
         }
     }
 
@@ -211,6 +215,13 @@ impl Failure {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same failure, which no other attempt will mend.
+    #[must_use]
+    pub fn permanently(mut self) -> Self {
+        self.permanent = true;
         self
     }
 

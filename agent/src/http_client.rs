@@ -17,7 +17,7 @@ use reqwest::{NoProxy, Proxy};
 
 pub use answer::{Answer, NoAnswer, exchange};
 pub use service_client::ServiceClient;
-pub use why::{is_untrusted, why};
+pub use why::{is_untrusted, is_untrusted_for_good, why};
 pub use zoned_url::ZonedUrl;
 
 use crate::failure::{Class, Failure, Result, one_line};
@@ -44,7 +44,8 @@ const REDIRECTS: usize = 10;
 pub struct HttpOptions {
     /// Do not verify server certificates (`ipa-insecure`).
     pub insecure: bool,
-    /// Whom to trust instead of nobody (`cafile`): certificates in PEM.
+    /// Whom to trust instead of the system's authorities (`cafile`):
+    /// certificates in PEM.
     pub ca_file: Option<PathBuf>,
     /// What to show to a server that asks who we are.
     pub identity: Option<IdentityFiles>,
@@ -110,7 +111,7 @@ fn half_a_pair(given: &str, file: &std::path::Path, missing: &str) -> Failure {
 }
 
 impl HttpOptions {
-    /// The same, but every server is believed: for questions whose answer is
+    /// The same, but every server is trusted: for questions whose answer is
     /// not trusted either.
     #[must_use]
     pub fn trusting_anybody(&self) -> Self {
@@ -127,8 +128,7 @@ impl HttpOptions {
         let trust = match &self.ca_file {
             _ if self.insecure => ServerTrust::anybody(),
             Some(file) => ServerTrust::from_file(file)?,
-            // A ramdisk has no system store.
-            None => ServerTrust::default(),
+            None => ServerTrust::system_authorities(),
         };
         let identity = match &self.identity {
             Some(files) => Some(Identity::from_files(&files.certificates, &files.key)?),

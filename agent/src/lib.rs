@@ -20,6 +20,7 @@ mod backoff;
 #[doc(hidden)]
 pub mod bench_entry;
 mod boot_medium;
+mod calendar;
 mod cli;
 mod clock;
 mod commands;

@@ -2,6 +2,7 @@
 //! stage starts another.
 
 mod home;
+mod mdns_settings;
 mod meeting;
 mod own_image;
 mod serving;

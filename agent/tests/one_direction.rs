@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 const BASE: &[&str] = &[
     "backoff",
     "boot_medium",
+    "calendar",
     "disk_paths",
     "disk_sets",
     "failure",

@@ -268,7 +268,7 @@ pub fn failed(kind: StepKind, name: &str, failure: Failure) -> Failure {
                 failure.class.name(),
                 failure.details
             ),
-            hint: failure.hint,
+            ..failure
         },
         _ => failure,
     }

@@ -4,14 +4,16 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 use super::mdns::{Question, ask_network};
 use super::mdns_advert::Endpoint;
 use super::reach_screen;
-use super::search::{News, Reached, Search, WrongDates};
+use super::search::{News, Reached, Search, Untrusted};
 use super::walk::Walker;
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Occasion};
+use crate::failure::{Class, Failure, Result};
 use crate::http_client::ServiceClient;
 use crate::network::NetworkState;
 use crate::network::reach::Reach;
@@ -21,6 +23,9 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long a URL is tried that came by mDNS.
 const ASK_AGAIN: Duration = Duration::from_secs(120);
+/// How long another NIC may take to lead to a server that can be trusted, once
+/// one was reached that never will be.
+const OTHER_WAY_LIMIT: Duration = Duration::from_secs(15);
 /// How long the network may take to prefer a NIC: some requests to the kernel.
 const PREFERENCE_LIMIT: Duration = Duration::from_secs(2);
 
@@ -36,6 +41,9 @@ pub struct Wanted {
     pub place: Place,
     /// Limit of one try.
     pub timeout: Duration,
+    /// Give up if the server shows a certificate that will never be trusted.
+    /// Without it the search goes on: the server may get another.
+    pub must_be_trusted: bool,
 }
 
 /// Where the URLs of a service come from.
@@ -67,13 +75,16 @@ pub struct Found {
 /// Any HTTP answer counts: a 503 comes from a service too. The NIC that led
 /// there is preferred from now on; the date of the answer sets a clock that is
 /// obviously wrong.
+///
+/// # Errors
+/// That a server which [must be trusted](Wanted::must_be_trusted) is not.
 pub async fn find(
     client: &ServiceClient,
     wanted: &Wanted,
     network: &mut watch::Receiver<NetworkState>,
     reach: &watch::Sender<Reach>,
     clock: &mut Clock,
-) -> Found {
+) -> Result<Found> {
     loop {
         let (urls, settings, limit) = match &wanted.place {
             Place::Urls(urls) => (urls.clone(), Vec::new(), None),
@@ -88,20 +99,20 @@ pub async fn find(
             .collect();
         let search = search(client, wanted, &urls, network, reach, clock);
         let reached = match limit {
-            None => search.await,
+            None => search.await?,
             // Whoever has published the URL may have moved.
             Some(limit) => match tokio::time::timeout(limit, search).await {
-                Ok(reached) => reached,
+                Ok(reached) => reached?,
                 Err(_) => continue,
             },
         };
         let first = urls.iter().position(|url| *url == reached.url);
         urls.rotate_left(first.unwrap_or(0));
-        return Found {
+        return Ok(Found {
             urls,
             document: reached.answer.body,
             settings,
-        };
+        });
     }
 }
 
@@ -142,24 +153,45 @@ async fn search(
     network: &mut watch::Receiver<NetworkState>,
     reach: &watch::Sender<Reach>,
     clock: &mut Clock,
-) -> Reached {
+) -> Result<Reached> {
     let timeout = wanted.timeout;
     let mut search = Search::new(client, urls, timeout);
+    let mut give_up: Option<(Instant, Failure)> = None;
     loop {
-        match search.news(network, reach).await {
+        let news = search.news(network, reach);
+        let news = match &give_up {
+            None => news.await,
+            Some((at, why)) => match timeout_at(*at, news).await {
+                Ok(news) => news,
+                Err(_) => return Err(why.clone()),
+            },
+        };
+        match news {
             News::Reached(reached) => {
                 prefer(wanted.what, &reached, network, reach).await;
                 if let Some(date) = &reached.answer.date {
                     clock.compare_with(date, &reached.url, Occasion::Answer);
                 }
-                return reached;
+                return Ok(reached);
             }
-            News::WrongDates(WrongDates { url }) => {
-                // A certificate that is refused for its dates may mean that our
-                // clock is wrong: then the service is asked for the date alone.
-                let url = format!("{url}/");
-                if date_helps(client, &url, timeout, clock).await {
-                    search.begin_again();
+            News::Untrusted(untrusted) => {
+                if untrusted.about_time {
+                    // Our clock may be wrong: then the service is asked for the
+                    // date alone.
+                    let url = format!("{}/", untrusted.url);
+                    match clock_by(client, &url, timeout, clock).await {
+                        ByDate::Set => {
+                            search.begin_again();
+                            give_up = None;
+                            continue;
+                        }
+                        ByDate::Unknown => continue,
+                        ByDate::Right => {}
+                    }
+                }
+                if wanted.must_be_trusted && untrusted.for_good {
+                    let at = Instant::now() + OTHER_WAY_LIMIT;
+                    give_up.get_or_insert_with(|| (at, not_trusted(untrusted)));
                 }
             }
         }
@@ -187,14 +219,28 @@ async fn prefer(
     let _ = tokio::time::timeout(PREFERENCE_LIMIT, preferred).await;
 }
 
-async fn date_helps(
+fn not_trusted(Untrusted { url, reason, .. }: Untrusted) -> Failure {
+    Failure::new(Class::ImageDownloadError, format!("{url}: {reason}")).permanently()
+}
+
+/// What the date of a server's answer has said of our clock.
+enum ByDate {
+    /// It was wrong, and is right now.
+    Set,
+    /// It was right.
+    Right,
+    /// There was no date.
+    Unknown,
+}
+
+async fn clock_by(
     client: &ServiceClient,
     url: &str,
     timeout: Duration,
     clock: &mut Clock,
-) -> bool {
+) -> ByDate {
     let Ok(anybody) = client.trusting_anybody() else {
-        return false;
+        return ByDate::Unknown;
     };
     let walker = Walker {
         client: anybody,
@@ -202,8 +248,11 @@ async fn date_helps(
         limit: timeout,
     };
     let answer = walker.get(url).await.ok();
-    let date = answer.and_then(|answer| answer.date);
-    date.is_some_and(|date| clock.compare_with(&date, url, Occasion::RefusedCertificate))
+    match answer.and_then(|answer| answer.date) {
+        Some(date) if clock.compare_with(&date, url, Occasion::RefusedCertificate) => ByDate::Set,
+        Some(_) => ByDate::Right,
+        None => ByDate::Unknown,
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::reach_screen;
 use super::walk::{Start, Walk, Walker, length};
 use crate::backoff::Backoff;
-use crate::http_client::{Answer, ServiceClient};
+use crate::http_client::{Answer, NoAnswer, ServiceClient};
 use crate::network::NetworkState;
 use crate::network::reach::Reach;
 use crate::network::state::{AddressState, NicState};
@@ -41,12 +41,17 @@ pub(super) struct Reached {
     pub over: Option<u32>,
 }
 
-/// A NIC from which no URL has answered, because the dates of a certificate are
-/// wrong, or our clock is.
-#[derive(Debug)]
-pub(super) struct WrongDates {
+/// A server that has shown a certificate that is not trusted.
+#[derive(Debug, Clone)]
+pub(super) struct Untrusted {
     /// Where it was seen.
     pub url: String,
+    /// Why it is not trusted.
+    pub reason: String,
+    /// The dates of the certificate are wrong, or our clock is.
+    pub about_time: bool,
+    /// By our clock it never will be.
+    pub for_good: bool,
 }
 
 /// What a search comes to.
@@ -55,7 +60,7 @@ pub(super) enum News {
     /// The end.
     Reached(Reached),
     /// Something to look into; the search can go on.
-    WrongDates(WrongDates),
+    Untrusted(Untrusted),
 }
 
 /// From which NIC; `None`: by whatever route there is.
@@ -79,6 +84,8 @@ struct Try {
     addresses: Vec<AddressState>,
     backoff: Backoff,
     failures: u32,
+    /// Why a server was not trusted, as the console has it already.
+    said: Option<String>,
     state: TryState,
 }
 
@@ -217,9 +224,14 @@ impl Search {
                 }
                 Err(fault) => {
                     let url = walk.url;
-                    known.tell(&url, &fault.text, pause);
-                    if fault.about_time {
-                        news = Some(News::WrongDates(WrongDates { url }));
+                    known.report(&url, &fault, pause);
+                    if fault.about_time || fault.untrusted_for_good {
+                        news = Some(News::Untrusted(Untrusted {
+                            url,
+                            reason: fault.text,
+                            about_time: fault.about_time,
+                            for_good: fault.untrusted_for_good,
+                        }));
                     }
                 }
             }
@@ -242,6 +254,7 @@ impl Try {
             addresses,
             backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
             failures: 0,
+            said: None,
             state: TryState::Pausing(Instant::now()),
         }
     }
@@ -256,7 +269,21 @@ impl Try {
         pause
     }
 
-    fn tell(&self, url: &str, fault: &str, pause: Duration) {
+    /// A certificate that is not trusted is reported once, for it takes a human to
+    /// change that.
+    fn report(&mut self, url: &str, fault: &NoAnswer, pause: Duration) {
+        let NoAnswer {
+            text: fault,
+            untrusted_for_good,
+            ..
+        } = fault;
+        if *untrusted_for_good {
+            let line = format!("{url}: {fault}");
+            if self.said.as_ref() == Some(&line) {
+                return tracing::debug!("no answer from {line}");
+            }
+            self.said = Some(line);
+        }
         let again = format!("again in {:.0} s", pause.as_secs_f64().ceil());
         match &self.start {
             Some(start) => {

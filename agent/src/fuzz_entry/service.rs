@@ -17,7 +17,7 @@ use crate::inventory::root_device_hints::{RootDeviceHints, SkipList};
 use crate::ironic::{LookupAnswer, wire};
 use crate::media::Media;
 use crate::settings::{ConfigFiles, Settings};
-use crate::tls::{Identity, ServerTrust, TlsPolicy, pem_files};
+use crate::tls::{Identity, ServerTrust, TlsPolicy, issuer_name, pem_files};
 use crate::{clock, http_client};
 
 /// The body of a command, and what a command's execution reads of it before
@@ -77,6 +77,7 @@ pub fn http_date(data: &[u8]) {
 pub fn pem_file(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = pem_files::certificates_of("fuzz", data);
+    let _ = issuer_name::issuer_name(data);
     if let Ok(identity) = Identity::from_pem("fuzz", &text, &text) {
         let _ = TlsPolicy::default().server(&identity);
         let _ = TlsPolicy::default().client(ServerTrust::anybody(), Some(&identity));

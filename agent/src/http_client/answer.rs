@@ -3,7 +3,7 @@
 use reqwest::RequestBuilder;
 use reqwest::header::{DATE, HeaderMap};
 
-use super::why::{is_about_time, why};
+use super::why::{is_about_time, is_untrusted_for_good, why};
 
 /// The largest answer that is read; a node's record has some 10 kB.
 const ANSWER_LIMIT: usize = 4 << 20;
@@ -24,8 +24,11 @@ pub struct Answer {
 pub struct NoAnswer {
     /// For the operator, without the URL.
     pub text: String,
-    /// The server was not believed for the dates of its certificate.
+    /// The server was not trusted for the dates of its certificate.
     pub about_time: bool,
+    /// The server was not trusted, and by this clock it never will be: another
+    /// try ends the same way.
+    pub untrusted_for_good: bool,
     /// There was no connection yet, or no TLS on it.
     pub in_connecting: bool,
 }
@@ -36,6 +39,7 @@ impl NoAnswer {
         Self {
             text: text.into(),
             about_time: false,
+            untrusted_for_good: false,
             in_connecting: false,
         }
     }
@@ -46,6 +50,7 @@ impl From<reqwest::Error> for NoAnswer {
         Self {
             text: why(&error),
             about_time: is_about_time(&error),
+            untrusted_for_good: is_untrusted_for_good(&error),
             in_connecting: error.is_connect(),
         }
     }

@@ -152,9 +152,15 @@ fn a_server_may_show_the_very_certificate_of_the_ca_file() {
 
     ca.self_signed("other");
     let (fault, _) = get(&trusting(ca.path("other.pem")), &server.url).unwrap_err();
-    assert!(fault.contains("no authority"), "{fault}");
+    for part in ["signed by \"ironic\", which is not in /", "other.pem"] {
+        assert!(fault.contains(part), "{fault}");
+    }
+    // Whatever authorities the machine of this test has.
     let (fault, _) = get(&HttpOptions::default(), &server.url).unwrap_err();
-    assert!(fault.contains("ipa-insecure=1"), "{fault}");
+    for part in ["signed by \"ironic\"", "--ca-file"] {
+        assert!(fault.contains(part), "{fault}");
+    }
+    assert!(!fault.contains("insecure"), "{fault}");
 }
 
 #[test]
@@ -172,7 +178,12 @@ fn host_name_and_dates_count_for_such_a_certificate_too() {
     ca.outdated("old");
     let server = ca.serve("old", "");
     let (fault, dates) = get(&trusting(ca.path("old.pem")), &server.url).unwrap_err();
-    assert!(fault.contains("by this machine's clock"), "{fault}");
+    assert!(
+        fault.starts_with(
+            "its certificate expired on 2020-12-31 00:00:00 UTC, and this machine's clock says 20"
+        ),
+        "{fault}"
+    );
     assert!(dates);
 }
 

@@ -2,17 +2,19 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::time::{Duration, UNIX_EPOCH};
 
+use rustls::pki_types::UnixTime;
 use rustls::{CertificateError, Error as TlsError};
 
-const STRANGER: &str = "no authority that is trusted here has signed its certificate (give its CA file, or \
-     ipa-insecure=1 to trust anybody)";
+use crate::calendar;
+use crate::tls::UnknownAuthority;
 
 /// Why a request got no answer, in the words of the innermost cause; the URL is
 /// for the caller to name. The layers above it ("error sending request: client
 /// error (Connect): tcp connect error") tell an operator nothing.
 pub fn why(error: &reqwest::Error) -> String {
-    if let Some(words) = tls_cause(error).and_then(advice) {
+    if let Some(words) = tls_cause(error).and_then(in_words) {
         return words;
     }
     let mut innermost: &dyn StdError = error;
@@ -34,10 +36,21 @@ pub fn is_about_time(error: &reqwest::Error) -> bool {
     tls_cause(error).is_some_and(dates_are_wrong)
 }
 
-/// True when the server's certificate was refused, for whatever reason: it will
-/// not be taken in a minute either.
+/// True when the server's certificate was refused, for whatever reason.
 pub fn is_untrusted(error: &reqwest::Error) -> bool {
     matches!(tls_cause(error), Some(TlsError::InvalidCertificate(_)))
+}
+
+/// True when the server's certificate was refused and time does not help: only
+/// one that is not valid yet will be.
+pub fn is_untrusted_for_good(error: &reqwest::Error) -> bool {
+    match tls_cause(error) {
+        Some(TlsError::InvalidCertificate(fault)) => !matches!(
+            fault,
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }
+        ),
+        _ => false,
+    }
 }
 
 fn dates_are_wrong(error: &TlsError) -> bool {
@@ -52,19 +65,32 @@ fn dates_are_wrong(error: &TlsError) -> bool {
     )
 }
 
-fn advice(error: &TlsError) -> Option<String> {
-    match error {
-        TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => Some(STRANGER.to_owned()),
-        // What webpki says of a self-signed certificate of OpenSSL's; only the
-        // words depend on this name.
-        TlsError::InvalidCertificate(CertificateError::Other(cause))
-            if format!("{cause:?}").contains("CaUsedAsEndEntity") =>
-        {
-            Some(STRANGER.to_owned())
+fn in_words(error: &TlsError) -> Option<String> {
+    let TlsError::InvalidCertificate(fault) = error else {
+        return None;
+    };
+    match fault {
+        CertificateError::Other(cause) => {
+            let unknown = cause.0.downcast_ref::<UnknownAuthority>()?;
+            Some(unknown.to_string())
         }
-        dated if dates_are_wrong(dated) => Some(format!("{dated} (by this machine's clock)")),
+        CertificateError::ExpiredContext { time, not_after } => Some(format!(
+            "its certificate expired on {}, and this machine's clock says {}",
+            date(*not_after),
+            date(*time)
+        )),
+        CertificateError::NotValidYetContext { time, not_before } => Some(format!(
+            "its certificate is valid from {}, and this machine's clock says {}",
+            date(*not_before),
+            date(*time)
+        )),
+        _ if dates_are_wrong(error) => Some(format!("{error} (by this machine's clock)")),
         _ => None,
     }
+}
+
+fn date(time: UnixTime) -> String {
+    calendar::shown(UNIX_EPOCH + Duration::from_secs(time.as_secs()))
 }
 
 /// The TLS library's own error among the causes. An [`io::Error`] around it

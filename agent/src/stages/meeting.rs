@@ -11,7 +11,7 @@ use landfall_network_plan::asks_switches;
 
 use tokio::sync::{oneshot, watch};
 
-use super::Boot;
+use super::{Boot, mdns_settings};
 use crate::api::TlsIdentity;
 use crate::commands;
 use crate::devices_settled;
@@ -97,8 +97,15 @@ impl Boot {
             what: discovery::PROVISIONING_SERVICE,
             place,
             timeout,
+            must_be_trusted: false,
         };
-        let found = self.reach(&wanted).await;
+        let found = match self.reach(&wanted).await {
+            Ok(found) => found,
+            Err(failure) => {
+                tracing::error!("{failure}");
+                return None;
+            }
+        };
         // Only now there is somebody to ask, who may know a better clock.
         self.take_mdns(&found.settings);
         let settings = Arc::make_mut(&mut self.settings);
@@ -116,7 +123,10 @@ impl Boot {
 
     /// Looks for a server from every NIC at once until one answers; its date sets
     /// a clock that is obviously wrong, before any certificate is looked at.
-    pub(super) async fn reach(&mut self, wanted: &Wanted) -> Found {
+    ///
+    /// # Errors
+    /// As [`discovery::find`].
+    pub(super) async fn reach(&mut self, wanted: &Wanted) -> Result<Found> {
         discovery::find(
             &self.client,
             wanted,
@@ -135,7 +145,7 @@ impl Boot {
     fn take_mdns(&mut self, told: &[(String, String)]) {
         let params = &mut Arc::make_mut(&mut self.settings).params;
         for (key, value) in told {
-            warn_all(&take_mdns_setting(params, key, value));
+            warn_all(&mdns_settings::take(params, key, value));
         }
     }
 
@@ -363,33 +373,8 @@ fn question(params: &BootParams, instances: &'static [&'static str]) -> Question
         instances,
         attempts: *params.mdns_lookup_attempts,
         interfaces: params.mdns_interfaces.value.clone(),
-        https_only: verifies_by_ca_file(params),
+        https_only: mdns_settings::https_only(params),
     }
-}
-
-/// Whether the operator has said who may sign the certificates of servers.
-fn verifies_by_ca_file(params: &BootParams) -> bool {
-    params.cafile.is_some() && !*params.insecure
-}
-
-/// Takes a setting of an mDNS answer; returns warnings. The inventory must not
-/// go to whoever answers without TLS where servers are verified.
-fn take_mdns_setting(params: &mut BootParams, key: &str, value: &str) -> Vec<String> {
-    let before = params.inspection_callback_url.clone();
-    let mut warnings = params.apply_mdns(key, value);
-    if !verifies_by_ca_file(params) || params.inspection_callback_url == before {
-        return warnings;
-    }
-    let is_https = |url: &String| url.to_ascii_lowercase().starts_with("https://");
-    if let Some(ServiceUrls::Urls(urls)) = &params.inspection_callback_url.value
-        && !urls.iter().all(is_https)
-    {
-        warnings.push(format!(
-            "mDNS: {key}={value}: expected https, because this boot has a CA file; ignored"
-        ));
-        params.inspection_callback_url = before;
-    }
-    warnings
 }
 
 /// How requests are made in this boot.
@@ -475,35 +460,6 @@ mod tests {
     use landfall_boot_params::CommandLine;
 
     use super::*;
-
-    #[test]
-    fn an_mdns_answer_cannot_turn_the_verification_off() {
-        for (file, url, taken) in [
-            ("", "http://192.0.2.1/i", true),
-            ("cafile = /ca.pem\n", "https://192.0.2.1/i", true),
-            ("cafile = /ca.pem\n", "http://192.0.2.1/i", false),
-            (
-                "cafile = /ca.pem\n",
-                "https://192.0.2.1/i,http://192.0.2.1/i",
-                false,
-            ),
-            (
-                "cafile = /ca.pem\ninsecure = true\n",
-                "http://192.0.2.1/i",
-                true,
-            ),
-        ] {
-            let mut params = BootParams::default();
-            params.read_file("f", &format!("[DEFAULT]\n{file}"));
-            assert_eq!(
-                ironic_by_mdns(&params).https_only,
-                !taken || url.starts_with("https")
-            );
-            let warnings = take_mdns_setting(&mut params, "ipa_inspection_callback_url", url);
-            assert_eq!(params.inspection_callback_url.is_some(), taken, "{url}");
-            assert_eq!(warnings.is_empty(), taken, "{warnings:?}");
-        }
-    }
 
     #[tokio::test(start_paused = true)]
     async fn hardware_gets_the_time_that_was_set_for_it() {

@@ -119,8 +119,9 @@ impl Boot {
                 what: server.what,
                 place: Place::Urls(vec![server.url]),
                 timeout: *self.settings.params.http_request_timeout,
+                must_be_trusted: true,
             };
-            self.reach(&wanted).await;
+            self.reach(&wanted).await?;
         }
         let disk = self.disk(&options).await?;
         tracing::info!("installing to {}", disk.display());
@@ -215,13 +216,14 @@ async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
 /// place, a server be repaired, a disk be plugged in. What was fetched and is
 /// wrong would be fetched again and be wrong.
 fn may_get_better(failure: &Failure) -> bool {
-    matches!(
+    let passes = matches!(
         failure.class,
         Class::DeviceNotFound
             | Class::ImageDownloadError
             | Class::ImageDownloadFatalError
             | Class::ImageDownloadTimeoutError
-    )
+    );
+    passes && !failure.permanent
 }
 
 /// Leaves the machine on: a reboot would lead here again, or away from what the
@@ -253,5 +255,7 @@ mod tests {
                 "{class:?}"
             );
         }
+        let refused = Failure::new(Class::ImageDownloadError, "x").permanently();
+        assert!(!may_get_better(&refused));
     }
 }

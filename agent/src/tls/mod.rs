@@ -3,8 +3,10 @@
 //! Ironic's API and the server of ours.
 
 mod cipher_suites;
+pub(crate) mod issuer_name;
 pub(crate) mod pem_files;
 mod server_trust;
+mod system_authorities;
 
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use rustls::{ClientConfig, ServerConfig, SupportedCipherSuite, SupportedProtocol
 
 pub use pem_files::Identity;
 pub use server_trust::ServerTrust;
+pub(crate) use server_trust::UnknownAuthority;
 
 use crate::failure::{Class, Failure, Result};
 

@@ -11,9 +11,9 @@ use crate::failure::{Class, Failure, Result};
 
 /// The largest PEM file that is read. The bundles of operating systems have
 /// some 250 kB.
-const SIZE_LIMIT: u64 = 4 << 20;
+pub(super) const SIZE_LIMIT: u64 = 4 << 20;
 /// More authorities than any bundle has.
-const COUNT_LIMIT: usize = 4096;
+pub(super) const COUNT_LIMIT: usize = 4096;
 
 /// A private key and the certificates that go with it, our own first.
 #[derive(Debug)]

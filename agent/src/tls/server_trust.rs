@@ -1,38 +1,55 @@
-//! Which servers the client believes.
+//! Which servers the client trusts.
 //!
-//! Verification is webpki's, with one rule of OpenSSL's beside it: a server may
-//! show a certificate that is itself in the CA file. `openssl req -x509` marks
-//! what it makes as an authority, Ironic is set up with such a certificate and
-//! agents are given the same file as their CA file; the original agent connects, webpki says
-//! "CA used as end entity" (measured with OpenSSL 3.0 and webpki 0.103).
+//! Webpki verifies, with one rule of OpenSSL's added: a server may show a
+//! certificate that is itself in the CA file. `openssl req -x509` marks what it
+//! makes as an authority, Ironic is set up with such a certificate and agents get
+//! the same file as their CA file. The original agent connects, webpki says "CA
+//! used as end entity" (measured with OpenSSL 3.0 and webpki 0.103).
 
+use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
+};
 
+use super::issuer_name::issuer_name;
 use super::pem_files::certificates;
+use super::system_authorities::of_this_system;
 use crate::failure::{Class, Failure, Result};
 
-/// Which servers are believed.
+/// Which servers are trusted.
 #[derive(Debug, Clone, Default)]
-pub struct ServerTrust {
-    anybody: bool,
-    anchors: Vec<CertificateDer<'static>>,
+pub struct ServerTrust(Whom);
+
+#[derive(Debug, Clone, Default)]
+enum Whom {
+    Anybody,
+    #[default]
+    SystemAuthorities,
+    CaFile {
+        name: String,
+        certificates: Vec<CertificateDer<'static>>,
+        roots: Arc<RootCertStore>,
+    },
 }
 
 impl ServerTrust {
     /// Every server, whatever it shows (`ipa-insecure`).
     pub fn anybody() -> Self {
-        Self {
-            anybody: true,
-            ..Self::default()
-        }
+        Self(Whom::Anybody)
+    }
+
+    /// Servers that an authority of this system vouches for. The authorities are
+    /// read when the first server shows a certificate.
+    pub fn system_authorities() -> Self {
+        Self(Whom::SystemAuthorities)
     }
 
     /// Servers that one of the certificates in this file vouches for, or that
@@ -41,61 +58,105 @@ impl ServerTrust {
     /// # Errors
     /// If the file cannot be read, or nothing in it can be an authority.
     pub fn from_file(path: &Path) -> Result<Self> {
-        let anchors = certificates(path)?;
+        let name = path.display().to_string();
+        let certificates = certificates(path)?;
+        let mut roots = RootCertStore::empty();
         // A bundle may hold some curiosity; one certificate that can be used
         // will do.
-        let (_, unusable) = anchors_of(&anchors);
-        if unusable == anchors.len() {
+        let (_, unusable) = roots.add_parsable_certificates(certificates.iter().cloned());
+        if roots.is_empty() {
             return Err(Failure::new(
                 Class::CommandExecutionError,
                 format!(
-                    "{}: expected certificates of authorities, found none that can be read",
-                    path.display()
+                    "{name}: expected certificates of authorities, found none that can be read"
                 ),
             ));
         }
         if unusable > 0 {
             tracing::warn!(
-                "{}: {unusable} of {} certificates cannot be read; ignored",
-                path.display(),
-                anchors.len()
+                "{name}: {unusable} of {} certificates cannot be read; ignored",
+                certificates.len()
             );
         }
-        Ok(Self {
-            anybody: false,
-            anchors,
-        })
+        Ok(Self(Whom::CaFile {
+            name,
+            certificates,
+            roots: Arc::new(roots),
+        }))
     }
 
     pub(super) fn verifier(self, provider: &Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
-        if self.anybody {
-            return Arc::new(Anybody);
+        match self.0 {
+            Whom::Anybody => Arc::new(Anybody),
+            whom => Arc::new(Anchored {
+                whom,
+                by_issuer: OnceLock::new(),
+                provider: Arc::clone(provider),
+            }),
         }
-        let (roots, _) = anchors_of(&self.anchors);
-        // Without anchors, and only then, there is nothing to build.
-        let by_issuer =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
-                .build()
-                .ok();
-        Arc::new(Anchored {
-            by_issuer,
-            anchors: self.anchors,
-            provider: Arc::clone(provider),
-        })
     }
 }
 
-fn anchors_of(certificates: &[CertificateDer<'static>]) -> (RootCertStore, usize) {
-    let mut roots = RootCertStore::empty();
-    let (_, unusable) = roots.add_parsable_certificates(certificates.iter().cloned());
-    (roots, unusable)
+/// Why a server is not trusted: nobody who is has signed its certificate.
+#[derive(Debug)]
+pub(crate) struct UnknownAuthority(String);
+
+impl fmt::Display for UnknownAuthority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
+
+impl std::error::Error for UnknownAuthority {}
 
 #[derive(Debug)]
 struct Anchored {
-    by_issuer: Option<Arc<WebPkiServerVerifier>>,
-    anchors: Vec<CertificateDer<'static>>,
+    whom: Whom,
+    /// `None` without any authority, and only then.
+    by_issuer: OnceLock<Option<Arc<WebPkiServerVerifier>>>,
     provider: Arc<CryptoProvider>,
+}
+
+impl Anchored {
+    fn by_issuer(&self) -> Option<&Arc<WebPkiServerVerifier>> {
+        let verifier = self.by_issuer.get_or_init(|| {
+            let roots = match &self.whom {
+                Whom::CaFile { roots, .. } => Arc::clone(roots),
+                _ => Arc::clone(&of_this_system().roots),
+            };
+            let provider = Arc::clone(&self.provider);
+            WebPkiServerVerifier::builder_with_provider(roots, provider)
+                .build()
+                .ok()
+        });
+        verifier.as_ref()
+    }
+
+    fn is_in_ca_file(&self, certificate: &CertificateDer<'_>) -> bool {
+        match &self.whom {
+            Whom::CaFile { certificates, .. } => {
+                certificates.iter().any(|known| known == certificate)
+            }
+            _ => false,
+        }
+    }
+
+    fn unknown_authority(&self, certificate: &CertificateDer<'_>) -> Error {
+        let signer = match issuer_name(certificate) {
+            Some(name) => format!("\"{name}\""),
+            None => "an authority without a name".to_owned(),
+        };
+        let text = match &self.whom {
+            Whom::CaFile { name, .. } => format!(
+                "its certificate is signed by {signer}, which is not in {name} (add that CA to the CA file)"
+            ),
+            _ => format!(
+                "its certificate is signed by {signer}, {} (give that CA as CA file: --ca-file of the builder, or cafile in a configuration file)",
+                of_this_system().described
+            ),
+        };
+        CertificateError::Other(OtherError(Arc::new(UnknownAuthority(text)))).into()
+    }
 }
 
 impl ServerCertVerifier for Anchored {
@@ -107,8 +168,8 @@ impl ServerCertVerifier for Anchored {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> std::result::Result<ServerCertVerified, Error> {
-        let Some(by_issuer) = &self.by_issuer else {
-            return Err(CertificateError::UnknownIssuer.into());
+        let Some(by_issuer) = self.by_issuer() else {
+            return Err(self.unknown_authority(end_entity));
         };
         let verdict = by_issuer.verify_server_cert(
             end_entity,
@@ -120,13 +181,23 @@ impl ServerCertVerifier for Anchored {
         match verdict {
             // Faults of the chain, which does not matter for a certificate that the
             // operator himself has named. Webpki looks at the dates first, so
-            // they were right; the name it has not come to yet.
+            // they were right; it has not come to the name yet.
             Err(Error::InvalidCertificate(
                 CertificateError::UnknownIssuer | CertificateError::Other(_),
-            )) if self.anchors.iter().any(|anchor| anchor == end_entity) => {
+            )) if self.is_in_ca_file(end_entity) => {
                 let certificate = ParsedCertificate::try_from(end_entity)?;
                 rustls::client::verify_server_name(&certificate, server_name)?;
                 Ok(ServerCertVerified::assertion())
+            }
+            Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+                Err(self.unknown_authority(end_entity))
+            }
+            // What webpki says of a self-signed certificate of OpenSSL's; only the
+            // words depend on this name.
+            Err(Error::InvalidCertificate(CertificateError::Other(cause)))
+                if format!("{cause:?}").contains("CaUsedAsEndEntity") =>
+            {
+                Err(self.unknown_authority(end_entity))
             }
             verdict => verdict,
         }
@@ -159,7 +230,7 @@ impl ServerCertVerifier for Anchored {
     }
 }
 
-/// Believes everybody: what `ipa-insecure` asks for.
+/// Trusts everybody: what `ipa-insecure` asks for.
 #[derive(Debug)]
 struct Anybody;
 

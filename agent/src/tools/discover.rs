@@ -66,6 +66,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         what: discovery::PROVISIONING_SERVICE,
         place,
         timeout: Duration::from_secs(10),
+        must_be_trusted: false,
     };
     let report = runtime.block_on(look(&client, &wanted, limit))?;
     if arguments.json {
@@ -99,11 +100,14 @@ async fn look(client: &ServiceClient, wanted: &Wanted, limit: Duration) -> Resul
     let (reach, _) = watch::channel(Reach::default());
     let mut clock = Clock::of_somebody();
     let search = async {
-        let found = discovery::find(client, wanted, &mut network, &reach, &mut clock).await;
+        let found = discovery::find(client, wanted, &mut network, &reach, &mut clock).await?;
         let source = discovery::source_towards(&found.urls).await;
-        (found, source.map(|source| source.to_string()))
+        Ok::<_, Failure>((found, source.map(|source| source.to_string())))
     };
-    let found = tokio::time::timeout(limit, search).await.ok();
+    let found = match tokio::time::timeout(limit, search).await {
+        Ok(found) => Some(found?),
+        Err(_) => None,
+    };
     Ok(Report {
         network: network.borrow().clone(),
         reach: reach.borrow().clone(),

@@ -2,20 +2,12 @@
 //! where those say nothing as other programs of this machine do.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::failure::{Class, Failure, Result};
 use crate::http_client::{HttpOptions, Proxies};
 use crate::settings::Settings;
 use crate::stages::http_options;
-
-/// Where distributions keep the authorities that they trust: Fedora and Red
-/// Hat, Debian, SUSE. A ramdisk has none of them.
-const STORES: [&str; 3] = [
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/ssl/ca-bundle.pem",
-];
 
 /// `cafile`: the authorities to trust instead of all others.
 ///
@@ -28,18 +20,13 @@ pub fn of_this_machine(cafile: Option<PathBuf>) -> Result<HttpOptions> {
         Failure::new(Class::CommandExecutionError, details)
     })?;
     let mut options = http_options(&settings)?;
-    options.ca_file = cafile.or(options.ca_file).or_else(store);
+    // The last is OpenSSL's own variable.
+    let named = || env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    options.ca_file = cafile.or(options.ca_file).or_else(named);
     if options.proxies == Proxies::default() {
         options.proxies = proxies(|name| env::var(name).ok());
     }
     Ok(options)
-}
-
-fn store() -> Option<PathBuf> {
-    // OpenSSL's own variable.
-    let named = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-    let usual = || STORES.iter().map(Path::new).find(|path| path.exists());
-    named.or_else(|| usual().map(Path::to_owned))
 }
 
 /// As curl and its kin read the environment.

@@ -206,11 +206,14 @@ fn a_network_of_link_local_ipv6_is_enough() {
             what: crate::discovery::PROVISIONING_SERVICE,
             place: Place::Mdns(question()),
             timeout: ATTEMPT_LIMIT,
+            must_be_trusted: false,
         };
         let (_, mut network) = watch::channel(NetworkState::default());
         let (reach, _) = watch::channel(Reach::default());
         let mut clock = Clock::of_somebody();
-        let search = find(&client, &wanted, &mut network, &reach, &mut clock).await;
+        let search = find(&client, &wanted, &mut network, &reach, &mut clock)
+            .await
+            .unwrap();
         let url = &search.urls[0];
         assert!(
             url.starts_with("http://[fe80::") && url.ends_with("%25eth0]:80"),

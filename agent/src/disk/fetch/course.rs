@@ -21,6 +21,16 @@ pub(super) enum Break {
     Stopped,
 }
 
+impl Break {
+    /// The same, where no other attempt will ever mend it.
+    pub(super) fn permanently(self) -> Self {
+        match self {
+            Self::Final(failure) => Self::Final(failure.permanently()),
+            other => other,
+        }
+    }
+}
+
 pub(super) type Outcome<T> = std::result::Result<T, Break>;
 
 pub(super) fn later(reason: impl Into<String>) -> Break {

@@ -190,7 +190,9 @@ fn all_lost(mirrors: &[Mirror<'_>], last: Failure) -> Failure {
         return last;
     }
     let troubles: Vec<String> = mirrors.iter().filter_map(why_not).collect();
+    let mut lost = mirrors.iter().filter_map(|mirror| mirror.lost.as_ref());
     Failure {
+        permanent: lost.all(|failure| failure.permanent),
         details: format!("no place of the image is left: {}", troubles.join("; ")),
         ..last
     }

@@ -88,20 +88,25 @@ fn an_untrusted_certificate_is_final() {
             let _ = tls.write_all(b"HTTP/1.1 204 X\r\n\r\n");
         }
     });
-    let request = Request {
-        urls: vec![url],
-        authorization: None,
-        checked: false,
-        packed: false,
-        patience: Patience::default(),
-    };
     let started = Instant::now();
-    let failure = small_file(request, client, 100).unwrap_err();
-    assert!(failure.details.contains("certificate"), "{failure}");
+    let failure = small_file(Request::small(url.clone()), client.clone(), 100).unwrap_err();
+    assert!(
+        failure.details.contains("its certificate is signed by"),
+        "{failure}"
+    );
+    assert!(failure.permanent, "{failure}");
     assert!(
         started.elapsed() < Duration::from_millis(900),
         "it was tried again"
     );
+    // The other place may have the file tomorrow.
+    let missing = Server::start(|_| Reply::status(404));
+    let request = Request {
+        urls: vec![url, missing.url.clone()],
+        ..Request::small("")
+    };
+    let failure = small_file(request, client, 100).unwrap_err();
+    assert!(!failure.permanent, "{failure}");
 }
 
 fn from(urls: &[&str], checked: bool) -> Request {

@@ -14,7 +14,7 @@ use super::download_error;
 use super::mirror::Mirror;
 use super::pace::{PROGRESS, Pace};
 use crate::disk::resume::{Answer, Resource, Verdict, judge, may_be_taken_as_sent};
-use crate::http_client::{is_untrusted, why};
+use crate::http_client::{is_untrusted, is_untrusted_for_good, why};
 
 /// A connection to one server.
 pub(super) struct Transfer<'a, 'url> {
@@ -95,6 +95,9 @@ impl<'a, 'url> Transfer<'a, 'url> {
         }
         match tokio::time::timeout(stall, request.send()).await {
             Ok(Ok(response)) => Ok(response),
+            Ok(Err(e)) if is_untrusted_for_good(&e) => {
+                Err(final_at(&self.mirror.shown, why(&e)).permanently())
+            }
             Ok(Err(e)) if is_untrusted(&e) || e.is_builder() || e.is_redirect() => {
                 Err(final_at(&self.mirror.shown, why(&e)))
             }

@@ -1,4 +1,5 @@
-//! Calendar dates of UTC: for the header `Date` and for the hardware's clock.
+//! Calendar dates of UTC: for the header `Date`, for the hardware's clock and for
+//! messages.
 
 use std::time::{Duration, SystemTime};
 
@@ -26,7 +27,7 @@ fn days_of(year: u16, month: u8) -> u8 {
 /// only form that servers may send (RFC 9110, section 5.6.7). The week day is
 /// not looked at. `None` for anything else, and for years before 1970 or
 /// after 2999.
-pub(super) fn parse_http_date(text: &str) -> Option<SystemTime> {
+pub(crate) fn parse_http_date(text: &str) -> Option<SystemTime> {
     let (_, rest) = text.trim().split_once(", ")?;
     let mut words = rest.split(' ');
     let number = |word: &str| -> Option<u16> {
@@ -65,7 +66,7 @@ pub(super) fn parse_http_date(text: &str) -> Option<SystemTime> {
 }
 
 /// This moment as calendars have it; `None` before 1970 and after 2999.
-pub(super) fn civil(time: SystemTime) -> Option<CivilTime> {
+pub(crate) fn civil(time: SystemTime) -> Option<CivilTime> {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
     let mut days = seconds / SECONDS_OF_DAY;
     let mut year = 1970;
@@ -98,7 +99,7 @@ pub(super) fn civil(time: SystemTime) -> Option<CivilTime> {
 }
 
 /// `2026-11-21 03:28:02 UTC`, for the console.
-pub(super) fn shown(time: SystemTime) -> String {
+pub(crate) fn shown(time: SystemTime) -> String {
     match civil(time) {
         Some(at) => format!(
             "{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC",

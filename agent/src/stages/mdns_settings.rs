@@ -1,0 +1,61 @@
+//! What an mDNS answer may change: anybody on the network can send one.
+
+use landfall_boot_params::BootParams;
+use landfall_boot_params::argument_value::ServiceUrls;
+
+/// Whether servers have to prove who they are, because the operator has said who
+/// may sign their certificates.
+pub(super) fn https_only(params: &BootParams) -> bool {
+    params.cafile.is_some() && !*params.insecure
+}
+
+/// Takes a setting of an mDNS answer; returns warnings. The inventory must not
+/// go to whoever answers without TLS where servers are verified.
+pub(super) fn take(params: &mut BootParams, key: &str, value: &str) -> Vec<String> {
+    let before = params.inspection_callback_url.clone();
+    let mut warnings = params.apply_mdns(key, value);
+    if !https_only(params) || params.inspection_callback_url == before {
+        return warnings;
+    }
+    let is_https = |url: &String| url.to_ascii_lowercase().starts_with("https://");
+    if let Some(ServiceUrls::Urls(urls)) = &params.inspection_callback_url.value
+        && !urls.iter().all(is_https)
+    {
+        warnings.push(format!(
+            "mDNS: {key}={value}: expected https, because this boot has a CA file; ignored"
+        ));
+        params.inspection_callback_url = before;
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_mdns_answer_cannot_turn_the_verification_off() {
+        for (file, url, taken) in [
+            ("", "http://192.0.2.1/i", true),
+            ("cafile = /ca.pem\n", "https://192.0.2.1/i", true),
+            ("cafile = /ca.pem\n", "http://192.0.2.1/i", false),
+            (
+                "cafile = /ca.pem\n",
+                "https://192.0.2.1/i,http://192.0.2.1/i",
+                false,
+            ),
+            (
+                "cafile = /ca.pem\ninsecure = true\n",
+                "http://192.0.2.1/i",
+                true,
+            ),
+        ] {
+            let mut params = BootParams::default();
+            params.read_file("f", &format!("[DEFAULT]\n{file}"));
+            assert_eq!(https_only(&params), !taken || url.starts_with("https"));
+            let warnings = take(&mut params, "ipa_inspection_callback_url", url);
+            assert_eq!(params.inspection_callback_url.is_some(), taken, "{url}");
+            assert_eq!(warnings.is_empty(), taken, "{warnings:?}");
+        }
+    }
+}
