@@ -14,6 +14,7 @@ mod keyfile_source;
 pub mod options;
 mod own_image;
 mod prepare;
+mod servers;
 pub(crate) mod stream;
 
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ use crate::permission::WritePermission;
 pub use digest_argument::image_digest;
 pub use options::InstallOptions;
 pub use own_image::OwnImage;
+pub use servers::Servers;
 
 /// What becomes of the firmware's boot entries once a disk is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use crate::disk::digest::{ExpectedDigest, Hasher};
 use crate::disk::fetch::{self, Request};
 use crate::failure::{Class, Failure, Result};
 use crate::handover::ignition_file;
+use crate::installation::Servers;
 use crate::installation::options::InstallOptions;
 
 /// Of a config. One with every file of a cluster's bootstrap host inside has
@@ -19,10 +20,10 @@ const LIMIT: usize = 16 << 20;
 ///
 /// # Errors
 /// If it cannot be read, is not the one that the digest is of, or is no JSON.
-pub(super) fn read(options: &InstallOptions, client: &reqwest::Client) -> Result<Option<Vec<u8>>> {
+pub(super) fn read(options: &InstallOptions, servers: &Servers) -> Result<Option<Vec<u8>>> {
     let (name, config) = match (&options.ignition_file, &options.ignition_url) {
         (Some(path), None) => (path.display().to_string(), of_file(path)?),
-        (None, Some(url)) => (fetch::shown(url), of_server(url, options, client)?),
+        (None, Some(url)) => (fetch::shown(url), of_server(url, options, servers)?),
         (None, None) if options.ignition_hash.is_some() => {
             return Err(Failure::invalid_params(
                 "--ignition-hash: expected --ignition-file or --ignition-url beside it, found none",
@@ -61,16 +62,24 @@ fn of_file(path: &Path) -> Result<Vec<u8>> {
     Ok(config)
 }
 
-/// Whoever writes the config owns the machine, so it comes by TLS, or its
-/// digest does, or somebody says that the network can be trusted.
-fn of_server(url: &str, options: &InstallOptions, client: &reqwest::Client) -> Result<Vec<u8>> {
+/// Whoever writes the config owns the machine, so it comes from a server that
+/// has proven who it is, or its digest is known, or somebody says that the
+/// network can be trusted.
+fn of_server(url: &str, options: &InstallOptions, servers: &Servers) -> Result<Vec<u8>> {
     let scheme = reqwest::Url::parse(url)
         .map_err(|error| Failure::invalid_params(format!("Ignition URL {url}: {error}")))?
         .scheme()
         .to_owned();
     match &scheme[..] {
-        "https" => {}
-        "http" if options.ignition_hash.is_some() || options.insecure_ignition => {}
+        "https" if servers.verified => {}
+        "http" | "https" if options.ignition_hash.is_some() || options.insecure_ignition => {}
+        "https" => {
+            return Err(Failure::invalid_params(format!(
+                "Ignition URL {}: expected a server whose certificate is verified, found ipa-insecure, which verifies none",
+                fetch::shown(url)
+            ))
+            .hint("give the CA of the server as CA file (cafile) in place of ipa-insecure, or --ignition-hash, or --insecure-ignition"));
+        }
         "http" => {
             return Err(Failure::invalid_params(format!(
                 "Ignition URL {}: expected https, or http with --ignition-hash or --insecure-ignition",
@@ -89,7 +98,7 @@ fn of_server(url: &str, options: &InstallOptions, client: &reqwest::Client) -> R
         patience: options.patience(),
         ..Request::small(url)
     };
-    fetch::small_file(request, client.clone(), LIMIT)
+    fetch::small_file(request, servers.client.clone(), LIMIT)
 }
 
 fn compare(name: &str, config: &[u8], expected: &ExpectedDigest) -> Result<()> {
@@ -135,8 +144,15 @@ mod tests {
         }
     }
 
+    fn servers() -> Servers {
+        Servers {
+            client: http_client(),
+            verified: true,
+        }
+    }
+
     fn refused(options: &InstallOptions, reason: &str) {
-        let failure = read(options, &http_client()).unwrap_err();
+        let failure = read(options, &servers()).unwrap_err();
         assert!(failure.details.contains(reason), "{failure}");
     }
 
@@ -148,10 +164,10 @@ mod tests {
             ignition_file: Some(file.path().to_owned()),
             ..InstallOptions::default()
         };
-        let client = http_client();
-        assert_eq!(read(&options, &client).unwrap().as_deref(), Some(CONFIG));
+        let servers = servers();
+        assert_eq!(read(&options, &servers).unwrap().as_deref(), Some(CONFIG));
         options.ignition_hash = Some(hash_of(CONFIG));
-        assert_eq!(read(&options, &client).unwrap().as_deref(), Some(CONFIG));
+        assert_eq!(read(&options, &servers).unwrap().as_deref(), Some(CONFIG));
         options.ignition_hash = Some(hash_of(b"other"));
         refused(&options, "sha512 expected ");
         options.ignition_hash = None;
@@ -164,7 +180,7 @@ mod tests {
         options.ignition_url = Some("https://h/".to_owned());
         refused(&options, "found both");
         let none = InstallOptions::default();
-        assert_eq!(read(&none, &client).unwrap(), None);
+        assert_eq!(read(&none, &servers).unwrap(), None);
         let hash_alone = InstallOptions {
             ignition_hash: Some(hash_of(CONFIG)),
             ..InstallOptions::default()
@@ -175,24 +191,49 @@ mod tests {
     #[test]
     fn a_server_without_tls_needs_a_digest_or_a_word() {
         let server = Server::start(|_| Reply::whole(CONFIG, "\"1\""));
-        let client = http_client();
+        let servers = servers();
         refused(&of_url(&server.url), "--insecure-ignition");
         assert!(server.asked().is_empty(), "not even asked");
         let allowed = InstallOptions {
             insecure_ignition: true,
             ..of_url(&server.url)
         };
-        assert_eq!(read(&allowed, &client).unwrap().as_deref(), Some(CONFIG));
+        assert_eq!(read(&allowed, &servers).unwrap().as_deref(), Some(CONFIG));
         let hashed = InstallOptions {
             ignition_hash: Some(hash_of(CONFIG)),
             ..of_url(&server.url)
         };
-        assert_eq!(read(&hashed, &client).unwrap().as_deref(), Some(CONFIG));
+        assert_eq!(read(&hashed, &servers).unwrap().as_deref(), Some(CONFIG));
         let other = InstallOptions {
             ignition_hash: Some(hash_of(b"other")),
             ..allowed
         };
         refused(&other, "nothing was written");
+    }
+
+    #[test]
+    fn https_without_verification_is_no_better_than_http() {
+        let url = "https://127.0.0.1:1/w.ign";
+        let insecure = Servers {
+            verified: false,
+            ..servers()
+        };
+        let of = |options: &InstallOptions| read(options, &insecure).unwrap_err();
+        let failure = of(&of_url(url));
+        assert!(failure.details.contains("ipa-insecure"), "{failure}");
+        for allowed in [
+            InstallOptions {
+                insecure_ignition: true,
+                ..of_url(url)
+            },
+            InstallOptions {
+                ignition_hash: Some(hash_of(CONFIG)),
+                ..of_url(url)
+            },
+        ] {
+            // It is asked; there is nobody.
+            assert_eq!(of(&allowed).class, Class::ImageDownloadError);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::disk::signature::built_in_keys;
 use crate::disk::signature_file;
 use crate::disk::write_image::ImageSource;
 use crate::failure::{Class, Failure, Result};
+use crate::installation::Servers;
 use crate::installation::options::InstallOptions;
 use crate::installation::own_image::{FindOwnImage, OwnImage};
 use crate::installation::stream;
@@ -23,7 +24,7 @@ const DEFAULT_STREAM: &str = "stable";
 pub(super) fn choose(
     options: &InstallOptions,
     sector: u32,
-    client: &reqwest::Client,
+    servers: &Servers,
     own_image: FindOwnImage<'_>,
 ) -> Result<ImageSource> {
     let (urls, known) = if !options.image_url.is_empty() {
@@ -34,15 +35,20 @@ pub(super) fn choose(
         (vec![own.url], Some(own.digest))
     } else {
         let name = options.stream.as_deref().unwrap_or(DEFAULT_STREAM);
-        let found = stream::image(name, options, sector, client)?;
-        let believed = options.insecure || stream::is_proven(options);
-        (vec![found.location], believed.then_some(found.sha256))
+        let found = stream::image(name, options, sector, &servers.client)?;
+        let trusted = options.insecure || stream::is_proven(options, servers.verified);
+        if !trusted {
+            tracing::warn!(
+                "stream {name}: its metadata came from a server that has not proven who it is, so its digest proves nothing; looking for a signature"
+            );
+        }
+        (vec![found.location], trusted.then_some(found.sha256))
     };
     let digest = options.image_digest.clone().or(known);
     tracing::info!("image: {}", shown_all(&urls));
     let proof = match digest {
         Some(digest) => Proof::Digest(digest),
-        None => signature(&urls, options, client)?,
+        None => signature(&urls, options, &servers.client)?,
     };
     Ok(ImageSource {
         proof,
@@ -121,12 +127,19 @@ mod tests {
     use crate::disk::fixtures::{Reply, Server, http_client};
     use crate::installation::options::FetchRetries;
 
+    fn servers(verified: bool) -> Servers {
+        Servers {
+            client: http_client(),
+            verified,
+        }
+    }
+
     /// A drive that fails must not become the newest Fedora.
     #[test]
     fn a_medium_that_cannot_be_read_is_not_replaced_by_a_stream() {
         let options = InstallOptions::default();
         let unfit = |_| Err("two media bring different images".to_owned());
-        let failure = choose(&options, 512, &http_client(), &unfit).unwrap_err();
+        let failure = choose(&options, 512, &servers(true), &unfit).unwrap_err();
         assert!(failure.details.contains("two media"), "{failure}");
     }
 
@@ -146,10 +159,10 @@ mod tests {
             ..InstallOptions::default()
         };
         let none = |_| Ok(None);
-        let failure = choose(&options, 512, &http_client(), &none).unwrap_err();
+        let failure = choose(&options, 512, &servers(true), &none).unwrap_err();
         assert!(failure.details.contains("no signature"), "{failure}");
         options.insecure = true;
-        let chosen = choose(&options, 512, &http_client(), &none).unwrap();
+        let chosen = choose(&options, 512, &servers(true), &none).unwrap();
         assert!(matches!(chosen.proof, Proof::Digest(_)));
     }
 }

@@ -14,21 +14,19 @@ use crate::failure::{Class, Failure, Result};
 use crate::handover::install_coreos::CoreosChanges;
 use crate::installation::options::{FetchRetries, InstallOptions};
 use crate::installation::own_image::FindOwnImage;
-use crate::installation::{BootEntry, Installation, ignition_source, image_choice, keyfile_source};
+use crate::installation::{
+    BootEntry, Installation, Servers, ignition_source, image_choice, keyfile_source,
+};
 use crate::sys::block_ioctl;
 
 impl InstallOptions {
-    /// What they come to. `client` is for every server that is named,
+    /// What they come to. `servers` is for every server that is named,
     /// `own_image` for an installation that names no image.
     ///
     /// # Errors
     /// If anything in them cannot be had or is wrong. The disk was only asked
     /// for its sector size.
-    pub fn prepare(
-        &self,
-        client: &reqwest::Client,
-        own_image: FindOwnImage<'_>,
-    ) -> Result<Installation> {
+    pub fn prepare(&self, servers: &Servers, own_image: FindOwnImage<'_>) -> Result<Installation> {
         if self.secure_ipl {
             return Err(Failure::invalid_params(format!(
                 "--secure-ipl: expected a machine of architecture s390x, found {ARCH}"
@@ -50,8 +48,8 @@ impl InstallOptions {
             consoles: self.console.clone(),
         };
         changes.check()?;
-        changes.ignition = ignition_source::read(self, client)?;
-        let image = image_choice::choose(self, sector, client, own_image)?;
+        changes.ignition = ignition_source::read(self, servers)?;
+        let image = image_choice::choose(self, sector, servers, own_image)?;
         refuse_medium(&disk, &image.urls)?;
         Ok(Installation {
             image,

@@ -90,12 +90,15 @@ pub(super) fn image(
     Ok(found)
 }
 
-/// Whether what the server of streams says is what it has said: without TLS it
-/// may be anybody who says it.
-pub(super) fn is_proven(options: &InstallOptions) -> bool {
+/// Whether the metadata is what the server of streams has said: without TLS, or
+/// with TLS and no verification, anybody may have said it.
+pub(super) fn is_proven(options: &InstallOptions, verified: bool) -> bool {
     let base = options.stream_base_url.as_deref();
     let parsed = reqwest::Url::parse(base.unwrap_or(STREAM_BASE_URL));
-    parsed.is_ok_and(|url| matches!(url.scheme(), "https" | "file"))
+    parsed.is_ok_and(|url| match url.scheme() {
+        "https" => verified,
+        scheme => scheme == "file",
+    })
 }
 
 fn metadata_url(base: &str, name: &str) -> Result<String> {
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn without_tls_nobody_is_believed() {
+    fn without_verified_tls_nobody_is_trusted() {
         for (base, expected) in [
             (None, true),
             (Some("https://h/streams/"), true),
@@ -241,7 +244,9 @@ mod tests {
                 stream_base_url: base.map(str::to_owned),
                 ..InstallOptions::default()
             };
-            assert_eq!(is_proven(&options), expected, "{base:?}");
+            assert_eq!(is_proven(&options, true), expected, "{base:?}");
+            let is_file = base.is_some_and(|base| base.starts_with("file:"));
+            assert_eq!(is_proven(&options, false), is_file, "{base:?} unverified");
         }
     }
 

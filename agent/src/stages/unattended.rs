@@ -24,8 +24,7 @@ use crate::devices_settled;
 use crate::discovery::{Place, Wanted};
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
-use crate::http_client;
-use crate::installation::{BootEntry, InstallOptions, OwnImage};
+use crate::installation::{BootEntry, InstallOptions, OwnImage, Servers};
 use crate::inventory::named_disk;
 use crate::inventory::root_device::report_untouchable;
 use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
@@ -128,18 +127,18 @@ impl Boot {
         options.dest_device = Some(disk);
         let choice = commands::choice_of_this_boot(&self.settings).await;
         let network = FirstBootNetwork::handed_on(&self.settings.command_line, &choice, true);
-        let client = http_client::image_client(&image_options(&self.settings)?)?;
+        let servers = Servers::new(&image_options(&self.settings)?)?;
         options.verify |= *self.settings.params.verify;
         let ignore_failure = *self.settings.params.ignore_bootloader_failure;
         blocking(move || {
-            let mut installation = options.prepare(&client, &|_| Ok(own_image.clone()))?;
+            let mut installation = options.prepare(&servers, &|_| Ok(own_image.clone()))?;
             installation.boot_entry = BootEntry::new(ignore_failure);
             let changes = &mut installation.changes;
             if changes.firstboot_args.is_none() {
                 changes.firstboot_args = network.arguments;
             }
             changes.network_keyfiles.extend(network.keyfiles);
-            let written = installation.write(&client, &permission)?;
+            let written = installation.write(&servers.client, &permission)?;
             Ok(CompleteDisk {
                 disk: installation.disk,
                 kept: written.kept,

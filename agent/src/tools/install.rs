@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::failure::{Failure, Result};
-use crate::http_client;
-use crate::installation::{BootEntry, InstallOptions};
+use crate::installation::{BootEntry, InstallOptions, Servers};
 use crate::permission::WritePermission;
 use crate::stages::own_image;
 use crate::sys::mount::see_mounts_alone;
@@ -85,8 +84,11 @@ fn install(arguments: Arguments) -> Result<()> {
     };
     let files = InstallOptions::from_config_files(&arguments.config_file)?;
     let http = machine_http::of_this_machine(arguments.cafile)?;
-    let client = http_client::image_client(&http)?;
-    let mut installation = arguments.options.over(files).prepare(&client, &own_image)?;
+    let servers = Servers::new(&http)?;
+    let mut installation = arguments
+        .options
+        .over(files)
+        .prepare(&servers, &own_image)?;
     // On somebody's workstation the disk is for another machine.
     if arguments.allow_this_machine && !arguments.boot_entry {
         installation.boot_entry = BootEntry::Leave;
@@ -103,7 +105,7 @@ fn install(arguments: Arguments) -> Result<()> {
     {
         tracing::warn!("what is mounted here is seen by the whole machine: {error}");
     }
-    let written = installation.carry_out(&client, &permission)?;
+    let written = installation.carry_out(&servers.client, &permission)?;
     if arguments.json {
         stdout::line(result(&installation, &written))?;
     }
