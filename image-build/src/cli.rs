@@ -10,6 +10,7 @@ use landfall_initramfs::module_set::ModuleSet;
 use landfall_initramfs::path_error;
 
 use crate::base_url::BaseUrl;
+use crate::ca_bundle::CaBundle;
 use crate::coreos_image::ImageDigest;
 use crate::live_ignition::FileUrl;
 
@@ -256,6 +257,9 @@ pub(crate) struct RamdiskArguments {
     /// Trust these certificate authorities (a PEM file)
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
+    /// Trust the public ones: system, none or a PEM file
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) ca_bundle: Option<CaBundle>,
     /// Add a configuration file, *.conf; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) config_file: Vec<PathBuf>,

@@ -17,6 +17,7 @@ use landfall_network_plan::{EmbeddedHost, MacAddr, NetworkPlan, embedded};
 use serde::Serialize;
 
 use crate::areas::{self, Areas};
+use crate::authorities;
 use crate::iso_command::digest;
 
 /// A full server ramdisk with all firmware in an ISO is below 200 MB.
@@ -73,6 +74,8 @@ pub(crate) struct RamdiskContent {
     pub(crate) configuration: Vec<Member>,
     /// The programs with which a user logs in to a machine in rescue.
     pub(crate) rescue_layer: Vec<Member>,
+    /// Whose certificates the agent trusts.
+    pub(crate) authorities: Vec<AuthorityFile>,
     pub(crate) other_files: Vec<Member>,
     /// The hosts whose network it brings, by file name.
     pub(crate) hosts: Vec<HostContent>,
@@ -91,6 +94,14 @@ pub(crate) struct HostContent {
     pub(crate) kind: &'static str,
     /// In the normal form of `landfall-agent plan-network --json`.
     pub(crate) plan: NetworkPlan,
+}
+
+/// A file of certificate authorities.
+#[derive(Debug, Serialize)]
+pub(crate) struct AuthorityFile {
+    pub(crate) path: String,
+    pub(crate) certificates: usize,
+    pub(crate) sha256: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -254,6 +265,13 @@ fn add(content: &mut RamdiskContent, entry: newc::Entry<'_>) {
     } else if is_host(&entry) {
         host(content, name, entry.data);
     } else if name.starts_with("etc/") {
+        if name.ends_with(".pem") {
+            content.authorities.push(AuthorityFile {
+                path: name.to_owned(),
+                certificates: authorities::count(entry.data),
+                sha256: digest_writer::sha256(entry.data),
+            });
+        }
         content.configuration.push(member);
     } else {
         content.other_files.push(member);
@@ -351,7 +369,7 @@ mod tests {
             ("lib/modules/6.1/landfall.index", index),
             ("lib/firmware/f.bin", "xx"),
             ("etc/landfall/build.json", "{\"format\":1}"),
-            ("etc/landfall/ca.pem", "xxx"),
+            ("etc/landfall/ca.pem", "-----BEGIN CERTIFICATE-----"),
             ("hello", ""),
         ]))
         .unwrap();
@@ -370,6 +388,10 @@ mod tests {
         ]
         .map(Vec::len);
         assert_eq!(counts, [1, 1, 1, 1]);
+        let authorities = &content.authorities[0];
+        assert_eq!(authorities.path, "etc/landfall/ca.pem");
+        assert_eq!(authorities.certificates, 1);
+        assert_eq!(authorities.sha256.len(), 64);
         assert_eq!(content.build.unwrap()["format"], 1);
     }
 

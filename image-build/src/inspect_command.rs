@@ -73,6 +73,18 @@ fn ramdisk_lines(ramdisk: &RamdiskContent, lines: &mut Vec<String>) {
     if let Some(bytes) = ramdisk.init_bytes {
         lines.push(format!("  agent    {}", megabytes(bytes)));
     }
+    if ramdisk.authorities.is_empty() {
+        lines.push("  trusts   no https server (no --ca-bundle, no --ca-file)".to_owned());
+    }
+    lines.extend(ramdisk.authorities.iter().map(|file| {
+        format!(
+            "  trusts   {} authorit{} in {}, sha256 {}",
+            file.certificates,
+            if file.certificates == 1 { "y" } else { "ies" },
+            file.path,
+            file.sha256
+        )
+    }));
     let groups = [
         ("modules", &ramdisk.modules),
         ("firmware", &ramdisk.firmware),

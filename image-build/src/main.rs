@@ -15,8 +15,10 @@
 )]
 
 mod areas;
+mod authorities;
 mod base_url;
 mod boot_parts;
+mod ca_bundle;
 mod cli;
 mod coreos_image;
 mod coreos_live_command;

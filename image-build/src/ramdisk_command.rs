@@ -41,7 +41,11 @@ pub(crate) fn find_ingredients(
     arguments: &RamdiskArguments,
     report: &Report,
 ) -> Result<Ingredients> {
-    let site = SiteConfiguration::read(arguments.ca_file.as_deref(), &arguments.config_file)?;
+    let site = SiteConfiguration::read_with_bundle(
+        arguments.ca_file.as_deref(),
+        arguments.ca_bundle.as_ref(),
+        &arguments.config_file,
+    )?;
     report.warnings(&site.warnings);
     let hosts = Hosts::read(&arguments.hosts)?;
     report.warnings(&hosts.warnings);

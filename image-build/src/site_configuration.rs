@@ -1,4 +1,4 @@
-//! What a site puts into its ramdisk beside kernel arguments: configuration
+//! What a site puts into its ramdisk in addition to kernel arguments: configuration
 //! files and the certificate authorities that its servers are verified against.
 
 use std::path::Path;
@@ -7,11 +7,9 @@ use anyhow::{Context as _, Result, ensure};
 use landfall_boot_params::{BootParams, Origin, ini_file};
 use landfall_initramfs::build::{CONFIGURATION_DIRECTORY, ConfigurationFile};
 use landfall_initramfs::path_error;
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject as _;
 
-/// As the agent, which would not read a larger one.
-const MAX_PEM_BYTES: u64 = 4 << 20;
+use crate::authorities::{self, MAX_PEM_BYTES};
+use crate::ca_bundle::{self, CaBundle};
 
 const CA_FILE: &str = "ca.pem";
 /// Names the file above to the agent. Before the site's own files by name, which
@@ -26,13 +24,48 @@ pub(crate) struct SiteConfiguration {
 }
 
 impl SiteConfiguration {
-    /// Reads and checks the files that the user names.
+    /// Reads and checks the files that the user names. Without `ca_file` the agent
+    /// trusts the authorities of `ca_bundle`, by default those of this machine;
+    /// with it only those, and those of `ca_bundle` if the user names one.
+    pub(crate) fn read_with_bundle(
+        ca_file: Option<&Path>,
+        ca_bundle: Option<&CaBundle>,
+        config_files: &[impl AsRef<Path>],
+    ) -> Result<Self> {
+        let bundle = match ca_bundle {
+            Some(bundle) => bundle.read()?,
+            None if ca_file.is_some() => None,
+            None if ca_bundle::of_this_machine().is_none() => {
+                let mut found = Self::read(ca_file, config_files)?;
+                found.warnings.push(
+                    "this machine has no bundle of certificate authorities (package ca-certificates): the agent will trust no https server -- give --ca-bundle FILE or --ca-file"
+                        .to_owned(),
+                );
+                return Ok(found);
+            }
+            None => CaBundle::System.read()?,
+        };
+        let mut found = Self::read(ca_file, config_files)?;
+        let Some(bundle) = bundle else {
+            return Ok(found);
+        };
+        match found.files.iter_mut().find(|file| file.name == CA_FILE) {
+            Some(own) => {
+                own.bytes.push(b'\n');
+                own.bytes.extend(bundle);
+            }
+            None => found.add(ca_bundle::FILE, bundle),
+        }
+        Ok(found)
+    }
+
+    /// The same without a bundle: for a system that has one.
     pub(crate) fn read(ca_file: Option<&Path>, config_files: &[impl AsRef<Path>]) -> Result<Self> {
         let mut found = Self::default();
         let mut params = BootParams::default();
         if let Some(path) = ca_file {
             let bytes = path_error::read_bounded(path, MAX_PEM_BYTES)?;
-            check_authorities(&bytes).with_context(|| path.display().to_string())?;
+            authorities::check(&bytes).with_context(|| path.display().to_string())?;
             let option = format!("[DEFAULT]\ncafile = /{CONFIGURATION_DIRECTORY}/{CA_FILE}\n");
             params.read_file(CA_OPTION_FILE, &option);
             found.add(CA_FILE, bytes);
@@ -90,49 +123,6 @@ impl SiteConfiguration {
     }
 }
 
-/// Checks that these are certificates, and nothing that must not be handed out.
-fn check_authorities(pem: &[u8]) -> Result<()> {
-    // An encrypted one, too: the label is all that counts.
-    ensure!(
-        !String::from_utf8_lossy(pem).contains("PRIVATE KEY-----"),
-        "expected certificates only, found a private key: whoever gets the ramdisk can read it"
-    );
-    let certificates = CertificateDer::pem_slice_iter(pem)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| anyhow::anyhow!("expected certificates in PEM, found {error}"))?;
-    ensure!(
-        !certificates.is_empty(),
-        "expected certificates in PEM (BEGIN CERTIFICATE), found none"
-    );
-    for (number, certificate) in (1..).zip(&certificates) {
-        ensure!(
-            is_sequence(certificate),
-            "certificate {number}: expected DER, found something else or only a part"
-        );
-    }
-    Ok(())
-}
-
-/// Whether this is one DER SEQUENCE from begin to end, as a certificate is
-/// (X.690, 8.1.3).
-fn is_sequence(der: &[u8]) -> bool {
-    let [0x30, length, rest @ ..] = der else {
-        return false;
-    };
-    if *length < 0x80 {
-        return usize::from(*length) == rest.len();
-    }
-    let digits = usize::from(length & 0x7f);
-    if !(1..=4).contains(&digits) || rest.len() < digits {
-        return false;
-    }
-    let (length, content) = rest.split_at(digits);
-    let length = length
-        .iter()
-        .fold(0, |all, byte| all << 8 | usize::from(*byte));
-    length == content.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +144,37 @@ mod tests {
             }
         }
         SiteConfiguration::read(ca_file.as_deref(), &config_files)
+    }
+
+    #[test]
+    fn a_bundle_is_there_unless_the_site_names_its_authorities() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let (ca_file, bundle) = (path("ca.pem"), path("bundle.pem"));
+        fs::write(&ca_file, AUTHORITY).unwrap();
+        fs::write(&bundle, format!("# of the public\n{AUTHORITY}")).unwrap();
+        let public = CaBundle::File(bundle);
+        let own = Some(ca_file.as_path());
+        for (own, bundle, expected) in [
+            (None, Some(&public), &[("ca-bundle.pem", 1)][..]),
+            (None, Some(&CaBundle::None), &[]),
+            (own, None, &[("ca.pem", 1)]),
+            (own, Some(&CaBundle::None), &[("ca.pem", 1)]),
+            (own, Some(&public), &[("ca.pem", 2)]),
+        ] {
+            let site = SiteConfiguration::read_with_bundle(own, bundle, &[""; 0]).unwrap();
+            let pem = site.files.iter().filter(|file| file.name.ends_with(".pem"));
+            let found: Vec<_> = pem
+                .map(|file| (file.name.as_str(), authorities::count(&file.bytes)))
+                .collect();
+            assert_eq!(found, expected, "{own:?} {bundle:?}");
+        }
+        // Debian 12 and 13 have some 140, and whoever builds on them the package.
+        let usual = SiteConfiguration::read_with_bundle(None, None, &[""; 0]).unwrap();
+        match ca_bundle::of_this_machine() {
+            Some(file) => assert_eq!(usual.files[0].bytes, fs::read(file).unwrap()),
+            None => assert!(usual.warnings[0].contains("no https server")),
+        }
     }
 
     fn error(files: &[(&str, &str)]) -> String {
@@ -246,25 +267,5 @@ mod tests {
         }
         let binary = SiteConfiguration::read(None, &["/dev/null/x.conf"]).unwrap_err();
         assert!(format!("{binary:#}").contains("/dev/null/x.conf"));
-    }
-
-    #[test]
-    fn lengths_of_der() {
-        let long = [&[0x30, 0x82, 1, 0][..], &[0; 256]].concat();
-        for (der, expected) in [
-            (&[][..], false),
-            (&[0x30], false),
-            (&[0x30, 0], true),
-            (&[0x30, 1, 9], true),
-            (&[0x30, 1], false),
-            (&[0x31, 0], false),
-            (&[0x30, 0x80], false),
-            (&[0x30, 0x85, 0, 0, 0, 0, 0], false),
-            (&[0x30, 0x82, 1], false),
-            (&long, true),
-            (&long[..259], false),
-        ] {
-            assert_eq!(is_sequence(der), expected, "{der:x?}");
-        }
     }
 }

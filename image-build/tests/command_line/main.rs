@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
 
+mod authorities;
 mod fixture;
 mod hosts;
 mod inputs;
