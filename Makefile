@@ -20,7 +20,7 @@ ORACLE_SEED ?= 1
 ORACLE_LINES ?= 10000
 RUNS ?= 5
 
-.PHONY: help setup build live-agent live-system image peer peers installers ironic demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic test-fresh fuzz nm-oracle nmstate-oracle lint clean
+.PHONY: help setup build live-agent live-system image peer peers installers ironic rescue demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic test-fresh fuzz nm-oracle nmstate-oracle lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,12 @@ installers: setup peers ## The ramdisk in which coreos-installer and ours instal
 ironic: setup ## The real Ironic and a Redfish emulator, from PyPI
 	tests/ironic/environment.sh -o out/ironic
 
+# That of a machine in rescue, into which its user logs in.
+rescue: build ## The ramdisk with the rescue layer: out/rescue
+	mkdir -p out/rescue
+	$(builder) initramfs --agent $(agent) --kernel-deb out/packages/linux-image-*.deb \
+	  --rescue-layer -o out/rescue/initrd.img --force
+
 demo: build image ## Install a virtual host from scratch and watch it
 	cargo run -q -p landfall-tests --bin demo -- --boot $(BOOT) --firmware $(FIRMWARE)
 
@@ -104,7 +110,7 @@ test-e2e-all: live-agent build live-system image peer installers ## Those that t
 test-ironic-gates: build image ironic ## Two whole lives of a host under the real Ironic
 	cargo test -p landfall-tests --test ironic
 
-test-ironic: build image ironic ## All of them; LANDFALL_LAB=keep leaves the lab running
+test-ironic: build rescue image ironic ## All of them; LANDFALL_LAB=keep leaves the lab running
 	cargo test -p landfall-tests --test ironic -- --include-ignored $(LIFE)
 
 test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, with nothing cached

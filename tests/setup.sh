@@ -24,6 +24,8 @@ if [ "${1:-}" != --build-only ]; then
   # emulated BMC, and what Ironic builds ISOs with.
   packages="$packages python3-venv python3-dev pkg-config libvirt-dev libvirt-daemon
     libvirt-daemon-driver-qemu libvirt-clients qemu-utils seabios genisoimage isolinux syslinux-common"
+  # The rescue layer, and the user who logs in to it.
+  packages="$packages dropbear-bin openssh-client"
 fi
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }

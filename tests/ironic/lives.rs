@@ -2,7 +2,7 @@
 //! interface, address) are spread so that every one occurs.
 
 use landfall_tests::ironic::configuration::Configuration;
-use landfall_tests::ironic::plan::{Addresses, Boot, Deploy, Plan};
+use landfall_tests::ironic::plan::{Addresses, Boot, Deploy, Plan, Story};
 use landfall_tests::vm::Firmware;
 
 use crate::life;
@@ -28,7 +28,6 @@ fn virtual_media_bios_direct_raw() {
     let plan = Plan {
         firmware: Firmware::Bios,
         deploy: Deploy::WriteRaw,
-        rescue: true,
         ..Plan::default()
     };
     life("virtual_media_bios_direct_raw", &plan);
@@ -51,6 +50,7 @@ fn ipxe_bios_direct_qcow2() {
         firmware: Firmware::Bios,
         boot: Boot::Ipxe,
         deploy: Deploy::WriteQcow2,
+        partition_image: true,
         ..Plan::default()
     };
     life("ipxe_bios_direct_qcow2", &plan);
@@ -108,4 +108,48 @@ fn mdns() {
         ..Plan::default()
     };
     life("mdns", &plan);
+}
+
+/// API and image server speak TLS with certificates of a private authority, which
+/// reaches the agent on the ISO that Ironic builds. The API has users.
+#[test]
+#[ignore = "no gate: make test-ironic"]
+fn private_authority() {
+    let plan = Plan {
+        story: Story::OneDeployment,
+        configuration: Configuration {
+            tls: true,
+            ..Configuration::default()
+        },
+        ..Plan::default()
+    };
+    life("private_authority", &plan);
+}
+
+/// With a rescue. Not by virtual media: there Ironic switches the node off once the
+/// agent has handed it over (`RedfishVirtualMediaBoot.clean_up_ramdisk`).
+#[test]
+#[ignore = "no gate: make test-ironic"]
+fn http_ipxe_uefi() {
+    let plan = Plan {
+        boot: Boot::HttpIpxe,
+        story: Story::OneDeployment,
+        rescue: true,
+        ..Plan::default()
+    };
+    life("http_ipxe_uefi", &plan);
+}
+
+/// The conductor is killed during the inspection, stopped and killed while the image
+/// is written; then the node is undeployed at this moment.
+#[test]
+#[ignore = "no gate: make test-ironic"]
+fn conductor_restarts() {
+    let plan = Plan {
+        firmware: Firmware::Bios,
+        boot: Boot::Ipxe,
+        story: Story::Restarts,
+        ..Plan::default()
+    };
+    life("conductor_restarts", &plan);
 }

@@ -92,6 +92,11 @@ pub fn ramdisk() -> Result<PathBuf> {
     existing(out_dir().join("pxe/initrd.img"))
 }
 
+/// The same with the rescue layer.
+pub fn rescue_ramdisk() -> Result<PathBuf> {
+    existing(out_dir().join("rescue/initrd.img"))
+}
+
 /// The ramdisk of the peer, for [`kernel`].
 pub fn peer_ramdisk() -> Result<PathBuf> {
     existing(out_dir().join("peer/initrd.img"))

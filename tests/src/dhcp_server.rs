@@ -54,6 +54,8 @@ pub struct NetworkBoot {
     pub ipxe_script: Option<String>,
     /// To UEFI firmware: a file, by TFTP.
     pub efi_file: Option<TftpFile>,
+    /// To UEFI firmware that boots by HTTP: a URL.
+    pub http_file: Option<String>,
     /// Where; the lab's own network otherwise.
     pub subnet: Subnet,
     /// T1 of every lease; the usual half of an hour otherwise.
@@ -96,6 +98,14 @@ impl DhcpServer {
                 format!("--dhcp-boot=tag:efi,tag:!ipxe,{file}"),
                 "--enable-tftp".to_owned(),
                 format!("--tftp-root={}", root.display()),
+            ]);
+        }
+        if let Some(url) = &boot.http_file {
+            options.extend([
+                // 16: the same by HTTP. The firmware wants its vendor class back.
+                "--dhcp-match=set:http,option:client-arch,16".to_owned(),
+                "--dhcp-option-force=tag:http,60,HTTPClient".to_owned(),
+                format!("--dhcp-boot=tag:http,tag:!ipxe,{url}"),
             ]);
         }
         if let Some(seconds) = boot.renew_seconds {

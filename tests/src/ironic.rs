@@ -13,8 +13,11 @@ pub mod guest;
 pub mod keep;
 pub mod life;
 pub mod node;
+mod operations;
 pub mod plan;
 mod private_folders;
+mod rescue_login;
+mod restarts;
 mod services;
 
 use std::path::PathBuf;
@@ -23,8 +26,9 @@ use anyhow::Result;
 
 use crate::artifacts;
 use crate::dhcp_server::{DhcpServer, NetworkBoot};
-use crate::image_server::{self, ImageServer, ServedFile};
-use crate::lab::{Family, Lab};
+use crate::image_server::{ImageServer, ServedFile};
+use crate::lab::Lab;
+use crate::tls_front::{Authority, TlsFront};
 use bare_metal_api::BareMetalApi;
 use configuration::Configuration;
 use services::Services;
@@ -35,14 +39,17 @@ pub struct Ironic {
     pub api: BareMetalApi,
     /// What it and the hosts are served from.
     pub images: ImageServer,
+    services: Services,
     _dhcp: Option<DhcpServer>,
-    _services: Services,
+    _fronts: Vec<TlsFront>,
 }
 
 /// The kernel and the ramdisk as the image server has them.
 pub const KERNEL: &str = "landfall/vmlinuz";
 /// See [`KERNEL`].
 pub const RAMDISK: &str = "landfall/initrd.img";
+/// [`RAMDISK`] with the rescue layer.
+pub const RESCUE_RAMDISK: &str = "landfall/rescue.img";
 
 /// The folder which `tests/ironic/environment.sh` fills.
 fn environment() -> PathBuf {
@@ -50,23 +57,20 @@ fn environment() -> PathBuf {
 }
 
 impl Ironic {
-    /// Starts all services. `dhcp_for` is the MAC address of a host that shall
-    /// get an address and iPXE's script by DHCP; without it nothing does.
+    /// Starts all services. `dhcp_for` is the MAC address of a host and what DHCP
+    /// offers it; without it there is no DHCP server.
     pub async fn start(
         lab: &Lab,
         configuration: &Configuration,
         files: Vec<ServedFile>,
-        dhcp_for: Option<&str>,
+        dhcp_for: Option<(&str, NetworkBoot)>,
     ) -> Result<Self> {
         private_folders::enter(lab)?;
+        for folder in configuration.folders(lab) {
+            std::fs::create_dir_all(folder)?;
+        }
         let dhcp = match dhcp_for {
-            Some(mac) => {
-                let boot = NetworkBoot {
-                    ipxe_script: Some(image_server::url(Family::V4, "boot.ipxe")),
-                    ..NetworkBoot::default()
-                };
-                Some(DhcpServer::start(lab, mac, &boot).await?)
-            }
+            Some((mac, boot)) => Some(DhcpServer::start(lab, mac, &boot).await?),
             None => None,
         };
         let mut all = vec![
@@ -75,12 +79,21 @@ impl Ironic {
         ];
         all.extend(files);
         let images = ImageServer::start_over(lab, all, Some(configuration.http_root(lab))).await?;
-        let services = Services::start(lab, configuration).await?;
+        let mut fronts = Vec::new();
+        let mut authority = None;
+        if configuration.tls {
+            let made = authority.insert(Authority::new(lab)?);
+            for (port, server) in configuration.tls_fronts() {
+                fronts.push(TlsFront::start(made, port, server).await?);
+            }
+        }
+        let services = Services::start(lab, configuration, authority.as_ref()).await?;
         Ok(Self {
             api: services.api.clone(),
             images,
+            services,
             _dhcp: dhcp,
-            _services: services,
+            _fronts: fronts,
         })
     }
 }

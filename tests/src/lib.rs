@@ -30,4 +30,5 @@ pub mod peer;
 pub mod program;
 pub mod site;
 pub mod timeline;
+pub mod tls_front;
 pub mod vm;

@@ -77,7 +77,7 @@ pub async fn network_tree(
 }
 
 /// iPXE that drives the NIC through the firmware, where Debian's ipxe has it.
-const IPXE: &str = "/usr/lib/ipxe/snponly.efi";
+pub const IPXE: &str = "/usr/lib/ipxe/snponly.efi";
 
 /// Its name on the TFTP server.
 pub const IPXE_FILE: &str = "snponly.efi";

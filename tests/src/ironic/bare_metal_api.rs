@@ -7,6 +7,8 @@ use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use crate::tls_front::Authority;
+
 /// Ironic answers most requests in a fraction of a second; validation asks BMC
 /// and image server.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
@@ -22,16 +24,26 @@ const LOCKED_ATTEMPTS: u32 = 30;
 pub struct BareMetalApi {
     client: Client,
     base: String,
+    credentials: Option<(&'static str, &'static str)>,
 }
 
 impl BareMetalApi {
-    /// A client of the API at `base`, a URL without a slash at its end.
-    pub fn new(base: &str) -> Result<Self> {
+    /// A client of the API at `base`, a URL without a slash at its end. By HTTPS
+    /// it trusts this authority alone.
+    pub fn new(
+        base: &str,
+        authority: Option<&Authority>,
+        credentials: Option<(&'static str, &'static str)>,
+    ) -> Result<Self> {
+        let mut trusted = rustls::RootCertStore::empty();
+        if let Some(authority) = authority {
+            trusted.add(authority.certificate().clone())?;
+        }
         let tls = rustls::ClientConfig::builder_with_provider(
             rustls::crypto::ring::default_provider().into(),
         )
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_root_certificates(trusted)
         .with_no_client_auth();
         let client = Client::builder()
             .tls_backend_preconfigured(tls)
@@ -41,6 +53,7 @@ impl BareMetalApi {
         Ok(Self {
             client,
             base: base.to_owned(),
+            credentials,
         })
     }
 
@@ -54,6 +67,9 @@ impl BareMetalApi {
                 .client
                 .request(method.clone(), format!("{}{path}", self.base))
                 .header("X-OpenStack-Ironic-API-Version", "latest");
+            if let Some((user, password)) = self.credentials {
+                request = request.basic_auth(user, Some(password));
+            }
             if let Some(body) = body {
                 request = request.json(body);
             }

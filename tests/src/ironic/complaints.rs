@@ -3,6 +3,8 @@
 //! Every warning and error counts, but for a list of those that any agent would
 //! cause, or that have nothing to do with one.
 
+use super::plan::{Plan, Story};
+
 /// A line that may be there: a part of its text, and the reason.
 const ALLOWED: &[(&str, &str)] = &[
     (
@@ -40,12 +42,51 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
 ];
 
+const RESTARTED: (&str, &str) = (
+    "A conductor with hostname lab was previously registered",
+    "it was killed, and is started again",
+);
+
+/// The same for plans in which something is to fail.
+fn allowed_in(plan: &Plan) -> &'static [(&'static str, &'static str)] {
+    match plan.story {
+        _ if plan.rescue => &[(
+            "this ramdisk has no rescue layer",
+            "the first rescue has none",
+        )],
+        _ if plan.partition_image => &[
+            (
+                "does not support partition images",
+                "the first image is one",
+            ),
+            (
+                "Agent command deploy.get_deploy_steps",
+                "the same, without the reason",
+            ),
+        ],
+        Story::Operations => &[
+            RESTARTED,
+            (
+                "moved to provision state \"clean failed\" from state \"clean wait\"",
+                "the cleaning was aborted",
+            ),
+            (
+                "Failed to send baremetal.runbook.create",
+                "a notification that this release of Ironic cannot fill in",
+            ),
+        ],
+        Story::Restarts => &[RESTARTED],
+        Story::TwoDeployments | Story::OneDeployment => &[],
+    }
+}
+
 /// The lines of a log that speak against the agent.
-pub fn complaints<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn complaints<'a>(lines: impl IntoIterator<Item = &'a str>, plan: &Plan) -> Vec<&'a str> {
+    let allowed = [ALLOWED, allowed_in(plan)].concat();
     lines
         .into_iter()
         .filter(|line| is_serious(line))
-        .filter(|line| !ALLOWED.iter().any(|(text, _)| line.contains(text)))
+        .filter(|line| !allowed.iter().any(|(text, _)| line.contains(text)))
         .collect()
 }
 
@@ -67,6 +108,6 @@ mod tests {
             "2026-11-21 03:31:55.141 12 ERROR ironic.drivers [-] it went away",
             "    raise exception.WARNING",
         ];
-        assert_eq!(complaints(log), [log[0], log[2]]);
+        assert_eq!(complaints(log, &Plan::default()), [log[0], log[2]]);
     }
 }

@@ -1,6 +1,7 @@
 //! ironic.conf and the Redfish emulator's configuration. Pure but for the
 //! paths, which are the lab's.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::conductor;
@@ -14,17 +15,39 @@ pub const BMC_PORT: u16 = 8000;
 /// What differs from one lab to the next.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Configuration {
+    /// API and image server speak TLS with certificates of a private authority,
+    /// and the API wants a user and a password (but not from agents).
+    pub tls: bool,
     /// Keep the agent running from one operation to the next.
     pub fast_track: bool,
     /// Announce the API by multicast DNS, and have the agent look for it there.
     pub mdns: bool,
 }
 
+/// The image server's port for HTTPS.
+pub const IMAGES_TLS_PORT: u16 = 8443;
+
+/// The users of the API, in the lab's folder.
+pub(super) const HTPASSWD: &str = "htpasswd";
+/// [`CREDENTIALS`] as Ironic reads them: bcrypt.
+pub(super) const HTPASSWD_LINE: &str =
+    "admin:$2b$05$HmqQoZIciW3xr4y5GKdFXeBq2HQyTiM5n.tBPESsELbo.VV.Wj..m\n";
+const CREDENTIALS: (&str, &str) = ("admin", "password");
+
+/// With the private authority servers are verified.
+const INSECURE: &str = "ipa-insecure=1";
+
 /// Kernel arguments as metal3's Ironic image has them, with a key that holds
 /// blanks: they have to be survived, too.
-const METAL3_ARGUMENTS: &str = "nofb nomodeset vga=normal ipa-insecure=1 \
+const METAL3_ARGUMENTS: &str = "nofb nomodeset vga=normal \
      sshkey=\"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDm9 operator of the lab\" \
      systemd.journald.forward_to_console=yes";
+
+/// What firmware loads from the network, as Ironic names it: shim and GRUB by
+/// TFTP, iPXE by HTTP.
+const LOADERS: &str = "bootx64.efi:/usr/lib/shim/shimx64.efi.signed,\
+     grubx64.efi:/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed,\
+     snponly.efi:/usr/lib/ipxe/snponly.efi";
 
 /// What metal3 adds for an inspection.
 const INSPECTION_ARGUMENTS: &str = "ipa-inspection-collectors=default,logs";
@@ -36,10 +59,50 @@ impl Configuration {
         lab.path("http")
     }
 
+    /// The folder from which hosts are served by TFTP.
+    #[must_use]
+    pub fn tftp_root(&self, lab: &Lab) -> PathBuf {
+        lab.path("ironic/tftp")
+    }
+
     /// The base URL of Ironic's API.
     #[must_use]
     pub fn api_url(&self) -> String {
+        if self.tls {
+            return format!("https://{HOST_V4}:{}", conductor::PORT);
+        }
         Family::V4.url(conductor::PORT)
+    }
+
+    /// The base URL from which the agent fetches images.
+    #[must_use]
+    pub fn images_url(&self) -> String {
+        if self.tls {
+            return format!("https://{HOST_V4}:{IMAGES_TLS_PORT}");
+        }
+        Family::V4.url(image_server::PORT)
+    }
+
+    /// The API's user and password, if it wants any.
+    #[must_use]
+    pub fn credentials(&self) -> Option<(&'static str, &'static str)> {
+        self.tls.then_some(CREDENTIALS)
+    }
+
+    /// Where Ironic listens. Behind TLS nobody else reaches it.
+    fn listens_at(&self) -> Ipv4Addr {
+        if self.tls {
+            return Ipv4Addr::LOCALHOST;
+        }
+        HOST_V4
+    }
+
+    /// The ports with TLS in front of servers without.
+    pub(super) fn tls_fronts(&self) -> [(u16, SocketAddr); 2] {
+        [
+            (conductor::PORT, (self.listens_at(), conductor::PORT).into()),
+            (IMAGES_TLS_PORT, (HOST_V4, image_server::PORT).into()),
+        ]
     }
 
     /// The base URL of the Redfish emulator.
@@ -50,7 +113,26 @@ impl Configuration {
 
     /// The kernel arguments that Ironic adds to its own.
     fn kernel_arguments(&self) -> String {
-        format!("{TEST_ARGUMENTS} {METAL3_ARGUMENTS}")
+        let insecure = if self.tls { "" } else { INSECURE };
+        format!("{TEST_ARGUMENTS} {METAL3_ARGUMENTS} {insecure}")
+    }
+
+    /// The members of the section DEFAULT and of others that make clients prove
+    /// who they are and servers be verified.
+    fn trust(&self, lab: &Lab) -> [String; 2] {
+        if !self.tls {
+            return ["auth_strategy = noauth".to_owned(), String::new()];
+        }
+        let authority = lab.path("authority.pem");
+        let (authority, users) = (authority.display(), lab.path(HTPASSWD));
+        let users = users.display();
+        [
+            format!(
+                "auth_strategy = http_basic\nhttp_basic_auth_user_file = {users}\n\
+                 webserver_verify_ca = {authority}"
+            ),
+            format!("api_ca_file = {authority}"),
+        ]
     }
 
     /// ironic.conf.
@@ -63,14 +145,18 @@ impl Configuration {
         let api = self.api_url();
         let http = Family::V4.url(image_server::PORT);
         let arguments = self.kernel_arguments();
-        let Self { fast_track, mdns } = *self;
+        let Self {
+            fast_track, mdns, ..
+        } = *self;
+        let listens_at = self.listens_at();
+        let [trust, agent_trust] = self.trust(lab);
         let port = conductor::PORT;
         // Interfaces, hooks, priorities and log collection as in metal3's and
         // OpenShift's images. The rest is what one process without a message
         // queue, a database server or an identity service needs.
         format!(
             r"[DEFAULT]
-auth_strategy = noauth
+{trust}
 rpc_transport = none
 debug = true
 use_stderr = true
@@ -81,7 +167,7 @@ state_path = {state}
 tempdir = {state}
 enabled_hardware_types = redfish
 enabled_bios_interfaces = no-bios
-enabled_boot_interfaces = redfish-virtual-media,ipxe
+enabled_boot_interfaces = redfish-virtual-media,ipxe,http-ipxe,pxe
 enabled_console_interfaces = no-console
 enabled_deploy_interfaces = direct,custom-agent
 default_deploy_interface = direct
@@ -104,7 +190,7 @@ lock_path = {state}/locks
 [oslo_messaging_notifications]
 driver = noop
 [api]
-host_ip = {HOST_V4}
+host_ip = {listens_at}
 port = {port}
 public_endpoint = {api}
 ramdisk_heartbeat_timeout = 30
@@ -140,6 +226,7 @@ erase_devices_priority = 0
 erase_devices_metadata_priority = 10
 power_off_after_deploy_failure = false
 [agent]
+{agent_trust}
 certificates_path = {state}/certificates
 deploy_logs_collect = always
 deploy_logs_local_path = {state}/deploy-logs
@@ -155,6 +242,7 @@ instance_master_path = {state}/instance-masters
 tftp_server = {HOST_V4}
 tftp_root = {state}/tftp
 tftp_master_path = {state}/tftp-masters
+loader_file_paths = {LOADERS}
 [inspector]
 require_managed_boot = true
 extra_kernel_params = {INSPECTION_ARGUMENTS}
@@ -183,6 +271,7 @@ power_off = true
         .map(|name| state.join(name))
         .collect();
         all.push(self.http_root(lab));
+        all.push(self.tftp_root(lab).join("pxelinux.cfg"));
         all.push(lab.path("bmc"));
         all
     }

@@ -27,6 +27,17 @@ pub struct Guest {
     pub firmware: Firmware,
     /// Its disk, a raw file.
     pub disk: PathBuf,
+    /// UEFI that boots from the network: by TFTP or by HTTP.
+    pub network_boot: Option<NetworkProtocol>,
+}
+
+/// How UEFI firmware loads its first file from the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NetworkProtocol {
+    /// PXE.
+    Tftp,
+    /// HTTP boot.
+    Http,
 }
 
 /// More than the agent needs: the firmware holds a copy of an ISO's ramdisk.
@@ -78,6 +89,7 @@ impl Guest {
             mac,
             firmware,
             disk,
+            network_boot,
         } = self;
         let disk = disk.display();
         let loader = match firmware {
@@ -90,12 +102,26 @@ impl Guest {
                 lab.path("uefi-variables").display()
             ),
         };
+        // QEMU's own ROM for the NIC is iPXE, which would take the place of the
+        // firmware's network boot.
+        let rom = network_boot.map_or("", |_| "<rom enabled='no'/>");
+        // OVMF tries PXE first, and waits a minute for an answer to each.
+        let firmware_settings = match network_boot {
+            Some(NetworkProtocol::Http) => {
+                "<sysinfo type='fwcfg'>\
+                 <entry name='opt/org.tianocore/IPv4PXESupport'>n</entry>\
+                 <entry name='opt/org.tianocore/IPv6PXESupport'>n</entry>\
+                 </sysinfo>"
+            }
+            Some(NetworkProtocol::Tftp) | None => "",
+        };
         format!(
             "<domain type='qemu'>
   <name>{name}</name>
   <memory unit='MiB'>{MEMORY_MIB}</memory>
   <vcpu>2</vcpu>
   <os><type arch='x86_64' machine='pc'>hvm</type>{loader}<boot dev='hd'/></os>
+  {firmware_settings}
   <features><acpi/><apic/></features>
   <cpu mode='maximum'/>
   <devices>
@@ -105,7 +131,7 @@ impl Guest {
       <source file='{disk}'/><target dev='vda' bus='virtio'/><serial>disk0</serial>
     </disk>
     <interface type='bridge'>
-      <source bridge='br0'/><mac address='{mac}'/><model type='virtio'/>
+      <source bridge='br0'/><mac address='{mac}'/><model type='virtio'/>{rom}
     </interface>
     <serial type='unix'>
       <source mode='connect' path='{CONSOLE}'/>

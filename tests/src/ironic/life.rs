@@ -9,17 +9,18 @@ use serde_json::Value;
 
 use super::guest::{Guest, POWER_ON};
 use super::node::Node;
-use super::plan::{Addresses, Deploy, Plan};
-use super::{Ironic, complaints, keep};
+use super::plan::{Addresses, Deploy, Plan, Story};
+use super::{Ironic, RESCUE_RAMDISK, complaints, keep, rescue_login};
 use crate::config_drive;
 use crate::ignition::{INSTALLED_SYSTEM_AGAIN, INSTALLED_SYSTEM_OK, Proof};
+use crate::image_server;
 use crate::installation::{FIRST_BOOT, check_applied};
 use crate::journal::{Event, Mark, Source};
-use crate::lab::Lab;
+use crate::lab::{Family, Lab};
 use crate::site::MAC;
 
-/// Enrol, inspect, provide, deploy, undeploy, deploy again; the disk boots after
-/// both deployments. Ironic's log must hold nothing against the agent.
+/// Enrols a node and lets happen to it what the plan says. The disk boots after
+/// each deployment, and Ironic's log must hold nothing against the agent.
 pub async fn whole_life(lab: &Lab, plan: &Plan) -> Result<()> {
     let place = Place::start(lab, plan).await?;
     let result = place.live(lab, plan).await;
@@ -31,16 +32,19 @@ pub async fn whole_life(lab: &Lab, plan: &Plan) -> Result<()> {
         keep::until_interrupted(lab, &plan.configuration).await?;
     }
     result?;
-    nothing_held_against_the_agent(lab)
+    nothing_held_against_the_agent(lab, plan)
 }
+
+/// Of the user who rescues the node.
+const PASSWORD: &str = "a password of the lab";
 
 /// A lab with one enrolled node, which is manageable.
 pub struct Place {
     /// What serves.
-    _ironic: Ironic,
-    guest: Guest,
-    node: Node,
-    instance_info: Value,
+    pub(super) ironic: Ironic,
+    pub(super) guest: Guest,
+    pub(super) node: Node,
+    pub(super) instance_info: Value,
 }
 
 impl Place {
@@ -48,7 +52,8 @@ impl Place {
     pub async fn start(lab: &Lab, plan: &Plan) -> Result<Self> {
         let files = plan.files(lab).await?;
         let instance_info = plan.instance_info(&files[0]);
-        let dhcp_for = (plan.addresses == Addresses::Dhcp).then_some(MAC);
+        let has_dhcp = plan.addresses == Addresses::Dhcp;
+        let dhcp_for = has_dhcp.then(|| (MAC, plan.network_boot(lab)));
         let clock = Instant::now();
         let ironic = Ironic::start(lab, &plan.configuration, files, dhcp_for).await?;
         note(lab, "start of the services", clock);
@@ -58,7 +63,7 @@ impl Place {
         let node = Node::enrol(&ironic.api, &plan.enrolment(&guest, &system)).await?;
         note(lab, "enrolment", clock);
         Ok(Self {
-            _ironic: ironic,
+            ironic,
             guest,
             node,
             instance_info,
@@ -66,6 +71,18 @@ impl Place {
     }
 
     async fn live(&self, lab: &Lab, plan: &Plan) -> Result<()> {
+        match plan.story {
+            Story::TwoDeployments | Story::OneDeployment => self.deployments(lab, plan).await?,
+            Story::Operations => self.operations(lab, plan).await?,
+            Story::Restarts => self.restarts(lab, plan).await?,
+        }
+        if plan.rescue {
+            self.rescue(lab).await?;
+        }
+        Ok(())
+    }
+
+    async fn deployments(&self, lab: &Lab, plan: &Plan) -> Result<()> {
         let clock = Instant::now();
         let inventory = self.node.inspect().await?;
         check_inventory(&inventory)?;
@@ -77,50 +94,92 @@ impl Place {
         let clock = Instant::now();
         self.node.provide().await?;
         note(lab, "providing", clock);
+        if plan.partition_image {
+            self.refuse_partition_image(plan).await?;
+        }
 
         self.deploy(lab, plan).await?;
         if plan.configuration.fast_track {
             // The agent once, the installed system once.
             ensure_power_cycles(lab, 2)?;
         }
-
-        let clock = Instant::now();
-        self.node.undeploy().await?;
-        note(lab, "undeploying", clock);
-        ensure_no_table(&self.guest)?;
-        self.deploy(lab, plan).await?;
-        if plan.rescue {
-            self.rescue(lab).await?;
+        if plan.story == Story::OneDeployment {
+            return Ok(());
         }
+        self.undeploy(lab).await?;
+        self.deploy(lab, plan).await
+    }
+
+    /// Ironic shows the reason why the agent does not install it.
+    async fn refuse_partition_image(&self, plan: &Plan) -> Result<()> {
+        let info = plan.partition_image(&self.instance_info);
+        let request = plan.request(&Proof::new(plan.host_name()));
+        self.node.begin_to_deploy(&info, &request).await?;
+        let error = self.node.fails("deploy failed").await?;
+        let reason = "this agent does not support partition images";
+        ensure!(
+            error.contains(reason),
+            "expected '{reason}', found '{error}'"
+        );
         Ok(())
     }
 
-    /// The agent hands the node over to a user, who finds the disk as it was.
+    /// Undeploys the node, which cleans it.
+    pub(super) async fn undeploy(&self, lab: &Lab) -> Result<()> {
+        let clock = Instant::now();
+        self.node.undeploy().await?;
+        note(lab, "undeploying", clock);
+        ensure_no_table(&self.guest)
+    }
+
+    /// A ramdisk without a rescue layer refuses; with one, the agent hands the node
+    /// over to a user, who logs in and finds the disk as it was.
     async fn rescue(&self, lab: &Lab) -> Result<()> {
+        self.node.ask_for_rescue(PASSWORD).await?;
+        let error = self.node.fails("rescue failed").await?;
+        let reason = "this ramdisk has no rescue layer";
+        ensure!(
+            error.contains(reason),
+            "expected '{reason}', found '{error}'"
+        );
+
+        let ramdisk = image_server::url(Family::V4, RESCUE_RAMDISK);
+        self.node
+            .set(&[("/driver_info/rescue_ramdisk", ramdisk.into())])
+            .await?;
         let mark = lab.journal.mark();
         let clock = Instant::now();
-        self.node.rescue("a password of the lab").await?;
+        self.node.rescue(PASSWORD).await?;
         note(lab, "rescue", clock);
+        rescue_login::check(lab, mark, PASSWORD).await?;
         config_drive::partitions(&self.guest.disk.display().to_string()).await?;
         let clock = Instant::now();
         self.node.unrescue().await?;
         note(lab, "end of the rescue", clock);
-        // It booted before: Ignition has nothing more to do.
-        lab.journal
-            .wait_for("the installed system", mark, FIRST_BOOT, |event| {
-                event.source == Source::Console && event.text.contains(INSTALLED_SYSTEM_AGAIN)
-            })
-            .await
-            .map(drop)
+        installed_system_again(lab, mark).await
     }
 
-    async fn deploy(&self, lab: &Lab, plan: &Plan) -> Result<()> {
+    /// Deploys the node and boots its disk.
+    pub(super) async fn deploy(&self, lab: &Lab, plan: &Plan) -> Result<()> {
+        self.deploy_across(lab, plan, async |_| Ok(())).await
+    }
+
+    /// The same; `event` happens after the request, whose place in the journal it
+    /// gets.
+    pub(super) async fn deploy_across(
+        &self,
+        lab: &Lab,
+        plan: &Plan,
+        event: impl AsyncFnOnce(Mark) -> Result<()>,
+    ) -> Result<()> {
         let mark = lab.journal.mark();
         let clock = Instant::now();
         let proof = Proof::new(plan.host_name());
         self.node
-            .deploy(&self.instance_info, &plan.request(&proof))
+            .begin_to_deploy(&self.instance_info, &plan.request(&proof))
             .await?;
+        event(mark).await?;
+        self.node.is_deployed().await?;
         note(lab, "deployment", clock);
         let clock = Instant::now();
         installed_system(lab, mark).await?;
@@ -134,13 +193,13 @@ impl Place {
     }
 }
 
-fn nothing_held_against_the_agent(lab: &Lab) -> Result<()> {
+fn nothing_held_against_the_agent(lab: &Lab, plan: &Plan) -> Result<()> {
     let events = lab.journal.events();
     let log = events
         .iter()
         .filter(|event| event.source == Source::Ironic)
         .map(|event| event.text.as_str());
-    let complaints = complaints::complaints(log);
+    let complaints = complaints::complaints(log, plan);
     ensure!(
         complaints.is_empty(),
         "Ironic's log holds against the agent:\n{}",
@@ -150,7 +209,7 @@ fn nothing_held_against_the_agent(lab: &Lab) -> Result<()> {
 }
 
 /// How long a part of the life took, in the journal.
-fn note(lab: &Lab, what: &str, since: Instant) {
+pub(super) fn note(lab: &Lab, what: &str, since: Instant) {
     let seconds = since.elapsed().as_secs_f64();
     lab.journal
         .record(Source::Machine, format!("{what} took {seconds:.1} s"));
@@ -175,6 +234,16 @@ async fn installed_system(lab: &Lab, mark: Mark) -> Result<()> {
         .await?;
     // Nobody has to see it switch itself off: Ironic looks at the BMC.
     Ok(())
+}
+
+/// It booted before: Ignition has nothing more to do.
+pub(super) async fn installed_system_again(lab: &Lab, mark: Mark) -> Result<()> {
+    lab.journal
+        .wait_for("the installed system", mark, FIRST_BOOT, |event| {
+            event.source == Source::Console && event.text.contains(INSTALLED_SYSTEM_AGAIN)
+        })
+        .await
+        .map(drop)
 }
 
 /// The inventory has what the guest is made of.

@@ -2,18 +2,22 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use super::bare_metal_api::BareMetalApi;
 
 /// Without the agent: a few calls of the BMC.
-const QUICK: Duration = Duration::from_secs(120);
+pub(super) const QUICK: Duration = Duration::from_secs(120);
 
 /// From power on to the end of what the agent does: half a minute on a quiet
 /// machine, five to ten times of it on a busy one.
-const WITH_AGENT: Duration = Duration::from_secs(900);
+pub(super) const WITH_AGENT: Duration = Duration::from_secs(900);
+
+/// Between two looks at a node that is to fail.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// An enrolled node.
 pub struct Node {
@@ -29,7 +33,7 @@ pub struct Enrolment {
     pub name: String,
     /// The address of its NIC.
     pub mac: String,
-    /// `redfish-virtual-media` or `ipxe`.
+    /// `redfish-virtual-media`, `ipxe`, ...
     pub boot_interface: &'static str,
     /// `direct` or `custom-agent`.
     pub deploy_interface: &'static str,
@@ -96,7 +100,8 @@ impl Node {
         Ok(node)
     }
 
-    async fn change(
+    /// Asks for a change and waits for the state that it leads to.
+    pub(super) async fn change(
         &self,
         target: &str,
         more: Value,
@@ -105,14 +110,57 @@ impl Node {
     ) -> Result<Value> {
         let mut request = more;
         request["target"] = target.into();
-        self.api
-            .provision(&self.name, &request)
-            .await
-            .with_context(|| format!("asking for {target}"))?;
-        self.api
-            .wait_for(&self.name, wanted, within)
+        self.ask(&request).await?;
+        self.reaches(wanted, within)
             .await
             .with_context(|| format!("after {target}"))
+    }
+
+    /// Asks for a change: `{"target": ..., ...}`.
+    pub(super) async fn ask(&self, request: &Value) -> Result<()> {
+        self.api
+            .provision(&self.name, request)
+            .await
+            .with_context(|| format!("asking for {}", request["target"]))
+    }
+
+    /// Waits for a state.
+    pub(super) async fn reaches(&self, state: &str, within: Duration) -> Result<Value> {
+        self.api.wait_for(&self.name, state, within).await
+    }
+
+    /// Waits for a state of failure; returns what Ironic says about it.
+    pub(super) async fn fails(&self, state: &str) -> Result<String> {
+        let deadline = Instant::now() + WITH_AGENT;
+        loop {
+            let node = self.api.node(&self.name).await?;
+            if node["provision_state"] == state {
+                return Ok(node["last_error"].as_str().unwrap_or_default().to_owned());
+            }
+            let found = &node["provision_state"];
+            ensure!(
+                Instant::now() < deadline,
+                "waiting for {state}: still {found}"
+            );
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Sets members of the node; the paths are JSON pointers.
+    pub(super) async fn set(&self, members: &[(&str, Value)]) -> Result<()> {
+        self.api.patch(&self.name, members).await.map(drop)
+    }
+
+    /// Makes a runbook of these steps, for nodes of which this is one.
+    pub(super) async fn add_runbook(&self, name: &str, steps: Value) -> Result<()> {
+        let runbook = json!({"name": name, "steps": steps});
+        let put = async |path: String| self.api.request(Method::PUT, &path, None).await;
+        self.api
+            .request(Method::POST, "/v1/runbooks", Some(&runbook))
+            .await?;
+        put(format!("/v1/runbooks/{name}/traits/{name}")).await?;
+        put(format!("/v1/nodes/{}/traits/{name}", self.name)).await?;
+        Ok(())
     }
 
     /// The node's UUID.
@@ -148,22 +196,41 @@ impl Node {
             .map(drop)
     }
 
-    /// Deploys it. Undeploying forgets `instance_info`, so it is given each time.
+    /// Deploys it.
     pub async fn deploy(&self, instance_info: &Value, request: &Value) -> Result<()> {
-        self.api
-            .patch(&self.name, &[("/instance_info", instance_info.clone())])
+        self.begin_to_deploy(instance_info, request).await?;
+        self.is_deployed().await
+    }
+
+    /// The first half of [`Self::deploy`]. Undeploying forgets `instance_info`, so it
+    /// is given each time.
+    pub(super) async fn begin_to_deploy(
+        &self,
+        instance_info: &Value,
+        request: &Value,
+    ) -> Result<()> {
+        self.set(&[("/instance_info", instance_info.clone())])
             .await?;
-        self.change("active", request.clone(), "active", WITH_AGENT)
-            .await
-            .map(drop)
+        let mut request = request.clone();
+        request["target"] = "active".into();
+        self.ask(&request).await
+    }
+
+    /// The second half.
+    pub(super) async fn is_deployed(&self) -> Result<()> {
+        self.reaches("active", WITH_AGENT).await.map(drop)
     }
 
     /// Has the ramdisk hand it over to a user with this password.
     pub async fn rescue(&self, password: &str) -> Result<()> {
-        let password = json!({"rescue_password": password});
-        self.change("rescue", password, "rescue", WITH_AGENT)
+        self.ask_for_rescue(password).await?;
+        self.reaches("rescue", WITH_AGENT).await.map(drop)
+    }
+
+    /// The request alone.
+    pub(super) async fn ask_for_rescue(&self, password: &str) -> Result<()> {
+        self.ask(&json!({"target": "rescue", "rescue_password": password}))
             .await
-            .map(drop)
     }
 
     /// Brings it back from there.

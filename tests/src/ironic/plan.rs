@@ -5,11 +5,11 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::configuration::Configuration;
-use super::guest::Guest;
+use super::guest::{Guest, NetworkProtocol};
 use super::node::Enrolment;
-use super::{KERNEL, RAMDISK};
+use super::{KERNEL, RAMDISK, RESCUE_RAMDISK};
 use crate::artifacts::{self, Packing};
-use crate::dhcp_server;
+use crate::dhcp_server::{self, NetworkBoot, TftpFile};
 use crate::ignition::Proof;
 use crate::image_server::{self, ServedFile};
 use crate::lab::{Family, GUEST_V4, HOST_V4, Lab};
@@ -30,6 +30,23 @@ pub enum Boot {
     OwnIso,
     /// iPXE with the files that Ironic writes.
     Ipxe,
+    /// The same with iPXE loaded by the HTTP boot of UEFI firmware.
+    HttpIpxe,
+    /// shim and GRUB over TFTP, with the files that Ironic writes.
+    Pxe,
+}
+
+/// What happens to the node after its enrolment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Story {
+    /// Inspect, clean, deploy, undeploy, deploy again.
+    TwoDeployments,
+    /// Inspect, clean, deploy.
+    OneDeployment,
+    /// Adopt, abort a cleaning, clean by a runbook, service: see `operations.rs`.
+    Operations,
+    /// Deploy while the conductor goes away: see `restarts.rs`.
+    Restarts,
 }
 
 /// How the image gets onto the disk.
@@ -65,6 +82,10 @@ pub struct Plan {
     pub deploy: Deploy,
     /// Address.
     pub addresses: Addresses,
+    /// What happens.
+    pub story: Story,
+    /// Deploy a partition image first, which the agent has to refuse.
+    pub partition_image: bool,
     /// Rescue the node in the end, and bring it back.
     pub rescue: bool,
     /// Ironic's.
@@ -78,6 +99,8 @@ impl Default for Plan {
             boot: Boot::VirtualMedia,
             deploy: Deploy::InstallCoreos,
             addresses: Addresses::Dhcp,
+            story: Story::TwoDeployments,
+            partition_image: false,
             rescue: false,
             configuration: Configuration::default(),
         }
@@ -112,6 +135,11 @@ impl Plan {
             mac: MAC.to_owned(),
             firmware: self.firmware,
             disk: lab.path("disk.raw"),
+            network_boot: match self.boot {
+                Boot::HttpIpxe => Some(NetworkProtocol::Http),
+                Boot::Pxe => Some(NetworkProtocol::Tftp),
+                Boot::VirtualMedia | Boot::OwnIso | Boot::Ipxe => None,
+            },
         }
     }
 
@@ -122,12 +150,34 @@ impl Plan {
         }
     }
 
+    /// What DHCP offers the host.
+    pub(super) fn network_boot(&self, lab: &Lab) -> NetworkBoot {
+        NetworkBoot {
+            ipxe_script: Some(url("boot.ipxe")),
+            http_file: (self.boot == Boot::HttpIpxe).then(|| url(media::IPXE_FILE)),
+            efi_file: (self.boot == Boot::Pxe).then(|| TftpFile {
+                root: self.configuration.tftp_root(lab),
+                file: "bootx64.efi",
+            }),
+            ..NetworkBoot::default()
+        }
+    }
+
     /// What the image server has to have.
     pub(super) async fn files(&self, lab: &Lab) -> Result<Vec<ServedFile>> {
         let mut files = vec![self.image(lab).await?];
         if self.boot == Boot::OwnIso {
             let iso = media::iso(lab, &self.own_iso_arguments(), &[]).await?;
             files.push(ServedFile::read(OWN_ISO, &iso)?);
+        }
+        if self.rescue {
+            let ramdisk = artifacts::rescue_ramdisk()?;
+            files.push(ServedFile::read(RESCUE_RAMDISK, &ramdisk)?);
+        }
+        if self.story == Story::Restarts {
+            // A conductor is away for half a minute.
+            let bytes = files[0].content.len() as u64;
+            files[0].behaviour.bytes_per_second = Some(bytes / 40);
         }
         Ok(files)
     }
@@ -181,6 +231,8 @@ impl Plan {
             boot_interface: match self.boot {
                 Boot::VirtualMedia | Boot::OwnIso => "redfish-virtual-media",
                 Boot::Ipxe => "ipxe",
+                Boot::HttpIpxe => "http-ipxe",
+                Boot::Pxe => "pxe",
             },
             deploy_interface: match self.deploy {
                 Deploy::InstallCoreos => "custom-agent",
@@ -192,21 +244,31 @@ impl Plan {
             },
             bmc: self.configuration.bmc_url(),
             system: system.to_owned(),
-            media: match self.boot {
-                Boot::OwnIso => json!({"deploy_iso": url(OWN_ISO)}),
-                Boot::VirtualMedia | Boot::Ipxe => json!({
-                    "deploy_kernel": url(KERNEL), "deploy_ramdisk": url(RAMDISK),
-                    "rescue_kernel": url(KERNEL), "rescue_ramdisk": url(RAMDISK),
-                }),
-            },
+            media: self.media(),
             network_data: (self.addresses == Addresses::NetworkData).then(network_data),
         }
+    }
+
+    fn media(&self) -> Value {
+        if self.boot == Boot::OwnIso {
+            return json!({"deploy_iso": url(OWN_ISO)});
+        }
+        let mut media = json!({
+            "deploy_kernel": url(KERNEL), "deploy_ramdisk": url(RAMDISK),
+            "rescue_kernel": url(KERNEL), "rescue_ramdisk": url(RAMDISK),
+        });
+        if self.boot == Boot::Pxe {
+            // Ironic's menu for GRUB lacks it. An inspection that cannot tell the
+            // boot NIC makes Ironic set pxe_enabled to false on every port.
+            media["kernel_append_params"] = "%default% BOOTIF=${net_default_mac}".into();
+        }
+        media
     }
 
     /// What it is told of the image, the first of [`Plan::files`].
     pub(super) fn instance_info(&self, image: &ServedFile) -> Value {
         json!({
-            "image_source": url(&image.name),
+            "image_source": format!("{}/{}", self.configuration.images_url(), image.name),
             "image_os_hash_algo": "sha512",
             "image_os_hash_value": image.sha512(),
             "image_disk_format": match self.deploy {
@@ -215,6 +277,16 @@ impl Plan {
             },
             "image_type": "whole-disk",
         })
+    }
+
+    /// The same with what makes it a partition image to Ironic.
+    pub(super) fn partition_image(&self, whole_disk: &Value) -> Value {
+        let mut info = whole_disk.clone();
+        info["image_type"] = "partition".into();
+        info["kernel"] = url(KERNEL).into();
+        info["ramdisk"] = url(RAMDISK).into();
+        info["root_gb"] = 3.into();
+        info
     }
 
     /// What comes with the request to deploy: the config drive's parts and, as

@@ -5,21 +5,31 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tokio::fs::File;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Child;
-use tokio::time::{Instant, sleep};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::bare_metal_api::BareMetalApi;
-use super::configuration::Configuration;
+use super::configuration::{self, Configuration, HTPASSWD};
 use super::environment;
 use crate::journal::{Journal, Source};
 use crate::lab::Lab;
 use crate::program;
+use crate::tls_front::Authority;
 
 /// From a service's start to its first answer: 3 to 13 s for Ironic, which is
 /// the slowest; the rest is for busy machines.
 const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// From SIGTERM to the end of Ironic: 12 s on a quiet machine.
+const STOP_LIMIT: Duration = Duration::from_secs(120);
+
+/// In the lab's folder.
+const IRONIC_CONF: &str = "ironic.conf";
 
 /// Between two looks whether a service answers.
 const START_PAUSE: Duration = Duration::from_millis(200);
@@ -32,13 +42,21 @@ struct Service {
 
 pub(super) struct Services {
     pub(super) api: BareMetalApi,
-    _running: Vec<Service>,
+    ironic: Mutex<Service>,
+    _bmc: Service,
+    _libvirt: Service,
 }
 
 impl Services {
-    pub(super) async fn start(lab: &Lab, configuration: &Configuration) -> Result<Self> {
-        for folder in configuration.folders(lab) {
-            std::fs::create_dir_all(folder)?;
+    /// `authority` is that of the API, if it speaks TLS.
+    pub(super) async fn start(
+        lab: &Lab,
+        configuration: &Configuration,
+        authority: Option<&Authority>,
+    ) -> Result<Self> {
+        for service in ["libvirt", "bmc", "ironic"] {
+            // Of an earlier run, if there was one.
+            let _ = std::fs::remove_file(lab.log_path(service));
         }
         let mut libvirt = Service::start(
             lab,
@@ -65,17 +83,14 @@ impl Services {
             lab.path("ironic/ironic.sqlite"),
         )
         .context("copying the empty database (make ironic makes it)")?;
-        let ironic_conf = lab.path("ironic.conf");
-        std::fs::write(&ironic_conf, configuration.ironic(lab))?;
-        let mut ironic = Service::start(
-            lab,
-            "ironic",
-            &tool("ironic"),
-            &["--config-file", &text(&ironic_conf)],
-            Some(Source::Ironic),
-        )?;
-        let api = BareMetalApi::new(&configuration.api_url())?;
-        let bmc_api = BareMetalApi::new(&configuration.bmc_url())?;
+        std::fs::write(lab.path(IRONIC_CONF), configuration.ironic(lab))?;
+        if configuration.tls {
+            std::fs::write(lab.path(HTPASSWD), configuration::HTPASSWD_LINE)?;
+        }
+        let mut ironic = start_ironic(lab)?;
+        let credentials = configuration.credentials();
+        let api = BareMetalApi::new(&configuration.api_url(), authority, credentials)?;
+        let bmc_api = BareMetalApi::new(&configuration.bmc_url(), None, None)?;
         bmc.answers(async || bmc_api.get("/redfish/v1/").await.map(drop))
             .await?;
         ironic
@@ -83,9 +98,56 @@ impl Services {
             .await?;
         Ok(Self {
             api,
-            _running: vec![ironic, bmc, libvirt],
+            ironic: Mutex::new(ironic),
+            _bmc: bmc,
+            _libvirt: libvirt,
         })
     }
+
+    /// Ends Ironic, as an upgrade or a crash does, and returns when it has ended.
+    pub(super) async fn stop_ironic(&self, how: Stop) -> Result<()> {
+        let mut ironic = self.ironic.lock().await;
+        match how {
+            // The kernel ends the processes of its namespace with it.
+            Stop::Kill => ironic.process.kill().await?,
+            Stop::Terminate => {
+                kill(ironic.program()?, Signal::SIGTERM)?;
+                timeout(STOP_LIMIT, ironic.process.wait())
+                    .await
+                    .context("waiting for the end of Ironic")??;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts it again after [`Self::stop_ironic`], and returns when it answers.
+    pub(super) async fn start_ironic(&self, lab: &Lab) -> Result<()> {
+        let mut ironic = self.ironic.lock().await;
+        *ironic = start_ironic(lab)?;
+        let api = &self.api;
+        ironic
+            .answers(async || api.get("/v1/nodes").await.map(drop))
+            .await
+    }
+}
+
+/// How Ironic ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// By SIGTERM, which lets it finish what it does at the moment.
+    Terminate,
+    /// By SIGKILL.
+    Kill,
+}
+
+fn start_ironic(lab: &Lab) -> Result<Service> {
+    Service::start(
+        lab,
+        "ironic",
+        &tool("ironic"),
+        &["--config-file", &text(&lab.path(IRONIC_CONF))],
+        Some(Source::Ironic),
+    )
 }
 
 /// A program of the Python environment.
@@ -129,8 +191,11 @@ impl Service {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        let log =
-            std::fs::File::create(&path).with_context(|| format!("making {}", path.display()))?;
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .with_context(|| format!("opening {}", path.display()))?;
         let mut command = program::bound_with_its_children(program);
         command.args(arguments);
         let process = match source {
@@ -156,6 +221,19 @@ impl Service {
             }
         };
         Ok(Self { name, process })
+    }
+
+    /// The process of the program itself: see [`program::bound_with_its_children`]
+    /// for those above it.
+    fn program(&self) -> Result<Pid> {
+        let outer = self.process.id().context("it has ended")?;
+        let mut pid = i32::try_from(outer)?;
+        for _ in ["the shell", "the program"] {
+            let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+            let child = children.split_whitespace().next();
+            pid = child.context("no child process")?.parse()?;
+        }
+        Ok(Pid::from_raw(pid))
     }
 
     /// Waits for its first answer.
