@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use landfall_boot_params::ClonedMac;
 
 use crate::plan::{
-    Automatic, Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan, USUAL_DHCP_TIMEOUT,
+    Automatic, Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan, RouteKind,
+    USUAL_DHCP_TIMEOUT,
 };
 
 /// One line an interface and family, short enough for a serial console.
@@ -25,6 +26,8 @@ pub fn describe(plan: &NetworkPlan) -> Vec<String> {
     for interface in &plan.interfaces {
         describe_interface(interface, alone, &mut lines);
     }
+    let rules = plan.rules.iter().map(|rule| format!("rule: {rule}"));
+    lines.extend(rules);
     lines
 }
 
@@ -57,7 +60,17 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
         InterfaceKind::Team { bond_mode } => {
             link.push(format!("team, made as a bond of mode {bond_mode}"));
         }
-        InterfaceKind::Infiniband { mac, parent, p_key } => {
+        InterfaceKind::Vrf { table } => link.push(format!("VRF, routing table {table}")),
+        InterfaceKind::MacVlan { parent, tap, .. } => {
+            let kind = if *tap { "MAC-VTAP" } else { "MAC-VLAN" };
+            link.push(on_parent(kind, parent.as_deref()));
+        }
+        InterfaceKind::IpVlan { parent, .. } => link.push(on_parent("IPVLAN", parent.as_deref())),
+        InterfaceKind::Veth { peer } => link.push(format!("virtual cable to {peer}")),
+        InterfaceKind::Loopback | InterfaceKind::OpenVswitch { .. } => {}
+        InterfaceKind::Infiniband {
+            mac, parent, p_key, ..
+        } => {
             link.push("InfiniBand".to_owned());
             link.extend(mac.map(|mac| format!("MAC {mac}")));
             if let (Some(parent), Some(key)) = (parent, p_key) {
@@ -98,6 +111,10 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
     }
 }
 
+fn on_parent(kind: &str, parent: Option<&str>) -> String {
+    parent.map_or_else(|| kind.to_owned(), |parent| format!("{kind} on {parent}"))
+}
+
 fn describe_ethtool(ethtool: &Ethtool) -> String {
     match (ethtool.autoneg, ethtool.speed) {
         (true, None) => "autonegotiation".to_owned(),
@@ -134,9 +151,13 @@ fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
     }
     words.extend(ip.gateway.map(|gateway| format!("gateway {gateway}")));
     for route in &ip.routes {
-        let via = route
-            .via
-            .map_or("on the link".to_owned(), |via| format!("via {via}"));
+        let via = match (route.kind, route.via) {
+            (RouteKind::Unicast, Some(via)) => format!("via {via}"),
+            (RouteKind::Unicast, None) => "on the link".to_owned(),
+            (RouteKind::Blackhole, _) => "to nowhere".to_owned(),
+            (RouteKind::Unreachable, _) => "unreachable".to_owned(),
+            (RouteKind::Prohibit, _) => "prohibited".to_owned(),
+        };
         words.push(format!("{} {via}", route.destination));
     }
     if !ip.dns.is_empty() {

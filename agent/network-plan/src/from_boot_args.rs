@@ -18,7 +18,7 @@ use landfall_boot_params::dracut_net::{
 use landfall_boot_params::{ClonedMac, NetArgs};
 
 use crate::plan::{
-    Ethtool, Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, Route,
+    Ethtool, Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, Route, RouteKind,
 };
 use profiles::Profiles;
 pub(crate) use profiles::automatic;
@@ -253,6 +253,7 @@ fn add_route(interface: &mut Interface, fields: &RouteFields) {
             length: fields.prefix,
         },
         via: fields.gateway,
+        kind: RouteKind::Unicast,
         metric: None,
         table: None,
         options: Vec::new(),

@@ -4,20 +4,31 @@
 //! (`nmstatectl gc`, crate `nmstate` 2.2.62), with its meaning: an interface
 //! without `ipv4` and `ipv6` has no addresses, one without `type` is a NIC, a
 //! port that is not described is one too. `tests/nmstate-oracle` compares the
-//! two. What a ramdisk cannot have is refused with the path of its key, and so
-//! is what NetworkManager would refuse of the generator's files.
+//! two. What only the installed system can have (Open vSwitch, virtual functions)
+//! is a warning with the path of its key. What neither has ([`refused`]), and what
+//! NetworkManager would refuse of the generator's files, is a fault.
 
 mod bond;
 mod bridge;
 mod dns;
 mod ethernet;
 mod fields;
+mod infiniband;
 mod interface;
 mod ip;
+mod ipvlan;
+mod loopback;
+mod mac_vlan;
+mod ovs;
+mod ovs_profiles;
 mod ports;
 mod refused;
+mod route_rules;
 mod routes;
+mod sriov;
+mod veth;
 mod vlan;
+mod vrf;
 mod yaml;
 
 use crate::plan::NetworkPlan;
@@ -32,7 +43,9 @@ const TOP: &[&str] = &[
     "hostname",
     "dns-resolver",
     "routes",
+    "route-rules",
     "interfaces",
+    "ovs-db",
 ];
 
 impl NetworkPlan {
@@ -75,15 +88,12 @@ pub fn yaml_to_json(text: &str) -> Result<serde_json::Value, String> {
 
 fn read(document: &Yaml, findings: &Findings) -> Option<NetworkPlan> {
     let top = match document {
-        Yaml::Map(map) => {
+        Yaml::Map(_) => {
             let top = Fields::unchecked(document, String::new(), findings)?;
-            let mut keys = TOP.to_vec();
-            keys.extend(
-                map.iter()
-                    .filter(|(key, value)| key == "route-rules" && has_no_rule(value))
-                    .map(|(key, _)| key.as_str()),
-            );
-            top.expect_keys(&[&keys]);
+            top.expect_keys(&[TOP]);
+            if top.get("ovs-db").is_some() {
+                top.warn("ovs-db", "no profile of NetworkManager holds it; ignored");
+            }
             top
         }
         Yaml::Null => Fields::unchecked(document, String::new(), findings)?,
@@ -98,31 +108,18 @@ fn read(document: &Yaml, findings: &Findings) -> Option<NetworkPlan> {
     let _ = top.text("description");
     let mut described = interface::read_all(&top);
     ports::connect(&mut described, findings);
-    routes::read(&top, &mut described);
+    let nowhere = routes::read(&top, &mut described);
     dns::read(&top, &mut described);
+    routes::give_to_loopback(nowhere, &mut described);
+    let rules = route_rules::read(&top, &mut described);
+    let (interfaces, installed) = described.into_interfaces(findings);
     Some(NetworkPlan {
         host_name: host_name(&top),
-        interfaces: described.into_interfaces(findings),
+        interfaces,
+        installed,
+        rules,
         ..NetworkPlan::default()
     })
-}
-
-/// True where no routing rule would be left: a state that was read from a
-/// running system has the key in any case.
-fn has_no_rule(rules: &Yaml) -> bool {
-    let is_gone = |rule: &Yaml| match rule {
-        Yaml::Map(map) => map.contains(&("state".to_owned(), Yaml::Text("absent".to_owned()))),
-        _ => false,
-    };
-    match rules {
-        Yaml::Null => true,
-        Yaml::Map(lists) => lists.iter().all(|(_, list)| match list {
-            Yaml::Null => true,
-            Yaml::List(list) => list.iter().all(is_gone),
-            _ => false,
-        }),
-        _ => false,
-    }
 }
 
 fn host_name(top: &Fields) -> Option<String> {

@@ -36,7 +36,11 @@ impl NetworkPlan {
     /// A profile for each interface of the plan. NICs that no interface means
     /// in particular are left to NetworkManager, which asks their network.
     pub fn keyfiles(&self) -> Vec<Keyfile> {
-        let particular = self.interfaces.iter().filter(|i| is_particular(i));
+        let both = self
+            .interfaces
+            .iter()
+            .filter(|i| !i.profile.is_ramdisk_only);
+        let particular = both.chain(&self.installed).filter(|i| is_particular(i));
         let mut names = BTreeSet::new();
         particular
             .map(|interface| {
@@ -55,21 +59,13 @@ impl NetworkPlan {
         let mut sections = Sections::default();
         self.connection(interface, id, &mut sections);
         sections.kind(&interface.kind);
-        if interface.controller.is_none() {
+        // Only a port of a VRF has addresses.
+        if interface.controller.is_none() || interface.ipv4.is_some() {
             sections.ip("ipv4", interface.ipv4.as_ref());
             sections.ip("ipv6", interface.ipv6.as_ref());
         }
         sections.ethernet(interface);
-        if let InterfaceKind::Vlan {
-            parent, parent_mac, ..
-        } = &interface.kind
-        {
-            match (parent, parent_mac) {
-                (Some(parent), None) => sections.add("vlan", "parent", parent),
-                (_, Some(mac)) => self.parent_by_mac(*mac, parent.is_some(), &mut sections),
-                (None, None) => {}
-            }
-        }
+        self.parent(&interface.kind, &mut sections);
         for (section, settings) in &interface.profile.settings {
             sections.begin(section);
             for (key, value) in settings {
@@ -93,7 +89,13 @@ impl NetworkPlan {
         add("autoconnect", if interface.down { "false" } else { "true" });
         let is_controller = matches!(
             interface.kind,
-            InterfaceKind::Bond { .. } | InterfaceKind::Bridge { .. } | InterfaceKind::Team { .. }
+            InterfaceKind::Bond { .. }
+                | InterfaceKind::Bridge { .. }
+                | InterfaceKind::Team { .. }
+                | InterfaceKind::Vrf { .. }
+                | InterfaceKind::OpenVswitch {
+                    profile_type: "ovs-bridge" | "ovs-port"
+                }
         );
         add("autoconnect-slaves", if is_controller { "1" } else { "-1" });
         if let Some(name) = &interface.matches.name
@@ -103,8 +105,41 @@ impl NetworkPlan {
         }
         if let Some(controller) = &interface.controller {
             add("master", controller);
-            add("slave-type", self.controller_type(controller));
+            let given = interface.profile.port_type;
+            add(
+                "slave-type",
+                given.unwrap_or_else(|| self.controller_type(controller)),
+            );
         }
+    }
+
+    /// The interface below this one.
+    fn parent(&self, kind: &InterfaceKind, sections: &mut Sections) {
+        match kind {
+            InterfaceKind::Vlan {
+                parent, parent_mac, ..
+            } => match (parent, parent_mac) {
+                (Some(parent), None) => sections.add("vlan", "parent", parent),
+                (_, Some(mac)) => self.parent_by_mac(*mac, parent.is_some(), sections),
+                (None, None) => {}
+            },
+            InterfaceKind::MacVlan {
+                parent, parent_mac, ..
+            } => {
+                let by_mac = parent_mac.and_then(|mac| self.nic_with(mac));
+                let uuid = by_mac.map(|nic| uuid(nic, &id(nic)));
+                if let Some(parent) = uuid.or(parent.clone()) {
+                    sections.add("macvlan", "parent", parent);
+                }
+            }
+            // nmstate writes no section for an IPVLAN.
+            _ => {}
+        }
+    }
+
+    fn nic_with(&self, mac: MacAddr) -> Option<&Interface> {
+        let mut interfaces = self.interfaces.iter();
+        interfaces.find(|i| i.kind == InterfaceKind::Ethernet && i.matches.mac == Some(mac))
     }
 
     /// A VLAN on a NIC that is known by hardware address alone: NetworkManager
@@ -112,10 +147,7 @@ impl NetworkPlan {
     /// of its own it is called after its NIC there, which only the address of
     /// the NIC makes it do.
     fn parent_by_mac(&self, mac: MacAddr, has_label: bool, sections: &mut Sections) {
-        let mut interfaces = self.interfaces.iter();
-        let parent =
-            interfaces.find(|i| i.kind == InterfaceKind::Ethernet && i.matches.mac == Some(mac));
-        match parent.filter(|_| !has_label) {
+        match self.nic_with(mac).filter(|_| !has_label) {
             Some(parent) => sections.add("vlan", "parent", uuid(parent, &id(parent))),
             None => sections.add("ethernet", "mac-address", sections::mac(mac)),
         }
@@ -155,13 +187,20 @@ fn id(interface: &Interface) -> String {
 /// what NMState calls its type and it (RFC 9562, 5.5; name space of URLs).
 fn uuid(interface: &Interface, id: &str) -> String {
     let kind = match interface.kind {
-        InterfaceKind::Ethernet => "ethernet",
+        InterfaceKind::Ethernet | InterfaceKind::Veth { .. } => "ethernet",
         InterfaceKind::Vlan { .. } => "vlan",
         InterfaceKind::Bond { .. } => "bond",
         InterfaceKind::Bridge { .. } => "linux-bridge",
         InterfaceKind::Team { .. } => "team",
         InterfaceKind::Infiniband { .. } => "infiniband",
+        InterfaceKind::Vrf { .. } => "vrf",
+        InterfaceKind::MacVlan { tap: false, .. } => "mac-vlan",
+        InterfaceKind::MacVlan { tap: true, .. } => "mac-vtap",
+        InterfaceKind::IpVlan { .. } => "ipvlan",
+        InterfaceKind::Loopback => "loopback",
+        InterfaceKind::OpenVswitch { profile_type } => profile_type,
     };
+    let kind = interface.profile.uuid_type.unwrap_or(kind);
     let name = interface.profile.label.as_deref().unwrap_or(id);
     let name = format!("{kind}://{name}");
     Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).to_string()
@@ -187,6 +226,12 @@ fn type_name(kind: &InterfaceKind) -> &'static str {
         InterfaceKind::Bridge { .. } => "bridge",
         InterfaceKind::Team { .. } => "team",
         InterfaceKind::Infiniband { .. } => "infiniband",
+        InterfaceKind::Vrf { .. } => "vrf",
+        InterfaceKind::MacVlan { .. } => "macvlan",
+        InterfaceKind::IpVlan { .. } => "ipvlan",
+        InterfaceKind::Veth { .. } => "veth",
+        InterfaceKind::Loopback => "loopback",
+        InterfaceKind::OpenVswitch { profile_type } => profile_type,
     }
 }
 

@@ -15,9 +15,11 @@ mod far_gateways;
 pub mod from_boot_args;
 pub mod from_network_data;
 pub mod from_nmstate;
+mod interface_kind;
 mod keyfile;
 pub mod normal_form;
 pub mod plan;
+mod route_rule;
 mod team_runner;
 mod to_boot_args;
 mod vlan_names;
@@ -31,7 +33,8 @@ pub use keyfile::Keyfile;
 pub use landfall_boot_params::dracut_net::VendorClass;
 pub use landfall_boot_params::{ClonedMac, MacAddr};
 pub use plan::{
-    Automatic, Ethtool, Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method,
-    NetworkPlan, Profile, Route, Settings,
+    Automatic, Ethtool, Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, MacVlanMode,
+    Method, NetworkPlan, Profile, Route, RouteKind, RoutesOfIpVlan, Settings,
 };
+pub use route_rule::{RouteRule, RuleAction};
 pub use to_boot_args::BootArgs;

@@ -14,6 +14,9 @@ struct PlanForm<'a> {
     hostname: Option<&'a str>,
     carrier_timeout: Option<u32>,
     interfaces: Vec<InterfaceForm<'a>>,
+    // Only where something is said: no other input than NMState can.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rules: Vec<String>,
     warnings: &'a [String],
 }
 
@@ -36,6 +39,14 @@ struct InterfaceForm<'a> {
     bridge: Option<BridgeForm>,
     #[serde(skip_serializing_if = "Option::is_none")]
     team: Option<TeamForm>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vrf: Option<VrfForm>,
+    // Of a MAC-VLAN and an IPVLAN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<&'a str>,
+    // Of a veth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     infiniband: Option<InfinibandForm<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,8 +76,12 @@ struct BridgeForm {
 struct TeamForm {}
 
 #[derive(Serialize)]
+struct VrfForm {
+    table: u32,
+}
+
+#[derive(Serialize)]
 struct InfinibandForm<'a> {
-    // The kernel has "connected" too, but nothing asks for it here.
     transport_mode: &'static str,
     parent: Option<&'a str>,
     p_key: Option<u16>,
@@ -127,6 +142,7 @@ impl Serialize for NetworkPlan {
             hostname: self.host_name.as_deref(),
             carrier_timeout: self.carrier_timeout,
             interfaces: self.interfaces.iter().map(interface_form).collect(),
+            rules: self.rules.iter().map(ToString::to_string).collect(),
             warnings: &self.warnings,
         }
         .serialize(serializer)
@@ -150,6 +166,9 @@ fn interface_form(interface: &Interface) -> InterfaceForm<'_> {
         bond: None,
         bridge: None,
         team: None,
+        vrf: None,
+        parent: None,
+        peer: None,
         infiniband: None,
         ethtool: interface.ethtool.map(|ethtool| EthtoolForm {
             autoneg: ethtool.autoneg,
@@ -181,13 +200,36 @@ fn interface_form(interface: &Interface) -> InterfaceForm<'_> {
             form.r#type = "team";
             form.team = Some(TeamForm {});
         }
-        InterfaceKind::Infiniband { mac, parent, p_key } => {
+        InterfaceKind::Vrf { table } => {
+            form.r#type = "vrf";
+            form.vrf = Some(VrfForm { table: *table });
+        }
+        InterfaceKind::MacVlan { parent, tap, .. } => {
+            form.r#type = if *tap { "mac-vtap" } else { "mac-vlan" };
+            form.parent = parent.as_deref();
+        }
+        InterfaceKind::IpVlan { parent, .. } => {
+            form.r#type = "ipvlan";
+            form.parent = parent.as_deref();
+        }
+        InterfaceKind::Veth { peer } => {
+            form.r#type = "veth";
+            form.peer = Some(peer);
+        }
+        InterfaceKind::Loopback => form.r#type = "loopback",
+        InterfaceKind::OpenVswitch { profile_type } => form.r#type = profile_type,
+        InterfaceKind::Infiniband {
+            mac,
+            parent,
+            p_key,
+            mode,
+        } => {
             form.r#type = "infiniband";
             if let Some(mac) = mac {
                 form.r#match.mac = Some(mac.to_string());
             }
             form.infiniband = Some(InfinibandForm {
-                transport_mode: "datagram",
+                transport_mode: mode.unwrap_or("datagram"),
                 parent: parent.as_deref(),
                 p_key: *p_key,
             });

@@ -5,7 +5,10 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use landfall_boot_params::dracut_net::VendorClass;
-use landfall_boot_params::{ClonedMac, InfinibandAddr, MacAddr};
+use landfall_boot_params::{ClonedMac, MacAddr};
+
+pub use crate::interface_kind::{InterfaceKind, MacVlanMode, RoutesOfIpVlan};
+use crate::route_rule::RouteRule;
 
 /// Seconds that DHCP has where nobody says otherwise: NetworkManager's time for
 /// one transaction.
@@ -23,6 +26,11 @@ pub struct NetworkPlan {
     pub global_dns: Vec<IpAddr>,
     /// In a fixed order: by name, address and `multi`.
     pub interfaces: Vec<Interface>,
+    /// Rules that choose a routing table.
+    pub rules: Vec<RouteRule>,
+    /// What only the installed system has, beside the interfaces: a ramdisk has no
+    /// Open vSwitch.
+    pub installed: Vec<Interface>,
     /// What of the input was ignored or repaired, one line each.
     pub warnings: Vec<String>,
 }
@@ -36,7 +44,8 @@ pub struct Interface {
     pub kind: InterfaceKind,
     /// True when it may be used for several devices at once.
     pub multi: bool,
-    /// The bond, bridge or team that it is a port of. A port has no IP.
+    /// The bond, bridge, team or VRF that it is a port of. Only a port of a VRF
+    /// has addresses.
     pub controller: Option<String>,
     /// MTU of the link.
     pub mtu: Option<u32>,
@@ -69,6 +78,15 @@ pub struct Profile {
     /// What its source calls the interface, where that is neither its name nor
     /// the profile's.
     pub label: Option<String>,
+    /// nmstate's name of its type in the identifier of its profile, where that is
+    /// another than usual: `veth` for an end that the document does not describe.
+    pub uuid_type: Option<&'static str>,
+    /// What its controller is to NetworkManager, where no interface of the plan
+    /// says that: `ovs-port`.
+    pub port_type: Option<&'static str>,
+    /// True for what only the ramdisk has: the installed system has a profile of
+    /// [`NetworkPlan::installed`] instead.
+    pub is_ramdisk_only: bool,
     /// NetworkManager's own settings, by section and key of a keyfile, such as
     /// `bridge` and `ageing-time`. They go before what the plan says besides.
     pub settings: BTreeMap<&'static str, Settings>,
@@ -84,52 +102,6 @@ pub struct InterfaceMatch {
     pub name: Option<String>,
     /// Its hardware address.
     pub mac: Option<MacAddr>,
-}
-
-/// What an [`Interface`] is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InterfaceKind {
-    /// A device that is there.
-    Ethernet,
-    /// A VLAN.
-    Vlan {
-        /// Its tag.
-        id: u16,
-        /// The interface that carries it. Where `parent_mac` is given, a label
-        /// or nothing until [`NetworkPlan::name_vlans`] has found the device.
-        parent: Option<String>,
-        /// The hardware address of the NIC that carries it, where its source
-        /// knows NICs by nothing else.
-        parent_mac: Option<MacAddr>,
-        /// True for a service tag (802.1ad), false for the usual one (802.1Q).
-        service: bool,
-    },
-    /// A bond.
-    Bond {
-        /// Its options by the kernel's names; always with `mode`.
-        options: BTreeMap<String, String>,
-    },
-    /// A bridge.
-    Bridge {
-        /// Spanning tree. `None`, where nothing is said: off in the ramdisk,
-        /// NetworkManager's own default (on) in the installed system.
-        stp: Option<bool>,
-    },
-    /// A team.
-    Team {
-        /// The mode of the bond that the agent makes in its place: the kernel's
-        /// driver does nothing without a daemon.
-        bond_mode: &'static str,
-    },
-    /// An InfiniBand device, or a partition of one.
-    Infiniband {
-        /// The hardware address that it is found by.
-        mac: Option<InfinibandAddr>,
-        /// The device of which this is a partition.
-        parent: Option<String>,
-        /// The partition's key.
-        p_key: Option<u16>,
-    },
 }
 
 /// How the ends of a cable agree.
@@ -215,6 +187,8 @@ pub struct Route {
     pub destination: IpPrefix,
     /// Next hop; `None`: on the link.
     pub via: Option<IpAddr>,
+    /// What happens to a packet.
+    pub kind: RouteKind,
     /// Metric, where given.
     pub metric: Option<u32>,
     /// Routing table, where given.
@@ -222,6 +196,20 @@ pub struct Route {
     /// What NMState says of it besides, by NetworkManager's names and in the
     /// order in which they are written: `weight`, `mtu`, ...
     pub options: Vec<(&'static str, String)>,
+}
+
+/// What a route does with a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RouteKind {
+    /// Sends it on.
+    #[default]
+    Unicast,
+    /// Drops it.
+    Blackhole,
+    /// Drops it, and reports that there is no way.
+    Unreachable,
+    /// Drops it, and reports that it is forbidden.
+    Prohibit,
 }
 
 /// An address or network with the length of its prefix.
@@ -352,7 +340,7 @@ impl NetworkPlan {
     /// Puts the interfaces into their order.
     pub fn sort(&mut self) {
         self.interfaces.sort_by_cached_key(|interface| {
-            let mac = match interface.kind {
+            let mac = match &interface.kind {
                 InterfaceKind::Infiniband { mac, .. } => mac.map(|mac| mac.to_string()),
                 _ => interface.matches.mac.map(|mac| mac.to_string()),
             };

@@ -15,10 +15,7 @@ impl NetworkPlan {
     pub fn name_vlans(&mut self, nic: &str, macs: &[MacAddr]) {
         self.name_bond_ports(nic, macs);
         for index in 0..self.interfaces.len() {
-            let InterfaceKind::Vlan {
-                parent, parent_mac, ..
-            } = &mut self.interfaces[index].kind
-            else {
+            let Some((parent, parent_mac)) = self.interfaces[index].kind.parent_mut() else {
                 continue;
             };
             if parent_mac.is_none_or(|mac| !macs.contains(&mac)) {

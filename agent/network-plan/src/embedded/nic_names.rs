@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use landfall_boot_params::MacAddr;
 
 use crate::bond_option::{BondValue, bond_value};
-use crate::plan::{InterfaceKind, NetworkPlan};
+use crate::plan::{InterfaceKind, InterfaceMatch, NetworkPlan};
 
 impl NetworkPlan {
     /// Puts hardware addresses in the place of these names.
@@ -54,9 +54,29 @@ impl NetworkPlan {
                         }
                     }
                 }
-                InterfaceKind::Bridge { .. }
-                | InterfaceKind::Team { .. }
-                | InterfaceKind::Infiniband { .. } => {}
+                InterfaceKind::MacVlan {
+                    parent, parent_mac, ..
+                }
+                | InterfaceKind::IpVlan {
+                    parent, parent_mac, ..
+                } => {
+                    let known = parent.as_ref().and_then(|parent| nics.get(parent));
+                    if let Some(mac) = known {
+                        *parent_mac = Some(*mac);
+                        *parent = None;
+                    }
+                }
+                _ => {}
+            }
+        }
+        for interface in &mut self.installed {
+            let name = interface.matches.name.as_ref();
+            let known = name.and_then(|name| nics.get(name));
+            if let (InterfaceKind::Ethernet, Some(mac)) = (&interface.kind, known) {
+                interface.matches = InterfaceMatch {
+                    name: None,
+                    mac: Some(*mac),
+                };
             }
         }
         self.sort();

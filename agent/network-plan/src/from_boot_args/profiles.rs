@@ -323,6 +323,7 @@ fn infiniband(mac: Option<InfinibandAddr>) -> InterfaceKind {
         mac,
         parent: None,
         p_key: None,
+        mode: Some("datagram"),
     }
 }
 

@@ -95,6 +95,7 @@ pub(super) fn add_partition(profiles: &mut Profiles, argument: &PartitionArgumen
         mac: None,
         parent: Some(parent.clone()),
         p_key: Some(*key),
+        mode: Some("datagram"),
     };
     // The kernel calls the partition so, however the argument has written it.
     interface.matches.name = Some(format!("{parent}.{key:04x}"));

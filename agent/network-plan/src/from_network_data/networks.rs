@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields::{Fields, Warnings, shortened};
 use super::links::Link;
 use super::prefix;
-use crate::plan::{Interface, IpPlan, IpPrefix, Method, Route};
+use crate::plan::{Interface, IpPlan, IpPrefix, Method, Route, RouteKind};
 
 const MOST_NETWORKS: usize = 1024;
 const MOST_ROUTES: usize = 1024;
@@ -198,6 +198,7 @@ fn routes(entry: &Fields, is_ipv4: bool, ip: &mut IpPlan, warnings: &mut Warning
             }
             _ => {
                 let route = Route {
+                    kind: RouteKind::Unicast,
                     destination,
                     via,
                     metric,

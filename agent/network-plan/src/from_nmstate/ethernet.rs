@@ -2,15 +2,17 @@
 
 use super::fields::Fields;
 use super::interface::Described;
+use super::sriov;
 use crate::plan::Ethtool;
 
-const KEYS: &[&str] = &["auto-negotiation", "speed", "duplex"];
+const KEYS: &[&str] = &["auto-negotiation", "speed", "duplex", "sr-iov"];
 
 /// Reads `ethernet`; gives the keys of an interface that are its own.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let Some(fields) = interface.child("ethernet", KEYS) else {
-        return &["ethernet"];
+        return &["ethernet", "veth"];
     };
+    sriov::read(&fields, described);
     let autoneg = fields.flag("auto-negotiation");
     let speed = fields.unsigned("speed", u32::MAX);
     let duplex = fields.word("duplex", &[("full", "full"), ("half", "half")], false);
@@ -29,7 +31,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
             fields.warn("duplex", "in the ramdisk it is full");
         }
     }
-    &["ethernet"]
+    &["ethernet", "veth"]
 }
 
 /// NetworkManager's names of what a driver may do for the kernel, where they

@@ -1,19 +1,23 @@
 //! `interfaces`: each entry by itself.
 
 use landfall_boot_params::dracut_net::is_interface_name;
-use landfall_boot_params::{ClonedMac, MacAddr};
+use landfall_boot_params::{ClonedMac, InfinibandAddr, MacAddr};
 
 use super::fields::{Fields, Findings};
 use super::ip::{self, Family};
+use super::ovs::{self, OvsBridge};
 use super::ports::Port;
 use super::yaml::Yaml;
-use super::{bond, bridge, ethernet, refused, vlan};
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
+use super::{
+    bond, bridge, ethernet, infiniband, ipvlan, mac_vlan, ovs_profiles, refused, veth, vlan, vrf,
+};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, Settings};
 
 /// More than any chassis has.
 const MOST_INTERFACES: usize = 1024;
 /// The kernel's least for a link with IPv6 (IPV6_MIN_MTU).
 const LEAST_MTU_IPV6: u32 = 1280;
+const INFINIBAND_MAC: &str = "a hardware address of 20 bytes";
 const MAC: &str = "a hardware address such as 52:54:00:00:00:01";
 
 /// Keys of every type.
@@ -39,8 +43,10 @@ const KEYS: &[&str] = &[
     "lldp",
     "ethtool",
     "alt-names",
+    "ovs-db",
 ];
-const TYPES: &[&str] = &["ethernet", "vlan", "bond", "linux-bridge", "unknown"];
+const TYPES: &str = "ethernet, vlan, bond, linux-bridge, vrf, mac-vlan, mac-vtap, ipvlan, veth, \
+                     infiniband, ovs-bridge, ovs-interface";
 
 /// What an entry wants of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,17 +74,34 @@ pub(super) struct Described {
     pub(super) controller: Option<String>,
     /// `None` for what has no ports or says nothing of them.
     pub(super) ports: Option<Vec<Port>>,
-    /// The interface that carries a VLAN.
+    /// The interface below, and the path of the key that names it.
     pub(super) parent: Option<String>,
+    pub(super) parent_path: String,
+    /// The port of a bridge of Open vSwitch that it is in.
+    pub(super) ovs_port: Option<String>,
+    /// What Open vSwitch stores about it.
+    pub(super) ovs_db: Vec<(&'static str, Settings)>,
+    /// What it has in the ramdisk, where that differs: in place of such a bridge.
+    pub(super) in_ramdisk: InRamdisk,
     pub(super) ipv4: Family,
     pub(super) ipv6: Family,
     pub(super) interface: Interface,
+}
+
+/// What a port of a bridge of Open vSwitch has in the ramdisk.
+#[derive(Default)]
+pub(super) struct InRamdisk {
+    /// Both families.
+    pub(super) ip: Option<(Family, Family)>,
+    pub(super) set_mac: Option<ClonedMac>,
+    pub(super) controller: Option<String>,
 }
 
 /// All entries, in the order of the document.
 #[derive(Default)]
 pub(super) struct Interfaces {
     pub(super) list: Vec<Described>,
+    pub(super) ovs_bridges: Vec<OvsBridge>,
     pub(super) ignored: Vec<String>,
 }
 
@@ -99,38 +122,54 @@ impl Interfaces {
             .or_else(|| position(&by_profile))
     }
 
-    /// The interfaces of the plan.
-    pub(super) fn into_interfaces(self, findings: &Findings) -> Vec<Interface> {
-        let mut ids: Vec<String> = Vec::new();
+    /// True for the name of a VRF, whose ports have addresses.
+    pub(super) fn is_vrf(&self, name: &str) -> bool {
+        let is =
+            |d: &Described| d.name == name && matches!(d.interface.kind, InterfaceKind::Vrf { .. });
+        self.list.iter().any(is)
+    }
+
+    /// The interfaces of the plan, and those of the installed system alone.
+    pub(super) fn into_interfaces(
+        mut self,
+        findings: &Findings,
+    ) -> (Vec<Interface>, Vec<Interface>) {
+        let bridges = std::mem::take(&mut self.ovs_bridges);
+        let mut installed = ovs_profiles::split(bridges, &mut self, findings);
+        let names: Vec<_> = self.list.iter().map(|d| d.name.clone()).collect();
+        let vrfs: Vec<_> = names.into_iter().filter(|name| self.is_vrf(name)).collect();
+        let mut ids: Vec<String> = installed
+            .iter()
+            .filter_map(|i| i.profile.id.clone())
+            .collect();
         let mut interfaces = Vec::new();
-        for described in self.list {
+        for mut described in self.list {
             if described.state == State::Absent {
                 continue;
             }
-            let Described {
-                path,
-                name,
-                ipv4,
-                ipv6,
-                mut interface,
-                ..
-            } = described;
+            if described.is_ovs_interface() {
+                let suffix = format!("{}-if", described.name);
+                described.interface.profile.id.get_or_insert(suffix);
+                described.interface.profile.label = Some(described.name.clone());
+            }
+            let profile = &described.interface.profile;
             // Two files of one name would be one file.
-            let id = interface.profile.id.clone().unwrap_or(name);
-            if ids.contains(&id) {
+            let id = profile.id.clone().unwrap_or(described.name.clone());
+            if !profile.is_ramdisk_only && ids.contains(&id) {
                 findings.fault(
-                    &path,
+                    &described.path,
                     format!("expected a profile of its own, found a second one called {id:?}"),
                 );
             }
             ids.push(id);
-            if interface.controller.is_none() {
-                interface.ipv4 = Some(ipv4.plan);
-                interface.ipv6 = Some(ipv6.plan);
+            if described.is_ovs_interface() || described.ovs_port.is_some() {
+                installed.push(described.installed_port());
             }
-            interfaces.push(interface);
+            if !described.is_ovs_interface() {
+                interfaces.push(described.into_interface(&vrfs));
+            }
         }
-        interfaces
+        (interfaces, installed)
     }
 }
 
@@ -138,6 +177,53 @@ impl Described {
     /// True for one whose name is a device's.
     fn is_named(&self) -> bool {
         self.state == State::Up && !self.by_mac
+    }
+
+    /// True for an interface of Open vSwitch, which the ramdisk does not have.
+    pub(super) fn is_ovs_interface(&self) -> bool {
+        matches!(self.interface.kind, InterfaceKind::OpenVswitch { .. })
+    }
+
+    /// The profile of what is in a bridge of Open vSwitch.
+    fn installed_port(&self) -> Interface {
+        let mut interface = self.interface.clone();
+        if let Some(port) = &self.ovs_port {
+            interface.controller = Some(port.clone());
+            interface.profile.port_type = Some("ovs-port");
+            interface
+                .profile
+                .settings
+                .extend(self.ovs_db.iter().cloned());
+        }
+        if self.is_ovs_interface() {
+            interface.ipv4 = Some(self.ipv4.plan.clone());
+            interface.ipv6 = Some(self.ipv6.plan.clone());
+        }
+        interface
+    }
+
+    /// What the ramdisk has; for all but ports of Open vSwitch the installed
+    /// system too. Of ports, only those of a VRF have addresses.
+    fn into_interface(self, vrfs: &[String]) -> Interface {
+        let mut interface = self.interface;
+        let (mut ipv4, mut ipv6) = (self.ipv4, self.ipv6);
+        if self.ovs_port.is_some() {
+            interface.profile.is_ramdisk_only = true;
+            interface.controller = self.in_ramdisk.controller;
+        }
+        if let Some(ip) = self.in_ramdisk.ip {
+            (ipv4, ipv6) = ip;
+            interface.set_mac = self.in_ramdisk.set_mac.or(interface.set_mac);
+        }
+        let has_addresses = match &interface.controller {
+            Some(controller) => vrfs.contains(controller),
+            None => true,
+        };
+        if has_addresses {
+            interface.ipv4 = Some(ipv4.plan);
+            interface.ipv6 = Some(ipv6.plan);
+        }
+        interface
     }
 
     /// A NIC of which nothing is known but its name.
@@ -153,6 +239,10 @@ impl Described {
             controller: None,
             ports: None,
             parent: None,
+            parent_path: String::new(),
+            ovs_port: None,
+            ovs_db: Vec::new(),
+            in_ramdisk: InRamdisk::default(),
             ipv4: Family::default(),
             ipv6: Family::default(),
             interface: Interface::of(InterfaceMatch {
@@ -184,7 +274,16 @@ pub(super) fn read_all(top: &Fields) -> Interfaces {
         return all;
     }
     for (path, entry) in list {
-        let Some(described) = read(entry, path, top.findings) else {
+        let Some(fields) = Fields::unchecked(entry, path, top.findings) else {
+            continue;
+        };
+        if fields.text("type") == Some("ovs-bridge") {
+            let state = fields.word("state", STATES, false).unwrap_or(State::Up);
+            all.ovs_bridges
+                .extend(ovs::read_bridge(&fields, KEYS, state));
+            continue;
+        }
+        let Some(described) = read(&fields) else {
             continue;
         };
         all.ignored.retain(|name| *name != described.name);
@@ -205,24 +304,25 @@ pub(super) fn read_all(top: &Fields) -> Interfaces {
             None => all.list.push(described),
         }
     }
+    ovs::check_names(&all.ovs_bridges, top.findings);
     all
 }
 
-fn read(entry: &Yaml, path: String, findings: &Findings) -> Option<Described> {
-    let fields = Fields::unchecked(entry, path.clone(), findings)?;
+const STATES: &[(&str, State)] = &[
+    ("up", State::Up),
+    ("down", State::Down),
+    ("absent", State::Absent),
+    ("ignore", State::Ignore),
+    ("unknown", State::Ignore),
+];
+
+fn read(fields: &Fields) -> Option<Described> {
     if !fields.has("name") {
         fields.fault("name", "expected the name of the interface, found nothing");
     }
     let name = fields.text("name").map_or(String::new(), str::to_owned);
-    let states = [
-        ("up", State::Up),
-        ("down", State::Down),
-        ("absent", State::Absent),
-        ("ignore", State::Ignore),
-        ("unknown", State::Ignore),
-    ];
-    let state = fields.word("state", &states, false).unwrap_or(State::Up);
-    let mut described = Described::plain(&name, path);
+    let state = fields.word("state", STATES, false).unwrap_or(State::Up);
+    let mut described = Described::plain(&name, fields.path.clone());
     described.state = state;
     described.interface.down = state == State::Down;
     let kind = fields.text("type").unwrap_or("ethernet");
@@ -233,12 +333,13 @@ fn read(entry: &Yaml, path: String, findings: &Findings) -> Option<Described> {
         }
         return (!name.is_empty()).then_some(described);
     }
-    read_kind(kind, &fields, &mut described);
-    read_identity(&fields, &mut described);
-    read_link(&fields, &mut described);
-    described.ipv4 = ip::read(&fields, true);
-    described.ipv6 = ip::read(&fields, false);
-    wait_ip(&fields, &mut described);
+    read_kind(kind, fields, &mut described);
+    read_identity(fields, &mut described);
+    read_link(fields, &mut described);
+    described.ipv4 = ip::read(fields, true);
+    described.ipv6 = ip::read(fields, false);
+    described.ovs_db = ovs::database(fields);
+    wait_ip(fields, &mut described);
     if let Some(mtu) = described.interface.mtu
         && mtu < LEAST_MTU_IPV6
         && described.ipv6.enabled
@@ -256,14 +357,21 @@ fn read_kind(kind: &str, fields: &Fields, described: &mut Described) {
         "vlan" => vlan::read(fields, described),
         "bond" => bond::read(fields, described),
         "linux-bridge" => bridge::read(fields, described),
-        "ethernet" | "unknown" => ethernet::read(fields, described),
+        "vrf" => vrf::read(fields, described),
+        "mac-vlan" => mac_vlan::read(false, fields, described),
+        "mac-vtap" => mac_vlan::read(true, fields, described),
+        "ipvlan" => ipvlan::read(fields, described),
+        "infiniband" => infiniband::read(fields, described),
+        "ovs-interface" => ovs::read_interface(fields, described),
+        "ethernet" | "veth" | "unknown" => {
+            let own = ethernet::read(fields, described);
+            veth::read(fields, described);
+            own
+        }
         _ => {
             match refused::kind(kind) {
                 Some(instead) => fields.fault("type", instead),
-                None => {
-                    let known = TYPES[..4].join(", ");
-                    fields.fault("type", format!("expected one of {known}, found {kind:?}"));
-                }
+                None => fields.fault("type", format!("expected one of {TYPES}, found {kind:?}")),
             }
             return;
         }
@@ -272,7 +380,14 @@ fn read_kind(kind: &str, fields: &Fields, described: &mut Described) {
 }
 
 fn read_identity(fields: &Fields, described: &mut Described) {
-    let mac: Option<MacAddr> = fields.parsed("mac-address", MAC);
+    let mac: Option<MacAddr> = match described.interface.kind {
+        // Nobody can change it: nmstate ignores it too.
+        InterfaceKind::Infiniband { .. } => {
+            let _: Option<InfinibandAddr> = fields.parsed("mac-address", INFINIBAND_MAC);
+            None
+        }
+        _ => fields.parsed("mac-address", MAC),
+    };
     let permanent: Option<MacAddr> = fields.parsed("permanent-mac-address", MAC);
     described.mac = permanent.or(mac);
     let identifiers = [("name", false), ("mac-address", true)];
@@ -302,7 +417,8 @@ fn read_identity(fields: &Fields, described: &mut Described) {
                 format!("expected the name of an interface, found {name:?}"),
             );
         }
-        let mac = mac.filter(|_| !bond::has_mac_of_port(described));
+        let has_own = !matches!(described.interface.kind, InterfaceKind::Vrf { .. });
+        let mac = mac.filter(|_| has_own && !bond::has_mac_of_port(described));
         described.interface.set_mac = mac.map(ClonedMac::Address);
     } else {
         if described.interface.kind != InterfaceKind::Ethernet {

@@ -4,6 +4,7 @@ use landfall_boot_params::ClonedMac;
 
 use super::fields::Findings;
 use super::interface::{Described, Interfaces, State};
+use super::{ovs_profiles, veth};
 use crate::plan::{InterfaceKind, Settings};
 
 /// A port in the list of its controller.
@@ -64,10 +65,13 @@ pub(super) fn connect(all: &mut Interfaces, findings: &Findings) {
             attach(all, &name, port, findings);
         }
     }
-    for described in &mut all.list {
-        if described.interface.controller.is_none() {
+    veth::add_peers(all, findings);
+    for index in 0..all.list.len() {
+        let controller = all.list[index].interface.controller.as_ref();
+        if controller.is_none_or(|controller| all.is_vrf(controller)) {
             continue;
         }
+        let described = &all.list[index];
         for (key, family) in [("ipv4", &described.ipv4), ("ipv6", &described.ipv6)] {
             if family.enabled && described.state == State::Up {
                 findings.fault(
@@ -77,6 +81,9 @@ pub(super) fn connect(all: &mut Interfaces, findings: &Findings) {
             }
         }
     }
+    let bridges = std::mem::take(&mut all.ovs_bridges);
+    ovs_profiles::connect(&bridges, all, findings);
+    all.ovs_bridges = bridges;
     parents(all, findings);
 }
 
@@ -99,7 +106,10 @@ fn controllers_exist(all: &mut Interfaces, findings: &Findings) {
             continue;
         };
         if !is_controller(controller) {
-            findings.fault(&path, format!("{wanted} is neither bond nor linux-bridge"));
+            findings.fault(
+                &path,
+                format!("{wanted} is neither bond, linux-bridge nor vrf"),
+            );
             continue;
         }
         match &controller.ports {
@@ -118,7 +128,7 @@ fn controllers_exist(all: &mut Interfaces, findings: &Findings) {
 fn is_controller(described: &Described) -> bool {
     matches!(
         described.interface.kind,
-        InterfaceKind::Bond { .. } | InterfaceKind::Bridge { .. }
+        InterfaceKind::Bond { .. } | InterfaceKind::Bridge { .. } | InterfaceKind::Vrf { .. }
     )
 }
 
@@ -172,7 +182,7 @@ fn copy_macs(all: &mut Interfaces, findings: &Findings) {
             continue;
         };
         let path = format!("{}.copy-mac-from", described.path);
-        if !is_controller(described) {
+        if !is_controller(described) && !described.is_ovs_interface() {
             findings.warn(
                 &path,
                 "nmstate takes it of bonds and bridges alone; not used",
@@ -194,10 +204,10 @@ fn copy_macs(all: &mut Interfaces, findings: &Findings) {
     }
 }
 
-/// The interfaces that carry VLANs.
+/// The interfaces below others.
 fn parents(all: &mut Interfaces, findings: &Findings) {
     for index in 0..all.list.len() {
-        let path = format!("{}.vlan.base-iface", all.list[index].path);
+        let path = all.list[index].parent_path.clone();
         let Some(name) = all.list[index].parent.clone() else {
             continue;
         };
@@ -219,10 +229,7 @@ fn parents(all: &mut Interfaces, findings: &Findings) {
             .filter(|d| d.by_mac)
             .and_then(|d| d.interface.matches.mac);
         let name = carrier.map_or(name, |d| d.name.clone());
-        if let InterfaceKind::Vlan {
-            parent, parent_mac, ..
-        } = &mut all.list[index].interface.kind
-        {
+        if let Some((parent, parent_mac)) = all.list[index].interface.kind.parent_mut() {
             *parent_mac = mac;
             *parent = mac.is_none().then_some(name);
         }

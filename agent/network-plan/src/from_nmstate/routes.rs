@@ -3,14 +3,14 @@
 use std::net::IpAddr;
 
 use super::fields::Fields;
-use super::interface::{Interfaces, State};
-use super::refused;
-use crate::plan::{IpPrefix, Method, Route};
+use super::interface::{Described, Interfaces, State};
+use super::loopback;
+use crate::plan::{InterfaceKind, IpPrefix, Method, Route, RouteKind};
 
 /// More than any ramdisk has use for.
 const MOST_ROUTES: usize = 4096;
 /// RT_TABLE_MAIN of the kernel.
-const MAIN_TABLE: u32 = 254;
+pub(super) const MAIN_TABLE: u32 = 254;
 /// nmstate's word for a metric that is left to the kernel.
 const DEFAULT_METRIC: i64 = -1;
 
@@ -31,28 +31,32 @@ const KEYS: &[&str] = &[
     "quickack",
     "advmss",
     "lock-mtu",
+    "vrf-name",
 ];
 
 /// A route and its place among those of its interface: nmstate sorts them, and
 /// takes two that differ in nothing but the metric for one.
-struct Found {
-    interface: usize,
+pub(super) struct Found {
+    /// `None`: the loopback interface.
+    interface: Option<usize>,
     key: (bool, Vec<bool>, Vec<String>, Vec<u32>),
     route: Route,
 }
 
-/// Reads the list, and gives each interface its routes.
-pub(super) fn read(top: &Fields, all: &mut Interfaces) {
+/// Reads the list, and gives each interface its routes. Returns those that lead
+/// nowhere: see [`give_to_loopback`].
+pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<Found> {
     let Some(fields) = top.child("routes", &["running", "config"]) else {
-        return;
+        return Vec::new();
     };
     let list = fields.list("config").unwrap_or_default();
     if list.len() > MOST_ROUTES {
         let found = list.len();
-        return fields.fault(
+        fields.fault(
             "config",
             format!("expected at most {MOST_ROUTES}, found {found}"),
         );
+        return Vec::new();
     }
     let mut routes: Vec<Found> = Vec::new();
     for (path, item) in list {
@@ -62,16 +66,33 @@ pub(super) fn read(top: &Fields, all: &mut Interfaces) {
     }
     routes.sort_by(|a, b| (a.interface, &a.key).cmp(&(b.interface, &b.key)));
     routes.dedup_by(|a, b| (a.interface, &a.key) == (b.interface, &b.key));
-    for found in routes {
-        let described = &mut all.list[found.interface];
-        let family = match found.route.destination.address {
-            IpAddr::V4(_) => &mut described.ipv4,
-            IpAddr::V6(_) => &mut described.ipv6,
-        };
-        family.plan.routes.push(found.route);
-        if !family.is_automatic() {
-            family.plan.method = Method::Manual;
+    let (nowhere, over): (Vec<_>, Vec<_>) = routes
+        .into_iter()
+        .partition(|found| found.interface.is_none());
+    for found in over {
+        if let Some(index) = found.interface {
+            give(found.route, &mut all.list[index]);
         }
+    }
+    nowhere
+}
+
+/// Gives the loopback interface the routes that lead nowhere. After everything
+/// that looks for an interface with addresses: it is none.
+pub(super) fn give_to_loopback(nowhere: Vec<Found>, all: &mut Interfaces) {
+    for found in nowhere {
+        give(found.route, loopback::of(all));
+    }
+}
+
+fn give(route: Route, described: &mut Described) {
+    let family = match route.destination.address {
+        IpAddr::V4(_) => &mut described.ipv4,
+        IpAddr::V6(_) => &mut described.ipv6,
+    };
+    family.plan.routes.push(route);
+    if !family.is_automatic() {
+        family.plan.method = Method::Manual;
     }
 }
 
@@ -92,16 +113,25 @@ fn read_one(fields: &Fields, all: &Interfaces) -> Option<Found> {
     let initrwnd = fields.unsigned("initrwnd", u32::MAX);
     let quickack = fields.flag("quickack");
     let lock_mtu = fields.flag("lock-mtu");
-    if fields.get("route-type").is_some() {
-        fields.fault("route-type", refused::UNREACHABLE);
-        return None;
-    }
+    let kinds = [
+        ("blackhole", RouteKind::Blackhole),
+        ("unreachable", RouteKind::Unreachable),
+        ("prohibit", RouteKind::Prohibit),
+    ];
+    let kind = fields.word("route-type", &kinds, false);
+    let vrf = fields.text("vrf-name");
     let destination = destination.and_then(|text| prefix(text, fields));
     if is_gone {
         return None;
     }
     let name = fields.text("next-hop-interface");
-    if name.is_none() && !fields.has("next-hop-interface") {
+    if kind.is_some() {
+        for key in ["next-hop-interface", "next-hop-address"] {
+            if fields.get(key).is_some() {
+                fields.fault(key, "expected none for a route that leads nowhere");
+            }
+        }
+    } else if name.is_none() && !fields.has("next-hop-interface") {
         fields.fault(
             "next-hop-interface",
             "expected the interface of the route, found nothing",
@@ -123,7 +153,14 @@ fn read_one(fields: &Fields, all: &Interfaces) -> Option<Found> {
         }
     };
     let is_ipv4 = destination.address.is_ipv4();
-    let interface = carrier(name?, is_ipv4, fields, all)?;
+    let interface = match kind {
+        Some(_) => None,
+        None => Some(carrier(name?, is_ipv4, fields, all)?),
+    };
+    let table = match vrf {
+        Some(vrf) => Some(table_of_vrf(vrf, table, fields, all)?),
+        None => table,
+    };
     let via = via.filter(|via| !via.is_unspecified());
     if via.is_some_and(|via| via.is_ipv4() != is_ipv4) {
         fields.fault(
@@ -141,6 +178,8 @@ fn read_one(fields: &Fields, all: &Interfaces) -> Option<Found> {
     let mut option = |name, value: Option<String>| options.extend(value.map(|value| (name, value)));
     let text = |number: Option<i64>| number.map(|number| number.to_string());
     option("weight", text(weight));
+    let kind = kind.unwrap_or_default();
+    option("type", kind_word(kind).map(str::to_owned));
     option("cwnd", text(cwnd));
     option("lock-cwnd", cwnd.map(|_| "true".to_owned()));
     option("src", source.map(|address| address.to_string()));
@@ -172,11 +211,42 @@ fn read_one(fields: &Fields, all: &Interfaces) -> Option<Found> {
         route: Route {
             destination,
             via,
+            kind,
             metric: metric.and_then(|metric| u32::try_from(metric).ok()),
             table: Some(table.unwrap_or(MAIN_TABLE)),
             options,
         },
     })
+}
+
+fn kind_word(kind: RouteKind) -> Option<&'static str> {
+    match kind {
+        RouteKind::Unicast => None,
+        RouteKind::Blackhole => Some("blackhole"),
+        RouteKind::Unreachable => Some("unreachable"),
+        RouteKind::Prohibit => Some("prohibit"),
+    }
+}
+
+/// The routing table of a VRF, which must be the one that is given, if any is.
+fn table_of_vrf(name: &str, given: Option<u32>, fields: &Fields, all: &Interfaces) -> Option<u32> {
+    let mut vrfs = all
+        .list
+        .iter()
+        .filter(|d| d.state == State::Up && d.name == name);
+    let table = vrfs.find_map(|d| match d.interface.kind {
+        InterfaceKind::Vrf { table } => Some(table),
+        _ => None,
+    });
+    match (table, given) {
+        (None, _) => fields.fault("vrf-name", format!("no VRF is called {name:?}")),
+        (Some(table), Some(given)) if table != given => fields.fault(
+            "table-id",
+            format!("expected {table}, the table of {name}, found {given}"),
+        ),
+        _ => {}
+    }
+    table
 }
 
 /// The interface over which a route goes.
@@ -202,7 +272,9 @@ fn carrier(name: &str, is_ipv4: bool, fields: &Fields, all: &Interfaces) -> Opti
     } else {
         (&described.ipv6, "ipv6")
     };
-    if !family.enabled || described.interface.controller.is_some() {
+    let controller = described.interface.controller.as_ref();
+    let is_port = controller.is_some_and(|name| !all.is_vrf(name));
+    if !family.enabled || is_port {
         fields.fault("next-hop-interface", format!("{name} has no {key}"));
         return None;
     }
@@ -210,21 +282,22 @@ fn carrier(name: &str, is_ipv4: bool, fields: &Fields, all: &Interfaces) -> Opti
 }
 
 /// `192.0.2.0/24`; without a prefix one address.
-fn prefix(text: &str, fields: &Fields) -> Option<IpPrefix> {
+pub(super) fn network(text: &str) -> Option<IpPrefix> {
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(length)),
         None => (text, None),
     };
-    let address: Option<IpAddr> = address.parse().ok();
-    let found = address.and_then(|address| {
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let length = match length {
-            Some(length) => length.parse::<u8>().ok()?,
-            None => most,
-        };
-        (length <= most).then_some(IpPrefix { address, length }.network())
-    });
-    let Some(found) = found else {
+    let address: IpAddr = address.parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let length = match length {
+        Some(length) => length.parse::<u8>().ok()?,
+        None => most,
+    };
+    (length <= most).then_some(IpPrefix { address, length }.network())
+}
+
+fn prefix(text: &str, fields: &Fields) -> Option<IpPrefix> {
+    let Some(found) = network(text) else {
         fields.fault(
             "destination",
             format!("expected a network such as 192.0.2.0/24, found {text:?}"),
@@ -232,7 +305,7 @@ fn prefix(text: &str, fields: &Fields) -> Option<IpPrefix> {
         return None;
     };
     // 0.0.0.0/8 is this network (RFC 1122): no route leads there.
-    if let (Some(IpAddr::V4(address)), true) = (address, found.length >= 8)
+    if let (IpAddr::V4(address), true) = (found.address, found.length >= 8)
         && address.octets()[0] == 0
     {
         fields.fault(

@@ -27,9 +27,33 @@ fn keyfiles_of(case: &Path) -> BTreeMap<String, String> {
         .filter(|path| path.extension().is_some_and(|e| e == "nmconnection"))
         .map(|path| {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            (name, read(&path))
+            (name, with_sorted_rules(&read(&path)))
         })
         .collect()
+}
+
+/// nmstate numbers the rules of a profile in the order of a hash table, which is
+/// another one each time; their priorities say which comes first.
+fn with_sorted_rules(text: &str) -> String {
+    let rule = |line: &&str| line.starts_with("routing-rule");
+    let mut rules: Vec<_> = text
+        .lines()
+        .filter(rule)
+        .filter_map(|line| line.split_once('='))
+        .map(|(_, rule)| rule)
+        .collect();
+    rules.sort_unstable();
+    let mut rules = rules.into_iter().enumerate();
+    let mut sorted = String::new();
+    for line in text.lines() {
+        if !rule(&line) {
+            sorted += line;
+        } else if let Some((number, rule)) = rules.next() {
+            sorted += &format!("routing-rule{number}={rule}");
+        }
+        sorted.push('\n');
+    }
+    sorted
 }
 
 /// Every case of `tests/nmstate-oracle`: what it writes we write, letter by
@@ -47,7 +71,9 @@ fn we_write_and_refuse_what_nmstate_does() {
         match found {
             Ok(plan) => {
                 let files = plan.keyfiles().into_iter();
-                let ours: BTreeMap<_, _> = files.map(|file| (file.name, file.text)).collect();
+                let ours: BTreeMap<_, _> = files
+                    .map(|file| (file.name, with_sorted_rules(&file.text)))
+                    .collect();
                 if case.join("refusal").exists() || faults.exists() {
                     wrong.push(format!("{name}: taken, and should be refused"));
                 } else if ours != keyfiles_of(case) {
@@ -89,4 +115,139 @@ fn difference(ours: &BTreeMap<String, String>, theirs: &BTreeMap<String, String>
         );
     }
     lines.join("\n")
+}
+
+/// What the ramdisk does with a case, as the console shows it, and the warnings.
+fn in_ramdisk(case: &str) -> (Vec<String>, Vec<String>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/nmstate");
+    let plan = NetworkPlan::from_nmstate(&read(&path.join(case).join("input.yml"))).unwrap();
+    (crate::describe::describe(&plan), plan.warnings)
+}
+
+#[test]
+fn the_uplink_of_open_vswitch_has_the_addresses() {
+    for (case, lines, warnings) in [
+        (
+            "ovs",
+            vec![
+                "eth0: MTU 9000, MAC set to 52:54:00:00:00:01",
+                "eth0: IPv4 by DHCP, without a limit",
+                "eth0: IPv6 off",
+            ],
+            vec!["interfaces[1]: the ramdisk has no Open vSwitch: eth0 has the addresses of br-ex"],
+        ),
+        (
+            "ovs_static",
+            vec![
+                "eth0: MAC set to 52:54:00:00:00:01",
+                "eth0: IPv4 192.0.2.10/24, 0.0.0.0/0 via 192.0.2.1, DNS 192.0.2.53",
+                "eth0: IPv6 off",
+            ],
+            vec![
+                "interfaces[1]: the ramdisk has no Open vSwitch: eth0 has the addresses of br-ex-if",
+            ],
+        ),
+        (
+            "ovs_vlan_port",
+            vec![
+                "eth0: no addresses, no DHCP",
+                "ovs0: VLAN 10 on eth0",
+                "ovs0: IPv4 192.0.2.10/24",
+                "ovs0: IPv6 off",
+            ],
+            vec!["interfaces[1]: the ramdisk has no Open vSwitch: ovs0 is VLAN 10 on eth0"],
+        ),
+        (
+            "ovs_bond",
+            vec![
+                "bond1: bond, mode active-backup",
+                "bond1: IPv4 192.0.2.10/24",
+                "bond1: IPv6 off",
+                "eth0: port of bond1",
+                "eth1: port of bond1",
+            ],
+            vec!["interfaces[1]: the ramdisk has no Open vSwitch: bond1 has the addresses of ovs0"],
+        ),
+        (
+            "ovs_on_a_linux_bond",
+            vec![
+                "bond0: bond, mode 802.3ad",
+                "bond0: IPv4 192.0.2.10/24",
+                "bond0: IPv6 off",
+                "eth0: port of bond0",
+                "eth1: port of bond0",
+            ],
+            vec!["interfaces[1]: the ramdisk has no Open vSwitch: bond0 has the addresses of ovs0"],
+        ),
+        (
+            "ovs_by_mac",
+            vec![
+                "the NIC with MAC 52:54:00:00:00:01: IPv4 192.0.2.10/24",
+                "the NIC with MAC 52:54:00:00:00:01: IPv6 off",
+            ],
+            vec!["interfaces[2]: the ramdisk has no Open vSwitch: port0 has the addresses of ovs0"],
+        ),
+        (
+            "ovs_two_uplinks",
+            vec!["eth0: no addresses, no DHCP", "eth1: no addresses, no DHCP"],
+            vec![
+                "interfaces[1]: the ramdisk has no Open vSwitch and expects one uplink, found 2: \
+                 it configures no address of this bridge",
+            ],
+        ),
+        (
+            "ovs_two_interfaces",
+            vec!["eth0: IPv4 192.0.2.10/24", "eth0: IPv6 off"],
+            vec![
+                "interfaces[2]: the ramdisk has no Open vSwitch: eth0 has the addresses of ovs0",
+                "interfaces[2]: the ramdisk has no Open vSwitch: eth0 has the addresses of ovs0, \
+                 and nothing has those of ovs1",
+            ],
+        ),
+    ] {
+        let (found, told) = in_ramdisk(case);
+        assert_eq!(found, lines, "{case}");
+        assert_eq!(told, warnings, "{case}");
+    }
+}
+
+#[test]
+fn rules_vrfs_and_stacked_interfaces_are_for_the_ramdisk_too() {
+    for (case, expected) in [
+        (
+            "route_rules_of_an_interface",
+            "rule: priority 1000 from 192.0.2.10/32 table 200",
+        ),
+        (
+            "route_types",
+            "lo: IPv4 127.0.0.1/8, 10.1.0.0/16 to nowhere, 10.2.0.0/16 unreachable, 10.3.0.0/16 prohibited",
+        ),
+        ("vrf", "eth0: IPv4 by DHCP, without a limit"),
+        ("vrf", "vrf0: VRF, routing table 100"),
+        (
+            "mac_vlan_address",
+            "m0: MAC-VLAN on eth0, MTU 1400, MAC set to 52:54:00:00:00:05",
+        ),
+        ("mac_vtap", "m0: MAC-VTAP on eth0"),
+        ("ipvlan", "i0: IPVLAN on eth0"),
+        ("veth", "v0: virtual cable to v1"),
+        (
+            "infiniband_connected",
+            "ib0.8001: InfiniBand, partition 8001 of ib0",
+        ),
+    ] {
+        let (found, _) = in_ramdisk(case);
+        assert!(
+            found.iter().any(|line| line == expected),
+            "{case}: {found:#?}"
+        );
+    }
+    let (_, warnings) = in_ramdisk("sriov");
+    assert_eq!(
+        warnings,
+        [
+            "interfaces[0].ethernet.sr-iov.total-vfs: the ramdisk makes no virtual functions; \
+          the installed system does"
+        ]
+    );
 }

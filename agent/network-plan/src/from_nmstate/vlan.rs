@@ -48,6 +48,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
     }
     let tag = fields.unsigned("id", LAST_VLAN);
     described.parent = fields.text("base-iface").map(str::to_owned);
+    described.parent_path = fields.at("base-iface");
     if described.parent.as_deref() == Some(&described.name) {
         fields.fault("base-iface", "expected another interface than itself");
         described.parent = None;

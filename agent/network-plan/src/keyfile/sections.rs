@@ -17,11 +17,21 @@ const ORDER: &[&str] = &[
     "team",
     "ipv4",
     "ipv6",
+    "ovs-bridge",
+    "ovs-port",
+    "ovs-interface",
+    "ovs-patch",
     "ethernet",
     "vlan",
+    "sriov",
+    "macvlan",
+    "vrf",
+    "veth",
     "user",
     "ethtool",
     "infiniband",
+    "ovs-external-ids",
+    "ovs-other-config",
 ];
 
 /// Sections, and the keys of each in alphabetical order. What is added later
@@ -53,7 +63,11 @@ impl Sections {
             None => {}
         }
         if let Some(mtu) = interface.mtu {
-            self.add("ethernet", "mtu", mtu);
+            let section = match interface.kind {
+                InterfaceKind::Infiniband { .. } => "infiniband",
+                _ => "ethernet",
+            };
+            self.add(section, "mtu", mtu);
         }
         if let Some(Ethtool { autoneg, speed }) = interface.ethtool {
             self.add("ethernet", "auto-negotiate", autoneg);
@@ -88,7 +102,13 @@ impl Sections {
                 }
             }
             InterfaceKind::Team { .. } => self.begin("team"),
-            InterfaceKind::Infiniband { mac, parent, p_key } => {
+            InterfaceKind::Infiniband {
+                mac,
+                parent,
+                p_key,
+                mode,
+            } => {
+                self.begin("infiniband");
                 if let Some(mac) = mac {
                     self.add("infiniband", "mac-address", mac);
                 }
@@ -96,8 +116,21 @@ impl Sections {
                     self.add("infiniband", "p-key", key);
                     self.add("infiniband", "parent", parent);
                 }
-                self.add("infiniband", "transport-mode", "datagram");
+                if let Some(mode) = mode {
+                    self.add("infiniband", "transport-mode", mode);
+                }
             }
+            InterfaceKind::Vrf { table } => self.add("vrf", "table", table),
+            InterfaceKind::MacVlan { mode, tap, .. } => {
+                if let Some(mode) = mode {
+                    self.add("macvlan", "mode", *mode as u8);
+                    self.add("macvlan", "tap", tap);
+                }
+            }
+            InterfaceKind::Veth { peer } => self.add("veth", "peer", peer),
+            // nmstate writes no section for an IPVLAN.
+            InterfaceKind::IpVlan { .. } | InterfaceKind::Loopback => {}
+            InterfaceKind::OpenVswitch { profile_type } => self.begin(profile_type),
         }
     }
 }

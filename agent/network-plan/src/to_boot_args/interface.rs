@@ -62,6 +62,13 @@ pub(super) fn link_arguments(interface: &Interface, all: &[Interface]) -> Vec<St
                 .unwrap_or_default();
             arguments.push(format!("team={device}:{}{end}", ports(&device, all)));
         }
+        // No argument makes these.
+        InterfaceKind::Vrf { .. }
+        | InterfaceKind::MacVlan { .. }
+        | InterfaceKind::IpVlan { .. }
+        | InterfaceKind::Veth { .. }
+        | InterfaceKind::Loopback
+        | InterfaceKind::OpenVswitch { .. } => {}
         InterfaceKind::Infiniband { parent, p_key, .. } => {
             if let (Some(parent), Some(key)) = (parent, p_key) {
                 arguments.push(format!("ib.pkey={parent}.{key:04x}"));

@@ -7,7 +7,9 @@ use landfall_boot_params::{ClonedMac, MacAddr};
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{Ethtool, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method, Route};
+use crate::plan::{
+    Ethtool, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method, Route, RouteKind,
+};
 
 fn plan(line: &str) -> NetworkPlan {
     NetworkPlan::from_boot_args(&NetArgs::from_command_line(&CommandLine::parse(line)))
@@ -172,6 +174,7 @@ fn family(is_ipv4: bool) -> impl Strategy<Value = IpPlan> {
             dns.dedup();
             let address = |address| IpPrefix { address, length };
             let route = route.map(|(address, length, via)| Route {
+                kind: RouteKind::Unicast,
                 destination: IpPrefix { address, length },
                 via: Some(via),
                 metric: None,

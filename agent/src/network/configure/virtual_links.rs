@@ -39,9 +39,7 @@ impl Configurator {
                     let options = BTreeMap::from([mode]);
                     ("bonding", VirtualLink::bond(name, &options, mac))
                 }
-                InterfaceKind::Ethernet
-                | InterfaceKind::Vlan { .. }
-                | InterfaceKind::Infiniband { .. } => continue,
+                _ => continue,
             };
             self.make(&link, module).await;
         }

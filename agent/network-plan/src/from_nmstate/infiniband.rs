@@ -1,0 +1,43 @@
+//! `infiniband` of an interface.
+
+use super::fields::Fields;
+use super::interface::Described;
+use crate::plan::InterfaceKind;
+
+const KEYS: &[&str] = &["mode", "base-iface", "pkey"];
+/// nmstate's number for the port itself.
+const NO_PARTITION: u32 = 0xffff;
+
+/// Reads it; gives the keys of an interface that are its own.
+pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
+    let mut parent = None;
+    let mut p_key = None;
+    let mut mode = None;
+    if let Some(fields) = interface.child("infiniband", KEYS) {
+        for key in ["mode", "pkey"] {
+            if !fields.has(key) {
+                fields.fault(key, "expected a value, found nothing");
+            }
+        }
+        let modes = [("datagram", "datagram"), ("connected", "connected")];
+        mode = fields.word("mode", &modes, false);
+        let key = fields.unsigned("pkey", NO_PARTITION);
+        p_key = key.filter(|key| *key != NO_PARTITION);
+        parent = fields.text("base-iface").filter(|name| !name.is_empty());
+        // The kernel's name, from which it takes the key.
+        if let (Some(parent), Some(key)) = (parent, p_key) {
+            let name = format!("{parent}.{key:04x}");
+            if described.name != name {
+                let words = format!("NetworkManager drops a partition that is not called {name}");
+                fields.warn("pkey", words);
+            }
+        }
+    }
+    described.interface.kind = InterfaceKind::Infiniband {
+        mac: None,
+        parent: parent.map(str::to_owned),
+        p_key: p_key.and_then(|key| u16::try_from(key).ok()),
+        mode,
+    };
+    &["infiniband"]
+}

@@ -1,0 +1,52 @@
+//! `ipvlan` of an interface.
+
+use super::fields::Fields;
+use super::interface::Described;
+use crate::plan::{InterfaceKind, RoutesOfIpVlan};
+
+const KEYS: &[&str] = &["base-iface", "mode", "private", "vepa"];
+/// IPVLAN_F_PRIVATE and IPVLAN_F_VEPA of the kernel.
+const PRIVATE: u16 = 1;
+const VEPA: u16 = 2;
+
+/// Reads it; gives the keys of an interface that are its own.
+pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
+    let mut mode = None;
+    let mut flags = 0;
+    if let Some(fields) = interface.child("ipvlan", KEYS) {
+        let modes = [
+            ("l2", RoutesOfIpVlan::L2),
+            ("l3", RoutesOfIpVlan::L3),
+            ("l3s", RoutesOfIpVlan::L3s),
+        ];
+        mode = fields.word("mode", &modes, false);
+        described.parent = fields.text("base-iface").map(str::to_owned);
+        described.parent_path = fields.at("base-iface");
+        for (key, flag) in [("private", PRIVATE), ("vepa", VEPA)] {
+            if fields.flag(key) == Some(true) {
+                flags |= flag;
+            }
+        }
+        if flags == PRIVATE | VEPA {
+            fields.fault("vepa", "expected private or vepa, found both");
+        }
+    }
+    if described.parent.is_none() {
+        interface.warn(
+            "ipvlan.base-iface",
+            "nothing says on which interface it lies: the ramdisk does not make it",
+        );
+    }
+    interface.warn(
+        "ipvlan",
+        "nmstate's generator writes a profile without parent and mode, which NetworkManager \
+         rejects: the installed system does not have this interface",
+    );
+    described.interface.kind = InterfaceKind::IpVlan {
+        parent: None,
+        parent_mac: None,
+        mode: mode.unwrap_or(RoutesOfIpVlan::L3),
+        flags,
+    };
+    &["ipvlan"]
+}

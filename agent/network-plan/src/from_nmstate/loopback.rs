@@ -1,0 +1,32 @@
+//! The loopback interface, whose profile holds what belongs to no NIC: routes
+//! that lead nowhere, and rules.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::interface::{Described, Interfaces};
+use super::ip::Family;
+use crate::plan::{InterfaceKind, IpPrefix, Method};
+
+/// The kernel's name for it.
+pub(super) const NAME: &str = "lo";
+
+/// The loopback interface of the document, with the addresses that the kernel
+/// gives it.
+pub(super) fn of(all: &mut Interfaces) -> &mut Described {
+    let place = all.list.iter().position(|d| d.name == NAME);
+    let place = place.unwrap_or_else(|| {
+        let mut described = Described::plain(NAME, NAME.to_owned());
+        described.interface.kind = InterfaceKind::Loopback;
+        add(&mut described.ipv4, Ipv4Addr::LOCALHOST.into(), 8);
+        add(&mut described.ipv6, Ipv6Addr::LOCALHOST.into(), 128);
+        all.list.push(described);
+        all.list.len() - 1
+    });
+    &mut all.list[place]
+}
+
+fn add(family: &mut Family, address: IpAddr, length: u8) {
+    family.enabled = true;
+    family.plan.method = Method::Manual;
+    family.plan.addresses = vec![IpPrefix { address, length }];
+}

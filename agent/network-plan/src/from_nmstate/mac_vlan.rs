@@ -1,0 +1,60 @@
+//! `mac-vlan` and `mac-vtap` of an interface.
+
+use super::fields::Fields;
+use super::interface::Described;
+use crate::plan::{InterfaceKind, MacVlanMode};
+
+const KEYS: &[&str] = &["base-iface", "mode", "promiscuous", "accept-all-mac"];
+const MODES: &[(&str, MacVlanMode)] = &[
+    ("vepa", MacVlanMode::Vepa),
+    ("bridge", MacVlanMode::Bridge),
+    ("private", MacVlanMode::Private),
+    ("passthru", MacVlanMode::Passthru),
+    ("source", MacVlanMode::Source),
+    ("unknown", MacVlanMode::Unknown),
+];
+
+/// Reads it; gives the keys of an interface that are its own.
+pub(super) fn read(
+    tap: bool,
+    interface: &Fields,
+    described: &mut Described,
+) -> &'static [&'static str] {
+    let (key, own): (_, &[&str]) = if tap {
+        ("mac-vtap", &["mac-vtap"])
+    } else {
+        ("mac-vlan", &["mac-vlan"])
+    };
+    let fields = interface.child(key, KEYS);
+    let mut mode = None;
+    match &fields {
+        Some(fields) => {
+            for key in ["base-iface", "mode"] {
+                if !fields.has(key) {
+                    fields.fault(key, "expected a value, found nothing");
+                }
+            }
+            mode = fields.word("mode", MODES, false);
+            described.parent = fields.text("base-iface").map(str::to_owned);
+            described.parent_path = fields.at("base-iface");
+            let promiscuous = fields.flag("promiscuous");
+            if let Some(on) = promiscuous.or_else(|| fields.flag("accept-all-mac")) {
+                if !on && mode != Some(MacVlanMode::Passthru) {
+                    fields.fault("promiscuous", "expected true, or the mode passthru");
+                }
+                described.set("macvlan", "promiscuous", on);
+            }
+        }
+        None => interface.warn(
+            key,
+            "nothing says on which interface it lies: the ramdisk does not make it",
+        ),
+    }
+    described.interface.kind = InterfaceKind::MacVlan {
+        parent: None,
+        parent_mac: None,
+        mode,
+        tap,
+    };
+    own
+}

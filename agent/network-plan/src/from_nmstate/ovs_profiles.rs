@@ -1,0 +1,252 @@
+//! Bridges of Open vSwitch → profiles of the installed system, and what the
+//! ramdisk has in their place: the addresses of a bridge's interfaces on its
+//! uplink, by which it reaches Ironic.
+
+use super::fields::Findings;
+use super::interface::{Described, Interfaces, State};
+use super::ip::Family;
+use super::ovs::{OvsBridge, OvsPort};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
+
+/// A port of a bridge that reaches the network outside.
+struct Uplink {
+    /// Its place among the interfaces.
+    index: usize,
+}
+
+/// Attaches interfaces to bridges.
+pub(super) fn connect(bridges: &[OvsBridge], all: &mut Interfaces, findings: &Findings) {
+    for bridge in bridges {
+        for port in &bridge.ports {
+            match &port.bond {
+                Some((_, members)) => {
+                    for (path, name) in members {
+                        attach(name, &port.name, path, all, findings);
+                    }
+                }
+                None => attach(&port.name, &port.name, &port.path, all, findings),
+            }
+        }
+        if bridge.ports.is_empty() {
+            // nmstate gives such a bridge an interface of its own name.
+            let named = |d: &&mut Described| d.name == bridge.name;
+            match all.list.iter_mut().find(named) {
+                Some(described) => described.ovs_port = Some(bridge.name.clone()),
+                None => all.list.push(own_interface(bridge)),
+            }
+        }
+    }
+    for described in &all.list {
+        let is_outside = !described.is_ovs_interface();
+        if described.ovs_port.is_none() || !is_outside || described.state != State::Up {
+            continue;
+        }
+        for (key, family) in [("ipv4", &described.ipv4), ("ipv6", &described.ipv6)] {
+            if family.enabled {
+                findings.fault(
+                    &format!("{}.{key}", described.path),
+                    "a port has no addresses; give them to an ovs-interface of its bridge",
+                );
+            }
+        }
+    }
+}
+
+fn own_interface(bridge: &OvsBridge) -> Described {
+    let mut described = Described::plain(&bridge.name, bridge.path.clone());
+    described.interface.kind = InterfaceKind::OpenVswitch {
+        profile_type: "ovs-interface",
+    };
+    described.set("ovs-interface", "type", "internal");
+    described.ovs_port = Some(bridge.name.clone());
+    described
+}
+
+fn attach(name: &str, port: &str, path: &str, all: &mut Interfaces, findings: &Findings) {
+    if all.ignored.iter().any(|ignored| ignored == name) {
+        return;
+    }
+    let place = all.list.iter().position(|d| d.name == name);
+    let place = place.unwrap_or_else(|| {
+        if !landfall_boot_params::dracut_net::is_interface_name(name) {
+            let words = format!("expected the name of an interface, found {name:?}");
+            findings.fault(path, words);
+        }
+        all.list.push(Described::plain(name, path.to_owned()));
+        all.list.len() - 1
+    });
+    let described = &mut all.list[place];
+    if described.ovs_port.is_some() || described.interface.controller.is_some() {
+        return findings.fault(path, format!("{name} is a port of something else already"));
+    }
+    described.ovs_port = Some(port.to_owned());
+}
+
+/// What the two systems have: the interfaces of both and of the ramdisk, then
+/// those of the installed system alone.
+pub(super) fn split(
+    bridges: Vec<OvsBridge>,
+    all: &mut Interfaces,
+    findings: &Findings,
+) -> Vec<Interface> {
+    let mut installed = Vec::new();
+    for bridge in bridges {
+        in_ramdisk(&bridge, all, findings);
+        installed.push(bridge_profile(&bridge));
+        if bridge.ports.is_empty() {
+            installed.push(port_profile(&bridge.name, &bridge.name));
+        }
+        for port in bridge.ports {
+            let mut profile = port_profile(&port.name, &bridge.name);
+            let settings = &mut profile.profile.settings;
+            settings.insert("ovs-port", port.settings);
+            settings.extend(port.sections);
+            installed.push(profile);
+        }
+    }
+    installed
+}
+
+fn bridge_profile(bridge: &OvsBridge) -> Interface {
+    let mut interface = profile(&bridge.name, "ovs-bridge");
+    interface.down = bridge.is_down;
+    let id = bridge.id.clone();
+    interface.profile.id = Some(id.unwrap_or_else(|| format!("{}-br", bridge.name)));
+    interface.profile.settings.clone_from(&bridge.sections);
+    interface.ipv4 = Some(Family::default().plan);
+    interface.ipv6 = Some(Family::default().plan);
+    interface
+}
+
+fn port_profile(name: &str, bridge: &str) -> Interface {
+    let mut interface = profile(name, "ovs-port");
+    interface.profile.id = Some(format!("{name}-port"));
+    interface.controller = Some(bridge.to_owned());
+    interface.profile.port_type = Some("ovs-bridge");
+    interface
+}
+
+fn profile(name: &str, profile_type: &'static str) -> Interface {
+    let mut interface = Interface::of(InterfaceMatch {
+        name: Some(name.to_owned()),
+        mac: None,
+    });
+    interface.kind = InterfaceKind::OpenVswitch { profile_type };
+    interface.profile.label = Some(name.to_owned());
+    interface
+}
+
+/// Gives the uplink what the bridge's interfaces have.
+fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
+    let warn = |words: String| findings.warn(&bridge.path, words);
+    let position = |all: &Interfaces, name: &str| all.list.iter().position(|d| d.name == name);
+    let is_inside = |all: &Interfaces, name: &str| {
+        position(all, name).is_some_and(|index| all.list[index].is_ovs_interface())
+    };
+    let outside: Vec<&OvsPort> = bridge
+        .ports
+        .iter()
+        .filter(|port| !is_inside(all, &port.name))
+        .collect();
+    let names = || {
+        let mut names: Vec<&str> = bridge.ports.iter().map(|port| port.name.as_str()).collect();
+        names.push(&bridge.name);
+        names
+    };
+    let with_addresses: Vec<usize> = (0..all.list.len())
+        .filter(|&index| {
+            let described = &all.list[index];
+            let is_here = described
+                .ovs_port
+                .as_deref()
+                .is_some_and(|port| names().contains(&port));
+            let has_addresses = described.ipv4.enabled || described.ipv6.enabled;
+            described.is_ovs_interface() && is_here && has_addresses && described.state == State::Up
+        })
+        .collect();
+    let [port] = outside[..] else {
+        if !with_addresses.is_empty() {
+            warn(format!(
+                "the ramdisk has no Open vSwitch and expects one uplink, found {}: it configures \
+                 no address of this bridge",
+                outside.len()
+            ));
+        }
+        return;
+    };
+    let Some(uplink) = uplink(port, all) else {
+        return warn(format!("the ramdisk has no interface {}", port.name));
+    };
+    let mut untagged = None;
+    for index in with_addresses {
+        let inside = &all.list[index];
+        let (name, up) = (inside.name.clone(), all.list[uplink.index].name.clone());
+        let tag = bridge
+            .ports
+            .iter()
+            .find(|port| inside.ovs_port.as_ref() == Some(&port.name))
+            .and_then(|port| port.tag);
+        match (tag, &untagged) {
+            (Some(tag), _) => {
+                add_vlan(index, tag, uplink.index, all);
+                warn(format!(
+                    "the ramdisk has no Open vSwitch: {name} is VLAN {tag} on {up}"
+                ));
+            }
+            (None, None) => {
+                let (ipv4, ipv6) = (inside.ipv4.clone(), inside.ipv6.clone());
+                let set_mac = inside.interface.set_mac;
+                let target = &mut all.list[uplink.index];
+                target.in_ramdisk.ip = Some((ipv4, ipv6));
+                target.in_ramdisk.set_mac = set_mac;
+                untagged = Some(name.clone());
+                warn(format!(
+                    "the ramdisk has no Open vSwitch: {up} has the addresses of {name}"
+                ));
+            }
+            (None, Some(first)) => warn(format!(
+                "the ramdisk has no Open vSwitch: {up} has the addresses of {first}, and nothing \
+                 has those of {name}"
+            )),
+        }
+    }
+}
+
+/// The interface that is the uplink. A bond of Open vSwitch becomes one of the
+/// kernel's.
+fn uplink(port: &OvsPort, all: &mut Interfaces) -> Option<Uplink> {
+    let Some((mode, members)) = &port.bond else {
+        let index = all.list.iter().position(|d| d.name == port.name)?;
+        return Some(Uplink { index });
+    };
+    for (_, name) in members {
+        let member = all.list.iter_mut().find(|d| d.name == *name)?;
+        member.in_ramdisk.controller = Some(port.name.clone());
+    }
+    let mut bond = Described::plain(&port.name, port.path.clone());
+    let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    bond.interface.kind = InterfaceKind::Bond {
+        options: [option("mode", mode), option("miimon", "100")].into(),
+    };
+    bond.interface.profile.is_ramdisk_only = true;
+    all.list.push(bond);
+    Some(Uplink {
+        index: all.list.len() - 1,
+    })
+}
+
+fn add_vlan(inside: usize, tag: u16, uplink: usize, all: &mut Interfaces) {
+    let (inside, below) = (&all.list[inside], &all.list[uplink]);
+    let mut vlan = Described::plain(&inside.name, inside.path.clone());
+    vlan.interface.kind = InterfaceKind::Vlan {
+        id: tag,
+        parent: below.interface.matches.name.clone(),
+        parent_mac: below.interface.matches.mac,
+        service: false,
+    };
+    vlan.interface.profile.is_ramdisk_only = true;
+    vlan.interface.set_mac = inside.interface.set_mac;
+    vlan.interface.mtu = inside.interface.mtu;
+    (vlan.ipv4, vlan.ipv6) = (inside.ipv4.clone(), inside.ipv6.clone());
+    all.list.push(vlan);
+}
