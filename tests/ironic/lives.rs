@@ -140,6 +140,31 @@ fn http_ipxe_uefi() {
     life("http_ipxe_uefi", &plan);
 }
 
+/// The firmware's PXE, shim and GRUB.
+#[test]
+#[ignore = "no gate: make test-ironic"]
+fn pxe_uefi() {
+    let plan = Plan {
+        boot: Boot::Pxe,
+        story: Story::OneDeployment,
+        ..Plan::default()
+    };
+    life("pxe_uefi", &plan);
+}
+
+/// Adopt, undeploy, abort a cleaning, clean by a runbook, deploy, service.
+#[test]
+#[ignore = "no gate: make test-ironic"]
+fn operations() {
+    let plan = Plan {
+        firmware: Firmware::Bios,
+        boot: Boot::Ipxe,
+        story: Story::Operations,
+        ..Plan::default()
+    };
+    life("operations", &plan);
+}
+
 /// The conductor is killed during the inspection, stopped and killed while the image
 /// is written; then the node is undeployed at this moment.
 #[test]

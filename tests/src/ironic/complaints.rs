@@ -3,7 +3,7 @@
 //! Every warning and error counts, but for a list of those that any agent would
 //! cause, or that have nothing to do with one.
 
-use super::plan::{Plan, Story};
+use super::plan::{Boot, Plan, Story};
 
 /// A line that may be there: a part of its text, and the reason.
 const ALLOWED: &[(&str, &str)] = &[
@@ -74,8 +74,16 @@ fn allowed_in(plan: &Plan) -> &'static [(&'static str, &'static str)] {
                 "Failed to send baremetal.runbook.create",
                 "a notification that this release of Ironic cannot fill in",
             ),
+            (
+                "Agent driver requires agent_url in driver_internal_info",
+                "at the end of a service Ironic forgets the agent before it asks it for logs",
+            ),
         ],
         Story::Restarts => &[RESTARTED],
+        _ if plan.boot == Boot::Pxe => &[(
+            "No IP addresses assigned for node",
+            "the lab's dnsmasq is not Ironic's",
+        )],
         Story::TwoDeployments | Story::OneDeployment => &[],
     }
 }
