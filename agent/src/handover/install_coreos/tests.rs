@@ -1,5 +1,6 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::*;
@@ -168,6 +169,49 @@ fn platform_and_consoles_as_the_peer_sets_them() {
         );
         assert_eq!(text(GRUB_CFG), grub_cfg(block), "{platform:?} {named:?}");
     }
+}
+
+/// Images of today have the block in a file of its own, which grub.cfg reads.
+#[test]
+fn console_cfg_is_edited_in_the_place_of_grub_cfg() {
+    let console_cfg = |root: &Path| root.join("grub2/console.cfg");
+    let boot = tempfile::tempdir().unwrap();
+    coreos_boot(boot.path());
+    fs::write(
+        boot.path().join(GRUB_CFG),
+        "source $prefix/console.cfg\nblscfg\n",
+    )
+    .unwrap();
+    fs::write(console_cfg(boot.path()), grub_cfg("serial\n")).unwrap();
+    let changes = CoreosChanges {
+        consoles: vec!["ttyS1,9600".parse().unwrap()],
+        ..CoreosChanges::default()
+    };
+    apply(boot.path(), &changes).unwrap();
+    let text = |path: PathBuf| fs::read_to_string(path).unwrap();
+    let edited = text(console_cfg(boot.path()));
+    assert!(edited.contains("serial --unit=1 --speed=9600"), "{edited}");
+    assert_eq!(
+        text(boot.path().join(GRUB_CFG)),
+        "source $prefix/console.cfg\nblscfg\n"
+    );
+
+    // Somebody has edited it and removed the markers: nothing is guessed, and
+    // nothing is changed, though grub.cfg has a block.
+    let boot = tempfile::tempdir().unwrap();
+    coreos_boot(boot.path());
+    fs::write(console_cfg(boot.path()), "serial --unit=0\n").unwrap();
+    let entry = boot.path().join("loader/entries/ostree-2-x.conf");
+    let before = text(entry.clone());
+    let failure = apply(boot.path(), &changes).unwrap_err();
+    assert!(failure.details.contains("console.cfg"), "{failure}");
+    assert!(failure.details.contains("marker"), "{failure}");
+    assert_eq!(text(console_cfg(boot.path())), "serial --unit=0\n");
+    assert_eq!(
+        text(boot.path().join(GRUB_CFG)),
+        grub_cfg("serial --speed=115200\n")
+    );
+    assert_eq!(text(entry), before);
 }
 
 #[test]
