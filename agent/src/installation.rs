@@ -165,6 +165,9 @@ impl Installation {
             ..self.options.clone()
         };
         let target = Target::open(&self.disk, permission)?;
+        if !self.changes.is_empty() || options.needs_efi {
+            target.refuse_without_partitions()?;
+        }
         let mut proven = write_image_with(&self.image, &options, target, client)?;
         if !self.changes.is_empty() {
             // The config comes before the table: a disk that boots has both.

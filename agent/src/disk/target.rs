@@ -6,7 +6,7 @@ mod open;
 pub use identity::Identity;
 pub use open::refuse_boot_medium;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -289,6 +289,35 @@ impl Target {
         }
     }
 
+    /// Fails if the kernel cannot show partitions of this device, for work that will
+    /// need them once the image is written.
+    ///
+    /// # Errors
+    /// If it cannot (device-mapper: a multipath disk of a live system), or sysfs cannot
+    /// be read.
+    pub fn refuse_without_partitions(&self) -> Result<()> {
+        if !self.is_device {
+            return Ok(());
+        }
+        let device = self.file.metadata().and_then(|metadata| {
+            let number = metadata.rdev();
+            KernelView::default().device(major(number), minor(number))
+        });
+        let device = device
+            .map_err(|e| block_device_error(&self.path, &format!("looking for it in /sys: {e}")))?;
+        match without_partitions(&device.directory) {
+            None => Ok(()),
+            Some(what) => Err(block_device_error(
+                &self.path,
+                &format!("expected a disk with partitions, found {what}; nothing was written"),
+            )
+            .hint(
+                "boot this host from the Landfall ramdisk, which writes to a multipath disk by \
+                 one of its paths, or remove the map in the live system (multipath -F)",
+            )),
+        }
+    }
+
     /// Has the kernel forget what it knows of the disk by its other paths. A path
     /// that cannot be asked is no failure: the disk is written.
     pub fn refresh_other_paths(&self) {
@@ -345,6 +374,19 @@ impl Target {
             format!("{}: {text}", self.path.display()),
         )
     }
+}
+
+/// What a device is that has no partitions for the kernel, whatever its content:
+/// `ext_range` of sysfs is the number of minor numbers that it may have.
+fn without_partitions(directory: &Path) -> Option<String> {
+    let text = |name: &str| fs::read_to_string(directory.join(name)).ok();
+    if text("ext_range")?.trim() != "1" {
+        return None;
+    }
+    Some(match text("dm/name") {
+        Some(name) => format!("the device-mapper device {}", name.trim()),
+        None => "a device on which the kernel shows none".to_owned(),
+    })
 }
 
 fn block_device_error(path: &Path, text: &str) -> Failure {

@@ -81,6 +81,10 @@ pub(super) async fn write(
         )?
         .into();
         let target = Target::open(&path, &permission)?;
+        // The loader that a boot entry names is on a partition.
+        if options.needs_efi {
+            target.refuse_without_partitions()?;
+        }
         let mut proven = write_image_with(&source, &options, target, &client)?;
         if let Some(drive) = drive {
             proven.write_config_drive(&drive, rebuild)?;

@@ -47,6 +47,33 @@ fn a_boot_medium_is_refused_by_whatever_device_leads_to_it() {
 }
 
 #[test]
+fn device_mapper_has_no_partitions() {
+    for (range, name, expected) in [
+        ("256\n", None, None),
+        (
+            "1\n",
+            Some("mpatha\n"),
+            Some("the device-mapper device mpatha"),
+        ),
+        ("1\n", None, Some("a device on which the kernel shows none")),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("ext_range"), range).unwrap();
+        if let Some(name) = name {
+            std::fs::create_dir(directory.path().join("dm")).unwrap();
+            std::fs::write(directory.path().join("dm/name"), name).unwrap();
+        }
+        assert_eq!(without_partitions(directory.path()).as_deref(), expected);
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(1 << 20).unwrap();
+    if let Some(device) = crate::disk::fixtures::loop_device(file.path(), 512) {
+        let target = Target::open(device.path(), &permission()).unwrap();
+        target.refuse_without_partitions().unwrap();
+    }
+}
+
+#[test]
 fn a_file_is_a_disk_of_whole_sectors() {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(4096 * 3 + 100).unwrap();
