@@ -1,6 +1,6 @@
 //! The plan: which interfaces there shall be, and what each shall have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -47,6 +47,9 @@ pub struct Interface {
     /// The bond, bridge, team or VRF that it is a port of. Only a port of a VRF
     /// has addresses.
     pub controller: Option<String>,
+    /// Its place in the list of the controller's ports, from 0: a bond without
+    /// a MAC takes that of its first port.
+    pub port_number: usize,
     /// MTU of the link.
     pub mtu: Option<u32>,
     /// Hardware address to give to the device. The ramdisk applies an address
@@ -230,6 +233,7 @@ impl Interface {
             kind: InterfaceKind::Ethernet,
             multi: false,
             controller: None,
+            port_number: 0,
             mtu: None,
             set_mac: None,
             ethtool: None,
@@ -337,7 +341,8 @@ impl fmt::Display for InterfaceMatch {
 }
 
 impl NetworkPlan {
-    /// Puts the interfaces into their order.
+    /// Puts the interfaces into their order, and numbers the ports of each
+    /// controller without a gap.
     pub fn sort(&mut self) {
         self.interfaces.sort_by_cached_key(|interface| {
             let mac = match &interface.kind {
@@ -346,6 +351,25 @@ impl NetworkPlan {
             };
             (interface.matches.name.clone(), mac, interface.multi)
         });
+        let controllers: BTreeSet<String> = { self.interfaces.iter() }
+            .filter_map(|interface| interface.controller.clone())
+            .collect();
+        for controller in controllers {
+            for (number, port) in self.ports_of(&controller).into_iter().enumerate() {
+                self.interfaces[port].port_number = number;
+            }
+        }
+    }
+
+    /// The ports of a bond, bridge or team, in the order of its list.
+    pub fn ports_of(&self, controller: &str) -> Vec<usize> {
+        let is_port = |index: &usize| {
+            let interface = &self.interfaces[*index];
+            interface.controller.as_deref() == Some(controller)
+        };
+        let mut ports: Vec<_> = (0..self.interfaces.len()).filter(is_port).collect();
+        ports.sort_by_key(|index| self.interfaces[*index].port_number);
+        ports
     }
 
     /// The interfaces a device with these names and addresses is for, the most
@@ -419,5 +443,29 @@ mod tests {
         let mut plan = plan;
         plan.interfaces[2].last_choice = true;
         assert_eq!(plan.candidates(&["eth1"], &[mac]), [1, 0, 2]);
+    }
+
+    fn ports(plan: &NetworkPlan) -> Vec<String> {
+        let ports = plan.ports_of("bond0").into_iter();
+        ports
+            .map(|index| plan.interfaces[index].matches.to_string())
+            .collect()
+    }
+
+    #[test]
+    fn the_ports_of_a_bond_keep_the_order_of_their_list() {
+        let plan = |line: &str| {
+            let line = landfall_boot_params::CommandLine::parse(line);
+            NetworkPlan::for_boot(&landfall_boot_params::NetArgs::from_command_line(&line))
+        };
+        let of_line = plan("ip=eth1:off bond=bond0:eth2,52-54-00-00-00-09,eth1 ip=bond0:dhcp");
+        let third = "the NIC with MAC 52:54:00:00:00:09";
+        assert_eq!(ports(&of_line), ["eth2", third, "eth1"]);
+
+        let document = "interfaces:\n- {name: eth1, type: ethernet, state: up}\n\
+             - {name: bond0, type: bond, state: up, link-aggregation: {mode: active-backup, \
+             port: [eth2, eth1]}}\n";
+        let of_nmstate = NetworkPlan::from_nmstate(document).unwrap();
+        assert_eq!(ports(&of_nmstate), ["eth2", "eth1"]);
     }
 }

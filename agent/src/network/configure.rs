@@ -17,6 +17,7 @@ mod mtu;
 mod naming;
 mod others_wait;
 mod outcome;
+mod port_order;
 mod preference;
 mod reminders;
 mod resolver;

@@ -36,7 +36,7 @@ pub(super) fn add_controller(
     if let Some(mtu) = argument.mtu {
         interface.mtu = Some(mtu).filter(|mtu| *mtu != 0);
     }
-    for port in &argument.ports {
+    for (number, port) in argument.ports.iter().enumerate() {
         if *port == DeviceSpec::Name(argument.name.clone()) {
             let text = &argument.text;
             warnings.push(format!(
@@ -45,7 +45,9 @@ pub(super) fn add_controller(
             continue;
         }
         let index = profiles.of_device(port);
-        profiles.at(index).controller = Some(argument.name.clone());
+        let interface = profiles.at(index);
+        interface.controller = Some(argument.name.clone());
+        interface.port_number = number;
     }
 }
 

@@ -180,7 +180,7 @@ fn bond(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
         name
     };
     let mut found = false;
-    for port in ports(entry, warnings) {
+    for (number, port) in ports(entry, warnings).into_iter().enumerate() {
         let link = links.iter_mut().find(|link| link.is_called(&port));
         let is_free = |link: &&mut Link| {
             let interface = &link.interface;
@@ -189,6 +189,7 @@ fn bond(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
         match link.filter(is_free) {
             Some(link) => {
                 link.interface.controller = Some(name.clone());
+                link.interface.port_number = number;
                 (link.interface.ipv4, link.interface.ipv6) = (None, None);
                 found = true;
             }

@@ -61,8 +61,9 @@ pub(super) fn connect(all: &mut Interfaces, findings: &Findings) {
             continue;
         }
         let name = controller.name.clone();
-        for port in controller.ports.take().unwrap_or_default() {
-            attach(all, &name, port, findings);
+        let ports = controller.ports.take().unwrap_or_default();
+        for (number, port) in ports.into_iter().enumerate() {
+            attach(all, &name, (number, port), findings);
         }
     }
     veth::add_peers(all, findings);
@@ -132,7 +133,12 @@ fn is_controller(described: &Described) -> bool {
     )
 }
 
-fn attach(all: &mut Interfaces, controller: &str, port: Port, findings: &Findings) {
+fn attach(
+    all: &mut Interfaces,
+    controller: &str,
+    (number, port): (usize, Port),
+    findings: &Findings,
+) {
     if all.ignored.contains(&port.name) {
         return;
     }
@@ -164,7 +170,10 @@ fn attach(all: &mut Interfaces, controller: &str, port: Port, findings: &Finding
             let words = format!("{} is a port of {other} already", described.name);
             return findings.fault(&port.path, words);
         }
-        None => described.interface.controller = Some(controller.to_owned()),
+        None => {
+            described.interface.controller = Some(controller.to_owned());
+            described.interface.port_number = number;
+        }
     }
     // nmstate finds these by the profile's interface-name, which one that is
     // known by its hardware address has not.

@@ -86,7 +86,9 @@ pub(super) fn link_arguments(interface: &Interface, all: &[Interface]) -> Vec<St
 
 fn ports(controller: &str, all: &[Interface]) -> String {
     let is_port = |port: &&Interface| port.controller.as_deref() == Some(controller);
-    let ports: Vec<_> = all.iter().filter(is_port).filter_map(device).collect();
+    let mut ports: Vec<_> = all.iter().filter(is_port).collect();
+    ports.sort_by_key(|port| port.port_number);
+    let ports: Vec<_> = ports.into_iter().filter_map(device).collect();
     ports.join(",")
 }
 

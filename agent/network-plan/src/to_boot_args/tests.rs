@@ -44,7 +44,7 @@ fn arguments_are_those_that_a_person_would_write() {
              rd.net.timeout.ip-required=5 rd.route=[2001:db8:7::]/48:[2001:db8::7]:bond0.7 \
              rd.route=[2001:db8:7::/48]:[2001:db8::7]:bond0.7",
             "rd.net.timeout.ip-required=5 ip=bond0:none ip=bond0.7:dhcp,dhcp6 \
-             bond=bond0:52-54-00-00-00-01,eth0:arp_interval=9,mode=active-backup,\
+             bond=bond0:eth0,52-54-00-00-00-01:arp_interval=9,mode=active-backup,\
              ns_ip6_target=[2001:db8::1];[2001:db8::2] vlan=bond0.7:bond0 \
              rd.route=[2001:db8:7::/48]:[2001:db8::7]:bond0.7",
             "",

@@ -62,6 +62,7 @@ impl Configurator {
         }
         match &interface.controller {
             Some(name) => match self.index_of(name) {
+                Some(controller) if self.awaits_first_port(controller) => true,
                 Some(controller) => nic.link.up && nic.link.controller == Some(controller),
                 // Until it is there the port stays off.
                 None => true,

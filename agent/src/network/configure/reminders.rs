@@ -21,7 +21,10 @@ impl Configurator {
                 self.let_others_begin("the service is not reached over the boot NIC")
                     .await;
             }
-            Timer::Devices => self.tell_missing_devices(),
+            Timer::Devices => {
+                self.tell_missing_devices();
+                self.join_waiting_ports().await;
+            }
             Timer::Online => self.tell_offline(),
             Timer::Carrier(index) => {
                 if self.tell_missing_carrier(index) {

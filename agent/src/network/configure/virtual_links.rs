@@ -63,21 +63,13 @@ impl Configurator {
     /// Puts a device that has just been set up together with its ports or with
     /// what it is a port of, and makes the VLANs that lie on it.
     pub(super) async fn connect(&mut self, index: u32) {
-        let Some(nic) = self.nics.get(&index) else {
-            return;
-        };
-        let name = nic.link.name.clone();
         let controller = self
             .controller_name(index)
             .and_then(|name| self.index_of(name));
         if let Some(controller) = controller {
-            self.join(index, controller).await;
+            self.join_ports(controller).await;
         }
-        let is_port = |port: &u32| self.controller_name(*port) == Some(name.as_str());
-        let ports: Vec<_> = self.nics.keys().copied().filter(is_port).collect();
-        for port in ports {
-            self.join(port, index).await;
-        }
+        self.join_ports(index).await;
         self.make_vlans(index).await;
     }
 
@@ -92,7 +84,8 @@ impl Configurator {
         found.map(|(index, _)| *index)
     }
 
-    async fn join(&mut self, port: u32, controller: u32) {
+    /// Makes a NIC a port, unless it is one already.
+    pub(super) async fn join(&mut self, port: u32, controller: u32) {
         let (Some(nic), Some(bond)) = (self.nics.get(&port), self.nics.get(&controller)) else {
             return;
         };
