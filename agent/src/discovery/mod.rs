@@ -1,14 +1,17 @@
 //! Where is Ironic, and by which of our addresses can it call back?
 
 mod advertised_address;
+mod expected;
 mod mdns;
 pub(crate) mod mdns_advert;
+mod other_answers;
 mod provisioning_service;
 mod reach_screen;
 mod search;
 mod walk;
 
 pub use advertised_address::{AdvertiseRules, Advertised, address_lost, advertise, source_towards};
+pub use expected::Expected;
 pub use mdns::{Question, ask_network};
 pub use provisioning_service::{Found, PROVISIONING_SERVICE, Place, Wanted, find};
 pub use reach_screen::{NicWay, screen, ways};

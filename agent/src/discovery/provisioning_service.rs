@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::expected::Expected;
 use super::mdns::{Question, ask_network};
 use super::mdns_advert::Endpoint;
 use super::reach_screen;
@@ -39,6 +40,8 @@ pub struct Wanted {
     pub what: &'static str,
     /// Where the URLs are.
     pub place: Place,
+    /// Which answers are those of the service.
+    pub expected: Expected,
     /// Limit of one try.
     pub timeout: Duration,
     /// Give up if the server shows a certificate that will never be trusted.
@@ -72,9 +75,10 @@ pub struct Found {
 /// give up: the service may be rebooting itself, and this machine has nothing
 /// better to do. Meanwhile the console shows how far each NIC has come.
 ///
-/// Any HTTP answer counts: a 503 comes from a service too. The NIC that led
-/// there is preferred from now on; the date of the answer sets a clock that is
-/// obviously wrong.
+/// Any other HTTP answer than the expected one counts only if nothing better
+/// has come within a minute: a proxy in the network of another NIC may be
+/// faster. The NIC that led to the service is preferred from now on; the date
+/// of the answer sets a clock that is obviously wrong.
 ///
 /// # Errors
 /// That a server which [must be trusted](Wanted::must_be_trusted) is not.
@@ -155,7 +159,7 @@ async fn search(
     clock: &mut Clock,
 ) -> Result<Reached> {
     let timeout = wanted.timeout;
-    let mut search = Search::new(client, urls, timeout);
+    let mut search = Search::new(client, urls, timeout, wanted.expected);
     let mut give_up: Option<(Instant, Failure)> = None;
     loop {
         let news = search.news(network, reach);
@@ -178,8 +182,7 @@ async fn search(
                 if untrusted.about_time {
                     // Our clock may be wrong: then the service is asked for the
                     // date alone.
-                    let url = format!("{}/", untrusted.url);
-                    match clock_by(client, &url, timeout, clock).await {
+                    match clock_by(client, &untrusted, timeout, clock).await {
                         ByDate::Set => {
                             search.begin_again();
                             give_up = None;
@@ -233,9 +236,11 @@ enum ByDate {
     Unknown,
 }
 
+/// Asks over the NIC that has met the certificate: the default route of another
+/// may lead nowhere.
 async fn clock_by(
     client: &ServiceClient,
-    url: &str,
+    untrusted: &Untrusted,
     timeout: Duration,
     clock: &mut Clock,
 ) -> ByDate {
@@ -244,12 +249,14 @@ async fn clock_by(
     };
     let walker = Walker {
         client: anybody,
-        start: None,
+        start: untrusted.start.clone(),
         limit: timeout,
+        expected: Expected::FileServer,
     };
-    let answer = walker.get(url).await.ok();
+    let url = format!("{}/", untrusted.url);
+    let answer = walker.get(&url).await.ok();
     match answer.and_then(|answer| answer.date) {
-        Some(date) if clock.compare_with(&date, url, Occasion::RefusedCertificate) => ByDate::Set,
+        Some(date) if clock.compare_with(&date, &url, Occasion::RefusedCertificate) => ByDate::Set,
         Some(_) => ByDate::Right,
         None => ByDate::Unknown,
     }

@@ -8,8 +8,10 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
+use super::expected::Expected;
+use super::other_answers::{GRACE, Other, OtherAnswers};
 use super::reach_screen;
-use super::walk::{Start, Walk, Walker, length};
+use super::walk::{Outcome, Start, Walk, Walker, length};
 use crate::backoff::Backoff;
 use crate::http_client::{Answer, NoAnswer, ServiceClient};
 use crate::network::NetworkState;
@@ -46,6 +48,8 @@ pub(super) struct Reached {
 pub(super) struct Untrusted {
     /// Where it was seen.
     pub url: String,
+    /// From which NIC; `None`: by whatever route there is.
+    pub start: Option<Start>,
     /// Why it is not trusted.
     pub reason: String,
     /// The dates of the certificate are wrong, or our clock is.
@@ -64,13 +68,15 @@ pub(super) enum News {
 }
 
 /// From which NIC; `None`: by whatever route there is.
-type Place = Option<u32>;
+pub(super) type Place = Option<u32>;
 
 /// A search under way.
 pub(super) struct Search {
     client: ServiceClient,
     urls: Vec<String>,
     limit: Duration,
+    expected: Expected,
+    others: OtherAnswers,
     tries: BTreeMap<Place, Try>,
     walks: JoinSet<(Place, u64, Vec<Walk>)>,
     started: u64,
@@ -95,11 +101,18 @@ enum TryState {
 }
 
 impl Search {
-    pub(super) fn new(client: &ServiceClient, urls: &[String], limit: Duration) -> Self {
+    pub(super) fn new(
+        client: &ServiceClient,
+        urls: &[String],
+        limit: Duration,
+        expected: Expected,
+    ) -> Self {
         Self {
             client: client.clone(),
             urls: urls.to_vec(),
             limit,
+            expected,
+            others: OtherAnswers::default(),
             tries: BTreeMap::new(),
             walks: JoinSet::new(),
             started: 0,
@@ -117,7 +130,14 @@ impl Search {
         loop {
             let state = network.borrow_and_update().clone();
             self.follow(&state, has_network, reach);
-            let wake = self.start_due();
+            if let Some(Other { reached, found }) = self.others.take_due() {
+                let (url, seconds) = (&reached.url, GRACE.as_secs());
+                tracing::warn!(
+                    "{url} answers with {found}, and in {seconds} s nothing better has answered: going on with it"
+                );
+                return News::Reached(reached);
+            }
+            let wake = { self.start_due().into_iter().chain(self.others.due()) }.min();
             let service = self.urls.join(" ");
             let show_at = self.screen.show(&service, &state, &reach.borrow());
             tokio::select! {
@@ -141,6 +161,7 @@ impl Search {
         for place in gone.into_iter().flatten() {
             if !online.iter().any(|nic| nic.index == place) {
                 self.tries.remove(&Some(place));
+                self.others.forget(Some(place));
                 reach.send_if_modified(|reach| reach.ways.remove(&place).is_some());
             }
         }
@@ -186,6 +207,7 @@ impl Search {
                 client: self.client.clone(),
                 start: known.start.clone(),
                 limit: self.limit,
+                expected: self.expected,
             };
             let urls = self.urls.clone();
             let walk = async move { (place, number, walker.walk_to_any(&urls).await) };
@@ -212,22 +234,33 @@ impl Search {
             });
         }
         let pause = known.failed();
+        let expected = self.expected;
+        self.others.forget(place);
         let mut news = None;
         for walk in walks {
+            let url = walk.url;
+            let reached = |url, answer| Reached {
+                url,
+                answer,
+                over: place,
+            };
             match walk.outcome {
-                Ok(answer) => {
-                    return Some(News::Reached(Reached {
-                        url: walk.url,
-                        answer,
-                        over: place,
-                    }));
+                Outcome::Expected(answer) => return Some(News::Reached(reached(url, answer))),
+                Outcome::Other(answer, found) => {
+                    known.log(
+                        &format!("not the answer of {expected} from {url}"),
+                        &found,
+                        pause,
+                    );
+                    let reached = reached(url, answer);
+                    self.others.keep(place, Other { reached, found });
                 }
-                Err(fault) => {
-                    let url = walk.url;
+                Outcome::None(fault) => {
                     known.report(&url, &fault, pause);
                     if fault.about_time || fault.untrusted_for_good {
                         news = Some(News::Untrusted(Untrusted {
                             url,
+                            start: known.start.clone(),
                             reason: fault.text,
                             about_time: fault.about_time,
                             for_good: fault.untrusted_for_good,
@@ -284,13 +317,17 @@ impl Try {
             }
             self.said = Some(line);
         }
+        self.log(&format!("no answer from {url}"), fault, pause);
+    }
+
+    fn log(&self, what: &str, fault: &str, pause: Duration) {
         let again = format!("again in {:.0} s", pause.as_secs_f64().ceil());
         match &self.start {
             Some(start) => {
                 let name = &start.name;
-                tracing::warn!("no answer from {url}: {name}: {fault}; {again}");
+                tracing::warn!("{what}: {name}: {fault}; {again}");
             }
-            None => tracing::debug!("no answer from {url}: {fault}; {again}"),
+            None => tracing::debug!("{what}: {fault}; {again}"),
         }
     }
 }

@@ -13,8 +13,9 @@ use reqwest::{Method, Url};
 use tokio::net::TcpSocket;
 use tokio::time::timeout;
 
+use super::expected::Expected;
 use crate::http_client::{Answer, NoAnswer, ServiceClient, ZonedUrl, exchange};
-use crate::network::reach::{Outcome, Step, StepResult};
+use crate::network::reach::{self, Step, StepResult};
 use crate::network::{Way, routes_of, way_to};
 
 /// The resolver asks up to three servers, 5 s each (resolv.conf(5)).
@@ -46,7 +47,18 @@ pub(super) struct Walk {
     /// Its steps from [`Step::Route`] on.
     pub steps: Vec<StepResult>,
     /// What the service says.
-    pub outcome: Result<Answer, NoAnswer>,
+    pub outcome: Outcome,
+}
+
+/// How a walk ends.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// With the expected answer.
+    Expected(Answer),
+    /// With an answer of somebody else, and what was found instead.
+    Other(Answer, String),
+    /// Without an answer.
+    None(NoAnswer),
 }
 
 /// Who walks, and how.
@@ -58,6 +70,8 @@ pub(super) struct Walker {
     pub start: Option<Start>,
     /// Limit of one request.
     pub limit: Duration,
+    /// Which answers end the search.
+    pub expected: Expected,
 }
 
 impl Walker {
@@ -76,7 +90,9 @@ impl Walker {
             }
             tokio::select! {
                 walk = running.next() => match walk {
-                    Some(walk) if walk.outcome.is_ok() => return vec![walk],
+                    Some(walk) if matches!(walk.outcome, Outcome::Expected(_)) => {
+                        return vec![walk];
+                    }
                     Some(walk) => failed.push(walk),
                     None if waiting.is_none() => return failed,
                     None => {}
@@ -101,7 +117,20 @@ impl Walker {
 
     async fn walk(&self, url: &str) -> Walk {
         let mut steps = Vec::new();
-        let outcome = self.go(url, &mut steps).await;
+        let outcome = match self.go(url, &mut steps).await {
+            Err(fault) => Outcome::None(fault),
+            Ok(answer) => match self.expected.check(&answer) {
+                Ok(()) => {
+                    let status = format!("status {}", answer.status);
+                    steps.push(StepResult::done(Step::Http, status));
+                    Outcome::Expected(answer)
+                }
+                Err(found) => {
+                    steps.push(StepResult::failed(Step::Http, found.as_str()));
+                    Outcome::Other(answer, found)
+                }
+            },
+        };
         Walk {
             url: url.to_owned(),
             steps,
@@ -150,11 +179,7 @@ impl Walker {
             }
         }
         match answer {
-            Ok(answer) => {
-                let status = format!("status {}", answer.status);
-                steps.push(StepResult::done(Step::Http, status));
-                Ok(answer)
-            }
+            Ok(answer) => Ok(answer),
             Err(fault) => Err(NoAnswer {
                 text: fail(steps, failed_at, fault.text).text,
                 ..fault
@@ -321,7 +346,7 @@ fn in_words(error: &io::Error) -> String {
 
 /// How far a walk came: the number of steps that are done.
 pub(super) fn length(walk: &Walk) -> usize {
-    let done = |step: &&StepResult| step.outcome == Outcome::Done;
+    let done = |step: &&StepResult| step.outcome == reach::Outcome::Done;
     walk.steps.iter().filter(done).count()
 }
 

@@ -15,7 +15,9 @@ use super::{Boot, mdns_settings};
 use crate::api::TlsIdentity;
 use crate::commands;
 use crate::devices_settled;
-use crate::discovery::{self, AdvertiseRules, Advertised, Found, Place, Question, Wanted};
+use crate::discovery::{
+    self, AdvertiseRules, Advertised, Expected, Found, Place, Question, Wanted,
+};
 use crate::failure::{Class, Failure, Result};
 use crate::host_name;
 use crate::http_client::{HttpOptions, IdentityFiles, Proxies};
@@ -96,6 +98,7 @@ impl Boot {
         let wanted = Wanted {
             what: discovery::PROVISIONING_SERVICE,
             place,
+            expected: Expected::Ironic,
             timeout,
             must_be_trusted: false,
         };

@@ -21,7 +21,7 @@ use super::own_image::own_image;
 use crate::backoff::Backoff;
 use crate::commands::{self, FirstBootNetwork, blocking};
 use crate::devices_settled;
-use crate::discovery::{Place, Wanted};
+use crate::discovery::{Expected, Place, Wanted};
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
 use crate::installation::{BootEntry, InstallOptions, OwnImage, Servers};
@@ -117,6 +117,7 @@ impl Boot {
             let wanted = Wanted {
                 what: server.what,
                 place: Place::Urls(vec![server.url]),
+                expected: Expected::FileServer,
                 timeout: *self.settings.params.http_request_timeout,
                 must_be_trusted: true,
             };

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::command_line_source::CommandLineSource;
 use crate::clock::Clock;
-use crate::discovery::{self, Found, NicWay, Place, Wanted};
+use crate::discovery::{self, Expected, Found, NicWay, Place, Wanted};
 use crate::failure::{Class, Failure, Result};
 use crate::http_client::ServiceClient;
 use crate::network::reach::Reach;
@@ -65,6 +65,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let wanted = Wanted {
         what: discovery::PROVISIONING_SERVICE,
         place,
+        expected: Expected::Ironic,
         timeout: Duration::from_secs(10),
         must_be_trusted: false,
     };

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::clock::Clock;
-use crate::discovery::{Place, Wanted, find};
+use crate::discovery::{Expected, Place, Wanted, find};
 use crate::http_client::{HttpOptions, ServiceClient};
 use crate::network::NetworkState;
 use crate::network::reach::Reach;
@@ -205,6 +205,7 @@ fn a_network_of_link_local_ipv6_is_enough() {
         let wanted = Wanted {
             what: crate::discovery::PROVISIONING_SERVICE,
             place: Place::Mdns(question()),
+            expected: Expected::FileServer,
             timeout: ATTEMPT_LIMIT,
             must_be_trusted: false,
         };

@@ -1,36 +1,68 @@
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
+
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, listen, setsockopt, socket,
+    sockopt,
+};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use std::os::fd::AsRawFd as _;
 
 use super::*;
 use crate::http_client::HttpOptions;
+use crate::network::state::NicState;
+use crate::network::tests::lab::{Lab, on_a_machine};
 
-/// Answers every connection with this status, and a date.
-fn server(status: u16) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
+const ROOT_DOCUMENT: &str = r#"{"default_version": {"id": "v1", "version": "1.115"}}"#;
+
+/// Answers every connection with this status and body after a while, and with a
+/// date.
+fn serve(listener: TcpListener, after: Duration, status: u16, body: &'static str) {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 4096]).unwrap();
-            let answer = format!(
-                "HTTP/1.1 {status} X\r\nDate: Fri, 01 Jan 2038 00:00:00 GMT\r\n\
-                 Content-Length: 2\r\nConnection: close\r\n\r\n{{}}"
-            );
-            stream.write_all(answer.as_bytes()).unwrap();
+            thread::sleep(after);
+            answer(&mut stream, status, body);
         }
     });
+}
+
+fn answer(stream: &mut (impl Read + Write), status: u16, body: &str) {
+    // Whoever only connects says nothing, and whoever refuses the certificate
+    // goes away.
+    if stream.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 {status} X\r\nDate: Fri, 01 Jan 2038 00:00:00 GMT\r\n\
+             Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        );
+        let _ = stream.write_all(answer.as_bytes());
+    }
+}
+
+fn server(status: u16, body: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    serve(listener, Duration::ZERO, status, body);
     url
 }
 
-fn found(urls: Vec<String>) -> Found {
-    let client = ServiceClient::new(&HttpOptions::default()).unwrap();
-    let wanted = Wanted {
+fn wanted(urls: Vec<String>, expected: Expected) -> Wanted {
+    Wanted {
         what: PROVISIONING_SERVICE,
         place: Place::Urls(urls),
+        expected,
         timeout: Duration::from_secs(5),
         must_be_trusted: false,
-    };
+    }
+}
+
+fn found(urls: Vec<String>, expected: Expected) -> Found {
+    let client = ServiceClient::new(&HttpOptions::default()).unwrap();
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -39,9 +71,9 @@ fn found(urls: Vec<String>) -> Found {
             let (_, mut network) = watch::channel(NetworkState::default());
             let (reach, _) = watch::channel(Reach::default());
             let mut clock = Clock::of_somebody();
-            find(&client, &wanted, &mut network, &reach, &mut clock)
-                .await
-                .unwrap()
+            let wanted = wanted(urls, expected);
+            let found = find(&client, &wanted, &mut network, &reach, &mut clock).await;
+            found.unwrap()
         })
 }
 
@@ -81,8 +113,8 @@ fn a_certificate_that_will_never_be_trusted_is_news() {
         .block_on(async {
             let (_, mut network) = watch::channel(NetworkState::default());
             let (reach, _) = watch::channel(Reach::default());
-            let mut search =
-                Search::new(&client, std::slice::from_ref(&url), Duration::from_secs(5));
+            let (urls, limit) = (std::slice::from_ref(&url), Duration::from_secs(5));
+            let mut search = Search::new(&client, urls, limit, Expected::FileServer);
             for _ in ["first", "again"] {
                 match search.news(&mut network, &reach).await {
                     News::Untrusted(untrusted) => {
@@ -98,21 +130,159 @@ fn a_certificate_that_will_never_be_trusted_is_news() {
 }
 
 #[test]
-fn any_answer_counts_and_its_place_comes_first() {
+fn the_place_of_the_expected_answer_comes_first() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let dead = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    for status in [200, 404, 503] {
-        let alive = server(status);
-        let behind = server(200);
-        let found = found(vec![
+    for (expected, before, status, body) in [
+        (Expected::Ironic, 503, 200, ROOT_DOCUMENT),
+        (Expected::Ironic, 404, 200, ROOT_DOCUMENT),
+        (Expected::FileServer, 503, 200, "{}"),
+        (Expected::FileServer, 502, 404, "{}"),
+    ] {
+        let other = server(before, "{}");
+        let alive = server(status, body);
+        let behind = server(status, body);
+        let urls = vec![
             "nonsense://".to_owned(),
             dead.clone(),
+            other,
             format!("{alive}/"),
             behind.clone(),
-        ]);
+        ];
+        let found = found(urls, expected);
         assert_eq!(found.urls[..2], [alive, behind]);
-        assert_eq!(found.urls.len(), 4);
-        assert_eq!(found.document, "{}");
+        assert_eq!(found.urls.len(), 5);
+        assert_eq!(found.document, body);
     }
+}
+
+/// A server on port 80 of an address that several NICs of the network have.
+fn listen_on(lab: &Lab, interface: &'static str, address: [u8; 4]) -> TcpListener {
+    lab.on_network(move || {
+        let socket = socket(
+            AddressFamily::Inet,
+            SockType::Stream,
+            SockFlag::SOCK_CLOEXEC,
+            None,
+        )
+        .unwrap();
+        setsockopt(&socket, sockopt::BindToDevice, &interface.into()).unwrap();
+        let [a, b, c, d] = address;
+        bind(socket.as_raw_fd(), &SockaddrIn::new(a, b, c, d, 80)).unwrap();
+        listen(&socket, Backlog::new(16).unwrap()).unwrap();
+        TcpListener::from(socket)
+    })
+}
+
+/// The NIC that leads to a proxy without a service answers first.
+#[test]
+fn ironic_wins_against_a_faster_proxy_in_another_network() {
+    on_a_machine(async |lab| {
+        for number in [0, 1] {
+            lab.plug_in(number);
+            lab.port(&format!("addr add 192.0.2.1/24 dev port{number}"));
+            lab.port(&format!("link set port{number} up"));
+        }
+        let proxy = listen_on(lab, "port0", [192, 0, 2, 1]);
+        serve(
+            proxy,
+            Duration::ZERO,
+            503,
+            "<html>no server is available</html>",
+        );
+        let ironic = listen_on(lab, "port1", [192, 0, 2, 1]);
+        serve(ironic, Duration::from_millis(300), 200, ROOT_DOCUMENT);
+        let arguments = "ip=192.0.2.10:::24::eth0:none ip=192.0.2.11:::24::eth1:none";
+        let mut network = lab.boot_with_reach(arguments);
+        lab.until(&mut network.state, "both addresses", |state| {
+            state.nics.len() == 2 && state.nics.iter().all(NicState::is_online)
+        })
+        .await;
+        let client = ServiceClient::new(&HttpOptions::default()).unwrap();
+        let wanted = wanted(vec!["http://192.0.2.1".to_owned()], Expected::Ironic);
+        let mut clock = Clock::of_somebody();
+        let (state, reach) = (&mut network.state, &network.reach);
+        let found = find(&client, &wanted, state, reach, &mut clock).await;
+        let found = found.unwrap();
+        assert_eq!(found.document, ROOT_DOCUMENT);
+        let said = lab.said();
+        for line in [
+            "not the answer of Ironic from http://192.0.2.1: eth0: status 503; again in 1 s",
+            "provisioning service answers at http://192.0.2.1, over eth1, route on the link",
+        ] {
+            assert!(
+                said.iter().any(|told| told.contains(line)),
+                "{line}\n{said:#?}"
+            );
+        }
+    });
+}
+
+/// The other NIC has the default route of the smaller metric, which leads
+/// nowhere.
+#[test]
+fn the_date_is_asked_for_over_the_nic_that_has_met_the_certificate() {
+    on_a_machine(async |lab| {
+        for number in [0, 1] {
+            lab.plug_in(number);
+            lab.port(&format!("link set port{number} up"));
+        }
+        lab.port("addr add 198.51.100.1/24 dev port1");
+        lab.port("addr add 203.0.113.1/32 dev lo");
+        let files = tempfile::tempdir().unwrap();
+        let (url, ca_file) = serve_with_old_certificate(lab, files.path().join("ca.pem"));
+        let mut network = lab.boot_with_reach(
+            "ip=192.0.2.10::192.0.2.77:24::eth0:none \
+             ip=198.51.100.10::198.51.100.1:24::eth1:none",
+        );
+        lab.until(&mut network.state, "both addresses", |state| {
+            state.nics.len() == 2 && state.nics.iter().all(NicState::is_online)
+        })
+        .await;
+        let options = HttpOptions {
+            ca_file: Some(ca_file),
+            ..HttpOptions::default()
+        };
+        let client = ServiceClient::new(&options).unwrap();
+        let wanted = wanted(vec![url], Expected::Ironic);
+        // One that may be set would be that of the machine that runs the test.
+        let mut clock = Clock::of_somebody();
+        let (state, reach) = (&mut network.state, &network.reach);
+        let is_told = || lab.said().iter().any(|line| line.ends_with("not set"));
+        tokio::select! {
+            _ = find(&client, &wanted, state, reach, &mut clock) => panic!("it is not trusted"),
+            () = lab.until_so("the server's date", is_told) => {}
+        }
+    });
+}
+
+/// `https://203.0.113.1`, whose certificate was valid in 2020 only.
+fn serve_with_old_certificate(lab: &Lab, ca_file: PathBuf) -> (String, PathBuf) {
+    let address = Ipv4Addr::new(203, 0, 113, 1);
+    let mut parameters = rcgen::CertificateParams::default();
+    parameters.subject_alt_names = vec![rcgen::SanType::IpAddress(IpAddr::V4(address))];
+    parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    parameters.not_after = rcgen::date_time_ymd(2020, 12, 31);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = parameters.self_signed(&key).unwrap();
+    std::fs::write(&ca_file, certificate.pem()).unwrap();
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = lab.on_network(move || TcpListener::bind((address, 443)).unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = StreamOwned::new(connection, stream.unwrap());
+            answer(&mut stream, 200, ROOT_DOCUMENT);
+        }
+    });
+    (format!("https://{address}"), ca_file)
 }

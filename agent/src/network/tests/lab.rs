@@ -166,7 +166,7 @@ impl Lab {
     }
 
     /// The same, with a way to tell which NIC reaches the service.
-    pub(super) fn boot_with_reach(&self, arguments: &str) -> Network {
+    pub(crate) fn boot_with_reach(&self, arguments: &str) -> Network {
         self.start(None, arguments)
     }
 
@@ -219,7 +219,7 @@ impl Lab {
     }
 
     /// Waits until something outside of the state is so.
-    pub(super) async fn until_so(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+    pub(crate) async fn until_so(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so() {
             let said = || self.said().join("\n");
@@ -240,7 +240,7 @@ impl Lab {
     }
 
     /// What the console has been told, without times.
-    pub(super) fn said(&self) -> Vec<String> {
+    pub(crate) fn said(&self) -> Vec<String> {
         self.lines.lock().unwrap().clone()
     }
 

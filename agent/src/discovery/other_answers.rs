@@ -1,0 +1,100 @@
+//! Answers that are not the expected ones: kept, and used if nothing better
+//! comes in time.
+//!
+//! An Ironic whose front end does not pass `GET /` on answers no better, and
+//! must still be found.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::search::{Place, Reached};
+
+/// How long a better answer may take: a switch port with spanning tree forwards
+/// 30 to 50 s after its carrier comes up, and DHCP follows.
+pub(super) const GRACE: Duration = Duration::from_secs(60);
+
+/// The latest such answer from each place.
+#[derive(Debug, Default)]
+pub(super) struct OtherAnswers {
+    since: Option<Instant>,
+    by_place: BTreeMap<Place, Other>,
+}
+
+/// An answer, and what is wrong with it.
+#[derive(Debug)]
+pub(super) struct Other {
+    /// The answer.
+    pub reached: Reached,
+    /// What was found instead of the expected answer.
+    pub found: String,
+}
+
+impl OtherAnswers {
+    /// Keeps an answer, in place of an earlier one from the same place.
+    pub(super) fn keep(&mut self, place: Place, other: Other) {
+        self.since.get_or_insert_with(Instant::now);
+        self.by_place.insert(place, other);
+    }
+
+    /// The place has failed since, or is gone.
+    pub(super) fn forget(&mut self, place: Place) {
+        self.by_place.remove(&place);
+    }
+
+    /// When one of them will have to do; `None`: there is none.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let since = self.since.filter(|_| !self.by_place.is_empty());
+        since.map(|since| since + GRACE)
+    }
+
+    /// The one that has to do, if it is time: rather one of a service that
+    /// works than one of a service that says that it does not.
+    pub(super) fn take_due(&mut self) -> Option<Other> {
+        if self.due().is_none_or(|due| Instant::now() < due) {
+            return None;
+        }
+        let is_down = |other: &Other| other.reached.answer.status >= 500;
+        let best = { self.by_place.iter() }.min_by_key(|(_, other)| is_down(other));
+        let place = best.map(|(place, _)| *place)?;
+        self.by_place.remove(&place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http_client::Answer;
+
+    fn other(over: u32, status: u16) -> Other {
+        Other {
+            reached: Reached {
+                url: "http://192.0.2.1:6385".to_owned(),
+                answer: Answer {
+                    status,
+                    date: None,
+                    body: String::new(),
+                },
+                over: Some(over),
+            },
+            found: format!("status {status}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unexpected_answer_has_to_do_after_a_minute() {
+        let mut others = OtherAnswers::default();
+        assert!(others.due().is_none());
+        others.keep(Some(1), other(1, 503));
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert!(others.take_due().is_none());
+        others.keep(Some(2), other(2, 401));
+        others.keep(Some(1), other(1, 503));
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let taken = others.take_due().unwrap();
+        assert_eq!(taken.reached.over, Some(2));
+        others.forget(Some(1));
+        assert!(others.take_due().is_none());
+    }
+}
