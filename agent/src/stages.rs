@@ -207,11 +207,7 @@ impl Boot {
         let network = match &live {
             Some(services) => live_network(services.clone(), choice),
             None => {
-                let setup = Setup {
-                    // Inspection wants addresses on every one of them.
-                    boot_nic_first: !*settings.params.inspection_dhcp_all_interfaces,
-                    ..Setup::in_ramdisk(choice, naming)
-                };
+                let setup = Setup::in_ramdisk(choice, naming);
                 network::start(setup).map_err(|error| {
                     Failure::new(
                         Class::CommandExecutionError,

@@ -182,11 +182,6 @@ fn command_line(lab: &Lab, recorded: &Value, disks: &[u64], port: u16) -> Result
             let word = match word {
                 "OUT/vmlinuz" => artifacts::generic_kernel()?.display().to_string(),
                 "OUT/initramfs" => artifacts::generic_ramdisk()?.display().to_string(),
-                // The addresses of all NICs, however long the slowest takes.
-                _ if word.starts_with("console=") => format!(
-                    "{} ipa-inspection-dhcp-all-interfaces=1 ipa-inspection-dhcp-wait-timeout=15",
-                    word.replace("PORT", &port.to_string())
-                ),
                 _ => word
                     .replace(",hostfwd=tcp:127.0.0.1:PORT-:9999", "")
                     .replace("PORT", &port.to_string())

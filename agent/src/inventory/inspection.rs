@@ -1,8 +1,8 @@
 //! What the collectors send to Ironic's inspection.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::time::Duration;
+
+use tokio::sync::watch;
 
 use super::collect::{CollectOptions, collect};
 use super::collectors::{self, Collector, numa_topology, pci_devices, usb_devices};
@@ -12,6 +12,7 @@ use super::root_device::{choose, sets_below};
 use super::root_device_hints::SkipList;
 use super::system_path::SystemPath;
 use super::wait_for_disk::{Patience, wait_for_disk};
+use crate::network::NetworkState;
 
 /// What the inspection needs and the inventory does not know by itself.
 #[derive(Debug, Clone)]
@@ -25,10 +26,11 @@ pub struct Circumstances {
     /// Put what the neighbours said into each interface, the older way
     /// (`ipa-collect-lldp`).
     pub lldp_in_interfaces: bool,
+    /// The network, for the addresses of the NICs at the end of all waits: a
+    /// lease may arrive while the agent listens for neighbours.
+    pub network: watch::Receiver<NetworkState>,
     /// What the neighbours said, where they have been listened to already.
     pub neighbours: Option<lldp::Neighbours>,
-    /// The addresses of each NIC by its name.
-    pub addresses: BTreeMap<String, Vec<IpAddr>>,
     /// The kernel argument `BOOTIF`, verbatim.
     pub bootif: Option<String>,
     /// Leave NICs that lead to the BMC out.
@@ -39,13 +41,13 @@ pub struct Circumstances {
     pub logs: fn() -> String,
 }
 
-/// Inspects this machine on a thread of its own, once a disk is there or has
-/// been waited for long enough. Returns the body of the inspection callback.
+/// Inspects the machine below `root` on a thread of its own, once a disk is
+/// there or has been waited for long enough. Returns the body of the inspection
+/// callback.
 ///
 /// # Errors
 /// If the thread ends early or JSON cannot hold what was found: bugs of ours.
-pub async fn inspect(mut circumstances: Circumstances) -> Result<String, String> {
-    let root = SystemPath::live();
+pub async fn inspect(root: SystemPath, mut circumstances: Circumstances) -> Result<String, String> {
     let (chosen, faults) = collectors::by_names(&circumstances.collectors);
     for fault in &faults {
         tracing::warn!("{fault}");
@@ -129,8 +131,9 @@ pub fn gather(
 }
 
 fn inventory(root: &SystemPath, circumstances: &Circumstances) -> Inventory {
+    let addresses = circumstances.network.borrow().addresses();
     let options = CollectOptions {
-        addresses: &circumstances.addresses,
+        addresses: &addresses,
         bootif: circumstances.bootif.as_deref(),
         hide_bmc_nics: circumstances.hide_bmc_nics,
         ask_drivers: root.is_live(),

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
+use landfall_network_plan::{IpPrefix, MacAddr};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::collect::{CollectOptions, collect};
 use super::collectors;
@@ -14,6 +16,9 @@ use super::report_types::{Disk, InspectionBody, Inventory};
 use super::sys_tree::{captured, plant, test_data};
 use super::udev_properties::UdevProperties;
 use super::wait_for_disk::Patience;
+use crate::network::NetworkState;
+use crate::network::state::{AddressOrigin, AddressState, NicState};
+use crate::skip::skip;
 use crate::system_path::SystemPath;
 
 fn vectors() -> BTreeMap<String, Vec<Value>> {
@@ -137,21 +142,90 @@ fn our_body(machine: &str) -> (Inventory, String) {
 
 /// What these collectors gather of a captured machine.
 fn gathered(machine: &str, names: &str) -> InspectionBody {
-    let circumstances = Circumstances {
+    let circumstances = circumstances(names);
+    let (chosen, faults) = collectors::by_names(&circumstances.collectors);
+    let root = captured(machine);
+    inspection::gather(root.path(), &circumstances, &chosen, faults, None)
+}
+
+fn circumstances(names: &str) -> Circumstances {
+    Circumstances {
         collectors: names.split(',').map(str::to_owned).collect(),
         patience: Patience::of_attempts(1, Duration::ZERO),
         lldp_timeout: Duration::ZERO,
         lldp_in_interfaces: false,
         neighbours: None,
-        addresses: BTreeMap::new(),
+        network: watch::channel(NetworkState::default()).1,
         bootif: Some("01-52-54-00-aa-bb-01".into()),
         hide_bmc_nics: true,
         managers: &[("generic_hardware_manager", "1.2")],
         logs: || "H4sI".into(),
+    }
+}
+
+/// The lease arrives while the agent listens for LLDP, of which switches speak
+/// every 30 s only.
+#[test]
+fn a_lease_that_arrives_during_the_lldp_wait_is_in_the_inventory() {
+    if !nix::unistd::Uid::effective().is_root() {
+        return skip("listening for LLDP needs root");
+    }
+    let (sender, network) = watch::channel(NetworkState::default());
+    let circumstances = Circumstances {
+        lldp_timeout: Duration::from_secs(2),
+        network,
+        ..circumstances("default,lldp")
     };
-    let (chosen, faults) = collectors::by_names(&circumstances.collectors);
-    let root = captured(machine);
-    inspection::gather(root.path(), &circumstances, &chosen, faults, None)
+    let root = captured("vblk-noserial-bios");
+    // Whatever the capture lacks of an Ethernet NIC with a cable.
+    let nic = root.directory().join("sys/class/net/eth0");
+    fs::write(nic.join("type"), "1\n").unwrap();
+    fs::write(nic.join("carrier"), "1\n").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let body = runtime.block_on(async {
+        let lease = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            sender.send_replace(with_address("eth0", "192.0.2.7"));
+        };
+        let inspect = inspection::inspect(root.path().clone(), circumstances);
+        tokio::join!(inspect, lease).0.unwrap()
+    });
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let nic = &body["inventory"]["interfaces"][0];
+    assert_eq!(nic["name"], "eth0");
+    assert_eq!(nic["ipv4_address"], "192.0.2.7");
+}
+
+fn with_address(nic: &str, address: &str) -> NetworkState {
+    let address = AddressState {
+        prefix: IpPrefix {
+            address: address.parse().unwrap(),
+            length: 24,
+        },
+        origin: AddressOrigin::Foreign,
+        usable: true,
+    };
+    let nic = NicState {
+        index: 2,
+        name: nic.to_owned(),
+        mac: MacAddr([0x52, 0x54, 0, 0, 0, 1]),
+        permanent_mac: None,
+        is_virtual: false,
+        carrier: true,
+        awaits_carrier: false,
+        shall_have_address: true,
+        awaits_ipv4: false,
+        leads_to_bmc: false,
+        addresses: vec![address],
+        trouble: None,
+    };
+    NetworkState {
+        nics: vec![nic],
+        ..NetworkState::default()
+    }
 }
 
 /// Takes the fields out of both objects that cannot be equal here.

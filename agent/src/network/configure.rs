@@ -15,7 +15,6 @@ mod link_setup;
 mod make_link;
 mod mtu;
 mod naming;
-mod others_wait;
 mod outcome;
 mod port_order;
 mod preference;
@@ -54,9 +53,6 @@ pub struct Setup {
     pub naming: NamingPolicy,
     /// Whether the machine's name may be set.
     pub set_host_name: bool,
-    /// Whether NICs that nothing names wait for the one that the host was booted
-    /// over to fail.
-    pub boot_nic_first: bool,
 }
 
 /// The network at work, as long as the process lives.
@@ -91,7 +87,6 @@ impl Setup {
             state_file: StoredState::of_this_boot(),
             naming,
             set_host_name: true,
-            boot_nic_first: true,
         }
     }
 }

@@ -177,12 +177,12 @@ impl Boot {
             neighbours,
             logs: commands::logs_for_inspection,
             patience,
-            addresses: self.network.borrow().addresses(),
+            network: self.network.clone(),
             bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),
             hide_bmc_nics: !*params.bmc_nics,
             managers: &commands::HARDWARE_MANAGERS,
         };
-        let posted = match inspection::inspect(circumstances).await {
+        let posted = match inspection::inspect(SystemPath::live(), circumstances).await {
             Ok(body) => ironic::post_inventory(&self.transport(), &urls, &body, retry).await,
             Err(fault) => Err(NotTaken::Failed(fault)),
         };

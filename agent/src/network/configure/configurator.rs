@@ -56,8 +56,6 @@ pub(super) struct Configurator {
     pub(super) reach: watch::Receiver<Reach>,
     heard_vlans: mpsc::Receiver<HeardVlans>,
     pub(super) preference: Preference,
-    /// NICs that nothing names are left alone for now.
-    pub(super) others_wait: bool,
 }
 
 impl Configurator {
@@ -89,7 +87,6 @@ impl Configurator {
             reach,
             heard_vlans,
             preference: Preference::default(),
-            others_wait: false,
         })
     }
 
@@ -122,7 +119,6 @@ impl Configurator {
         let now = Instant::now();
         self.timers.start(Timer::Devices, now + DEVICES_EXPECTED);
         self.timers.start(Timer::Online, now + ONLINE_EXPECTED);
-        self.let_others_wait();
         let switches = Path::new("/proc/sys/net");
         for result in [
             linkdown::ignore_routes(switches),

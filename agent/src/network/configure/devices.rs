@@ -60,7 +60,7 @@ impl Configurator {
         if carrier && !had_carrier {
             self.on_carrier(index).await;
         } else if !carrier && had_carrier {
-            self.on_carrier_lost(index).await;
+            self.on_carrier_lost(index);
         }
     }
 
@@ -75,8 +75,7 @@ impl Configurator {
         };
         if nic.interface.is_none() {
             let taken = |wanted| self.nics.values().any(|nic| nic.interface == Some(wanted));
-            let choice = choose(&self.setup.choice.plan, &nic.link, taken)
-                .filter(|&index| !self.has_to_wait(index));
+            let choice = choose(&self.setup.choice.plan, &nic.link, taken);
             self.nics
                 .entry(index)
                 .and_modify(|nic| nic.interface = choice);
@@ -170,16 +169,12 @@ impl Configurator {
 
     /// Addresses stay: the cable may have been moved to another port of the
     /// same switch. A new client asks for the same lease when it is back.
-    async fn on_carrier_lost(&mut self, index: u32) {
+    fn on_carrier_lost(&mut self, index: u32) {
         if let Some(nic) = self.nics.get_mut(&index) {
             nic.complain(format!("{} carrier lost", nic.title()));
             nic.client = None;
             nic.ipv6.stop_client();
             nic.questions.abort_all();
-            if nic.interface.is_some() {
-                self.let_others_begin("the boot NIC has lost its carrier")
-                    .await;
-            }
         }
     }
 

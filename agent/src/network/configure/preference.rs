@@ -32,9 +32,6 @@ impl Configurator {
             self.preference.over = over;
             self.preference.is_stale = true;
         }
-        if over.is_some() {
-            self.ask_all_others_no_more();
-        }
     }
 
     /// Brings the copies up to the routes that the preferred NIC has now.

@@ -17,20 +17,12 @@ const DEVICES_LIMIT: Duration = Duration::from_secs(50);
 impl Configurator {
     pub(super) async fn on_timer(&mut self, timer: Timer) {
         match timer {
-            Timer::Others => {
-                self.let_others_begin("the service is not reached over the boot NIC")
-                    .await;
-            }
             Timer::Devices => {
                 self.tell_missing_devices();
                 self.join_waiting_ports().await;
             }
             Timer::Online => self.tell_offline(),
-            Timer::Carrier(index) => {
-                if self.tell_missing_carrier(index) {
-                    self.let_others_begin("the boot NIC has no carrier").await;
-                }
-            }
+            Timer::Carrier(index) => self.tell_missing_carrier(index),
             Timer::Advertisement(index) => self.tell_missing_router(index),
             Timer::AdvertisedDns(index) => self.expire_advertised_dns(index),
             Timer::Duplicate(index) => self.ask_again_for_static6(index).await,
@@ -79,11 +71,9 @@ impl Configurator {
     }
 
     /// A port without a cable is worth a warning only where the plan means it.
-    ///
-    /// Returns true if it does.
-    fn tell_missing_carrier(&mut self, index: u32) -> bool {
+    fn tell_missing_carrier(&mut self, index: u32) {
         let Some(nic) = self.nics.get_mut(&index).filter(|nic| !nic.link.carrier) else {
-            return false;
+            return;
         };
         nic.missed_carrier = true;
         let interface = nic.interface_of(&self.setup.choice.plan);
@@ -91,10 +81,9 @@ impl Configurator {
             let trouble = format!("{} no carrier", nic.title());
             tracing::warn!("{trouble}; waiting -- check cable and switch port");
             nic.trouble = Some(trouble);
-            return true;
+        } else {
+            tracing::info!("{} no carrier", nic.title());
         }
-        tracing::info!("{} no carrier", nic.title());
-        false
     }
 
     fn tell_missing_router(&mut self, index: u32) {

@@ -3,16 +3,14 @@
 use tokio::time::{Instant, sleep_until};
 
 /// Something to look at when its time has come. Nothing waits for it. Most lead
-/// to a line on the console and no more; [`Timer::Others`], and
-/// [`Timer::Carrier`] of the boot NIC, let the other NICs begin,
-/// [`Timer::AdvertisedDns`] forgets what has ended, [`Timer::Duplicate`] asks
-/// for an address again, and [`Timer::Link`] tries a link again.
+/// to a line on the console and no more; [`Timer::AdvertisedDns`] forgets what
+/// has ended, [`Timer::Duplicate`] asks for an address again, [`Timer::Link`]
+/// sets up a link again, and [`Timer::Devices`] ends the wait for the first
+/// port of a bond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Has every interface of the plan found its device?
     Devices,
-    /// Has the boot NIC reached the service?
-    Others,
     /// Has any interface an address?
     Online,
     /// Has this NIC a carrier?
