@@ -7,8 +7,11 @@
 //! obviously wrong.
 
 mod ntp;
+mod ntp_retries;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::calendar;
@@ -25,13 +28,19 @@ const TOLERATED: Duration = Duration::from_secs(300);
 /// The first hardware clock.
 const HARDWARE_CLOCK: &str = "/dev/rtc0";
 
-/// The clock of this machine, and who has set it.
-#[derive(Debug)]
+/// The clock of this machine, and who has set it. A clone is the same clock.
+#[derive(Debug, Clone)]
 pub struct Clock {
     may_change: bool,
-    /// By a source that is better than a `Date`.
-    set_by_ntp: bool,
-    set: bool,
+    sources: Arc<Sources>,
+}
+
+/// Who has set the clock.
+#[derive(Debug, Default)]
+struct Sources {
+    /// An NTP server, which is better than a `Date`.
+    ntp: AtomicBool,
+    any: AtomicBool,
 }
 
 /// Why a server's date is looked at.
@@ -48,8 +57,7 @@ impl Clock {
     pub fn of_this_machine() -> Self {
         Self {
             may_change: true,
-            set_by_ntp: false,
-            set: false,
+            sources: Arc::default(),
         }
     }
 
@@ -74,7 +82,7 @@ impl Clock {
             ));
         }
         self.set(time, &format!("NTP server {server}"))?;
-        self.set_by_ntp = true;
+        self.sources.ntp.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -85,7 +93,7 @@ impl Clock {
         let Some(time) = calendar::parse_http_date(date) else {
             return false;
         };
-        if self.set_by_ntp || !is_better(now, time, occasion) {
+        if self.sources.ntp.load(Ordering::Relaxed) || !is_better(now, time, occasion) {
             return false;
         }
         match self.set(time, &format!("the Date of {url}")) {
@@ -106,14 +114,15 @@ impl Clock {
         }
         wall_clock::set_system_clock(time)
             .map_err(|error| format!("setting it from {old} to {new}: {error}"))?;
-        self.set = true;
+        self.sources.any.store(true, Ordering::Relaxed);
         tracing::info!("set from {old} to {new} by {source}");
         Ok(())
     }
 
     /// Keeps the time for the system that boots next, if somebody has told it.
     pub fn save(&self) {
-        let Some(now) = calendar::civil(SystemTime::now()).filter(|_| self.set) else {
+        let is_set = self.sources.any.load(Ordering::Relaxed);
+        let Some(now) = calendar::civil(SystemTime::now()).filter(|_| is_set) else {
             return;
         };
         match wall_clock::set_hardware_clock(Path::new(HARDWARE_CLOCK), now) {

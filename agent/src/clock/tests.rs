@@ -4,7 +4,11 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::watch;
+
 use super::*;
+use crate::network::NetworkState;
+use crate::network::tests::lab::on_a_machine;
 
 fn year(year: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs((year - 1970) * 31_556_952 + 86_400)
@@ -56,7 +60,11 @@ fn the_clock_of_somebody_else_is_not_touched() {
 fn server(seconds: u64) -> (String, thread::JoinHandle<()>) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let name = socket.local_addr().unwrap().to_string();
-    let answering = thread::spawn(move || {
+    (name, answer_one(socket, seconds))
+}
+
+fn answer_one(socket: UdpSocket, seconds: u64) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
         let mut packet = [0_u8; 48];
         let (_, client) = socket.recv_from(&mut packet).unwrap();
         let since = SystemTime::now()
@@ -77,8 +85,53 @@ fn server(seconds: u64) -> (String, thread::JoinHandle<()>) {
         answer[32..40].copy_from_slice(&time);
         answer[40..48].copy_from_slice(&time);
         socket.send_to(&answer, client).unwrap();
+    })
+}
+
+/// The NIC that comes up first does not lead to the server.
+#[test]
+fn the_server_is_asked_again_when_another_nic_comes_up() {
+    on_a_machine(async |lab| {
+        for number in [0, 1] {
+            lab.plug_in(number);
+        }
+        lab.port("link set port0 up");
+        lab.port("addr add 198.51.100.1/24 dev port1");
+        let socket = lab.on_network(|| UdpSocket::bind("198.51.100.1:123").unwrap());
+        answer_one(socket, 0);
+        let mut network =
+            lab.boot("ip=192.0.2.10:::24::eth0:none ip=198.51.100.10:::24::eth1:none");
+        lab.until(&mut network, "the first address", NetworkState::is_online)
+            .await;
+        // One that may be set would be that of the machine that runs the test.
+        let mut clock = Clock::of_somebody();
+        let mut of_clock = network.clone();
+        let limit = Duration::from_secs(60);
+        let set = clock.set_by_ntp_within(limit, "198.51.100.1", &mut of_clock);
+        let other_nic = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            lab.port("link set port1 up");
+            tokio::time::Instant::now()
+        };
+        let (set, came_up) = tokio::join!(set, other_nic);
+        set.unwrap();
+        // Not after the pause, which is at least 5 s.
+        let took = came_up.elapsed();
+        assert!(took < Duration::from_secs(3), "{took:?}");
     });
-    (name, answering)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_given_up() {
+    let (_sender, mut network) = watch::channel(NetworkState::default());
+    let began = tokio::time::Instant::now();
+    let limit = Duration::from_secs(600);
+    let mut clock = Clock::of_somebody();
+    // Nobody can be asked there.
+    let set = clock.set_by_ntp_within(limit, "0.0.0.0:0", &mut network);
+    let fault = set.await.unwrap_err();
+    assert!(fault.contains("0.0.0.0:0"), "{fault}");
+    assert!((600..700).contains(&began.elapsed().as_secs()));
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {

@@ -36,6 +36,10 @@ use crate::tls::TlsPolicy;
 /// link-local one may do: more than router and DHCP server take.
 const FAR_ADDRESS_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long an NTP server is asked that does not answer at first: longer than
+/// drivers, spanning tree and DHCP of the last NIC take together.
+const NTP_LIMIT: Duration = Duration::from_secs(600);
+
 /// The instance that Ironic publishes.
 const IRONIC: &str = "baremetal";
 /// The instance of the inspector that Ironic had beside it; a present Ironic
@@ -43,7 +47,9 @@ const IRONIC: &str = "baremetal";
 const INSPECTOR: &str = "baremetal-introspection";
 
 impl Boot {
-    /// Sets the clock by the server that the operator names.
+    /// Sets the clock by the server that the operator names. If the server does
+    /// not answer at first, the boot waits for it only where the operator wants
+    /// nothing without.
     ///
     /// # Errors
     /// If it cannot be set, and the operator wants nothing without.
@@ -54,15 +60,29 @@ impl Boot {
         };
         let must = *params.fail_if_clock_not_set;
         network::first_address(&mut self.network).await;
-        match self.clock.set_by_ntp(&server).await {
-            Ok(()) => Ok(()),
-            Err(fault) if must => Err(failure(format!("clock: NTP: {fault}"))
-                .hint("fail_if_clock_not_set asks for a clock that is set")),
-            Err(fault) => {
-                tracing::warn!("clock: NTP: {fault}; it stays as it is");
-                Ok(())
-            }
+        let Err(fault) = self.clock.set_by_ntp(&server).await else {
+            return Ok(());
+        };
+        let minutes = NTP_LIMIT.as_secs() / 60;
+        let again = format!("asking again whenever the network changes, for {minutes} min");
+        if must {
+            tracing::warn!("clock: NTP: {fault}; fail_if_clock_not_set: {again}");
+            let network = &mut self.network;
+            let set = self.clock.set_by_ntp_within(NTP_LIMIT, &server, network);
+            return set.await.map_err(|fault| {
+                failure(format!("clock: NTP: {fault}"))
+                    .hint("fail_if_clock_not_set asks for a clock that is set")
+            });
         }
+        tracing::warn!("clock: NTP: {fault}; going on, and {again}");
+        let (mut clock, mut network) = (self.clock.clone(), self.network.clone());
+        tokio::spawn(async move {
+            let set = clock.set_by_ntp_within(NTP_LIMIT, &server, &mut network);
+            if let Err(fault) = set.await {
+                tracing::warn!("clock: NTP: {fault}; not asking any more");
+            }
+        });
+        Ok(())
     }
 
     /// Waits for a service that answers. `None` if nobody said where to look.

@@ -1,0 +1,79 @@
+//! Asking the NTP server again: the first NIC that has an address need not be
+//! the one that leads to the server.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Clock;
+use crate::backoff::Backoff;
+use crate::network::NetworkState;
+use crate::network::state::NicState;
+
+/// A switch port with spanning tree begins to forward without any event here.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+impl Clock {
+    /// Asks this NTP server until it has set the clock: again after each change
+    /// of the ways out of this machine, and after growing pauses.
+    ///
+    /// # Errors
+    /// Why the clock is not set when the limit is over.
+    pub async fn set_by_ntp_within(
+        &mut self,
+        limit: Duration,
+        server: &str,
+        network: &mut watch::Receiver<NetworkState>,
+    ) -> Result<(), String> {
+        let end = Instant::now() + limit;
+        let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+        loop {
+            let before = Ways::of(&network.borrow_and_update());
+            let Err(fault) = self.set_by_ntp(server).await else {
+                return Ok(());
+            };
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(fault);
+            }
+            let pause = backoff.pause().min(left);
+            tracing::debug!("NTP: {fault}; asking again in {} s", pause.as_secs());
+            let other_ways = network.wait_for(|state| Ways::of(state) != before);
+            let changed = timeout(pause, other_ways).await;
+            match changed.map(|changed| changed.is_ok()) {
+                Ok(true) => backoff.reset(),
+                // The network's task has ended, and its last state stays.
+                Ok(false) => sleep(pause).await,
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// What decides over which NIC and to whom a packet goes.
+#[derive(PartialEq, Eq)]
+struct Ways {
+    addresses: Vec<(u32, IpAddr)>,
+    preferred: Option<u32>,
+    has_dns: bool,
+}
+
+impl Ways {
+    fn of(state: &NetworkState) -> Ways {
+        let online = state.nics.iter().filter(|nic| nic.is_online());
+        let addresses = |nic: &NicState| -> Vec<(u32, IpAddr)> {
+            let usable = nic.addresses.iter().filter(|address| address.usable);
+            usable
+                .map(|address| (nic.index, address.prefix.address))
+                .collect()
+        };
+        Ways {
+            addresses: online.flat_map(addresses).collect(),
+            preferred: state.preferred,
+            has_dns: !state.dns.is_empty(),
+        }
+    }
+}
