@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::proven_image::WrittenImage;
 use crate::disk::target::Target;
-use crate::disk::write_image::{ImageSource, WriteOptions, write_image_with};
+use crate::disk::write_image::{ImageSource, WriteOptions, check_image, write_image_with};
 use crate::failure::{Failure, Result};
 use crate::handover::efi_entry::{self, NoEntry};
 use crate::handover::install_coreos::{self, CoreosChanges};
@@ -133,6 +133,29 @@ pub struct Installation {
 }
 
 impl Installation {
+    /// Does everything that can be done without writing: looks for who uses the disk,
+    /// reads the whole image, and compares its digest.
+    ///
+    /// # Errors
+    /// What [`Self::carry_out`] would fail with before the disk is touched, and what
+    /// the end of the image shows.
+    pub fn check(&self, client: &reqwest::Client) -> Result<()> {
+        self.changes.check()?;
+        let target = Target::open_to_check(&self.disk)?;
+        let options = self.write_options();
+        if !self.changes.is_empty() || options.needs_efi {
+            target.refuse_without_partitions()?;
+        }
+        check_image(&self.image, &options, target, client)
+    }
+
+    fn write_options(&self) -> WriteOptions {
+        WriteOptions {
+            needs_efi: self.boot_entry.needs_efi(),
+            ..self.options.clone()
+        }
+    }
+
     /// Does all of it. `client` is for the image's servers.
     ///
     /// # Errors
@@ -160,11 +183,8 @@ impl Installation {
         permission: &WritePermission,
     ) -> Result<WrittenImage> {
         self.changes.check()?;
-        let options = WriteOptions {
-            needs_efi: self.boot_entry.needs_efi(),
-            ..self.options.clone()
-        };
         let target = Target::open(&self.disk, permission)?;
+        let options = self.write_options();
         if !self.changes.is_empty() || options.needs_efi {
             target.refuse_without_partitions()?;
         }

@@ -80,31 +80,12 @@ pub fn write_image_with(
     if source.proof.is_nothing() {
         tracing::warn!("no checksum was given, the image is written unverified");
     }
-    let disk = Geometry {
-        size: target.size(),
-        sector: target.sector_size(),
-    };
-    if disk.size < SMALLEST_DISK {
-        return Err(image_head::too_large(SMALLEST_DISK, disk.size));
-    }
     let ends = Ends::find(&mut target, &options.saved, options.preserve_on_error)?;
     if options.verify {
         target.remember_writes();
     }
-    let work = Work {
-        source,
-        target: &target,
-        needs_efi: options.needs_efi,
-        ends: RefCell::new(ends),
-        client,
-        disk,
-        touched: Cell::new(false),
-    };
-    let pipeline = Pipeline::start(
-        Download::start(work.request(), client.clone())?,
-        source.proof.hashing(),
-        disk.size,
-    )?;
+    let work = Work::new(source, options, &target, ends, client)?;
+    let pipeline = work.pipeline()?;
     let outcome = work.write(pipeline);
     let (ends, touched) = (work.ends.into_inner(), work.touched.get());
     match outcome {
@@ -131,6 +112,24 @@ pub fn write_image_with(
             Err(failure)
         }
     }
+}
+
+/// Does all of it but writing: reads the image to its end, and compares its digest.
+/// The target may be open for reading alone.
+///
+/// # Errors
+/// What [`write_image_with`] would fail with, as far as the image and the size of the
+/// disk tell it.
+pub fn check_image(
+    source: &ImageSource,
+    options: &WriteOptions,
+    mut target: Target,
+    client: &reqwest::Client,
+) -> Result<()> {
+    let ends = Ends::find(&mut target, &options.saved, options.preserve_on_error)?;
+    let work = Work::new(source, options, &target, ends, client)?;
+    let pipeline = work.pipeline()?;
+    work.check(pipeline)
 }
 
 /// The first MiB as it will be on the disk, and the end that belongs to it.
@@ -163,7 +162,39 @@ struct Work<'a> {
     touched: Cell<bool>,
 }
 
+impl<'a> Work<'a> {
+    fn new(
+        source: &'a ImageSource,
+        options: &WriteOptions,
+        target: &'a Target,
+        ends: Ends,
+        client: &'a reqwest::Client,
+    ) -> Result<Self> {
+        let disk = Geometry {
+            size: target.size(),
+            sector: target.sector_size(),
+        };
+        if disk.size < SMALLEST_DISK {
+            return Err(image_head::too_large(SMALLEST_DISK, disk.size));
+        }
+        Ok(Self {
+            source,
+            target,
+            needs_efi: options.needs_efi,
+            ends: RefCell::new(ends),
+            client,
+            disk,
+            touched: Cell::new(false),
+        })
+    }
+}
+
 impl Work<'_> {
+    fn pipeline(&self) -> Result<Pipeline> {
+        let download = Download::start(self.request(), self.client.clone())?;
+        Pipeline::start(download, self.source.proof.hashing(), self.disk.size)
+    }
+
     fn request(&self) -> Request {
         Request {
             urls: self.source.urls.clone(),
@@ -262,6 +293,17 @@ impl Work<'_> {
             }
             (None, None) => self.disk.size,
         };
+        Ok(Plan {
+            image,
+            head,
+            head_len,
+            kept: kept_numbers,
+            data_end,
+        })
+    }
+
+    /// Says what begins now.
+    fn announce(&self, stream: &Stream) {
         tracing::info!(
             "writing {} ({}{}) to {} ({}, {} byte sectors)",
             stream.url,
@@ -273,16 +315,10 @@ impl Work<'_> {
             mib(self.disk.size),
             self.disk.sector,
         );
-        Ok(Plan {
-            image,
-            head,
-            head_len,
-            kept: kept_numbers,
-            data_end,
-        })
     }
 
     fn place(&self, stream: &Stream, pipeline: Pipeline, plan: &Plan) -> Result<Placed> {
+        self.announce(stream);
         self.wipe()?;
         // The backup GPT's place gets our backup GPT and nothing before.
         let data_end = plan.data_end;
@@ -402,6 +438,7 @@ fn no_head(found: &str) -> Failure {
     )
 }
 
+mod check;
 mod piece_reader;
 mod qcow2;
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub struct Arguments {
     /// YAML with long options as keys; a later file goes before an earlier
     #[arg(short, long, value_name = "PATH")]
     config_file: Vec<PathBuf>,
-    /// Show what would be done, and change nothing
+    /// Check everything, the whole image as well, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Print the result (or, with --dry-run, the plan) as JSON
@@ -94,6 +94,7 @@ fn install(arguments: Arguments) -> Result<()> {
         installation.boot_entry = BootEntry::Leave;
     }
     let Some(permission) = permission else {
+        installation.check(&servers.client)?;
         let plan = Plan::of(&installation)?;
         if arguments.json {
             return stdout::line(plan.json());

@@ -23,7 +23,16 @@ impl Target {
     /// If it is missing, no block device, a partition, a boot medium, read-only,
     /// empty or in use; a disk in use is reported with every use by name.
     pub fn open(path: &Path, permission: &WritePermission) -> Result<Self> {
-        Self::open_device(path, false, permission)
+        Self::open_device(path, false, Access::Write(permission))
+    }
+
+    /// As [`Target::open`], but nothing can be written: for a look at what a write
+    /// would meet.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn open_to_check(path: &Path) -> Result<Self> {
+        Self::open_device(path, false, Access::Check)
     }
 
     /// As [`Target::open`], for a disk or one of its partitions.
@@ -31,10 +40,10 @@ impl Target {
     /// # Errors
     /// See there.
     pub fn open_disk_or_partition(path: &Path, permission: &WritePermission) -> Result<Self> {
-        Self::open_device(path, true, permission)
+        Self::open_device(path, true, Access::Write(permission))
     }
 
-    fn open_device(path: &Path, partitions: bool, _permission: &WritePermission) -> Result<Self> {
+    fn open_device(path: &Path, partitions: bool, access: Access<'_>) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(|e| not_found(path, &e.to_string()))?;
         if !metadata.file_type().is_block_device() {
             return Err(not_found(path, "not a block device"));
@@ -55,14 +64,14 @@ impl Target {
 
         let file = OpenOptions::new()
             .read(true)
-            .write(true)
+            .write(matches!(access, Access::Write(_)))
             .custom_flags(libc::O_DIRECT | libc::O_EXCL)
             .open(path)
             .map_err(|e| match e.raw_os_error() {
                 // Between the look above and now, or by a user that sysfs does
                 // not show (another exclusive open).
                 Some(libc::EBUSY) => busy(path, "opened exclusively by another program"),
-                _ => block_device_error(path, &format!("opening for writing: {e}")),
+                _ => block_device_error(path, &format!("opening it: {e}")),
             })?;
         let ioctl = |what, e: io::Error| block_device_error(path, &format!("{what}: {e}"));
         let size = block_ioctl::size_bytes(&file).map_err(|e| ioctl("asking for the size", e))?;
@@ -93,6 +102,12 @@ impl Target {
         }
         Self::new(path, file, metadata.len(), sector, false)
     }
+}
+
+/// What the disk is opened for.
+enum Access<'a> {
+    Write(#[expect(dead_code, reason = "to have it is enough")] &'a WritePermission),
+    Check,
 }
 
 /// The last guard before a write, whoever asks: steps, boot arguments, cleaning and

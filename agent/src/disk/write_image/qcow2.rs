@@ -56,6 +56,36 @@ impl Work<'_> {
         Ok((plan, placed))
     }
 
+    /// The clusters of a qcow2 file, and the size of the disk inside. Touches nothing.
+    pub(super) fn open_qcow2(&self, stream: &Stream, start: &[u8]) -> Result<(Assembly, u64)> {
+        let invalid = |reason: String| {
+            let failure = Failure::new(Class::InvalidImage, format!("the qcow2 image: {reason}"));
+            untouched(&stream.url, failure)
+        };
+        let header = Header::parse(start).map_err(|reason| {
+            invalid(reason)
+                .hint("convert it to a plain one: qemu-img convert -O qcow2 IMAGE image.qcow2")
+        })?;
+        if header.size > self.disk.size {
+            return Err(image_head::too_large(header.size, self.disk.size));
+        }
+        if header.allocation_unit() < u64::from(self.disk.sector) {
+            return Err(invalid(format!(
+                "it is made of units of {} bytes, the disk of sectors of {}",
+                header.allocation_unit(),
+                self.disk.sector
+            ))
+            .hint("convert it to larger clusters: qemu-img convert -O qcow2 IMAGE image.qcow2"));
+        }
+        if let Some(suspicion) = header.suspicion {
+            tracing::warn!("{}: the qcow2 image {suspicion}", stream.url);
+        }
+        let file_len = stream.total.filter(|_| stream.packing == Packing::Raw);
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        let size = header.size;
+        Ok((Assembly::new(header, file_len, threads)?, size))
+    }
+
     /// Reads the file to its end.
     fn whole_file(
         &self,
@@ -148,35 +178,12 @@ struct Inner<'a> {
 impl<'a> Inner<'a> {
     /// Looks at the header. Touches nothing.
     fn open(work: &'a Work<'a>, stream: &'a Stream, start: &[u8]) -> Result<Self> {
-        let invalid = |reason: String| {
-            let failure = Failure::new(Class::InvalidImage, format!("the qcow2 image: {reason}"));
-            untouched(&stream.url, failure)
-        };
-        let header = Header::parse(start).map_err(|reason| {
-            invalid(reason)
-                .hint("convert it to a plain one: qemu-img convert -O qcow2 IMAGE image.qcow2")
-        })?;
-        if header.size > work.disk.size {
-            return Err(image_head::too_large(header.size, work.disk.size));
-        }
-        if header.allocation_unit() < u64::from(work.disk.sector) {
-            return Err(invalid(format!(
-                "it is made of units of {} bytes, the disk of sectors of {}",
-                header.allocation_unit(),
-                work.disk.sector
-            ))
-            .hint("convert it to larger clusters: qemu-img convert -O qcow2 IMAGE image.qcow2"));
-        }
-        if let Some(suspicion) = header.suspicion {
-            tracing::warn!("{}: the qcow2 image {suspicion}", stream.url);
-        }
-        let file_len = stream.total.filter(|_| stream.packing == Packing::Raw);
-        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        let (assembly, size) = work.open_qcow2(stream, start)?;
         Ok(Self {
             work,
             stream,
-            size: header.size,
-            assembly: Assembly::new(header, file_len, threads)?,
+            size,
+            assembly,
             begun: None,
         })
     }
@@ -214,6 +221,7 @@ impl<'a> Inner<'a> {
         let head = AlignedBuffer::padded(head, HEAD_LEN);
         let plan = self.work.plan(self.stream, (head, len), promise)?;
         self.work.check_complete(self.stream, &plan, self.size)?;
+        self.work.announce(self.stream);
         self.work.wipe()?;
         let sector = u64::from(self.work.disk.sector);
         let end = self.size.next_multiple_of(sector).min(plan.data_end);

@@ -15,7 +15,9 @@ use crate::cli::{self, Cli};
 use crate::disk::digest::{Algorithm, Hasher};
 use crate::disk::fixtures::{LoopDevice, Reply, Server, loop_device};
 use crate::disk::gpt::Table;
+use crate::disk::target::Target;
 use crate::failure::Result;
+use crate::permission::WritePermission;
 use crate::skip::skip;
 use crate::tools::Tool;
 
@@ -368,4 +370,59 @@ fn no_disk_and_no_device() {
     let failure = line(&["--offline", "/dev/none"]);
     assert!(failure.details.contains("/dev/none"), "{failure}");
     assert!(Path::new(&path).exists());
+}
+
+#[test]
+fn a_dry_run_finds_what_a_write_would() {
+    let image = image_with(&vec![7; BOOT as usize]);
+    let Some(bench) = Bench::new(&image) else {
+        return;
+    };
+    let put = |name: &str, bytes: &[u8]| {
+        fs::write(bench.folder.path().join(name), bytes).unwrap();
+        bench.place(name)
+    };
+    let good = bench.place("image.raw");
+    let packed = put("image.raw.zst", &zstd::bulk::compress(&image, 1).unwrap());
+    let yaml = put("image.yaml", b"image-url: http://a.example/i\n");
+    let zeros = put("zeros.raw", &vec![0; image.len()]);
+    let short = put("short.raw", &image[..(2 * MIB) as usize]);
+    let cut = put("cut.raw.zst", &fs::read(&packed).unwrap()[..200]);
+    let qcow2 = put("old.qcow2", b"QFI\xfb\0\0\0\x09");
+    let digest = |bytes: &[u8]| format!("--image-digest=sha256:{}", sha256(bytes));
+    let (right, wrong) = (digest(&image), digest(b"another image"));
+    let right_packed = digest(&fs::read(&packed).unwrap());
+    for (words, reason) in [
+        (&["-f", &good, "--insecure"][..], ""),
+        (&["-f", &good, &right], ""),
+        (&["-f", &packed, &right_packed], ""),
+        (&["-f", &good, &wrong], "image.raw"),
+        (&["-f", &packed, &wrong], "image.raw.zst"),
+        (
+            &["-u", "http://127.0.0.1:1/i", &right, "--fetch-retries", "0"],
+            "127.0.0.1:1/i",
+        ),
+        (&["-f", &yaml, "--insecure"], "no disk image"),
+        (&["-f", &zeros, "--insecure"], "no disk image"),
+        (&["-f", &short, "--insecure"], "truncated"),
+        (&["-f", &cut, "--insecure"], "cut.raw.zst"),
+        (&["-f", &qcow2, "--insecure"], "qcow2"),
+    ] {
+        let words: Vec<&str> = words.iter().copied().chain(["--dry-run"]).collect();
+        match bench.install(&words) {
+            Ok(()) => assert_eq!(reason, "", "{words:?}"),
+            Err(failure) => assert!(
+                !reason.is_empty() && failure.details.contains(reason),
+                "{words:?}: {failure}"
+            ),
+        }
+        bench.assert_untouched();
+    }
+    // Somebody else has the disk.
+    let holder = Target::open(bench.device.path(), &WritePermission::by_operator()).unwrap();
+    let failure = bench
+        .install(&["-f", &good, "--insecure", "--dry-run"])
+        .unwrap_err();
+    drop(holder);
+    assert!(failure.details.contains("another program"), "{failure}");
 }
