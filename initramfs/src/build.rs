@@ -17,7 +17,7 @@ use crate::agent_binary::{self, AgentError};
 use crate::compress::{Compression, Compressor, padding_after};
 use crate::digest_writer::{self, DigestWriter};
 use crate::file_tree::{Content, FileTree, Place, TreeError};
-use crate::firmware::{self, Firmware, PackedFirmware};
+use crate::firmware::{self, Firmware, MissingFirmware, PackedFirmware};
 use crate::free_space::{self, NoSpace};
 use crate::kernel_config::{KernelConfig, Needs};
 use crate::kernel_modules::{ModuleTree, ModulesError, Selection};
@@ -89,8 +89,8 @@ pub struct Summary {
     pub firmware_files: usize,
     /// Their size.
     pub firmware_bytes: u64,
-    /// `module: file` of firmware that is declared and was not found.
-    pub firmware_missing: Vec<String>,
+    /// Firmware that is declared and was not found.
+    pub firmware_missing: Vec<MissingFirmware>,
     /// Paths of the site's configuration files in it.
     pub configuration: Vec<String>,
     /// Paths of the rescue layer's files; empty without one.
@@ -159,7 +159,9 @@ pub fn build(
     let selection = modules.closure(recipe.module_set.select(&modules)?)?;
     modules.check_vermagic(&selection, &recipe.kernel.release)?;
     let (config, mut warnings) = check_kernel(recipe, &modules, &selection)?;
-    let firmware = collect_firmware(recipe, &selection, config.as_ref(), &mut warnings)?;
+    let firmware = collect_firmware(recipe, &selection, config.as_ref())?;
+    let firmware_missing = firmware.missing_by_driver();
+    warnings.extend(firmware_warnings(&firmware_missing));
 
     let mut summary = Summary {
         path: output.path().to_owned(),
@@ -173,11 +175,7 @@ pub fn build(
         module_bytes: 0,
         firmware_files: firmware.found.len(),
         firmware_bytes: 0,
-        firmware_missing: firmware
-            .missing
-            .iter()
-            .map(|(module, file)| format!("{module}: {file}"))
-            .collect(),
+        firmware_missing,
         configuration: recipe.configuration.iter().map(path_of).collect(),
         rescue_layer: recipe
             .rescue_layer
@@ -266,22 +264,26 @@ fn collect_firmware(
     recipe: &Recipe<'_>,
     selection: &Selection,
     config: Option<&KernelConfig>,
-    warnings: &mut Vec<String>,
 ) -> Result<Firmware, BuildError> {
-    let Some(directory) = recipe.firmware_directory else {
-        let count = firmware::modules_that_declare_any(selection);
-        if count > 0 {
-            warnings.push(format!("{count} modules name firmware and none is put in: pass --firmware-dir /lib/firmware"));
-        }
-        return Ok(Firmware::default());
-    };
     // Without a config take plain files only: those every kernel loads.
     let has = |option| config.is_some_and(|config| config.is_built_in(option));
     let packed = PackedFirmware {
         xz: has("FW_LOADER_COMPRESS_XZ"),
         zst: has("FW_LOADER_COMPRESS_ZSTD"),
     };
+    let directory = recipe.firmware_directory;
     Ok(firmware::collect(selection, directory, packed)?)
+}
+
+/// A card whose firmware is missing shows no link, and the console blames the cable.
+fn firmware_warnings(missing: &[MissingFirmware]) -> Vec<String> {
+    let mut warnings: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    if missing.iter().any(|missing| missing.package.is_some()) {
+        let advice =
+            "firmware: install what hosts need of it, and pass --firmware-dir /lib/firmware";
+        warnings.push(advice.to_owned());
+    }
+    warnings
 }
 
 fn assemble(

@@ -1,9 +1,13 @@
 //! Which firmware files a selection of modules may ask for, and which of them there are.
 
+mod debian_packages;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use landfall_module_index::pattern;
+use serde::Serialize;
 
 use crate::kernel_modules::Selection;
 use crate::path_error::PathError;
@@ -18,6 +22,54 @@ pub struct Firmware {
     pub missing: BTreeSet<(String, String)>,
 }
 
+/// Firmware that a driver names and that is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MissingFirmware {
+    /// The module.
+    pub driver: String,
+    /// The Debian package that has the files, if one is known.
+    pub package: Option<String>,
+    /// Paths below `/lib/firmware`.
+    pub files: Vec<String>,
+}
+
+impl fmt::Display for MissingFirmware {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { driver, files, .. } = self;
+        let first = files.first().map_or("", String::as_str);
+        match files.len() {
+            1 => write!(f, "{driver}: firmware file {first} is missing"),
+            count => write!(
+                f,
+                "{driver}: {count} firmware files are missing, such as {first}"
+            ),
+        }?;
+        match &self.package {
+            Some(package) => write!(f, ": install {package}"),
+            None => f.write_str(": in no Debian package known here"),
+        }
+    }
+}
+
+impl Firmware {
+    /// What is missing, by driver and package.
+    #[must_use]
+    pub fn missing_by_driver(&self) -> Vec<MissingFirmware> {
+        let mut groups: BTreeMap<(&str, Option<String>), Vec<String>> = BTreeMap::new();
+        for (driver, file) in &self.missing {
+            let group = (driver.as_str(), debian_packages::package_of(file));
+            groups.entry(group).or_default().push(file.clone());
+        }
+        let groups = groups.into_iter();
+        let missing = groups.map(|((driver, package), files)| MissingFirmware {
+            driver: driver.to_owned(),
+            package,
+            files,
+        });
+        missing.collect()
+    }
+}
+
 /// The packings of firmware files that the kernel's loader understands.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PackedFirmware {
@@ -27,20 +79,26 @@ pub struct PackedFirmware {
     pub zst: bool,
 }
 
-/// Looks up every `firmware=` declaration of a selection below `directory`.
+/// Looks up every `firmware=` declaration of a selection below `directory`. Without one
+/// all of it is missing.
 ///
 /// # Errors
 /// [`PathError`] if the directory cannot be listed.
 pub fn collect(
     selection: &Selection,
-    directory: &Path,
+    directory: Option<&Path>,
     packed: PackedFirmware,
 ) -> Result<Firmware, PathError> {
-    std::fs::read_dir(directory).map_err(PathError::new("listing firmware in", directory))?;
+    if let Some(directory) = directory {
+        std::fs::read_dir(directory).map_err(PathError::new("listing firmware in", directory))?;
+    }
     let mut firmware = Firmware::default();
     for (module, info) in selection {
         for declared in &info.firmware {
-            let found = candidates(directory, declared, packed)?;
+            let found = match directory {
+                Some(directory) => candidates(directory, declared, packed)?,
+                None => Vec::new(),
+            };
             if found.is_empty() {
                 firmware.missing.insert((module.clone(), declared.clone()));
             }
@@ -48,15 +106,6 @@ pub fn collect(
         }
     }
     Ok(firmware)
-}
-
-/// How many modules of a selection declare any firmware.
-#[must_use]
-pub fn modules_that_declare_any(selection: &Selection) -> usize {
-    selection
-        .values()
-        .filter(|info| !info.firmware.is_empty())
-        .count()
 }
 
 fn candidates(
@@ -136,11 +185,7 @@ mod tests {
             ..ModInfo::default()
         };
         let selection = Selection::from([("drv".to_owned(), info)]);
-        assert_eq!(
-            modules_that_declare_any(&selection),
-            usize::from(!declared.is_empty())
-        );
-        let firmware = collect(&selection, dir.path(), packed).unwrap();
+        let firmware = collect(&selection, Some(dir.path()), packed).unwrap();
         (
             firmware.found.into_keys().collect(),
             firmware.missing.into_iter().map(|(_, file)| file).collect(),
@@ -202,10 +247,34 @@ mod tests {
     }
 
     #[test]
+    fn what_is_missing_has_a_driver_and_a_package() {
+        let info = |files: &[&str]| ModInfo {
+            firmware: files.map_strings(),
+            ..ModInfo::default()
+        };
+        let selection = Selection::from([
+            ("acenic".to_owned(), info(&["acenic/tg1.bin"])),
+            (
+                "bnx2".to_owned(),
+                info(&["bnx2/bnx2-mips-06-6.2.3.fw", "bnx2/bnx2-mips-09-6.2.1b.fw"]),
+            ),
+            ("virtio_net".to_owned(), info(&[])),
+        ]);
+        let firmware = collect(&selection, None, PackedFirmware::default()).unwrap();
+        let missing = firmware.missing_by_driver();
+        let lines: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        let expected = [
+            "acenic: firmware file acenic/tg1.bin is missing: in no Debian package known here",
+            "bnx2: 2 firmware files are missing, such as bnx2/bnx2-mips-06-6.2.3.fw: install firmware-bnx2",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
     fn a_directory_that_is_not_there_is_an_error() {
         let error = collect(
             &Selection::new(),
-            Path::new("/nonexistent/firmware"),
+            Some(Path::new("/nonexistent/firmware")),
             PackedFirmware::default(),
         )
         .unwrap_err();

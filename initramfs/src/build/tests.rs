@@ -98,11 +98,16 @@ fn what_is_in_the_ramdisk_and_in_which_order() {
         ),
         (2, 1, 4)
     );
-    assert_eq!(summary.firmware_missing, ["helper: gone.bin"]);
-    assert_eq!(
-        summary.warnings,
-        ["kernel 6.1-t comes without its config file: not checked for what the ramdisk needs"]
-    );
+    let missing: Vec<String> = summary
+        .firmware_missing
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let gone = "helper: firmware file gone.bin is missing: in no Debian package known here";
+    assert_eq!(missing, [gone]);
+    let no_config =
+        "kernel 6.1-t comes without its config file: not checked for what the ramdisk needs";
+    assert_eq!(summary.warnings, [no_config, gone]);
 
     let segments = unpack_segments(&file, 1 << 20).unwrap();
     assert_eq!(segments.len(), 1);
@@ -213,7 +218,7 @@ fn modules_that_name_firmware_are_not_passed_over() {
     let summary = fixture(Some(config)).build("out", "xfs", false, 0).unwrap();
     let expected = [
         "kernel 6.1-t: CONFIG_PACKET=y is not set: there is no DHCP unless it is a module",
-        "1 modules name firmware and none is put in: pass --firmware-dir /lib/firmware",
+        "helper: 2 firmware files are missing, such as gone.bin: in no Debian package known here",
     ];
     assert_eq!(summary.warnings, expected);
 }
