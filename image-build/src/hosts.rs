@@ -91,6 +91,9 @@ impl Hosts {
         }
         rules::tell_apart(&mut checked, &mut faults);
         rules::same_addresses(&checked, &mut warnings);
+        if arguments.strict {
+            faults.append(&mut warnings);
+        }
         match faults.as_slice() {
             [] => {}
             [fault] => bail!("{fault}"),
@@ -154,7 +157,17 @@ fn check(given: Given, faults: &mut Vec<String>, warnings: &mut Vec<String>) -> 
     };
     let told = plan.warnings.iter().map(|told| format!("{title}: {told}"));
     match &host.document {
-        Document::NetworkData(_) => faults.extend(told),
+        Document::NetworkData(_) => {
+            // Providers hand out such gateways on purpose.
+            let far = plan.far_gateways();
+            let (far, in_vain): (Vec<_>, Vec<_>) = plan
+                .warnings
+                .iter()
+                .partition(|warning| far.contains(warning));
+            let titled = |text: &String| format!("{title}: {text}");
+            faults.extend(in_vain.into_iter().map(titled));
+            warnings.extend(far.into_iter().map(titled));
+        }
         Document::NmState(_) | Document::None => warnings.extend(told),
     }
     Some(Checked {

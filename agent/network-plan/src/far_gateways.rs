@@ -12,9 +12,13 @@ impl NetworkPlan {
     /// Only for interfaces without DHCP and router advertisements: these may
     /// add the missing network.
     pub(crate) fn warn_of_far_gateways(&mut self) {
-        let interfaces = self.interfaces.iter();
-        let mut warnings: Vec<_> = interfaces.flat_map(of_interface).collect();
+        let mut warnings = self.far_gateways();
         self.warnings.append(&mut warnings);
+    }
+
+    /// The text of each such warning.
+    pub fn far_gateways(&self) -> Vec<String> {
+        self.interfaces.iter().flat_map(of_interface).collect()
     }
 }
 

@@ -9,6 +9,7 @@
 //! NetworkManager would refuse of the generator's files, is a fault.
 
 mod bond;
+mod both_systems;
 mod bridge;
 mod dns;
 mod ethernet;

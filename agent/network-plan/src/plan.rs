@@ -168,6 +168,8 @@ pub struct Automatic {
     pub never_default: bool,
     /// Metric of the routes that the network offers.
     pub metric: Option<u32>,
+    /// Routing table of the routes that DHCP offers; `None`: the main one.
+    pub table: Option<u32>,
     /// Seconds that DHCP may take.
     pub timeout: Option<u32>,
     /// Host name to send.
@@ -380,7 +382,12 @@ impl NetworkPlan {
             .filter(|&index| {
                 let interface = &self.interfaces[index];
                 let fits = |name: &&str| interface.matches.fits(name, macs);
-                interface.kind == InterfaceKind::Ethernet && names.iter().any(fits)
+                // An end of a virtual cable is a NIC to everybody.
+                let is_nic = matches!(
+                    interface.kind,
+                    InterfaceKind::Ethernet | InterfaceKind::Veth { .. }
+                );
+                is_nic && names.iter().any(fits)
             })
             .collect();
         found.sort_by_key(|&index| {

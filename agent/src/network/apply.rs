@@ -8,11 +8,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
-use landfall_network_plan::{IpPrefix, MacAddr};
+use landfall_network_plan::{IpPrefix, MacAddr, RouteKind};
 use nix::errno::Errno;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, CacheInfo};
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
-use rtnetlink::packet_route::route::{RouteMessage, RouteProtocol, RouteScope};
+use rtnetlink::packet_route::route::{RouteMessage, RouteProtocol, RouteScope, RouteType};
 use rtnetlink::{AddressAddRequest, Handle, LinkUnspec, RouteMessageBuilder};
 
 use super::nic::DeviceRoute;
@@ -206,6 +206,7 @@ fn message(index: u32, route: &DeviceRoute) -> RouteMessage {
             let mut builder =
                 RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(destination, length);
             builder = match route.via {
+                _ if route.kind != RouteKind::Unicast => builder,
                 Some(IpAddr::V4(via)) => builder.gateway(via),
                 // Without a next hop the destination is on the link, and the
                 // kernel wants to be told so for IPv4.
@@ -226,9 +227,14 @@ fn message(index: u32, route: &DeviceRoute) -> RouteMessage {
 
 fn finished<T>(builder: RouteMessageBuilder<T>, index: u32, route: &DeviceRoute) -> RouteMessage {
     let builder = builder
-        .output_interface(index)
         .priority(route.metric)
         .protocol(RouteProtocol::Static);
+    let builder = match route.kind {
+        RouteKind::Unicast => builder.output_interface(index),
+        RouteKind::Blackhole => builder.kind(RouteType::BlackHole),
+        RouteKind::Unreachable => builder.kind(RouteType::Unreachable),
+        RouteKind::Prohibit => builder.kind(RouteType::Prohibit),
+    };
     let builder = match route.table {
         Some(table) => builder.table_id(table),
         None => builder,

@@ -20,6 +20,7 @@ mod port_order;
 mod preference;
 mod reminders;
 mod resolver;
+mod stacked_links;
 mod timers;
 mod virtual_links;
 

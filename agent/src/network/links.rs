@@ -56,7 +56,8 @@ pub enum LinkKind {
     Loopback,
     /// A network interface card.
     Nic,
-    /// A VLAN, bond or bridge: ours if the plan has one of its name.
+    /// What software has made on or of others, a VLAN for example, and a port of
+    /// InfiniBand: ours if the plan has one of its name.
     Virtual,
     /// Anything else that software has made, or that is no Ethernet.
     Other,
@@ -119,6 +120,7 @@ impl Link {
             kind: match header.link_layer_type {
                 LinkLayerType::Ether => LinkKind::Nic,
                 LinkLayerType::Loopback => LinkKind::Loopback,
+                LinkLayerType::Infiniband => LinkKind::Virtual,
                 _ => LinkKind::Other,
             },
             mac: MacAddr([0; 6]),
@@ -169,9 +171,16 @@ fn is_of_a_bridge(message: &LinkMessage) -> bool {
 fn made_by_software(info: &LinkInfo) -> Option<LinkKind> {
     match info {
         LinkInfo::Kind(InfoKind::Veth) => None,
-        LinkInfo::Kind(InfoKind::Vlan | InfoKind::Bond | InfoKind::Bridge) => {
-            Some(LinkKind::Virtual)
-        }
+        LinkInfo::Kind(
+            InfoKind::Vlan
+            | InfoKind::Bond
+            | InfoKind::Bridge
+            | InfoKind::Vrf
+            | InfoKind::MacVlan
+            | InfoKind::MacVtap
+            | InfoKind::IpVlan
+            | InfoKind::Ipoib,
+        ) => Some(LinkKind::Virtual),
         LinkInfo::Kind(_) => Some(LinkKind::Other),
         _ => None,
     }

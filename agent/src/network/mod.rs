@@ -24,14 +24,17 @@ mod linkdown;
 mod links;
 mod nic;
 mod observe;
+mod policy_rule;
 pub(crate) mod reach;
 pub(crate) mod resolv_conf;
 mod routes;
+mod stacked_link;
 pub(crate) mod state;
 mod state_json;
 mod static_ipv4;
 mod this_host;
 mod virtual_link;
+mod vrf_sysctl;
 
 pub use bmc_nic::leads_to_bmc;
 pub use configure::{HeardVlans, Network, Setup, start};

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use landfall_network_plan::{
-    Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, Source,
+    Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, RouteKind, Source,
 };
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -70,6 +70,8 @@ pub struct DeviceRoute {
     pub metric: u32,
     /// The routing table; `None`: the main one.
     pub table: Option<u32>,
+    /// What happens to a packet. All but the usual kind need no device.
+    pub kind: RouteKind,
     /// The next hop is on the link although no prefix says so.
     pub onlink: bool,
 }
@@ -267,6 +269,7 @@ pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
             via: route.via,
             metric: route.metric.unwrap_or(metric),
             table: route.table,
+            kind: route.kind,
             onlink: false,
         })
         .collect();
@@ -304,7 +307,8 @@ pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<Devi
             destination,
             via: via.map(IpAddr::V4),
             metric: automatic.metric.unwrap_or(metric),
-            table: None,
+            table: automatic.table,
+            kind: RouteKind::Unicast,
             onlink: needs_onlink(via.map(IpAddr::V4), &addresses),
         })
         .filter(|route| !is_planned(route))
@@ -344,6 +348,7 @@ fn default_route(gateway: IpAddr, metric: u32) -> DeviceRoute {
         via: Some(gateway),
         metric,
         table: None,
+        kind: RouteKind::Unicast,
         onlink: false,
     }
 }

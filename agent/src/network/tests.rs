@@ -8,6 +8,7 @@ mod leases;
 mod names;
 mod preference;
 mod scripted_dhcp;
+mod stacked;
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;

@@ -214,3 +214,46 @@ fn one_address_for_two_hosts_is_told() {
         "{warnings:?}"
     );
 }
+
+#[test]
+fn what_only_the_installed_system_gets_is_refused_by_strict() {
+    let files = tempfile::tempdir().unwrap();
+    let state = files.path().join("state.yml");
+    let text = "interfaces: [{name: ovs0, type: ovs-interface, ipv4: {enabled: true, dhcp: true}}, \
+                {name: br0, type: ovs-bridge, bridge: {port: [{name: eth0}, {name: ovs0}]}}]";
+    std::fs::write(&state, text).unwrap();
+    let read = |strict| {
+        Hosts::read(&HostArguments {
+            nmstate: Some(state.clone()),
+            strict,
+            ..HostArguments::default()
+        })
+    };
+    let warnings = read(false).unwrap().warnings;
+    let words = "the ramdisk has no Open vSwitch: eth0 has the addresses of ovs0";
+    assert!(
+        warnings.iter().any(|warning| warning.ends_with(words)),
+        "{warnings:?}"
+    );
+    let error = read(true).unwrap_err().to_string();
+    assert!(error.contains(words), "{error}");
+}
+
+#[test]
+fn a_gateway_outside_of_the_subnet_is_a_warning() {
+    let files = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(data("directory/node1.json")).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let route = r#"{"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "203.0.113.1"}"#;
+    document["networks"][0]["routes"] = serde_json::from_str(&format!("[{route}]")).unwrap();
+    std::fs::write(files.path().join("a.json"), document.to_string()).unwrap();
+    let warnings = Hosts::read(&HostArguments {
+        hosts: Some(files.path().to_owned()),
+        ..HostArguments::default()
+    });
+    let warnings = warnings.unwrap().warnings;
+    assert!(
+        warnings[0].contains("gateway 203.0.113.1 is outside"),
+        "{warnings:?}"
+    );
+}

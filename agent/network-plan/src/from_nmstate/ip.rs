@@ -250,10 +250,13 @@ fn read_automatic(fields: &Fields, family: &mut Family, is_ipv4: bool) {
     }
     if let Some(table) = table {
         family.set("route-table", table);
-        fields.warn(
-            "auto-route-table-id",
-            "in the ramdisk the routes are in the main table",
-        );
+        family.plan.automatic.table = Some(table).filter(|table| *table != 0);
+        if !is_ipv4 {
+            fields.warn(
+                "auto-route-table-id",
+                "in the ramdisk the routes of router advertisements are in the main table",
+            );
+        }
     }
     if !is_ipv4 {
         family.set("ra-timeout", FOREVER);

@@ -92,6 +92,7 @@ impl Configurator {
 
     pub(super) async fn run(mut self) {
         self.begin();
+        self.make_what_needs_no_device().await;
         self.make_controllers().await;
         loop {
             match LinkWatch::open().await {

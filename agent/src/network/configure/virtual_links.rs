@@ -71,6 +71,7 @@ impl Configurator {
         }
         self.join_ports(index).await;
         self.make_vlans(index).await;
+        self.make_stacked_on(index).await;
     }
 
     fn controller_name(&self, index: u32) -> Option<&str> {

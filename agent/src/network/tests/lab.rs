@@ -4,6 +4,7 @@
 //! Both live as long as two threads do, so nothing is left behind whatever
 //! happens to a test.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -25,7 +26,7 @@ use crate::network::{NetworkState, Setup, start};
 use crate::skip::skip;
 use crate::state_file::StateFile;
 use landfall_boot_params::{CommandLine, NetArgs};
-use landfall_network_plan::{Choice, Embedded};
+use landfall_network_plan::{Choice, Document, Embedded, EmbeddedHost};
 use serde_json::Value;
 
 /// Longest time anything may take here; duplicate address detection takes
@@ -179,7 +180,32 @@ impl Lab {
         self.start(network_data, arguments).state
     }
 
+    /// The same from NMState in the ramdisk.
+    pub(super) fn boot_nmstate(&self, text: &str) -> watch::Receiver<NetworkState> {
+        let host = EmbeddedHost {
+            host_name: None,
+            macs: Vec::new(),
+            nics: BTreeMap::new(),
+            document: Document::NmState(text.to_owned()),
+        };
+        let embedded = Embedded {
+            host: Some(host),
+            hosts: 1,
+            faults: Vec::new(),
+        };
+        self.start_with(&embedded, None, "").state
+    }
+
     fn start(&self, network_data: Option<&str>, arguments: &str) -> Network {
+        self.start_with(&Embedded::default(), network_data, arguments)
+    }
+
+    fn start_with(
+        &self,
+        embedded: &Embedded,
+        network_data: Option<&str>,
+        arguments: &str,
+    ) -> Network {
         let line = CommandLine::parse(arguments);
         let args = NetArgs::from_command_line(&line);
         let setup = Setup {
@@ -187,7 +213,7 @@ impl Lab {
             hosts: self.dir.path().join("hosts"),
             state_file: StoredState::new(StateFile::new(self.dir.path(), "network.json")),
             ..Setup::in_ramdisk(
-                Choice::for_boot(&Embedded::default(), network_data, &args),
+                Choice::for_boot(embedded, network_data, &args),
                 NamingPolicy::from_command_line(&line).0,
             )
         };

@@ -1,0 +1,78 @@
+//! Rules of the plan → the kernel's rules that choose a routing table.
+
+use std::io;
+
+use landfall_network_plan::{IpPrefix, RouteRule, RuleAction};
+use nix::errno::Errno;
+use rtnetlink::packet_route::AddressFamily;
+use rtnetlink::packet_route::rule::{RuleAction as KernelAction, RuleAttribute};
+
+use super::apply::{Changes, cause, unless};
+
+impl Changes {
+    /// Adds a rule. The same rule is not added twice.
+    pub(super) async fn add_rule(&self, rule: &RouteRule) -> io::Result<()> {
+        // Only a lookup has a table.
+        let table = match rule.action {
+            RuleAction::Lookup => rule.table,
+            _ => 0,
+        };
+        let mut request = self
+            .handle
+            .rule()
+            .add()
+            .table_id(table)
+            .priority(rule.priority)
+            .action(match rule.action {
+                RuleAction::Lookup => KernelAction::ToTable,
+                RuleAction::Blackhole => KernelAction::Blackhole,
+                RuleAction::Unreachable => KernelAction::Unreachable,
+                RuleAction::Prohibit => KernelAction::Prohibit,
+            });
+        if let Some(name) = &rule.incoming {
+            request = request.input_interface(name.as_str());
+        }
+        let message = request.message_mut();
+        message.header.family = if rule.is_ipv4 {
+            AddressFamily::Inet
+        } else {
+            AddressFamily::Inet6
+        };
+        if let Some(IpPrefix { address, length }) = rule.from {
+            message.header.src_len = length;
+            message.attributes.push(RuleAttribute::Source(address));
+        }
+        if let Some(IpPrefix { address, length }) = rule.to {
+            message.header.dst_len = length;
+            message.attributes.push(RuleAttribute::Destination(address));
+        }
+        if let Some((mark, mask)) = rule.mark {
+            message.attributes.push(RuleAttribute::FwMark(mark));
+            let mask = mask.map(RuleAttribute::FwMask);
+            message.attributes.extend(mask);
+        }
+        let suppressed = rule
+            .suppress_prefix_length
+            .map(RuleAttribute::SuppressPrefixLen);
+        message.attributes.extend(suppressed);
+        unless(request.execute().await.map_err(cause), Errno::EEXIST)
+    }
+}
+
+/// The rules by which programs that know nothing of VRFs use the table of one,
+/// after all others: the agent reaches Ironic whatever VRF leads there.
+pub(super) fn rules_of_vrf(table: u32) -> [RouteRule; 2] {
+    /// Behind the kernel's last one (32767).
+    const PRIORITY: u32 = 40_000;
+    [true, false].map(|is_ipv4| RouteRule {
+        is_ipv4,
+        priority: PRIORITY,
+        from: None,
+        to: None,
+        incoming: None,
+        mark: None,
+        action: RuleAction::Lookup,
+        table,
+        suppress_prefix_length: None,
+    })
+}
