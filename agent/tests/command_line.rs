@@ -167,3 +167,48 @@ fn no_command_recommends_an_option_that_it_does_not_have() {
         assert_eq!(said.contains(option), has_option, "{said}");
     }
 }
+
+/// A captured machine, as text: `path = content`, `path -> target`, `directory/`.
+fn plant(tree: &str, root: &Path) {
+    for line in tree.lines() {
+        let make_parent = |path: &Path| fs::create_dir_all(path.parent().unwrap()).unwrap();
+        if let Some((path, target)) = line.split_once(" -> ") {
+            let path = root.join(path);
+            make_parent(&path);
+            std::os::unix::fs::symlink(target, path).unwrap();
+        } else if let Some((path, content)) = line.split_once(" = ") {
+            let path = root.join(path);
+            make_parent(&path);
+            fs::write(path, content.replace("\\n", "\n")).unwrap();
+        } else {
+            fs::create_dir_all(root.join(line)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn all_commands_use_the_same_names_for_nics() {
+    let tree = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/src/interface_names/test_data/sys_trees/03-q35-pciehp.tree"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    plant(&fs::read_to_string(tree).unwrap(), directory.path());
+    let root = directory.path().display().to_string();
+    let inventory = agent(&["inventory", "--root", &root]).output().unwrap();
+    let inventory = String::from_utf8(inventory.stdout).unwrap();
+    let nics: Vec<&str> = inventory
+        .lines()
+        .filter_map(|line| line.strip_prefix("nic  ")?.split(' ').next())
+        .collect();
+    assert_eq!(nics.len(), 4, "{inventory}");
+    for name in nics {
+        assert!(!name.starts_with("eth"), "{name}");
+        let cmdline = format!("ip=192.0.2.10::192.0.2.1:24::{name}:none");
+        let sysfs = directory.path().join("sys").display().to_string();
+        let plan = agent(&["plan-network", "--cmdline", &cmdline, "--sysfs", &sysfs]);
+        let plan = { plan }.output().unwrap();
+        assert!(plan.status.success());
+        assert_eq!(stderr(&plan), "", "{name}");
+    }
+}

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use landfall_boot_params::CommandLine;
 use serde_json::{Value, json};
 
 use crate::failure::{Class, Failure, Result};
-use crate::interface_names::{self, InterfaceName, NamingPolicy, Scheme};
+use crate::interface_names::{InterfaceName, Scheme};
 use crate::inventory::collect::{CollectOptions, collect};
 use crate::inventory::disks;
 use crate::inventory::report_types::Inventory;
 use crate::inventory::udev_properties::UdevProperties;
 use crate::report;
-use crate::sysfs;
 use crate::system_path::SystemPath;
+use crate::tools::installed_names::installed_names;
 use crate::tools::stdout;
 
 /// `inventory`
@@ -114,29 +113,6 @@ fn lines(inventory: &Inventory) -> Vec<String> {
 fn scheme(name: &str) -> std::result::Result<Scheme, String> {
     Scheme::by_name(name)
         .ok_or_else(|| "expected v238 to v257, latest, or rhel-8.0 to rhel-10.1".to_owned())
-}
-
-/// The names that the installed system will give the NICs, by the kernel's. In
-/// the ramdisk they have them already.
-fn installed_names(root: &SystemPath, scheme: Option<Scheme>) -> BTreeMap<String, InterfaceName> {
-    let line = sysfs::text(&root.join("proc/cmdline")).unwrap_or_default();
-    let (policy, warnings) = match scheme {
-        Some(scheme) => {
-            let policy = NamingPolicy {
-                scheme,
-                ..NamingPolicy::default()
-            };
-            (policy, Vec::new())
-        }
-        None => NamingPolicy::from_command_line(&CommandLine::parse(&line)),
-    };
-    for warning in warnings {
-        tracing::warn!("{warning}");
-    }
-    interface_names::names(root, &policy)
-        .into_iter()
-        .map(|found| (found.kernel_name.clone(), found))
-        .collect()
 }
 
 /// By what else each NIC can be called, for people: Ironic does not ask. One

@@ -5,6 +5,7 @@ pub mod command_line_source;
 pub mod discover;
 pub mod install;
 mod install_report;
+mod installed_names;
 pub mod inventory;
 mod machine_http;
 pub mod plan_network;

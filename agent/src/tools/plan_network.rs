@@ -15,6 +15,7 @@ use crate::failure::{Class, Failure, Result};
 use crate::network::read_firmware_nics;
 use crate::private_file;
 use crate::system_path::SystemPath;
+use crate::tools::installed_names::installed_names;
 use crate::tools::stdout;
 
 /// `plan-network`
@@ -31,7 +32,7 @@ pub struct Arguments {
     /// Write the NetworkManager keyfiles of the installed system here
     #[arg(long, value_name = "DIR")]
     keyfiles: Option<PathBuf>,
-    /// Look for NICs and for the firmware's table of them (iBFT) in this /sys
+    /// Take NICs, and the firmware's table of them (iBFT), from this /sys
     #[arg(long, value_name = "DIR")]
     sysfs: Option<PathBuf>,
     /// Print JSON
@@ -197,8 +198,17 @@ fn operator(text: &str) -> Failure {
     Failure::new(Class::CommandExecutionError, text)
 }
 
-/// Name and hardware address of everything that has one.
+/// Name and hardware address of everything that has one. The names are those of
+/// `inventory`, which the agent gives its NICs before it configures them; a plan can name
+/// a NIC as the kernel does only if the kernel's name stays.
 fn nics(sysfs: &Path) -> Vec<(String, Vec<MacAddr>)> {
+    let machine = sysfs
+        .ends_with("sys")
+        .then(|| sysfs.parent())
+        .flatten()
+        .and_then(|root| SystemPath::captured(root).ok());
+    let names = machine.map(|root| installed_names(&root, None));
+    let names = names.unwrap_or_default();
     let Ok(entries) = fs::read_dir(sysfs.join("class/net")) else {
         return Vec::new();
     };
@@ -208,6 +218,7 @@ fn nics(sysfs: &Path) -> Vec<(String, Vec<MacAddr>)> {
             let address = fs::read_to_string(entry.path().join("address")).ok()?;
             let mac = address.trim().parse().ok()?;
             let name = entry.file_name().into_string().ok()?;
+            let name = names.get(&name).map_or(name, |found| found.name.clone());
             (mac != MacAddr([0; 6])).then(|| (name, vec![mac]))
         })
         .collect();

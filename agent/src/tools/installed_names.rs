@@ -1,0 +1,36 @@
+//! What the NICs of a machine, or of a captured one, are called once it runs. All
+//! sub-commands use these names.
+
+use std::collections::BTreeMap;
+
+use landfall_boot_params::CommandLine;
+
+use crate::interface_names::{self, InterfaceName, NamingPolicy, Scheme};
+use crate::sysfs;
+use crate::system_path::SystemPath;
+
+/// The names that the agent and the installed system give the NICs, by the names of the
+/// kernel. In the ramdisk the NICs have them already.
+pub(super) fn installed_names(
+    root: &SystemPath,
+    scheme: Option<Scheme>,
+) -> BTreeMap<String, InterfaceName> {
+    let line = sysfs::text(&root.join("proc/cmdline")).unwrap_or_default();
+    let (policy, warnings) = match scheme {
+        Some(scheme) => {
+            let policy = NamingPolicy {
+                scheme,
+                ..NamingPolicy::default()
+            };
+            (policy, Vec::new())
+        }
+        None => NamingPolicy::from_command_line(&CommandLine::parse(&line)),
+    };
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    interface_names::names(root, &policy)
+        .into_iter()
+        .map(|found| (found.kernel_name.clone(), found))
+        .collect()
+}
