@@ -1,6 +1,7 @@
 //! The agent as a service of a live system: the real systemd, D-Bus,
 //! NetworkManager and Ignition, all in the guest's memory.
 
+use std::io::Read as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
@@ -63,7 +64,13 @@ fn service_of_a_live_system() {
         )
         .await?;
         let conductor = Conductor::start(lab, script()).await?;
-        let guest = Guest::start(lab, &machine(lab).await?).await?;
+        let installer = Addition {
+            unit: "agent.service",
+            unit_content: INSTALLER_UNIT,
+            program: "/usr/local/bin/installer",
+            program_content: INSTALLER,
+        };
+        let guest = Guest::start(lab, &machine(lab, &installer).await?).await?;
 
         // Else the end of a system that is broken would be waited for.
         guest.console("]: agent: landfall ", BOOT).await?;
@@ -77,6 +84,74 @@ fn service_of_a_live_system() {
             "the step failed: Assisted Installer Agent has failed with result \"exit-code\"";
         line(lab, Source::Conductor, failed)?;
         line(lab, Source::Conductor, &format!("lookup 200 of {MAC}"))?;
+        Ok(())
+    });
+}
+
+/// What makes a volume and leaves it active, as udev does with those it finds.
+const MAKE_VOLUME: &str = "#!/bin/sh
+set -e
+modprobe dm_mod
+pvcreate -y /dev/vda
+vgcreate data /dev/vda
+lvcreate -y -L 64M -n home data
+echo \"VOLUME: $(ls /dev/mapper/data-home)\"
+";
+
+const VOLUME_UNIT: &str = "\
+[Unit]
+Description=Makes an LVM volume
+Before=landfall-agent.service
+[Service]
+Type=oneshot
+ExecStart=/usr/local/bin/make-volume
+StandardOutput=journal+console
+[Install]
+WantedBy=multi-user.target
+";
+
+/// An active volume does not keep the disk below it from being cleaned.
+#[test]
+fn active_lvm_volume_is_cleaned() {
+    host_test("active_lvm_volume_is_cleaned", async |lab| {
+        let _images = ImageServer::start(
+            lab,
+            vec![ServedFile::read(AGENT_FILE, &artifacts::live_agent()?)?],
+        )
+        .await?;
+        let script = Script {
+            method: Method::Clean {
+                step: "erase_devices_metadata",
+            },
+            ..script()
+        };
+        let conductor = Conductor::start(lab, script).await?;
+        let volume = Addition {
+            unit: "make-volume.service",
+            unit_content: VOLUME_UNIT,
+            program: "/usr/local/bin/make-volume",
+            program_content: MAKE_VOLUME,
+        };
+        let machine = machine(lab, &volume).await?;
+        let guest = Guest::start(lab, &machine).await?;
+        guest.console("VOLUME: /dev/mapper/data-home", BOOT).await?;
+        conductor.deployed(BOOT + DEPLOYMENT).await?;
+        guest.powered_off(POWER_OFF).await?;
+        line(
+            lab,
+            Source::Console,
+            "/dev/vda: dm-0 (data-home) on it is deactivated",
+        )?;
+        let waited = lab.journal.find(lab.journal.start(), |event| {
+            event.text.contains("waiting for it")
+        });
+        ensure!(waited.is_none(), "it waited: {waited:?}");
+        let mut start = [0; 1024];
+        std::fs::File::open(&machine.disks[0].path)?.read_exact(&mut start)?;
+        ensure!(
+            !start[512..].starts_with(b"LABELONE"),
+            "the label of the volume is left"
+        );
         Ok(())
     });
 }
@@ -132,7 +207,7 @@ fn script() -> Script {
     }
 }
 
-async fn machine(lab: &Lab) -> Result<Machine> {
+async fn machine(lab: &Lab, addition: &Addition) -> Result<Machine> {
     let disk = lab.path("disk.raw");
     std::fs::File::create(&disk)?.set_len(5 << 30)?;
     Ok(Machine {
@@ -147,7 +222,7 @@ async fn machine(lab: &Lab) -> Result<Machine> {
         nics: vec![MAC.to_owned()],
         boot: Boot::Direct {
             kernel: artifacts::kernel()?,
-            ramdisk: ramdisk(lab).await?,
+            ramdisk: ramdisk(lab, addition).await?,
             // The address of the initramfs' own network, for Ignition; it is
             // gone when systemd begins.
             arguments: format!(
@@ -156,6 +231,7 @@ async fn machine(lab: &Lab) -> Result<Machine> {
             ),
         },
         variables: lab.path("uefi-variables"),
+        error_records: None,
         first_tap: 0,
         cords: Vec::new(),
         data_medium: None,
@@ -180,7 +256,7 @@ fn network_data(lab: &Lab) -> Result<PathBuf> {
 }
 
 /// The live system with the config of our builder embedded, as CoreOS has it.
-async fn ramdisk(lab: &Lab) -> Result<PathBuf> {
+async fn ramdisk(lab: &Lab, addition: &Addition) -> Result<PathBuf> {
     let folder = lab.path("embedded");
     std::fs::create_dir_all(&folder)?;
     let config = folder.join("config.ign");
@@ -208,7 +284,7 @@ async fn ramdisk(lab: &Lab) -> Result<PathBuf> {
     ];
     program::run(&builder, &options).await?;
     let text = std::fs::read_to_string(&config)?;
-    std::fs::write(&config, with_installer(serde_json::from_str(&text)?)?)?;
+    std::fs::write(&config, addition.to_config(serde_json::from_str(&text)?)?)?;
 
     let archive = lab.path("config.cpio");
     let pack = format!(
@@ -226,20 +302,31 @@ async fn ramdisk(lab: &Lab) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Adds what OpenShift's own config brings: the unit that the step starts.
-fn with_installer(mut config: Value) -> Result<String> {
-    let script = BASE64_STANDARD.encode(INSTALLER);
-    let files = config["storage"]["files"].as_array_mut();
-    files.context("no files in the config")?.push(json!({
-        "path": "/usr/local/bin/installer",
-        "mode": 0o755,
-        "overwrite": true,
-        "contents": {"source": format!("data:;base64,{script}")},
-    }));
-    let units = config["systemd"]["units"].as_array_mut();
-    units.context("no units in the config")?.push(json!({
-        "name": "agent.service",
-        "contents": INSTALLER_UNIT,
-    }));
-    Ok(config.to_string())
+/// A program with its unit, both brought by the Ignition config.
+struct Addition {
+    unit: &'static str,
+    unit_content: &'static str,
+    program: &'static str,
+    program_content: &'static str,
+}
+
+impl Addition {
+    /// Adds it, as OpenShift's own config adds its installer.
+    fn to_config(&self, mut config: Value) -> Result<String> {
+        let program = BASE64_STANDARD.encode(self.program_content);
+        let files = config["storage"]["files"].as_array_mut();
+        files.context("no files in the config")?.push(json!({
+            "path": self.program,
+            "mode": 0o755,
+            "overwrite": true,
+            "contents": {"source": format!("data:;base64,{program}")},
+        }));
+        let units = config["systemd"]["units"].as_array_mut();
+        let mut unit = json!({"name": self.unit, "contents": self.unit_content});
+        if self.unit_content.contains("[Install]") {
+            unit["enabled"] = true.into();
+        }
+        units.context("no units in the config")?.push(unit);
+        Ok(config.to_string())
+    }
 }

@@ -5,6 +5,7 @@
 
 mod automatic_addresses;
 mod boot_ways;
+mod cleaning;
 mod conductor;
 mod coreos_installer;
 mod disk_faults;

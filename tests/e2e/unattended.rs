@@ -12,6 +12,7 @@ use landfall_tests::journal::{Mark, Source};
 use landfall_tests::lab::{Family, Lab};
 use landfall_tests::old_disk::{OldDisk, ensure_untouched};
 use landfall_tests::site::{Network, Plan, Site, Way};
+use landfall_tests::uefi_variables::UefiVariables;
 use landfall_tests::vm::{Bus, Firmware, Guest};
 
 use crate::host_test;
@@ -198,6 +199,51 @@ fn unattended_unproven_image() {
         ensure!(line.text.contains("signature"), "it says: {}", line.text);
         guest.cut_power().await?;
         ensure_untouched(&site.machine.disks[0].path)
+    });
+}
+
+/// The firmware has no room for the boot entry. The disk is complete and boots by
+/// the loader that firmware finds without one.
+#[test]
+fn unattended_full_variable_store() {
+    host_test("unattended_full_variable_store", async |lab| {
+        // Linux refuses what would leave less than 5 KiB free
+        // (arch/x86/platform/efi/quirks.c); OVMF needs some for its own variables.
+        const FREE: usize = 9 << 10;
+        let plan = Plan {
+            firmware: Firmware::Uefi,
+            ..plan(line_of_today("/dev/vda") + " coreos.inst.insecure coreos.inst.skip_reboot")
+        };
+        let site = site(lab, &plan).await?;
+        let mut variables = UefiVariables::new(&site.machine.variables)?;
+        variables.fill(FREE)?;
+        variables.store()?;
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        let line = guest
+            .console("going on without a boot entry", BOOT + DEPLOYMENT)
+            .await?;
+        for text in ["/dev/vda is complete", "variable store is full"] {
+            ensure!(
+                line.text.contains(text),
+                "'{text}' is not in: {}",
+                line.text
+            );
+        }
+        guest
+            .console("coreos.inst.skip_reboot wants", POWER_OFF)
+            .await?;
+        let failed = lab.journal.find(lab.journal.start(), |event| {
+            event.text.contains("install failed")
+        });
+        ensure!(failed.is_none(), "it says {failed:?}");
+        let requests = services.images.requests(IMAGE);
+        ensure!(requests.len() == 1, "the image was fetched: {requests:?}");
+        guest.cut_power().await?;
+        drop(services);
+        let off = lab.journal.mark();
+        let guest = site.power_on_from_disk(lab).await?;
+        boots(lab, &site, guest, off).await
     });
 }
 

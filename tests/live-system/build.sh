@@ -41,7 +41,7 @@ root=$work/root
 
 # What a live system is of: init, device manager, bus, network; and dhcpcd is
 # not in it, since NetworkManager has a client of its own.
-packages='systemd-sysv,udev,dbus,network-manager,kmod,iproute2,busybox-static'
+packages='systemd-sysv,udev,dbus,network-manager,kmod,iproute2,busybox-static,lvm2'
 # What this machine installs from, third parties left out.
 mirrors=()
 for list in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do

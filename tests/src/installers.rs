@@ -195,6 +195,7 @@ impl<'a> Comparison<'a> {
                 arguments: "console=ttyS0,115200n8 no_timer_check quiet net.ifnames=0".to_owned(),
             },
             variables: self.lab.path("uefi-variables"),
+            error_records: None,
             first_tap: 0,
             cords: Vec::new(),
             data_medium: None,

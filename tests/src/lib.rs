@@ -31,4 +31,5 @@ pub mod program;
 pub mod site;
 pub mod timeline;
 pub mod tls_front;
+pub mod uefi_variables;
 pub mod vm;

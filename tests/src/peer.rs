@@ -81,6 +81,7 @@ impl Peer {
                 arguments: "console=ttyS0,115200n8 no_timer_check quiet net.ifnames=0".to_owned(),
             },
             variables: lab.path("peer-variables"),
+            error_records: None,
         };
         let guest = Guest::start_as(lab, &machine, VOICE).await?;
         let mut peer = Self { guest };

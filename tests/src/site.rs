@@ -255,6 +255,7 @@ impl Plan {
                 late_nic: false,
                 boot: medium.boot,
                 variables: lab.path("uefi-variables"),
+                error_records: None,
             },
             script: Script {
                 macs: vec![MAC.to_owned()],

@@ -52,6 +52,8 @@ pub struct Disk {
 pub enum DiskFault {
     /// Nothing can be written.
     ReadOnly,
+    /// Every read ends with an I/O error, as of a disk that is locked.
+    Unreadable,
     /// Writes to one sector of 512 bytes end with an I/O error, from the moment
     /// on when the disk was flushed so many times.
     BadSector {
@@ -151,4 +153,6 @@ pub struct Machine {
     pub boot: Boot,
     /// Where UEFI variables live from one start to the next.
     pub variables: PathBuf,
+    /// The firmware's error record store (ERST), if the machine has one.
+    pub error_records: Option<PathBuf>,
 }

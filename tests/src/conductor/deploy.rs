@@ -81,7 +81,7 @@ async fn at_heartbeat(shared: &Shared, progress: &mut Progress) -> Result<bool> 
     let list = agent.list().await?;
     let last = list
         .iter()
-        .rfind(|command| command.name != "get_deploy_steps");
+        .rfind(|command| !command.name.starts_with("get_"));
     let Some(last) = last else {
         if progress.step_given {
             // Ironic would take this for a fresh boot and go on with the step
@@ -95,16 +95,17 @@ async fn at_heartbeat(shared: &Shared, progress: &mut Progress) -> Result<bool> 
         "command list ends with {} {}",
         last.name, last.status
     ));
-    if last.name != "execute_deploy_step" {
+    let operation = shared.script.method.operation();
+    if last.name != format!("execute_{operation}_step") {
         return Ok(false);
     }
     match last.status.as_str() {
         "RUNNING" => Ok(false),
         "SUCCEEDED" => {
+            let step = &last.result[format!("{operation}_step")];
             ensure!(
-                last.result["deploy_step"] == node::step(&shared.script),
-                "expected the deploy_step that was sent, found {}",
-                last.result["deploy_step"]
+                *step == node::step(&shared.script),
+                "expected the {operation}_step that was sent, found {step}"
             );
             after_step(shared, &agent).await?;
             Ok(true)
@@ -123,28 +124,30 @@ async fn at_heartbeat(shared: &Shared, progress: &mut Progress) -> Result<bool> 
 fn expected_failures(shared: &Shared) -> usize {
     match shared.script.method {
         Method::AssistedInstall { failures } => failures,
-        Method::InstallCoreos { .. } | Method::WriteImage { .. } => 0,
+        Method::InstallCoreos { .. } | Method::WriteImage { .. } | Method::Clean { .. } => 0,
     }
 }
 
-/// `deploy.get_deploy_steps`: the step of the script must be offered.
+/// `deploy.get_deploy_steps`: the step of the script must be offered. The same for
+/// clean steps.
 async fn read_steps(shared: &Shared, agent: &AgentClient) -> Result<Value> {
-    shared.note("command deploy.get_deploy_steps");
+    let operation = shared.script.method.operation();
+    let name = format!("{operation}.get_{operation}_steps");
+    shared.note(format!("command {name}"));
     let params = json!({
         "node": node::full(&shared.script, &json!({}), false),
         "ports": node::ports(&shared.script),
     });
-    let command = agent
-        .command("deploy.get_deploy_steps", &params, true)
-        .await?;
+    let command = agent.command(&name, &params, true).await?;
     ensure!(
         command.status == "SUCCEEDED",
-        "get_deploy_steps: {}",
+        "{name}: {}",
         command.error_text()
     );
-    let managers = command.result["deploy_steps"]
+    let key = format!("{operation}_steps");
+    let managers = command.result[&key]
         .as_object()
-        .with_context(|| format!("expected deploy_steps by manager, found {}", command.result))?;
+        .with_context(|| format!("expected {key} by manager, found {}", command.result))?;
     let wanted = shared.script.method.step_name();
     let offered: Vec<&Value> = managers
         .values()
@@ -164,7 +167,7 @@ async fn read_steps(shared: &Shared, agent: &AgentClient) -> Result<Value> {
         offered
             .iter()
             .any(|step| step["step"] == wanted && step["interface"] == "deploy"),
-        "the agent does not offer the deploy step {wanted}"
+        "the agent does not offer the {operation} step {wanted}"
     );
     let versions = command.result["hardware_manager_version"].clone();
     ensure!(
@@ -176,23 +179,23 @@ async fn read_steps(shared: &Shared, agent: &AgentClient) -> Result<Value> {
 
 async fn give_step(shared: &Shared, agent: &AgentClient, progress: &mut Progress) -> Result<()> {
     let step = node::step(&shared.script);
+    let operation = shared.script.method.operation();
+    let name = format!("{operation}.execute_{operation}_step");
     shared.note(format!(
-        "command deploy.execute_deploy_step {}",
+        "command {name} {}",
         shared.script.method.step_name()
     ));
     let params = json!({
         "step": step,
         "node": node::full(&shared.script, &step, true),
         "ports": node::ports(&shared.script),
-        "deploy_version": progress.hardware_versions,
+        format!("{operation}_version"): progress.hardware_versions,
     });
     progress.step_given = true;
-    let command = agent
-        .command("deploy.execute_deploy_step", &params, false)
-        .await?;
+    let command = agent.command(&name, &params, false).await?;
     ensure!(
         command.status == "RUNNING",
-        "execute_deploy_step: {}: {}",
+        "{name}: {}: {}",
         command.status,
         command.error_text()
     );

@@ -53,7 +53,7 @@ pub(super) fn looked_up(script: &Script) -> Value {
 
 /// What a command carries. `unmasked` is for `execute_deploy_step` alone, the
 /// only command that sees the config drive.
-pub(super) fn full(script: &Script, deploy_step: &Value, unmasked: bool) -> Value {
+pub(super) fn full(script: &Script, step: &Value, unmasked: bool) -> Value {
     let config_drive = match &script.method {
         _ if !unmasked => MASKED.into(),
         Method::InstallCoreos {
@@ -63,17 +63,17 @@ pub(super) fn full(script: &Script, deploy_step: &Value, unmasked: bool) -> Valu
             json!({"meta_data": meta_data, "user_data": ignition, "network_data": {}})
         }
         Method::WriteImage { config_drive } => json!(config_drive),
-        Method::AssistedInstall { .. } => Value::Null,
+        Method::AssistedInstall { .. } | Method::Clean { .. } => Value::Null,
     };
     let interface = match &script.method {
         Method::InstallCoreos { .. } | Method::AssistedInstall { .. } => "custom-agent",
-        Method::WriteImage { .. } => "direct",
+        Method::WriteImage { .. } | Method::Clean { .. } => "direct",
     };
     let mut node = template(include_str!("node.json"));
     node["uuid"] = UUID.into();
     node["properties"] = properties(script);
     node["instance_info"] = instance_info(script, config_drive);
-    node["deploy_step"] = deploy_step.clone();
+    node[format!("{}_step", script.method.operation())] = step.clone();
     node["deploy_interface"] = interface.into();
     node
 }
@@ -104,12 +104,16 @@ pub(super) fn ports(script: &Script) -> Value {
     script.macs.iter().enumerate().map(port).collect()
 }
 
-/// The deploy step that the script asks for, with its arguments.
+/// The step that the script asks for, with its arguments.
 pub(super) fn step(script: &Script) -> Value {
     match &script.method {
         Method::InstallCoreos { .. } | Method::AssistedInstall { .. } => {
             let name = script.method.step_name();
             json!({"interface": "deploy", "step": name, "priority": 80, "args": {}})
+        }
+        Method::Clean { step } => {
+            json!({"interface": "deploy", "step": step, "priority": 10, "args": {},
+                "requires_ramdisk": true})
         }
         Method::WriteImage { config_drive } => {
             let image = &script.image;

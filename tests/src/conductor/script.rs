@@ -58,6 +58,11 @@ pub enum Method {
         /// How often the step fails, to be given again.
         failures: usize,
     },
+    /// No deployment: one clean step.
+    Clean {
+        /// Its name.
+        step: &'static str,
+    },
 }
 
 impl Method {
@@ -66,6 +71,15 @@ impl Method {
             Self::InstallCoreos { .. } => "install_coreos",
             Self::WriteImage { .. } => "write_image",
             Self::AssistedInstall { .. } => "start_assisted_install",
+            Self::Clean { step } => step,
+        }
+    }
+
+    /// The word for it in the names of commands and fields.
+    pub(super) fn operation(&self) -> &'static str {
+        match self {
+            Self::Clean { .. } => "clean",
+            _ => "deploy",
         }
     }
 }

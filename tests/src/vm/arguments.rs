@@ -39,6 +39,7 @@ pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> 
     boot(machine, &mut list);
     nics(machine, &mut list);
     late_nic(machine, &mut list);
+    error_records(machine, &mut list);
     cords(machine, &mut list);
     list.0
 }
@@ -133,6 +134,7 @@ fn drive(disk: &Disk) -> String {
             format!("event=write_aio,iotype=write,sector={sector}"),
             after_flushes,
         ),
+        Some(DiskFault::Unreadable) => ("event=read_aio,iotype=read".to_owned(), 0),
         Some(DiskFault::NoFlush { after_flushes }) => {
             ("event=flush_to_disk,iotype=flush".to_owned(), after_flushes)
         }
@@ -246,6 +248,20 @@ fn late_nic(machine: &Machine, list: &mut Arguments) {
     }
 }
 
+fn error_records(machine: &Machine, list: &mut Arguments) {
+    const BYTES: u32 = 64 << 10;
+    if let Some(path) = &machine.error_records {
+        list.option(
+            "-object",
+            format!(
+                "memory-backend-file,id=records,size={BYTES},share=on,mem-path={}",
+                path.display()
+            ),
+        );
+        list.option("-device", "acpi-erst,memdev=records,addr=0x11");
+    }
+}
+
 /// The name of a cable's network device in QEMU.
 pub(super) fn cord_name(number: u16) -> String {
     format!("cord{number}")
@@ -302,6 +318,7 @@ mod tests {
             late_nic: false,
             boot,
             variables: "/v".into(),
+            error_records: None,
         }
     }
 

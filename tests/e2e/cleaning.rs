@@ -1,0 +1,131 @@
+//! Clean steps on what only a booted machine has: disks that fail, firmware that
+//! remembers.
+
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use landfall_tests::conductor::script::Method;
+use landfall_tests::installation::BOOT;
+use landfall_tests::journal::Source;
+use landfall_tests::lab::Lab;
+use landfall_tests::old_disk::{OldDisk, ensure_untouched};
+use landfall_tests::site::{Plan, Site};
+use landfall_tests::uefi_variables::UefiVariables;
+use landfall_tests::vm::{Bus, Disk, DiskFault, Firmware};
+use uuid::Uuid;
+
+use crate::host_test;
+
+/// A step that has little to do.
+const STEP: Duration = Duration::from_secs(120);
+
+/// A machine that is given one clean step.
+async fn site(lab: &Lab, plan: &Plan, step: &'static str) -> Result<Site> {
+    let mut site = plan.site(lab).await?;
+    site.script.method = Method::Clean { step };
+    Ok(site)
+}
+
+/// One disk that cannot be read is one failure, and the other disk is clean.
+#[test]
+fn unreadable_disk_does_not_stop_cleaning() {
+    host_test("unreadable_disk_does_not_stop_cleaning", async |lab| {
+        let plan = Plan {
+            disk_mib: 64,
+            disk_before: OldDisk::Pattern,
+            ..Plan::default()
+        };
+        let mut site = site(lab, &plan, "erase_devices_metadata").await?;
+        site.machine.disks[0].fault = Some(DiskFault::Unreadable);
+        let other = lab.path("other.raw");
+        OldDisk::Bootable.make(&other, 512).await?;
+        site.machine.disks.push(Disk {
+            path: other.clone(),
+            bus: Bus::VirtioBlk,
+            unplugged: false,
+            fault: None,
+        });
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        let last_error = services.conductor.failed(BOOT + STEP).await?;
+        for text in ["\"/dev/vda\"", "could not be read", "Input/output error"] {
+            ensure!(last_error.contains(text), "last_error is: {last_error}");
+        }
+        ensure!(
+            !last_error.contains("/dev/vdb"),
+            "last_error is: {last_error}"
+        );
+        guest.cut_power().await?;
+        ensure_untouched(&site.machine.disks[0].path)?;
+        let mut start = [0; 1024];
+        std::fs::File::open(&other)?.read_exact(&mut start)?;
+        ensure!(
+            start[510..512] != [0x55, 0xaa] && !start[512..].starts_with(b"EFI PART"),
+            "/dev/vdb was not cleaned"
+        );
+        Ok(())
+    });
+}
+
+/// A record of a crash in a UEFI variable, and one in the error record store, which
+/// the kernel prefers, so that pstore does not show the variable.
+#[test]
+fn crash_records_are_erased() {
+    host_test("crash_records_are_erased", async |lab| {
+        const VENDOR: Uuid = Uuid::from_u128(0xcfc8_fc79_be2e_4ddc_97f0_9f98_bfe3_02a0);
+        const NAME: &str = "dump-type0-1-1-1700000000-C";
+        let plan = Plan {
+            firmware: Firmware::Uefi,
+            more_arguments: "sysrq_always_enabled",
+            ..Plan::default()
+        };
+        let mut site = site(lab, &plan, "erase_pstore").await?;
+        let mut variables = UefiVariables::new(&site.machine.variables)?;
+        variables.add(NAME, VENDOR, b"a secret of the former user")?;
+        variables.store()?;
+        let records = lab.path("error-records");
+        site.machine.error_records = Some(records.clone());
+
+        let mut guest = site.power_on(lab).await?;
+        guest.console("discovery: looking for ", BOOT).await?;
+        guest.sysrq(b'c').await?;
+        guest.console("Kernel panic - not syncing", STEP).await?;
+        guest.console("---[ end Kernel panic", STEP).await?;
+        guest.cut_power().await?;
+        ensure!(count_records(&records)? > 0, "the crash left no record");
+
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        services.conductor.deployed(BOOT + STEP).await?;
+        guest.powered_off(STEP).await?;
+        for text in [
+            &format!("UEFI variable {NAME}-{VENDOR} deleted"),
+            "/sys/fs/pstore/dmesg-erst-",
+        ] {
+            let said = lab.journal.find(lab.journal.start(), |event| {
+                event.source == Source::Console && event.text.contains(text)
+            });
+            ensure!(said.is_some(), "the console does not say '{text}'");
+        }
+        let left = UefiVariables::read(&site.machine.variables)?.names();
+        ensure!(!left.iter().any(|name| name == NAME), "left are {left:?}");
+        ensure!(
+            left.iter().any(|name| name == "BootOrder"),
+            "left are {left:?}"
+        );
+        let count = count_records(&records)?;
+        ensure!(count == 0, "{count} records are left");
+        Ok(())
+    });
+}
+
+/// The number that QEMU keeps in the header of its store (hw/acpi/erst.c). A record
+/// that is cleared leaves its bytes there.
+fn count_records(store: &std::path::Path) -> Result<u32> {
+    const PLACE: u64 = 20;
+    let mut count = [0; 4];
+    std::fs::File::open(store)?.read_exact_at(&mut count, PLACE)?;
+    Ok(u32::from_le_bytes(count))
+}
