@@ -113,6 +113,9 @@ impl Machine {
             }
             Command::FinalizeRescue(password) => {
                 WritePermission::in_ramdisk()?;
+                if self.live.is_some() {
+                    return Err(rescue::refusal_in_live_system());
+                }
                 blocking(move || rescue::finalize(&password)).await?;
                 self.depart(Departure::Rescue)
             }

@@ -15,6 +15,15 @@ pub(super) fn finalize(password: &RescuePassword) -> Result<()> {
     rescue::hand_over(&hash_of(password)?)
 }
 
+/// The refusal in a live system, whose users and SSH server are its own.
+pub(super) fn refusal_in_live_system() -> Failure {
+    Failure::new(
+        Class::CommandExecutionError,
+        "a live system is not handed over to the user of a rescue",
+    )
+    .hint("set rescue_kernel and rescue_ramdisk in driver_info to a ramdisk that landfall-image --rescue-layer built")
+}
+
 fn hash_of(password: &RescuePassword) -> Result<String> {
     match password {
         RescuePassword::Hash(hash) => Ok(hash.clone()),
