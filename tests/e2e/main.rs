@@ -17,6 +17,7 @@ mod images;
 mod live_system;
 mod lldp_vlans;
 mod machine_faults;
+mod multipath;
 mod original_inventory;
 mod reaching_the_service;
 mod two_guests;

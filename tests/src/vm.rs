@@ -29,6 +29,8 @@ pub enum Bus {
     VirtioBlk,
     /// `/dev/sda`
     VirtioScsi,
+    /// `/dev/sda` and `/dev/sdb`, which are two paths to one disk.
+    TwoPaths,
     /// `/dev/nvme0n1`
     Nvme,
 }

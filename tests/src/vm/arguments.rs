@@ -95,7 +95,14 @@ fn boot_index(machine: &Machine, rank: usize) -> String {
 fn disks(machine: &Machine, list: &mut Arguments) {
     for (index, disk) in machine.disks.iter().enumerate() {
         let order = boot_index(machine, index);
-        list.option("-drive", format!("if=none,id=disk{index},{}", drive(disk)));
+        let sharing = match disk.bus {
+            Bus::TwoPaths => ",file.locking=off",
+            _ => "",
+        };
+        list.option(
+            "-drive",
+            format!("if=none,id=disk{index},{}{sharing}", drive(disk)),
+        );
         let names = format!(
             "drive=disk{index},serial=disk{index},id={}",
             device_name(index)
@@ -107,12 +114,36 @@ fn disks(machine: &Machine, list: &mut Arguments) {
                 list.option("-device", format!("virtio-scsi-pci,id=scsi{index}"));
                 format!("scsi-hd,bus=scsi{index}.0,{names}")
             }
+            // The file is opened twice. Both go through the host's page cache, so what
+            // is written by one path is read by the other.
+            Bus::TwoPaths => {
+                list.option("-device", format!("virtio-scsi-pci,id=scsi{index}"));
+                let path = |id: &str, target: u8| {
+                    format!(
+                        "scsi-hd,bus=scsi{index}.0,scsi-id={target},drive=disk{index}{id},serial=disk{index},\
+                         id={}{id},wwn={WWN},share-rw=on",
+                        device_name(index)
+                    )
+                };
+                list.option(
+                    "-drive",
+                    format!(
+                        "if=none,id=disk{index}-second,{},file.locking=off",
+                        drive(disk)
+                    ),
+                );
+                list.option("-device", path("-second", 1));
+                path("", 0)
+            }
         };
         if !disk.unplugged {
             list.option("-device", device + &order);
         }
     }
 }
+
+/// The world-wide name of a disk with two paths.
+const WWN: &str = "0x5000c50015ea71ac";
 
 /// The name of a disk's device in QEMU.
 pub(super) fn device_name(index: usize) -> String {
