@@ -289,7 +289,7 @@ pub(crate) struct HostArguments {
     /// Many: agent-config.yaml of OpenShift
     #[arg(long, value_name = "FILE", help_heading = HOSTS)]
     pub(crate) agent_config: Option<PathBuf>,
-    /// Refuse networks with warnings: what only the installed system gets
+    /// Refuse what only the installed system gets
     #[arg(long, help_heading = HOSTS)]
     pub(crate) strict: bool,
 }
