@@ -5,7 +5,10 @@
 //! expects, makes the kernel find its drivers, keeps the agent alive and
 //! carries out the [`Ending`] that the agent asks for by its exit code.
 
+mod coldplug;
+mod driver_loader;
 mod modprobe;
+mod module_file;
 mod modules;
 mod mounts;
 mod shutdown;
@@ -16,6 +19,7 @@ pub use shutdown::{Ending, carry_out};
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use landfall_module_index::COMPLETE_MARKER;
@@ -71,7 +75,7 @@ pub fn run() -> ! {
     // Before the drivers: the agent gives up waiting for a slow one after 30 s and
     // goes on to make boot entries.
     mounts::mount_efivarfs();
-    let devices_settled = modules::load_in_background();
+    let devices_settled = driver_loader::load_in_background();
     let ending = supervise::agent_until_its_end(devices_settled.as_ref());
     shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))
 }
@@ -85,5 +89,13 @@ fn warn_if_half_unpacked() {
             "the ramdisk is not complete ({} is missing): the kernel ran out of memory while unpacking it -- give this machine at least 512 MiB",
             marker.display()
         );
+    }
+}
+
+/// As `thread::spawn`, which panics where there is no memory for a thread: that
+/// would be the end of PID 1, and so of the kernel.
+fn spawn(name: &str, consequence: &str, work: impl FnOnce() + Send + 'static) {
+    if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(work) {
+        tracing::error!("starting thread {name}: {error} -- {consequence}");
     }
 }

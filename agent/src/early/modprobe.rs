@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::process::ExitCode;
 
-use super::modules;
+use super::modules::{Modules, Outcome};
 
 /// Registers this program with the kernel.
 pub(super) fn register() {
@@ -31,12 +31,12 @@ pub fn modprobe(alias: &OsString) -> ExitCode {
     let Some(alias) = alias.to_str() else {
         return ExitCode::FAILURE;
     };
-    let Ok(modules) = modules::Modules::of_running_kernel() else {
+    let Ok(modules) = Modules::of_running_kernel() else {
         return ExitCode::FAILURE;
     };
-    if modules.load_for(alias) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    match modules.load_for(alias, || ()) {
+        Outcome::Loaded => ExitCode::SUCCESS,
+        // There is no other thread in this process that could be loading one.
+        Outcome::Nothing | Outcome::WaitsFor(_) => ExitCode::FAILURE,
     }
 }

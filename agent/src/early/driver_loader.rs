@@ -1,0 +1,342 @@
+//! Makes the kernel find its drivers: what udev and kmod do elsewhere.
+//!
+//! Every device says in `modalias` what it is; the index says which module is
+//! for that. Devices present at boot are read from /sys, later ones announce
+//! themselves by uevent. Each module is loaded by one thread; what depends on it
+//! goes back into the queue meanwhile, so a controller that probes for ten seconds
+//! delays no other device.
+
+use std::collections::{HashSet, VecDeque};
+use std::io::{self, PipeReader, PipeWriter};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use landfall_module_index::ModuleId;
+
+use super::coldplug;
+use super::modules::{Modules, Outcome, lock};
+use crate::sys::uevent::{Action, Received, UeventSocket};
+
+/// Independent of the number of processors: a thread whose driver waits for its
+/// device needs none, and several controllers can be slow at once.
+const THREADS: usize = 8;
+
+/// What becomes of a thread that cannot be started.
+const DEVICES_WITHOUT: &str = "some devices may get no driver";
+
+/// A silence of the kernel after which a module that is still loading is named.
+const SLOW_MODULE: Duration = Duration::from_secs(20);
+
+/// Loads what the devices ask for, now and for the life of the system, on
+/// threads of its own. The returned pipe reaches end of file when the devices
+/// that were there at boot, and those behind them, have their drivers.
+/// `None`: there is no such pipe, and the agent takes the devices for settled.
+pub(super) fn load_in_background() -> Option<PipeReader> {
+    let (reader, writer) = io::pipe()
+        .inspect_err(|error| tracing::warn!("pipe(2): {error}"))
+        .ok()
+        .unzip();
+    match Modules::of_running_kernel() {
+        Ok(modules) => {
+            Arc::new(Loader::new(modules, writer)).start();
+        }
+        Err(error) => {
+            tracing::warn!("{error}; only drivers that are part of the kernel will work");
+        }
+    }
+    reader
+}
+
+/// The work still to do, shared by the threads that do it.
+struct Loader {
+    modules: Modules,
+    work: Mutex<Work>,
+    more: Condvar,
+}
+
+struct Work {
+    queue: VecDeque<String>,
+    /// Aliases whose turn comes when another thread has loaded a module.
+    waiting: Vec<(ModuleId, String)>,
+    seen: HashSet<String>,
+    busy: usize,
+    settled: bool,
+    /// Dropped when the devices of the boot have settled.
+    signal: Option<PipeWriter>,
+}
+
+impl Loader {
+    fn new(modules: Modules, settled: Option<PipeWriter>) -> Self {
+        Self {
+            modules,
+            work: Mutex::new(Work {
+                queue: VecDeque::new(),
+                waiting: Vec::new(),
+                seen: HashSet::new(),
+                busy: 0,
+                settled: false,
+                signal: settled,
+            }),
+            more: Condvar::new(),
+        }
+    }
+
+    fn start(self: &Arc<Self>) {
+        // Before the first look into /sys, so that no device falls in between.
+        let socket = UeventSocket::open();
+        if !self.queue(self.with_virtio_loaded()) {
+            // Not one device that says what it is: nothing to wait for.
+            self.settle();
+        }
+        self.start_threads();
+        match socket {
+            Ok(socket) => {
+                let loader = Arc::clone(self);
+                super::spawn("uevents", DEVICES_WITHOUT, move || loader.follow(&socket));
+            }
+            Err(error) => {
+                tracing::warn!("uevents: {error}; devices that appear later get no driver");
+            }
+        }
+    }
+
+    fn start_threads(self: &Arc<Self>) {
+        for _ in 0..THREADS {
+            let loader = Arc::clone(self);
+            super::spawn("modules", DEVICES_WITHOUT, move || loader.work());
+        }
+    }
+
+    /// Loads the drivers of virtio devices before all others, and gives every
+    /// alias that /sys asks for then. SCSI hosts are numbered as they come, and
+    /// operators of virtual machines write hints such as hctl 0:0:0:0 for the
+    /// first virtio disk: so it is under udev, while the six ports of a q35's
+    /// AHCI would be first here.
+    fn with_virtio_loaded(&self) -> Vec<String> {
+        let mut found = coldplug::wanted_aliases();
+        for bus in ["pci:v00001AF4", "virtio:"] {
+            let mut any = false;
+            for modalias in found.iter().filter(|modalias| modalias.starts_with(bus)) {
+                self.modules.load_for(modalias, || ());
+                any = true;
+            }
+            if any {
+                // A driver has created its devices when its loading ends.
+                found = coldplug::wanted_aliases();
+            }
+        }
+        found
+    }
+
+    /// Queues every alias in /sys that was not seen before. True if any.
+    fn look_into_sys(&self) -> bool {
+        self.queue(coldplug::wanted_aliases())
+    }
+
+    fn queue(&self, modaliases: Vec<String>) -> bool {
+        let mut work = lock(&self.work);
+        let mut any = false;
+        for modalias in modaliases {
+            if !work.seen.insert(modalias.clone()) {
+                continue;
+            }
+            any = true;
+            if leads_to_a_device_we_need(&modalias) {
+                work.queue.push_front(modalias);
+            } else {
+                work.queue.push_back(modalias);
+            }
+        }
+        drop(work);
+        if any {
+            self.more.notify_all();
+        }
+        any
+    }
+
+    fn work(&self) {
+        loop {
+            let mut work = lock(&self.work);
+            let modalias = loop {
+                if let Some(next) = work.queue.pop_front() {
+                    break next;
+                }
+                work = self.more.wait(work).unwrap_or_else(PoisonError::into_inner);
+            };
+            work.busy += 1;
+            drop(work);
+
+            let outcome = self
+                .modules
+                .load_for(&modalias, || self.requeue_what_waited());
+
+            let mut work = lock(&self.work);
+            work.busy -= 1;
+            if let Outcome::WaitsFor(id) = outcome {
+                // Under the lock that requeue_what_waited takes: a module that has
+                // been loaded by now is found here, a later one there.
+                if self.modules.is_loading(id) {
+                    work.waiting.push((id, modalias));
+                } else {
+                    work.queue.push_front(modalias);
+                }
+            }
+            let idle = work.busy == 0 && work.queue.is_empty() && !work.settled;
+            drop(work);
+            // A driver creates its devices before its loading ends, so /sys has
+            // them now, whether or not their uevents have been read.
+            if idle && !self.look_into_sys() {
+                self.settle();
+            }
+        }
+    }
+
+    fn requeue_what_waited(&self) {
+        let mut work = lock(&self.work);
+        let waiting = std::mem::take(&mut work.waiting);
+        for (id, modalias) in waiting {
+            if self.modules.is_loading(id) {
+                work.waiting.push((id, modalias));
+            } else {
+                work.queue.push_front(modalias);
+            }
+        }
+        drop(work);
+        self.more.notify_all();
+    }
+
+    fn settle(&self) {
+        let mut work = lock(&self.work);
+        if work.busy > 0 || !work.queue.is_empty() || work.settled {
+            return;
+        }
+        work.settled = true;
+        let signal = work.signal.take();
+        drop(work);
+        let count = self.modules.count_loaded();
+        tracing::info!("{count} kernel modules loaded");
+        // The end of the pipe is the signal.
+        drop(signal);
+    }
+
+    /// Says which modules hold the boot up: a controller that does not answer
+    /// keeps its driver in the kernel for minutes, or forever.
+    fn report_slow_modules(&self) {
+        if lock(&self.work).settled {
+            return;
+        }
+        let slow = self.modules.loading();
+        if !slow.is_empty() {
+            tracing::warn!(
+                "still waiting for the driver of a device: {}",
+                slow.join(", ")
+            );
+        }
+    }
+
+    fn follow(&self, socket: &UeventSocket) {
+        loop {
+            match socket.recv(Some(SLOW_MODULE)) {
+                Ok(Received::Event(event)) if event.action == Action::Add => {
+                    if let Some(modalias) = event.modalias() {
+                        self.queue(vec![modalias.to_owned()]);
+                    } else if event.subsystem() == "infiniband" {
+                        self.look_into_sys();
+                    }
+                }
+                Ok(Received::Event(_)) => {}
+                Ok(Received::Lost) => {
+                    self.look_into_sys();
+                }
+                Ok(Received::TimedOut) => self.report_slow_modules(),
+                Err(error) => {
+                    tracing::warn!("uevents: {error}; devices that appear later get no driver");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Whether behind this modalias may be a NIC or a disk: these go first. The
+/// processor's and the board's modaliases ask for a dozen modules (crypto,
+/// sensors, input) that nobody waits for.
+fn leads_to_a_device_we_need(modalias: &str) -> bool {
+    const BUSES: [&str; 6] = ["pci:", "virtio:", "scsi:", "vmbus:", "xen:", "usb:"];
+    BUSES.iter().any(|bus| modalias.starts_with(bus))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::path::PathBuf;
+    use std::sync::mpsc::{Receiver, channel};
+
+    use landfall_module_index::Index;
+
+    use super::*;
+
+    #[test]
+    fn network_and_disks_go_before_the_board() {
+        assert!(leads_to_a_device_we_need("virtio:d00000001v00001AF4"));
+        assert!(leads_to_a_device_we_need("pci:v00001AF4d00001041sv"));
+        assert!(!leads_to_a_device_we_need("cpu:type:x86,ven0002fam000F"));
+        assert!(!leads_to_a_device_we_need("acpi:PNP0C0C:"));
+    }
+
+    const INDEX: &str = "\
+landfall-module-index 1
+kernel 6.1.0-test
+module transport kernel/transport.ko
+module hba kernel/hba.ko
+needs transport
+alias pci:hba*
+module shelf kernel/shelf.ko
+needs hba
+alias scsi:shelf
+module nic kernel/nic.ko
+needs transport
+alias pci:nic
+end
+";
+
+    /// What the kernel is given, in order; `hba.ko` is loaded when the returned
+    /// sender says so.
+    fn slow_kernel() -> (Arc<Loader>, Receiver<String>, std::sync::mpsc::Sender<()>) {
+        let (loaded, order) = channel();
+        let (release, released) = channel();
+        let released = Mutex::new(released);
+        let insert = move |path: &std::path::Path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if name == "hba.ko" {
+                released.lock().unwrap().recv().unwrap();
+            }
+            loaded.send(name).unwrap();
+            Ok(())
+        };
+        let modules = Modules::new(Index::parse(INDEX).unwrap(), PathBuf::new(), insert);
+        (Arc::new(Loader::new(modules, None)), order, release)
+    }
+
+    #[test]
+    fn a_slow_controller_delays_no_nic() {
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let (loader, order, release) = slow_kernel();
+        // More devices of the slow driver than there are threads.
+        let controllers = (0..4 * THREADS).map(|number| format!("pci:hba{number}"));
+        loader.queue(controllers.collect());
+        loader.queue(vec!["scsi:shelf".to_owned()]);
+        let (mut settled, signal) = io::pipe().unwrap();
+        lock(&loader.work).signal = Some(signal);
+        loader.start_threads();
+        assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("transport.ko"));
+        // All threads are free to take it, although one is in the kernel.
+        loader.queue(vec!["pci:nic".to_owned()]);
+        assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("nic.ko"));
+        release.send(()).unwrap();
+        assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("hba.ko"));
+        assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("shelf.ko"));
+        settled.read_to_end(&mut Vec::new()).unwrap();
+        assert_eq!(loader.modules.count_loaded(), 4);
+    }
+}

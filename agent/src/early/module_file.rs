@@ -1,0 +1,119 @@
+//! One module file, and the kernel's answer to it.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::kmod::{ModuleInitFlags, finit_module, init_module};
+
+use super::modules::kernel_release;
+
+/// `MODULE_INIT_COMPRESSED_FILE` of <linux/module.h>, absent from nix.
+const COMPRESSED_FILE: ModuleInitFlags = ModuleInitFlags::from_bits_retain(4);
+
+/// The largest module that is unpacked by ourselves; amdgpu has 25 MB.
+const UNPACKED_LIMIT: u64 = 64 << 20;
+
+/// Gives one module file to the kernel.
+pub(super) fn insert(path: &Path) -> Result<(), String> {
+    let parameters = parameters(path);
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let packed = path.extension().is_some_and(|suffix| suffix != "ko");
+    let flags = if packed {
+        COMPRESSED_FILE
+    } else {
+        ModuleInitFlags::empty()
+    };
+    match finit_module(&file, parameters, flags) {
+        // Somebody else's request, through the kernel, was quicker.
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        // A driver that finds its device missing or not its own says so by
+        // refusing to load (intel_rapl, edac drivers): ordinary, not a fault.
+        Err(Errno::ENODEV) => Ok(()),
+        // The kernel unpacks only the one format it was built for, if any
+        // (MODULE_DECOMPRESS): ENOEXEC or EINVAL otherwise, measured.
+        Err(Errno::ENOEXEC | Errno::EINVAL | Errno::EOPNOTSUPP) if packed => {
+            let image = unpack(path).map_err(|error| error.to_string())?;
+            match init_module(&image, parameters) {
+                Ok(()) | Err(Errno::EEXIST | Errno::ENODEV) => Ok(()),
+                Err(error) => Err(refusal(error)),
+            }
+        }
+        Err(error) => Err(refusal(error)),
+    }
+}
+
+/// Some drivers make a device of their own as soon as they are there, under the
+/// very name that a plan is likely to have, with their own idea of its options.
+/// systemd's modprobe.d has the same two.
+fn parameters(path: &Path) -> &'static CStr {
+    let file = path.file_name().and_then(|name| name.to_str());
+    match file.and_then(|name| name.split('.').next()) {
+        Some("bonding") => c"max_bonds=0",
+        Some("dummy") => c"numdummies=0",
+        _ => c"",
+    }
+}
+
+fn refusal(error: Errno) -> String {
+    match error {
+        Errno::EPERM | Errno::EKEYREJECTED => format!(
+            "{error}: under Secure Boot the kernel takes only modules whose signature it trusts"
+        ),
+        Errno::ENOEXEC | Errno::ENOENT => {
+            format!(
+                "{error}: built for another kernel than {}?",
+                kernel_release()
+            )
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn unpack(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let mut image = Vec::new();
+    let reader: Box<dyn io::Read> = match path.extension().and_then(|suffix| suffix.to_str()) {
+        Some("xz") => Box::new(liblzma::read::XzDecoder::new(file)),
+        Some("zst") => Box::new(zstd::Decoder::new(file)?),
+        Some("gz") => Box::new(flate2::read::GzDecoder::new(file)),
+        _ => return Err(io::Error::other("unknown compression")),
+    };
+    reader.take(UNPACKED_LIMIT + 1).read_to_end(&mut image)?;
+    if image.len() as u64 > UNPACKED_LIMIT {
+        return Err(io::Error::other("larger than 64 MiB unpacked"));
+    }
+    Ok(image)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn no_driver_makes_a_device_by_itself() {
+        for (file, expected) in [
+            ("kernel/drivers/net/bonding/bonding.ko", c"max_bonds=0"),
+            ("kernel/drivers/net/bonding/bonding.ko.xz", c"max_bonds=0"),
+            ("kernel/drivers/net/dummy.ko.zst", c"numdummies=0"),
+            ("kernel/drivers/net/virtio_net.ko", c""),
+        ] {
+            assert_eq!(parameters(Path::new(file)), expected, "{file}");
+        }
+    }
+
+    #[test]
+    fn packed_module_is_unpacked_by_suffix() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.ko.zst");
+        fs::write(&path, zstd::encode_all(&b"\x7fELF"[..], 1).unwrap()).unwrap();
+        assert_eq!(unpack(&path).unwrap(), b"\x7fELF");
+        let path = dir.path().join("a.ko.bz2");
+        fs::write(&path, b"").unwrap();
+        assert!(unpack(&path).is_err());
+    }
+}
