@@ -15,7 +15,6 @@ pub use ring::{Said, lines_said};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use crate::sys::boot_clock::seconds_since_boot;
 use crate::sys::service_notify::ServiceNotify;
-use console::{Console, consoles};
+use console::Consoles;
 
 /// The longest line; what is longer comes from outside and is cut. A miss of the
 /// root device names every disk, some 150 characters each.
@@ -50,10 +49,7 @@ pub enum Output {
 pub fn start(output: Output, debug: bool) -> Flush {
     let sinks = match output {
         Output::Consoles => Sinks::Ramdisk {
-            consoles: consoles(Path::new("/proc/consoles"))
-                .into_iter()
-                .filter_map(|name| Console::open(&Path::new("/dev").join(name)))
-                .collect(),
+            consoles: Consoles::of_this_machine(said_on_consoles),
             // A missing /dev/kmsg costs the kernel log's copy only.
             kmsg: OpenOptions::new()
                 .write(true)
@@ -95,9 +91,7 @@ impl Flush {
     /// Waits until every console has printed what was said, at most `bound` each.
     pub fn wait(&self, bound: Duration) {
         if let Sinks::Ramdisk { consoles, .. } = &*self.0 {
-            for console in consoles {
-                console.wait_until_printed(bound);
-            }
+            consoles.wait_until_printed(bound);
         }
     }
 }
@@ -113,7 +107,7 @@ struct Line<'a> {
 impl Line<'_> {
     /// `[   12.345] disk: warning: ...`
     fn for_consoles(&self) -> String {
-        format!("[{:9.3}] {}: {}", self.time, self.stage, self.graded())
+        on_a_console(self.time, &self.for_status())
     }
 
     /// `disk: warning: ...`; what the sub-command itself says goes without a
@@ -162,10 +156,21 @@ impl Line<'_> {
     }
 }
 
+fn on_a_console(time: f64, text: &str) -> String {
+    format!("[{time:9.3}] {text}")
+}
+
+/// What this process has said so far, as consoles show it.
+fn said_on_consoles() -> Vec<String> {
+    let said = lines_said().into_iter();
+    said.map(|line| on_a_console(line.time, &line.text))
+        .collect()
+}
+
 #[derive(Debug)]
 enum Sinks {
     Ramdisk {
-        consoles: Vec<Console>,
+        consoles: Arc<Consoles>,
         kmsg: Option<Mutex<File>>,
     },
     Stderr {
@@ -178,10 +183,7 @@ impl Sinks {
     fn put(&self, line: &Line<'_>) {
         match self {
             Self::Ramdisk { consoles, kmsg } => {
-                let text = line.for_consoles();
-                for console in consoles {
-                    console.print(&text);
-                }
+                consoles.print(&line.for_consoles());
                 if let Some(kmsg) = kmsg {
                     // Facility user, level debug: below every console log level
                     // but "debug", so that no console shows the line twice.
@@ -249,8 +251,9 @@ impl<S: Subscriber> Layer<S> for Lines {
             // Here, and not where each line is made: the next one would forget it.
             text: printable(&without_secrets(&text.0)),
         };
+        // First, so that a console which appears right now misses no line.
+        ring::keep(line.time, line.for_status());
         self.sinks.put(&line);
-        ring::keep(line.time, format!("{}: {}", line.stage, line.graded()));
     }
 }
 

@@ -2,20 +2,119 @@
 //! bounded queue: a serial line with flow control held low would otherwise stop
 //! the installation.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
+
+use crate::sys::uevent::{Action, Received, UeventSocket};
 
 /// Lines a console may lag behind before lines are dropped on it.
 const CONSOLE_QUEUE: usize = 512;
 
+/// Lines that a console gets of what was said before it appeared.
+const BACKLOG: usize = CONSOLE_QUEUE / 2;
+
+/// The kernel announces the device node of a console shortly before it registers
+/// the console itself (`hvc_alloc` in drivers/tty/hvc/hvc_console.c).
+const REGISTRATION: Duration = Duration::from_secs(1);
+
+/// Every console of the kernel, also those whose driver is loaded later: hvc0 of
+/// a hypervisor, or one that USB brings.
+#[derive(Debug)]
+pub(super) struct Consoles {
+    list: PathBuf,
+    devices: PathBuf,
+    open: RwLock<BTreeMap<PathBuf, Console>>,
+}
+
+impl Consoles {
+    /// `list` has the format of /proc/consoles, `devices` is /dev.
+    pub(super) fn new(list: &Path, devices: &Path) -> Self {
+        Self {
+            list: list.to_owned(),
+            devices: devices.to_owned(),
+            open: RwLock::default(),
+        }
+    }
+
+    /// Opens the consoles of this machine, and on a thread of its own each that
+    /// appears later. A new one first prints the last lines of `said`.
+    pub(super) fn of_this_machine(said: fn() -> Vec<String>) -> Arc<Self> {
+        let consoles = Arc::new(Self::new(Path::new("/proc/consoles"), Path::new("/dev")));
+        // Before the first look, so that none is missed in between.
+        let socket = UeventSocket::open();
+        consoles.open_new(Vec::new);
+        if let Ok(socket) = socket {
+            let followed = Arc::clone(&consoles);
+            // Without the thread only consoles that appear later are silent.
+            let _ = thread::Builder::new()
+                .name("consoles".into())
+                .spawn(move || followed.follow(&socket, said));
+        }
+        consoles
+    }
+
+    fn follow(&self, socket: &UeventSocket, said: fn() -> Vec<String>) {
+        let mut changed = false;
+        loop {
+            match socket.recv(changed.then_some(REGISTRATION)) {
+                Ok(Received::Event(event)) => {
+                    changed |= event.action == Action::Add && event.subsystem() == "tty";
+                }
+                Ok(Received::Lost) => changed = true,
+                Ok(Received::TimedOut) => {
+                    changed = false;
+                    self.open_new(said);
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Opens what the list has by now.
+    pub(super) fn open_new(&self, said: impl FnOnce() -> Vec<String>) {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let mut new: Vec<(PathBuf, Console)> = names(&self.list)
+            .into_iter()
+            .filter(|name| !open.contains_key(name))
+            .filter_map(|name| Some((name.clone(), Console::open(&self.devices.join(name))?)))
+            .collect();
+        if new.is_empty() {
+            return;
+        }
+        let said = said();
+        for line in said.iter().skip(said.len().saturating_sub(BACKLOG)) {
+            for (_, console) in &new {
+                console.print(line);
+            }
+        }
+        open.extend(new.drain(..));
+    }
+
+    pub(super) fn print(&self, text: &str) {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        for console in open.values() {
+            console.print(text);
+        }
+    }
+
+    /// Until all that was said before is printed, at most `bound` on each console.
+    pub(super) fn wait_until_printed(&self, bound: Duration) {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        for console in open.values() {
+            console.wait_until_printed(bound);
+        }
+    }
+}
+
 /// The device names in a /proc/consoles text: the first word of each line.
-pub(super) fn consoles(path: &Path) -> Vec<PathBuf> {
+fn names(path: &Path) -> Vec<PathBuf> {
     let Ok(text) = fs::read_to_string(path) else {
         return vec![PathBuf::from("console")];
     };
@@ -32,13 +131,13 @@ enum Job {
 
 /// One console with the thread that serves it.
 #[derive(Debug)]
-pub(super) struct Console {
+struct Console {
     queue: SyncSender<Job>,
     dropped: Mutex<u64>,
 }
 
 impl Console {
-    pub(super) fn open(device: &Path) -> Option<Self> {
+    fn open(device: &Path) -> Option<Self> {
         // A console without a device node (netconsole) gets its copy by kmsg.
         let file = OpenOptions::new().write(true).open(device).ok()?;
         let (queue, jobs) = sync_channel(CONSOLE_QUEUE);
@@ -52,7 +151,7 @@ impl Console {
         })
     }
 
-    pub(super) fn print(&self, text: &str) {
+    fn print(&self, text: &str) {
         let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = String::new();
         if *dropped > 0 {
@@ -67,7 +166,7 @@ impl Console {
     }
 
     /// Until all that was said before is printed, at most `bound`.
-    pub(super) fn wait_until_printed(&self, bound: Duration) {
+    fn wait_until_printed(&self, bound: Duration) {
         let (done, printed) = sync_channel(1);
         if self.queue.try_send(Job::Flush(done)).is_ok() {
             // Both outcomes mean: go on.
@@ -104,8 +203,44 @@ mod tests {
         )
         .unwrap();
         assert_eq!(
-            consoles(&path),
+            names(&path),
             [PathBuf::from("tty0"), PathBuf::from("ttyS0")]
         );
+    }
+
+    #[test]
+    fn a_console_that_appears_later_gets_what_was_said_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let text = |name: &str| fs::read_to_string(path(name)).unwrap();
+        for name in ["ttyS0", "hvc0"] {
+            fs::write(path(name), "").unwrap();
+        }
+        let list = path("consoles");
+        fs::write(&list, "ttyS0 -W-\n").unwrap();
+        let consoles = Consoles::new(&list, dir.path());
+        consoles.open_new(Vec::new);
+        consoles.print("first");
+        // The kernel names a console whose node is not there.
+        fs::write(&list, "ttyS0 -W-\nhvc0 -W-\nnetcon0 -W-\n").unwrap();
+        consoles.open_new(|| vec!["first".to_owned()]);
+        consoles.print("second");
+        consoles.wait_until_printed(Duration::from_secs(20));
+        assert_eq!(text("ttyS0"), "first\nsecond\n");
+        assert_eq!(text("hvc0"), "first\nsecond\n");
+    }
+
+    #[test]
+    fn a_long_past_does_not_fill_the_queue() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = dir.path().join("consoles");
+        fs::write(&list, "hvc0 -W-\n").unwrap();
+        fs::write(dir.path().join("hvc0"), "").unwrap();
+        let consoles = Consoles::new(&list, dir.path());
+        consoles.open_new(|| (0..10_000).map(|number| number.to_string()).collect());
+        consoles.wait_until_printed(Duration::from_secs(20));
+        let text = fs::read_to_string(dir.path().join("hvc0")).unwrap();
+        assert_eq!(text.lines().count(), BACKLOG);
+        assert!(text.ends_with("\n9999\n"));
     }
 }
