@@ -26,6 +26,7 @@ mod clock;
 mod commands;
 #[cfg(test)]
 mod compatibility;
+mod critical_section;
 mod devices_settled;
 mod discovery;
 mod disk;

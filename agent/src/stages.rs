@@ -15,11 +15,13 @@ use std::time::Duration;
 
 use landfall_boot_params::NetArgs;
 use landfall_network_plan::Choice;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::cli::RunArguments;
 use crate::clock::Clock;
 use crate::commands;
+use crate::critical_section;
 use crate::devices_settled::{DevicesSettled, devices_settled};
 use crate::early::{self, Ending};
 use crate::failure::{Class, Failure, Result};
@@ -86,13 +88,15 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     };
     let outcome = runtime.block_on(async {
         match home {
-            Home::Ramdisk => boot(settings, None).await,
+            Home::Ramdisk => in_ramdisk(settings).await,
             Home::LiveSystem => in_live_system(settings).await,
         }
     });
     if let Err(failure) = &outcome {
         tracing::error!("{failure}");
     }
+    // Threads that wait for a disk or a server must not keep the process.
+    runtime.shutdown_background();
     flush.wait(LAST_LINES);
     match (outcome, home) {
         (Ok(ending), Home::Ramdisk) => ExitCode::from(ending.exit_code()),
@@ -100,6 +104,30 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
         (Ok(ending), Home::LiveSystem) => early::carry_out(ending, || ()),
         (Err(_), _) => ExitCode::FAILURE,
     }
+}
+
+/// The boot, which init can end before its time.
+async fn in_ramdisk(settings: Settings) -> Result<Ending> {
+    tokio::select! {
+        outcome = boot(settings, None) => outcome,
+        ending = power_off_by_init() => ending,
+    }
+}
+
+/// Waits until init asks for the end (see `early::supervise`) and no commit is
+/// going on. The boot goes on meanwhile: a commit may need it.
+async fn power_off_by_init() -> Result<Ending> {
+    let fault = |error: std::io::Error| {
+        let details = format!("listening for the order to power off: {error}");
+        Failure::new(Class::CommandExecutionError, details)
+    };
+    let mut terminate = signal(SignalKind::terminate()).map_err(fault)?;
+    terminate.recv().await;
+    let closing = tokio::task::spawn_blocking(|| {
+        critical_section::close(|| tracing::info!("powering off after the commit"));
+    });
+    closing.await.map_err(|error| fault(error.into()))?;
+    Ok(Ending::PowerOff)
 }
 
 /// Lives beside systemd, which is told about it, and asked for the ending.

@@ -12,6 +12,7 @@ const BASE: &[&str] = &[
     "backoff",
     "boot_medium",
     "calendar",
+    "critical_section",
     "disk_paths",
     "disk_sets",
     "failure",

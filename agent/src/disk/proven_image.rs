@@ -10,6 +10,7 @@ use std::path::Path;
 
 use nix::libc;
 
+use crate::critical_section;
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::config_drive::{Content, write_config_drive};
 use crate::disk::decode::Packing;
@@ -192,6 +193,7 @@ impl ProvenImage {
     /// # Errors
     /// What the disk says; it was then left without a table.
     pub fn commit(mut self) -> Result<WrittenImage> {
+        let _section = critical_section::enter();
         match self.write_table() {
             Ok(()) => {
                 tracing::info!(

@@ -11,6 +11,7 @@ mod modprobe;
 mod module_file;
 mod modules;
 mod mounts;
+mod power_button;
 mod shutdown;
 mod supervise;
 
@@ -19,6 +20,7 @@ pub use shutdown::{Ending, carry_out};
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -28,6 +30,7 @@ use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 use crate::permission::{self, FIRST_PID_NAMESPACE};
 use crate::report::{self, Output};
 use crate::settings::Settings;
+use supervise::Supervisor;
 
 /// Is this process the init of our ramdisk, and not PID 1 of some container?
 ///
@@ -75,8 +78,10 @@ pub fn run() -> ! {
     // Before the drivers: the agent gives up waiting for a slow one after 30 s and
     // goes on to make boot entries.
     mounts::mount_efivarfs();
+    let supervisor = Arc::new(Supervisor::new());
+    power_button::watch_in_background(&supervisor);
     let devices_settled = driver_loader::load_in_background();
-    let ending = supervise::agent_until_its_end(devices_settled.as_ref());
+    let ending = supervisor.agent_until_its_end(devices_settled.as_ref());
     shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))
 }
 

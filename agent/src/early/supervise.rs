@@ -2,11 +2,12 @@
 
 use std::io::PipeReader;
 use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::wait::{WaitStatus, wait};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
 use super::shutdown::Ending;
@@ -17,40 +18,164 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// An agent that lived this long has not crashed at start.
 const HEALTHY: Duration = Duration::from_secs(60);
 
-/// Runs the agent, again after each crash, until it asks for an ending.
-///
-/// Its standard input is the pipe that reaches end of file when the devices
-/// present at boot have their drivers: an agent started later finds it ended.
-pub(super) fn agent_until_its_end(devices_settled: Option<&PipeReader>) -> Ending {
-    let mut pause = SHORTEST;
-    loop {
-        let started = Instant::now();
-        match start_agent(devices_settled) {
-            Ok(child) => {
-                let status = reap_until_exit_of(&child);
-                match status {
-                    WaitStatus::Exited(_, code) => {
-                        if let Some(ending) = Ending::from_exit_code(code) {
-                            return ending;
-                        }
-                        tracing::error!("the agent ended with code {code} -- starting it again");
-                    }
-                    WaitStatus::Signaled(_, signal, _) => {
-                        tracing::error!(
-                            "the agent was killed by {} -- starting it again",
-                            signal.as_str()
-                        );
-                    }
-                    other => tracing::error!("the agent ended: {other:?} -- starting it again"),
-                }
+/// How long the agent may take to end when the machine is to be switched off: a
+/// commit on a slow disk. Less than Ironic's `soft_power_off_timeout` (600 s).
+const END_LIMIT: Duration = Duration::from_secs(300);
+
+/// What threads of init need to know of the agent.
+pub(super) struct Supervisor {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    agent: Option<Pid>,
+    power_off: bool,
+}
+
+impl Supervisor {
+    pub(super) fn new() -> Self {
+        Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the agent end as soon as it is not in the middle of a commit, and the
+    /// machine switched off then.
+    pub(super) fn power_off(self: &Arc<Self>, why: &str) {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.power_off, true) {
+            return;
+        }
+        tracing::warn!("{why}: this machine powers off");
+        signal(state.agent, Signal::SIGTERM);
+        drop(state);
+        self.changed.notify_all();
+        let supervisor = Arc::clone(self);
+        let consequence = "an agent that does not end is not killed";
+        super::spawn("power off", consequence, move || {
+            std::thread::sleep(END_LIMIT);
+            let state = supervisor.lock();
+            if state.agent.is_some() {
+                tracing::error!(
+                    "the agent has not ended {} s after the order to power off -- killing it",
+                    END_LIMIT.as_secs()
+                );
+                signal(state.agent, Signal::SIGKILL);
             }
-            Err(error) => tracing::error!("starting the agent: {error} -- trying again"),
+        });
+    }
+
+    /// Runs the agent, again after each crash, until it asks for an ending or the
+    /// machine is to be switched off.
+    ///
+    /// Its standard input is the pipe that reaches end of file when the devices
+    /// present at boot have their drivers: an agent started later finds it ended.
+    pub(super) fn agent_until_its_end(&self, devices_settled: Option<&PipeReader>) -> Ending {
+        let mut pause = SHORTEST;
+        loop {
+            let started = Instant::now();
+            let ending = self.run_agent(devices_settled);
+            let state = self.lock();
+            if state.power_off {
+                return Ending::PowerOff;
+            }
+            if let Some(ending) = ending {
+                return ending;
+            }
+            if started.elapsed() > HEALTHY {
+                pause = SHORTEST;
+            }
+            // Either outcome of the wait leads to another look at the state.
+            drop(
+                self.changed
+                    .wait_timeout_while(state, pause, |state| !state.power_off),
+            );
+            if self.lock().power_off {
+                return Ending::PowerOff;
+            }
+            pause = (pause * 2).min(LONGEST);
         }
-        if started.elapsed() > HEALTHY {
-            pause = SHORTEST;
+    }
+
+    /// Runs the agent once. `None` if it ended without asking for an ending.
+    fn run_agent(&self, devices_settled: Option<&PipeReader>) -> Option<Ending> {
+        let mut state = self.lock();
+        let child = match start_agent(devices_settled) {
+            Ok(child) => child,
+            Err(error) => {
+                tracing::error!("starting the agent: {error} -- trying again");
+                return None;
+            }
+        };
+        state.agent = Some(Pid::from_raw(child.id().cast_signed()));
+        // Pressed before there was an agent.
+        if state.power_off {
+            signal(state.agent, Signal::SIGTERM);
         }
-        thread::sleep(pause);
-        pause = (pause * 2).min(LONGEST);
+        drop(state);
+        let status = self.reap_until_exit_of(&child);
+        match status {
+            WaitStatus::Exited(_, code) => {
+                let ending = Ending::from_exit_code(code);
+                if ending.is_none() {
+                    tracing::error!("the agent ended with code {code} -- starting it again");
+                }
+                ending
+            }
+            // As it ends when it has not yet begun to listen for the signal.
+            WaitStatus::Signaled(_, Signal::SIGTERM, _) if self.lock().power_off => None,
+            WaitStatus::Signaled(_, signal, _) => {
+                tracing::error!(
+                    "the agent was killed by {} -- starting it again",
+                    signal.as_str()
+                );
+                None
+            }
+            other => {
+                tracing::error!("the agent ended: {other:?} -- starting it again");
+                None
+            }
+        }
+    }
+
+    /// Waits for any child, since PID 1 inherits every orphan, until it is this one.
+    fn reap_until_exit_of(&self, child: &Child) -> WaitStatus {
+        let agent = Pid::from_raw(child.id().cast_signed());
+        loop {
+            // Leaves the child a zombie, so that its number is nobody else's while
+            // a signal is sent to it. Errors are those of the next call.
+            let _ = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+            let mut state = self.lock();
+            let status = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(status @ (WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)))
+                    if pid == agent =>
+                {
+                    status
+                }
+                // Without children there is no agent: start one.
+                Err(Errno::ECHILD) => WaitStatus::StillAlive,
+                // Any other error is about another child (nix knows no real-time
+                // signals); a second agent next to the first would be worse.
+                Ok(_) | Err(_) => continue,
+            };
+            state.agent = None;
+            return status;
+        }
+    }
+}
+
+fn signal(agent: Option<Pid>, signal: Signal) {
+    if let Some(agent) = agent
+        && let Err(error) = kill(agent, signal)
+    {
+        tracing::warn!("sending {} to the agent: {error}", signal.as_str());
     }
 }
 
@@ -66,23 +191,4 @@ fn start_agent(devices_settled: Option<&PipeReader>) -> std::io::Result<Child> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-}
-
-/// Waits for any child, since PID 1 inherits every orphan, until it is this one.
-fn reap_until_exit_of(child: &Child) -> WaitStatus {
-    let agent = Pid::from_raw(child.id().cast_signed());
-    loop {
-        match wait() {
-            Ok(status @ (WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)))
-                if pid == agent =>
-            {
-                return status;
-            }
-            // Without children there is no agent: start one.
-            Err(Errno::ECHILD) => return WaitStatus::StillAlive,
-            // Any other error is about another child (nix knows no real-time
-            // signals); a second agent beside the first would be worse.
-            Ok(_) | Err(_) => {}
-        }
-    }
 }

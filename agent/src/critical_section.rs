@@ -1,0 +1,137 @@
+//! Work that must not be cut off in the middle, and the end of the boot, which
+//! waits for it.
+//!
+//! Power may fail at any moment, and the disk stays whole (ARCHITECTURE.md,
+//! invariants). An orderly end must do better: a commit that has begun is carried
+//! out, and a commit that has not begun does not begin any more.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+static OF_THIS_PROCESS: Sections = Sections::new();
+
+/// Begins a critical section. Waits forever once [`close`] has been called: the
+/// process is about to end. Sections do not nest.
+pub fn enter() -> CriticalSection {
+    OF_THIS_PROCESS.enter()
+}
+
+/// Waits until no critical section is open. None begins afterwards. `waits` is
+/// called first if that takes time.
+pub fn close(waits: impl FnOnce()) {
+    OF_THIS_PROCESS.close(waits);
+}
+
+/// An open critical section; it ends when this is dropped.
+#[derive(Debug)]
+#[must_use = "the section ends when this is dropped"]
+pub struct CriticalSection(&'static Sections);
+
+impl Drop for CriticalSection {
+    fn drop(&mut self) {
+        self.0.lock().open -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+#[derive(Debug)]
+struct Sections {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    open: usize,
+    closed: bool,
+}
+
+impl Sections {
+    const fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                open: 0,
+                closed: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&'static self) -> CriticalSection {
+        let state = self.lock();
+        let mut state = self
+            .changed
+            .wait_while(state, |state| state.closed)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.open += 1;
+        CriticalSection(self)
+    }
+
+    fn close(&self, waits: impl FnOnce()) {
+        let mut state = self.lock();
+        state.closed = true;
+        if state.open > 0 {
+            waits();
+        }
+        // Either outcome means that nothing is open.
+        drop(
+            self.changed
+                .wait_while(state, |state| state.open > 0)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    const A_MOMENT: Duration = Duration::from_millis(100);
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn sections() -> &'static Sections {
+        Box::leak(Box::new(Sections::new()))
+    }
+
+    #[test]
+    fn the_end_waits_for_every_section() {
+        let sections = sections();
+        let (first, second) = (sections.enter(), sections.enter());
+        let (report, reports) = channel();
+        let waits = report.clone();
+        thread::spawn(move || {
+            sections.close(|| waits.send("waits").unwrap());
+            report.send("closed").unwrap();
+        });
+        assert_eq!(reports.recv_timeout(PATIENCE), Ok("waits"));
+        drop(first);
+        assert_eq!(
+            reports.recv_timeout(A_MOMENT),
+            Err(RecvTimeoutError::Timeout)
+        );
+        drop(second);
+        assert_eq!(reports.recv_timeout(PATIENCE), Ok("closed"));
+    }
+
+    #[test]
+    fn no_section_begins_after_the_end() {
+        let sections = sections();
+        sections.close(|| panic!("nothing to wait for"));
+        let (report, reports) = channel();
+        thread::spawn(move || {
+            let _section = sections.enter();
+            report.send(()).unwrap();
+        });
+        assert_eq!(
+            reports.recv_timeout(A_MOMENT),
+            Err(RecvTimeoutError::Timeout)
+        );
+    }
+}
