@@ -108,6 +108,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
 
 /// The boot, which init can end before its time.
 async fn in_ramdisk(settings: Settings) -> Result<Ending> {
+    tokio::spawn(async { early::give_signs_of_life().await });
     tokio::select! {
         outcome = boot(settings, None) => outcome,
         ending = power_off_by_init() => ending,

@@ -12,10 +12,13 @@ mod module_file;
 mod modules;
 mod mounts;
 mod power_button;
+mod progress;
 mod shutdown;
 mod supervise;
+mod watchdog;
 
 pub use modprobe::{is_modprobe_call, modprobe};
+pub use progress::give_signs_of_life;
 pub use shutdown::{Ending, carry_out};
 
 use std::fs;
@@ -30,7 +33,7 @@ use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 use crate::permission::{self, FIRST_PID_NAMESPACE};
 use crate::report::{self, Output};
 use crate::settings::Settings;
-use supervise::Supervisor;
+use supervise::{Pipes, Supervisor};
 
 /// Is this process the init of our ramdisk, and not PID 1 of some container?
 ///
@@ -80,8 +83,12 @@ pub fn run() -> ! {
     mounts::mount_efivarfs();
     let supervisor = Arc::new(Supervisor::new());
     power_button::watch_in_background(&supervisor);
-    let devices_settled = driver_loader::load_in_background();
-    let ending = supervisor.agent_until_its_end(devices_settled.as_ref());
+    watchdog::feed_in_background(&supervisor);
+    let pipes = Pipes {
+        devices_settled: driver_loader::load_in_background(),
+        signs_of_life: progress::receive_in_background(&supervisor),
+    };
+    let ending = supervisor.agent_until_its_end(&pipes);
     shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))
 }
 

@@ -1,6 +1,6 @@
 //! Keeps the agent alive, and reaps what is left behind.
 
-use std::io::PipeReader;
+use std::io::{PipeReader, PipeWriter};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
+use super::progress::Progress;
 use super::shutdown::Ending;
 
 /// The wait before a crashed agent is started again; doubles up to [`LONGEST`].
@@ -22,10 +23,20 @@ const HEALTHY: Duration = Duration::from_secs(60);
 /// commit on a slow disk. Less than Ironic's `soft_power_off_timeout` (600 s).
 const END_LIMIT: Duration = Duration::from_secs(300);
 
+/// The pipes between init and the agent.
+pub(super) struct Pipes {
+    /// Its standard input, which reaches end of file when the devices present at
+    /// boot have their drivers: an agent started later finds it ended.
+    pub(super) devices_settled: Option<PipeReader>,
+    /// Its standard output, for its signs of life.
+    pub(super) signs_of_life: Option<PipeWriter>,
+}
+
 /// What threads of init need to know of the agent.
 pub(super) struct Supervisor {
     state: Mutex<State>,
     changed: Condvar,
+    pub(super) progress: Progress,
 }
 
 #[derive(Default)]
@@ -39,6 +50,7 @@ impl Supervisor {
         Self {
             state: Mutex::default(),
             changed: Condvar::new(),
+            progress: Progress::default(),
         }
     }
 
@@ -74,14 +86,11 @@ impl Supervisor {
 
     /// Runs the agent, again after each crash, until it asks for an ending or the
     /// machine is to be switched off.
-    ///
-    /// Its standard input is the pipe that reaches end of file when the devices
-    /// present at boot have their drivers: an agent started later finds it ended.
-    pub(super) fn agent_until_its_end(&self, devices_settled: Option<&PipeReader>) -> Ending {
+    pub(super) fn agent_until_its_end(&self, pipes: &Pipes) -> Ending {
         let mut pause = SHORTEST;
         loop {
             let started = Instant::now();
-            let ending = self.run_agent(devices_settled);
+            let ending = self.run_agent(pipes);
             let state = self.lock();
             if state.power_off {
                 return Ending::PowerOff;
@@ -105,9 +114,9 @@ impl Supervisor {
     }
 
     /// Runs the agent once. `None` if it ended without asking for an ending.
-    fn run_agent(&self, devices_settled: Option<&PipeReader>) -> Option<Ending> {
+    fn run_agent(&self, pipes: &Pipes) -> Option<Ending> {
         let mut state = self.lock();
-        let child = match start_agent(devices_settled) {
+        let child = match start_agent(pipes) {
             Ok(child) => child,
             Err(error) => {
                 tracing::error!("starting the agent: {error} -- trying again");
@@ -120,7 +129,9 @@ impl Supervisor {
             signal(state.agent, Signal::SIGTERM);
         }
         drop(state);
+        self.progress.started();
         let status = self.reap_until_exit_of(&child);
+        self.progress.ended();
         match status {
             WaitStatus::Exited(_, code) => {
                 let ending = Ending::from_exit_code(code);
@@ -179,8 +190,12 @@ fn signal(agent: Option<Pid>, signal: Signal) {
     }
 }
 
-fn start_agent(devices_settled: Option<&PipeReader>) -> std::io::Result<Child> {
-    let stdin = match devices_settled {
+fn start_agent(pipes: &Pipes) -> std::io::Result<Child> {
+    let stdin = match &pipes.devices_settled {
+        Some(pipe) => Stdio::from(pipe.try_clone()?),
+        None => Stdio::null(),
+    };
+    let stdout = match &pipes.signs_of_life {
         Some(pipe) => Stdio::from(pipe.try_clone()?),
         None => Stdio::null(),
     };
@@ -188,7 +203,7 @@ fn start_agent(devices_settled: Option<&PipeReader>) -> std::io::Result<Child> {
         .arg("run")
         .env_clear()
         .stdin(stdin)
-        .stdout(Stdio::null())
+        .stdout(stdout)
         .stderr(Stdio::null())
         .spawn()
 }

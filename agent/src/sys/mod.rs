@@ -25,5 +25,6 @@ pub mod scsi_generic;
 pub mod service_notify;
 pub mod uevent;
 pub mod wall_clock;
+pub mod watchdog_ioctl;
 pub mod xattr;
 pub mod zero_range;
