@@ -25,8 +25,13 @@ pub struct Patience {
 }
 
 /// A controller that finds one disk after the other is not interrupted: the
-/// smallest may be the last.
-const QUIET: Duration = Duration::from_millis(500);
+/// smallest may be the last. Longer than usb-storage lets a new disk settle
+/// (`delay_use`, 1 s).
+const QUIET: Duration = Duration::from_millis(1500);
+
+/// How long after the drivers' loading disks may still appear (a RAID controller
+/// starts its volumes one after the other, a USB hub finds its ports in turn).
+pub const ALL_DISKS: Duration = Duration::from_secs(3);
 
 /// What is longer is a slip of the keyboard.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -39,6 +44,15 @@ impl Patience {
             timeout: delay.saturating_mul(attempts).min(LONGEST),
             quiet: QUIET,
             not_before: None,
+        }
+    }
+
+    /// The same where every disk counts: the smallest, or the first of many, or an
+    /// inventory of all. `settled`: since when the devices have their drivers.
+    pub fn for_all_disks(self, settled: Instant) -> Self {
+        Self {
+            not_before: Some(settled + ALL_DISKS),
+            ..self
         }
     }
 }
@@ -58,7 +72,7 @@ pub fn wait_for_disk(
     wait(
         patience,
         || {
-            let at_work = nvme_at_work(root) || scsi_at_work(root);
+            let at_work = nvme_at_work(root) || scsi_at_work(root) || usb_at_work(root);
             (disks::collect(root), at_work)
         },
         wanted,
@@ -75,6 +89,19 @@ fn scsi_at_work(root: &SystemPath) -> bool {
         // TYPE_DISK of <scsi/scsi_proto.h>
         sysfs::text(&device.join("type")).as_deref() == Some("0")
             && sysfs::names(&device.join("block")).is_empty()
+    })
+}
+
+/// Whether a USB disk has its driver but is not yet asked what it is.
+fn usb_at_work(root: &SystemPath) -> bool {
+    let hosts = root.join("sys/class/scsi_host");
+    sysfs::names(&hosts).iter().any(|name| {
+        let host = hosts.join(name);
+        let driver = sysfs::text(&host.join("proc_name"));
+        matches!(driver.as_deref(), Some("usb-storage" | "uas"))
+            && !sysfs::names(&host.join("device"))
+                .iter()
+                .any(|child| child.starts_with("target"))
     })
 }
 
@@ -303,6 +330,19 @@ mod tests {
         assert!(scsi_at_work(root.path()));
         fs::create_dir_all(device.join("block/sda")).unwrap();
         assert!(!scsi_at_work(root.path()));
+    }
+
+    #[test]
+    fn usb_disk_that_was_not_asked_yet_is_still_to_come() {
+        let root = PlantedTree::new();
+        let host = root.directory().join("sys/class/scsi_host/host6");
+        fs::create_dir_all(host.join("device")).unwrap();
+        for (driver, at_work) in [("ahci", false), ("usb-storage", true), ("uas", true)] {
+            fs::write(host.join("proc_name"), format!("{driver}\n")).unwrap();
+            assert_eq!(usb_at_work(root.path()), at_work, "{driver}");
+        }
+        fs::create_dir_all(host.join("device/target6:0:0")).unwrap();
+        assert!(!usb_at_work(root.path()));
     }
 
     #[test]

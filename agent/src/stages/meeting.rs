@@ -186,7 +186,7 @@ impl Boot {
             *params.disk_wait_attempts,
             *params.disk_wait_delay,
         );
-        devices_settled::wait(self.devices_settled.clone(), patience.timeout).await;
+        let settled = devices_settled::wait(self.devices_settled.clone(), patience.timeout).await;
         let neighbours = self.make_vlans_by_lldp().await;
         let params = &self.settings.params;
         wait_for_addresses(params, &mut self.network).await;
@@ -196,7 +196,7 @@ impl Boot {
             lldp_in_interfaces: *params.collect_lldp,
             neighbours,
             logs: commands::logs_for_inspection,
-            patience,
+            patience: patience.for_all_disks(settled),
             network: self.network.clone(),
             bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),
             hide_bmc_nics: !*params.bmc_nics,

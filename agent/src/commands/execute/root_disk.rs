@@ -1,7 +1,6 @@
 //! Which disk is meant, as soon as it is there.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -11,14 +10,8 @@ use crate::devices_settled;
 use crate::failure::{Class, Failure, Result};
 use crate::inventory::root_device::{choose_for_node, report_untouchable, sets_below};
 use crate::inventory::root_device_hints::RootDeviceHints;
-use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
+use crate::inventory::wait_for_disk::{ALL_DISKS, Patience, wait_for_disk};
 use crate::system_path::SystemPath;
-
-/// How long after the drivers' loading disks may still appear (a RAID controller
-/// starts its volumes one after the other; USB waits a second by itself). Only
-/// where the rule is to take the smallest, or the first of many, does a late one
-/// matter: then the wrong disk would be lost.
-const ALL_DISKS: Duration = Duration::from_secs(3);
 
 /// Whether the hints name a disk, so that no later disk can be the better answer.
 fn names_one_disk(node: &Node) -> bool {
@@ -52,7 +45,7 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
     let mut patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
     let settled = devices_settled::wait(machine.devices_settled.clone(), patience.timeout).await;
     if !names_one_disk(node) {
-        patience.not_before = Some(settled + ALL_DISKS);
+        patience = patience.for_all_disks(settled);
     }
     let node = node.0.clone();
     blocking(move || {
