@@ -32,6 +32,7 @@ mod discovery;
 mod disk;
 mod disk_paths;
 mod disk_sets;
+mod driver_faults;
 mod early;
 mod failure;
 #[cfg(fuzzing)]

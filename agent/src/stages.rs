@@ -44,6 +44,12 @@ pub use meeting::{http_options, ironic_by_mdns};
 pub use own_image::own_image;
 use unattended::Order;
 
+/// After this the lines about the begin of a stage are on the screen.
+const STAGE_BEGINS: Duration = Duration::from_secs(5);
+
+/// A console that somebody looks at hours later still says what is wrong.
+const SAID_AGAIN: Duration = Duration::from_secs(600);
+
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
@@ -204,6 +210,9 @@ struct Boot {
     heard_vlans: mpsc::Sender<HeardVlans>,
     devices_settled: DevicesSettled,
     state: &'static Path,
+    /// What is wrong with this machine, found on the way. Said again when nothing
+    /// else happens, so that it is what the screen shows last.
+    remarks: Vec<String>,
     /// `None` in our ramdisk.
     live: Option<LiveSystem>,
 }
@@ -254,6 +263,7 @@ impl Boot {
             settings: Arc::new(settings),
             devices_settled,
             state: Path::new(STATE_DIRECTORY),
+            remarks: Vec::new(),
             live,
         })
     }
@@ -272,6 +282,25 @@ impl Boot {
                 "no provisioning service is configured -- add the kernel argument ipa-api-url=http://IRONIC:6385, or coreos.inst.install_dev=DISK to install without one"
             );
         }
-        std::future::pending().await
+        repeat_remarks(&self.remarks).await
+    }
+
+    /// Warns now, and again at the end.
+    fn remark(&mut self, text: String) {
+        tracing::warn!("{text}");
+        self.remarks.push(text);
+    }
+}
+
+/// Says forever what is wrong with this machine, first when the lines of the stage
+/// that just began are out: the reason is to be the last line on the screen.
+async fn repeat_remarks(remarks: &[String]) -> ! {
+    let mut pause = STAGE_BEGINS;
+    loop {
+        tokio::time::sleep(pause).await;
+        for remark in remarks {
+            tracing::warn!("{remark}");
+        }
+        pause = SAID_AGAIN;
     }
 }

@@ -15,6 +15,7 @@ const BASE: &[&str] = &[
     "critical_section",
     "disk_paths",
     "disk_sets",
+    "driver_faults",
     "failure",
     "host_name",
     "http_client",

@@ -57,9 +57,14 @@ fn is_meant(nic: &NicState) -> bool {
 /// Carrier and address, which the network itself tells.
 fn first_steps(nic: &NicState) -> Vec<StepResult> {
     if !nic.carrier {
-        return vec![match nic.awaits_carrier {
-            true => StepResult::waiting(Step::Carrier, "none yet"),
-            false => StepResult::failed(Step::Carrier, "none"),
+        let firmware = nic.trouble.as_deref().and_then(|trouble| {
+            let at = trouble.find("firmware ")?;
+            Some(&trouble[at..])
+        });
+        return vec![match (nic.awaits_carrier, firmware) {
+            (_, Some(missing)) => StepResult::failed(Step::Carrier, format!("none, {missing}")),
+            (true, None) => StepResult::waiting(Step::Carrier, "none yet"),
+            (false, None) => StepResult::failed(Step::Carrier, "none"),
         }];
     }
     let far = |usable: bool| {
@@ -99,7 +104,9 @@ pub fn screen(service: &str, network: &NetworkState, reach: &Reach) -> Vec<Strin
     let ways = ways(network, reach);
     if network.nics.is_empty() {
         lines.push("no NIC found".to_owned());
-        lines.extend(wrapped("", "-- is its driver in the ramdisk?", INDENT));
+        let why = network.no_nic.as_deref();
+        let why = why.unwrap_or("-- is its driver in the ramdisk?");
+        lines.extend(wrapped("", why, 2));
     }
     for way in &ways {
         lines.push(format!("{} ({})", way.name, way.mac));
@@ -143,6 +150,9 @@ pub fn short(index: u32, network: &NetworkState, reach: &Reach) -> String {
 fn advice(step: &StepResult, network: &NetworkState) -> Option<String> {
     let text = &step.text;
     Some(match step.step {
+        Step::Carrier if text.contains("firmware") => {
+            "build the ramdisk with --firmware-dir".to_owned()
+        }
         Step::Carrier => "check cable and switch port".to_owned(),
         Step::Address if text.contains("DHCP: no answer") => {
             "is there a DHCP server in this network? a switch port may take 50 s to forward"

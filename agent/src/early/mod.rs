@@ -6,6 +6,7 @@
 //! carries out the [`Ending`] that the agent asks for by its exit code.
 
 mod coldplug;
+mod complete;
 mod driver_loader;
 mod modprobe;
 mod module_file;
@@ -27,7 +28,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use landfall_module_index::COMPLETE_MARKER;
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 
 use crate::permission::{self, FIRST_PID_NAMESPACE};
@@ -65,7 +65,7 @@ pub fn run() -> ! {
     for fault in mount_faults {
         tracing::warn!("{fault}");
     }
-    warn_if_half_unpacked();
+    complete::stop_unless_complete();
     // Asked again, now that /proc is there.
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     if namespace != Path::new(FIRST_PID_NAMESPACE) {
@@ -90,18 +90,6 @@ pub fn run() -> ! {
     };
     let ending = supervisor.agent_until_its_end(&pipes);
     shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))
-}
-
-/// The builder writes the marker last. A kernel short of memory stops unpacking
-/// somewhere in the middle and boots all the same, with drivers missing.
-fn warn_if_half_unpacked() {
-    let marker = Path::new("/").join(COMPLETE_MARKER);
-    if !marker.exists() {
-        tracing::error!(
-            "the ramdisk is not complete ({} is missing): the kernel ran out of memory while unpacking it -- give this machine at least 512 MiB",
-            marker.display()
-        );
-    }
 }
 
 /// As `thread::spawn`, which panics where there is no memory for a thread: that

@@ -56,8 +56,18 @@ pub async fn inspect(root: SystemPath, mut circumstances: Circumstances) -> Resu
     let patience = circumstances.patience;
     let waited_below = root.clone();
     let disks = tokio::task::spawn_blocking(move || {
+        let mut said = false;
         // Without events the list as it is now has to do.
-        let _ = wait_for_disk(&waited_below, patience, |disks| !disks.is_empty());
+        let _ = wait_for_disk(&waited_below, patience, |disks| {
+            let any = disks
+                .iter()
+                .any(|disk| disk.traits.why_untouchable().is_none());
+            if !any && !std::mem::replace(&mut said, true) {
+                let seconds = patience.timeout.as_secs();
+                tracing::info!("no disk yet: waiting for one, at most {seconds} s");
+            }
+            any
+        });
     });
     let heard = circumstances.neighbours.take();
     let neighbours = if heard.is_some() {

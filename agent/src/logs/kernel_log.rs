@@ -16,7 +16,7 @@ const RECORD_LIMIT: usize = 8192;
 const RECORDS: usize = 100_000;
 
 /// All records, oldest first. Empty if the log may not be read.
-pub(super) fn records() -> Vec<Said> {
+pub fn records() -> Vec<Said> {
     let log = OpenOptions::new()
         .read(true)
         .custom_flags(O_NONBLOCK)

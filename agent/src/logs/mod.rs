@@ -10,7 +10,7 @@ mod addresses;
 mod archive;
 mod block_devices;
 mod journal;
-mod kernel_log;
+pub mod kernel_log;
 mod mounts;
 mod processes;
 mod system_journal;

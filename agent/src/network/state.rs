@@ -16,6 +16,8 @@ pub struct NetworkState {
     pub source: Option<Source>,
     /// Faults of sources that would have come first, one line each.
     pub faults: Vec<String>,
+    /// Why there is no network interface card, where that was found out.
+    pub no_nic: Option<String>,
     /// Every network interface card, in the kernel's order.
     pub nics: Vec<NicState>,
     /// The NIC whose routes go before those of all others, by the kernel's

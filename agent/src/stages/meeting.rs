@@ -18,11 +18,13 @@ use crate::devices_settled;
 use crate::discovery::{
     self, AdvertiseRules, Advertised, Expected, Found, Place, Question, Wanted,
 };
+use crate::driver_faults::{self, Purpose};
 use crate::failure::{Class, Failure, Result};
 use crate::host_name;
 use crate::http_client::{HttpOptions, IdentityFiles, Proxies};
 use crate::inventory::inspection::{self, Circumstances};
-use crate::inventory::{lldp, wait_for_disk};
+use crate::inventory::report_types::Disk;
+use crate::inventory::{disks, lldp, wait_for_disk};
 use crate::ironic::{
     self, AgentToken, LookupAnswer, NoNode, NotTaken, Query, Retry, Service, Transport,
 };
@@ -202,7 +204,12 @@ impl Boot {
             hide_bmc_nics: !*params.bmc_nics,
             managers: &commands::HARDWARE_MANAGERS,
         };
-        let posted = match inspection::inspect(SystemPath::live(), circumstances).await {
+        let inspected = inspection::inspect(SystemPath::live(), circumstances).await;
+        if let Ok(Some(remark)) = commands::blocking(|| Ok(missing_disks())).await {
+            self.remark(remark);
+        }
+        let params = &self.settings.params;
+        let posted = match inspected {
             Ok(body) => ironic::post_inventory(&self.transport(), &urls, &body, retry).await,
             Err(fault) => Err(NotTaken::Failed(fault)),
         };
@@ -446,6 +453,17 @@ fn warn_all(warnings: &[String]) {
 
 fn failure(details: String) -> Failure {
     Failure::new(Class::CommandExecutionError, details)
+}
+
+/// What an operator must know who finds an empty list of disks in Ironic.
+fn missing_disks() -> Option<String> {
+    let root = SystemPath::live();
+    let is_reported = |disk: &Disk| disk.traits.why_untouchable().is_none();
+    let none = !disks::collect(&root).iter().any(is_reported);
+    none.then(|| {
+        let why = driver_faults::why_none(&root, Purpose::Storage);
+        format!("no disk found: {why}")
+    })
 }
 
 /// Gives slow controllers the time that an operator wants for them.

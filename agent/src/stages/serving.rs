@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use tokio::sync::{Notify, watch};
 
-use super::Boot;
 use super::meeting::{image_options, tls_policy};
+use super::{Boot, repeat_remarks};
 use crate::api::{self, Api, Listening, TlsIdentity};
 use crate::commands::{Departure, Dispatcher, Interrupted, Ledger, Machine, Node};
 use crate::discovery::{self, Advertised, Found};
@@ -124,6 +124,7 @@ impl Boot {
                 Err(fault) => Err(failure(format!("heartbeat: {fault}"))),
             },
             () = discovery::address_lost(address, &mut self.network) => Ok(None),
+            never = repeat_remarks(&self.remarks) => never,
         };
         server.stop().await;
         outcome

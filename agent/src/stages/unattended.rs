@@ -15,9 +15,9 @@ use std::time::Duration;
 
 pub(super) use order::Order;
 
-use super::Boot;
 use super::meeting::image_options;
 use super::own_image::own_image;
+use super::{Boot, SAID_AGAIN};
 use crate::backoff::Backoff;
 use crate::commands::{self, FirstBootNetwork, blocking};
 use crate::devices_settled;
@@ -36,9 +36,6 @@ use crate::system_path::SystemPath;
 /// missing file in its place.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
-/// A console that is looked at hours later still says why.
-const SAID_AGAIN: Duration = Duration::from_secs(600);
 
 impl Boot {
     /// Installs as ordered. Returns only if the boot is to end with it.

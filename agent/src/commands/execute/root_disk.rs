@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::commands::command::Node;
 use crate::commands::machine::{Machine, blocking};
 use crate::devices_settled;
+use crate::driver_faults::{self, Purpose};
 use crate::failure::{Class, Failure, Result};
 use crate::inventory::root_device::{choose_for_node, report_untouchable, sets_below};
 use crate::inventory::root_device_hints::RootDeviceHints;
@@ -61,6 +62,11 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
             )
         })?;
         report_untouchable(&disks);
+        if disks.is_empty() {
+            let why = driver_faults::why_none(&SystemPath::live(), Purpose::Storage);
+            let details = format!("no disk found: {}", why.cause);
+            return Err(Failure::new(Class::DeviceNotFound, details).hint(why.remedy));
+        }
         let disk = choose_for_node(Some(&node), &disks, &sets)?;
         tracing::info!(
             "root disk is {} ({}, {})",

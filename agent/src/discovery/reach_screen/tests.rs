@@ -207,6 +207,35 @@ fn what_is_wrong_with_the_source_and_no_nic_at_all() {
 }
 
 #[test]
+fn missing_firmware_is_not_a_loose_cable() {
+    let without_firmware = NicState {
+        carrier: false,
+        trouble: Some("x no carrier, firmware bnx2x/bnx2x-e2.fw is missing".to_owned()),
+        ..nic(1, None)
+    };
+    let screen = shown(vec![without_firmware], Vec::new());
+    let expected = "\
+  carrier FAILED: none, firmware bnx2x/bnx2x-e2.fw is
+          missing
+          -- build the ramdisk with --firmware-dir";
+    assert!(screen.contains(expected), "{screen}");
+}
+
+#[test]
+fn the_reason_for_no_nic_at_all() {
+    let network = NetworkState {
+        no_nic: Some("no driver for network card 0000:01:00.0 (PCI ID 1000:00e5) -- x".to_owned()),
+        ..NetworkState::default()
+    };
+    let lines = screen("http://x:6385", &network, &Reach::default());
+    let expected = [
+        "no NIC found",
+        "no driver for network card 0000:01:00.0 (PCI ID",
+    ];
+    assert_eq!(lines[1..3], expected);
+}
+
+#[test]
 fn success_is_one_line() {
     let network = NetworkState {
         nics: vec![given(1)],

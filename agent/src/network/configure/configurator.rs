@@ -53,6 +53,8 @@ pub(super) struct Configurator {
     user_options: UserOptions,
     pub(super) host_name_set: bool,
     pub(super) missing_devices_told: bool,
+    /// Why there is no NIC at all, once that was found out.
+    pub(super) no_nic: Option<String>,
     pub(super) reach: watch::Receiver<Reach>,
     heard_vlans: mpsc::Receiver<HeardVlans>,
     pub(super) preference: Preference,
@@ -84,6 +86,7 @@ impl Configurator {
             user_options: UserOptions::open()?,
             host_name_set: false,
             missing_devices_told: false,
+            no_nic: None,
             reach,
             heard_vlans,
             preference: Preference::default(),

@@ -39,6 +39,7 @@ impl Configurator {
                 .collect(),
             source: Some(self.setup.choice.source),
             faults: self.setup.choice.faults.clone(),
+            no_nic: self.no_nic.clone(),
             preferred: self.preference.over,
             ..NetworkState::default()
         };

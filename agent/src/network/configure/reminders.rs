@@ -7,8 +7,10 @@ use tokio::time::Instant;
 
 use super::configurator::Configurator;
 use super::timers::Timer;
+use crate::driver_faults::{self, Purpose};
 use crate::network::links::Link;
 use crate::network::state::NicState;
+use crate::system_path::SystemPath;
 
 /// What NetworkManager gives a named device to appear (60 s), less the time
 /// after which the first reminder comes.
@@ -38,9 +40,12 @@ impl Configurator {
             self.timers.start(Timer::Devices, at);
         }
         if self.nics.is_empty() {
-            tracing::warn!("no network device found; waiting -- is its driver in the ramdisk?");
+            let why = driver_faults::why_none(&SystemPath::live(), Purpose::Network);
+            tracing::warn!("no network device found; waiting: {why}");
+            self.no_nic = Some(why.to_string());
             return;
         }
+        self.no_nic = None;
         let interfaces = self.plan().interfaces.iter().enumerate();
         let missing: Vec<_> = interfaces
             .filter(|(_, interface)| !interface.multi && is_device(interface))
@@ -77,7 +82,14 @@ impl Configurator {
         };
         nic.missed_carrier = true;
         let interface = nic.interface_of(&self.setup.choice.plan);
-        if interface.is_some_and(|interface| !interface.matches.is_any()) {
+        let is_meant = interface.is_some_and(|interface| !interface.matches.is_any());
+        if let Some(file) = driver_faults::missing_firmware_of(&nic.link.name) {
+            let trouble = format!("{} no carrier, firmware {file} is missing", nic.title());
+            tracing::warn!("{trouble} -- build the ramdisk with --firmware-dir");
+            nic.trouble = Some(trouble);
+            return;
+        }
+        if is_meant {
             let trouble = format!("{} no carrier", nic.title());
             tracing::warn!("{trouble}; waiting -- check cable and switch port");
             nic.trouble = Some(trouble);
