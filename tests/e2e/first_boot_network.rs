@@ -117,6 +117,7 @@ async fn install_and_boot(lab: &Lab, described: &Described) -> Result<Mark> {
     let machine = Machine {
         boot: Boot::Disk,
         data_medium: None,
+        extras: Vec::new(),
         ..site.machine.clone()
     };
     let guest = Guest::start(lab, &machine).await?;

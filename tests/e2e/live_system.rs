@@ -235,6 +235,7 @@ async fn machine(lab: &Lab, addition: &Addition) -> Result<Machine> {
         first_tap: 0,
         cords: Vec::new(),
         data_medium: None,
+        extras: Vec::new(),
         late_nic: false,
     })
 }

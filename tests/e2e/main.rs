@@ -9,6 +9,7 @@ mod cleaning;
 mod conductor;
 mod coreos_installer;
 mod disk_faults;
+mod early;
 mod embedded_plans;
 mod fast_track;
 mod first_boot_network;

@@ -199,6 +199,7 @@ impl<'a> Comparison<'a> {
             first_tap: 0,
             cords: Vec::new(),
             data_medium: None,
+            extras: Vec::new(),
             late_nic: false,
         })
     }

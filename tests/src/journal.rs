@@ -172,6 +172,12 @@ impl Journal {
         events.iter().skip(mark.0).find(|e| matches(e)).cloned()
     }
 
+    /// The last event after `mark` that matches.
+    pub fn find_last(&self, mark: Mark, matches: impl Fn(&Event) -> bool) -> Option<Event> {
+        let events = self.lock();
+        events.iter().skip(mark.0).rfind(|e| matches(e)).cloned()
+    }
+
     /// Waits until an event after `mark` matches. `what` names it in the error.
     /// A machine that ends first ends the wait.
     pub async fn wait_for(

@@ -74,6 +74,7 @@ impl Peer {
             first_tap: PEER_TAP,
             cords: (0..cables).map(end).collect(),
             data_medium: None,
+            extras: Vec::new(),
             late_nic: false,
             boot: Boot::Direct {
                 kernel: artifacts::kernel()?,

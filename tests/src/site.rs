@@ -252,6 +252,7 @@ impl Plan {
                 first_tap: 0,
                 cords: Vec::new(),
                 data_medium: None,
+                extras: Vec::new(),
                 late_nic: false,
                 boot: medium.boot,
                 variables: lab.path("uefi-variables"),
@@ -445,6 +446,7 @@ impl Site {
             nics: Vec::new(),
             cords: Vec::new(),
             data_medium: None,
+            extras: Vec::new(),
             ..self.machine.clone()
         };
         Guest::start(lab, &machine).await

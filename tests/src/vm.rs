@@ -131,6 +131,18 @@ impl Boot {
     }
 }
 
+/// A device that few tests need.
+#[derive(Debug, Clone)]
+pub enum Extra {
+    /// The watchdog of an Intel chip set, running from power on, as firmware
+    /// leaves it.
+    RunningWatchdog,
+    /// `hvc0`, whose output goes into this file.
+    HypervisorConsole(PathBuf),
+    /// A USB disk, of this raw file.
+    UsbDisk(PathBuf),
+}
+
 /// What a test wants of a machine.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -151,6 +163,8 @@ pub struct Machine {
     /// Whether there is a slot, and a tap behind those of the others, for a NIC
     /// that comes later: [`Guest::plug_nic`].
     pub late_nic: bool,
+    /// Devices that few tests need.
+    pub extras: Vec<Extra>,
     /// What it boots.
     pub boot: Boot,
     /// Where UEFI variables live from one start to the next.

@@ -1,6 +1,6 @@
 //! A machine as QEMU's command line. Pure.
 
-use super::{Boot, Bus, Cord, CordEnd, Disk, DiskFault, Firmware, Machine};
+use super::{Boot, Bus, Cord, CordEnd, Disk, DiskFault, Extra, Firmware, Machine};
 use crate::lab::TAPS;
 
 /// OVMF's code, where Debian's ovmf has it.
@@ -41,6 +41,7 @@ pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> 
     late_nic(machine, &mut list);
     error_records(machine, &mut list);
     cords(machine, &mut list);
+    extras(machine, &mut list);
     list.0
 }
 
@@ -293,6 +294,27 @@ fn error_records(machine: &Machine, list: &mut Arguments) {
     }
 }
 
+/// In slots behind all others, whose names do not change with them.
+fn extras(machine: &Machine, list: &mut Arguments) {
+    for extra in &machine.extras {
+        match extra {
+            // The chip is part of every q35; without this it resets nothing.
+            Extra::RunningWatchdog => list.option("-global", "ICH9-LPC.noreboot=false"),
+            Extra::HypervisorConsole(path) => {
+                list.option("-chardev", format!("file,id=hvc,path={}", path.display()));
+                list.option("-device", "virtio-serial-pci,addr=0x13");
+                list.option("-device", "virtconsole,chardev=hvc");
+            }
+            Extra::UsbDisk(path) => {
+                let path = path.display();
+                list.option("-drive", format!("if=none,id=usb,format=raw,file={path}"));
+                list.option("-device", "qemu-xhci,addr=0x12");
+                list.option("-device", "usb-storage,drive=usb,serial=usb");
+            }
+        }
+    }
+}
+
 /// The name of a cable's network device in QEMU.
 pub(super) fn cord_name(number: u16) -> String {
     format!("cord{number}")
@@ -346,6 +368,7 @@ mod tests {
             first_tap: 0,
             cords: Vec::new(),
             data_medium: None,
+            extras: Vec::new(),
             late_nic: false,
             boot,
             variables: "/v".into(),

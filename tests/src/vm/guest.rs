@@ -212,6 +212,25 @@ impl Guest {
         self.qmp.execute("device_add", device).await.map(drop)
     }
 
+    /// A short press of the power button: what a BMC does for a soft power off.
+    pub async fn press_power_button(&mut self) -> Result<()> {
+        self.journal
+            .record(self.voice.machine, "power button pressed");
+        self.qmp
+            .execute("system_powerdown", json!({}))
+            .await
+            .map(drop)
+    }
+
+    /// Writes to an I/O port of the machine, as its firmware would.
+    pub async fn write_port(&mut self, port: u16, value: u16) -> Result<()> {
+        let line = format!("o/h {port:#x} {value:#x}");
+        self.qmp
+            .execute("human-monitor-command", json!({"command-line": line}))
+            .await
+            .map(drop)
+    }
+
     /// The three keys, on a keyboard of the old kind.
     pub async fn press_ctrl_alt_del(&mut self) -> Result<()> {
         self.journal.record(self.voice.machine, "Ctrl-Alt-Del");

@@ -15,12 +15,13 @@ use crate::journal::{Journal, Source};
 
 /// The events that mean something for a test; others (the clock was set, a NIC
 /// changed its filter) only fill the journal.
-const EVENTS: [&str; 5] = [
+const EVENTS: [&str; 6] = [
     "RESET",
     "SHUTDOWN",
     "POWERDOWN",
     "BLOCK_IO_ERROR",
     "GUEST_PANICKED",
+    "WATCHDOG",
 ];
 
 /// Listens on an abstract socket: no path, no length limit, and visible only

@@ -1,0 +1,207 @@
+//! Init's part of the boot: drivers, consoles, the power button, the watchdog.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use landfall_tests::artifacts;
+use landfall_tests::installation::BOOT;
+use landfall_tests::journal::{Event, Source};
+use landfall_tests::lab::Lab;
+use landfall_tests::site::{Network, Plan, Site};
+use landfall_tests::vm::{Boot, Bus, Extra};
+
+use crate::host_test;
+use crate::image_faults::does_not_boot;
+
+/// A clean end takes a second; the rest is for a loaded test host.
+const SOFT_OFF: Duration = Duration::from_secs(60);
+
+fn is_heartbeat(event: &Event) -> bool {
+    event.source == Source::Conductor && event.text == "heartbeat 202"
+}
+
+async fn heartbeat(lab: &Lab) -> Result<()> {
+    lab.journal
+        .wait_for("a heartbeat", lab.journal.start(), BOOT, is_heartbeat)
+        .await
+        .map(drop)
+}
+
+/// The host serves commands, and Ironic has none for it.
+async fn idle_site(lab: &Lab, plan: &Plan) -> Result<Site> {
+    let mut site = plan.site(lab).await?;
+    site.script.hold = true;
+    Ok(site)
+}
+
+/// The same on the distribution's generic kernel, which has drivers of real chips.
+async fn idle_site_on_generic_kernel(lab: &Lab, plan: &Plan) -> Result<Site> {
+    let mut site = idle_site(lab, plan).await?;
+    site.machine.boot = Boot::Direct {
+        kernel: artifacts::generic_kernel()?,
+        ramdisk: artifacts::generic_ramdisk()?,
+        arguments: plan.kernel_arguments(),
+    };
+    Ok(site)
+}
+
+#[test]
+fn power_button_ends_the_boot() {
+    host_test("power_button_ends_the_boot", async |lab| {
+        let site = idle_site(lab, &Plan::default()).await?;
+        let _services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        heartbeat(lab).await?;
+        guest.press_power_button().await?;
+        guest.console("init: powering off now", SOFT_OFF).await?;
+        guest.powered_off(SOFT_OFF).await
+    });
+}
+
+/// Nothing was committed, so nothing must boot.
+#[test]
+fn power_button_while_writing() {
+    host_test("power_button_while_writing", async |lab| {
+        let mut site = Plan::default().site(lab).await?;
+        site.files[0].behaviour.bytes_per_second = Some(1024 * 1024);
+        let _services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        guest.console("disk: writing the image: ", BOOT).await?;
+        guest.press_power_button().await?;
+        guest.powered_off(SOFT_OFF).await?;
+        does_not_boot(lab, &site).await
+    });
+}
+
+/// The driver of this console is a module: the first lines are said before there
+/// is such a console.
+#[test]
+fn console_that_appears_late() {
+    host_test("console_that_appears_late", async |lab| {
+        let plan = Plan {
+            more_arguments: "console=hvc0",
+            ..Plan::default()
+        };
+        let mut site = idle_site(lab, &plan).await?;
+        let output = lab.path("hvc0.log");
+        site.machine.extras = vec![Extra::HypervisorConsole(output.clone())];
+        let _services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        heartbeat(lab).await?;
+        // An end by the button lets every console print its last lines.
+        guest.press_power_button().await?;
+        guest.powered_off(SOFT_OFF).await?;
+        let text = std::fs::read_to_string(&output)?;
+        for line in [
+            "init: landfall",
+            "kernel modules loaded",
+            "serving commands at",
+        ] {
+            ensure!(text.contains(line), "'{line}' is not on hvc0:\n{text}");
+        }
+        Ok(())
+    });
+}
+
+/// A USB disk takes seconds longer than an NVMe disk, which is enough for a choice.
+#[test]
+fn usb_disk_is_in_the_inventory() {
+    host_test("usb_disk_is_in_the_inventory", async |lab| {
+        let plan = Plan {
+            bus: Bus::Nvme,
+            network: Network::StaticV4,
+            ..Plan::default()
+        };
+        let mut site = idle_site_on_generic_kernel(lab, &plan).await?;
+        let stick = lab.path("usb.raw");
+        std::fs::File::create(&stick)?.set_len(8 << 30)?;
+        site.machine.extras = vec![Extra::UsbDisk(stick)];
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        heartbeat(lab).await?;
+        let inventory = services.conductor.inventory().unwrap_or_default();
+        let disks = inventory["inventory"]["disks"].as_array();
+        let mut names: Vec<_> = disks
+            .into_iter()
+            .flatten()
+            .map(|disk| disk["name"].as_str().unwrap_or_default())
+            .collect();
+        names.sort_unstable();
+        ensure!(
+            names == ["/dev/nvme0n1", "/dev/sda"],
+            "the inventory's disks are {names:?}"
+        );
+        guest.cut_power().await
+    });
+}
+
+/// Ironic's empty list of disks has its reason on the console, as the last line.
+#[test]
+fn no_disk_is_the_last_line() {
+    host_test("no_disk_is_the_last_line", async |lab| {
+        let plan = Plan {
+            more_arguments: "ipa-disk-wait-attempts=2 ipa-disk-wait-delay=1",
+            ..Plan::default()
+        };
+        let mut site = idle_site(lab, &plan).await?;
+        site.machine.disks.clear();
+        let _services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        guest.console("ironic: heartbeat accepted by", BOOT).await?;
+        let start = lab.journal.mark();
+        guest
+            .console_after(start, "agent: warning: no disk found", SOFT_OFF)
+            .await?;
+        let last = lab
+            .journal
+            .find_last(start, |event| event.source == Source::Console)
+            .map(|event| event.text)
+            .unwrap_or_default();
+        ensure!(last.contains("no disk found"), "the last line is: {last}");
+        ensure!(last.contains(" -- "), "no remedy in: {last}");
+        guest.cut_power().await
+    });
+}
+
+/// The chip set's watchdog counts twice to 30 s by default: nobody but the agent
+/// keeps the machine from being reset. When the kernel has died, it is.
+#[test]
+fn running_watchdog_is_fed_until_init_dies() {
+    host_test("running_watchdog_is_fed_until_init_dies", async |lab| {
+        let plan = Plan {
+            more_arguments: "sysrq_always_enabled",
+            ..Plan::default()
+        };
+        let mut site = idle_site_on_generic_kernel(lab, &plan).await?;
+        site.machine.extras = vec![Extra::RunningWatchdog];
+        let _services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        guest.console("Linux version", BOOT).await?;
+        // TCO1_CNT of ICH9: with bit 11 clear the timer runs.
+        guest.write_port(0x668, 0).await?;
+        guest
+            .console("(iTCO_wdt) was running: feeding it", BOOT)
+            .await?;
+        heartbeat(lab).await?;
+        let mark = lab.journal.mark();
+        let reset = |event: &Event| {
+            event.source == Source::Machine
+                && (event.text.starts_with("RESET") || event.text.starts_with("WATCHDOG"))
+        };
+        // Twice the time after which it would fire.
+        tokio::time::sleep(Duration::from_secs(150)).await;
+        ensure!(
+            lab.journal.find(mark, reset).is_none(),
+            "the watchdog was not fed"
+        );
+        let mark = lab.journal.mark();
+        guest.sysrq(b'c').await?;
+        guest
+            .console_after(mark, "Kernel panic", Duration::from_secs(60))
+            .await?;
+        lab.journal
+            .wait_for("the watchdog", mark, Duration::from_secs(180), reset)
+            .await?;
+        Ok(())
+    });
+}
