@@ -67,12 +67,21 @@ pub const RULES: &[Rule] = &[
         },
     },
     Rule {
-        reason: "rd.ethtool does not turn a bond, bridge, team, VLAN or partition into a NIC",
+        reason: "rd.ethtool does not turn a bond, bridge, team, VLAN, partition or port of InfiniBand \
+                 into an Ethernet device",
         fixed_in: None,
         applies: |key, value, _, line| {
             let device = value.split(':').next().unwrap_or_default();
-            key == "rd.ethtool" && line.iter().any(|argument| is_made_by(device, argument))
+            let is_infiniband = matches!(DeviceSpec::parse(device), DeviceSpec::Infiniband(_));
+            let is_made = || line.iter().any(|argument| is_made_by(device, argument));
+            key == "rd.ethtool" && (is_infiniband || is_made())
         },
+    },
+    Rule {
+        reason: "rd.ethtool=NIC:off without a speed is ignored with a warning; NetworkManager \
+                 warns too, but forgets what an earlier argument says",
+        fixed_in: None,
+        applies: |key, _, argument, _| key == "rd.ethtool" && has_warning(argument),
     },
     Rule {
         reason: "older versions take a prefix length out of a bracketed IPv6 address, drop an \

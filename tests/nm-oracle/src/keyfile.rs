@@ -65,6 +65,11 @@ impl Keyfile {
         let mac = self
             .get("ethernet", "mac-address")
             .or(self.get("infiniband", "mac-address"));
+        // The generator puts it into a section that NetworkManager does not read for
+        // InfiniBand.
+        let mtu = self
+            .number("ethernet", "mtu")
+            .or(self.number("infiniband", "mtu"));
         let priority = self.get("connection", "autoconnect-priority");
         let priority = priority.and_then(|text| text.parse().ok()).unwrap_or(0);
         let mut form = json!({
@@ -75,7 +80,7 @@ impl Keyfile {
             },
             "type": kind,
             "multi": self.get("connection", "multi-connect") == Some("3"),
-            "mtu": self.number("ethernet", "mtu"),
+            "mtu": mtu,
             "set_mac": self.get("ethernet", "cloned-mac-address").map(str::to_lowercase),
             "needed": self.get("connection", "wait-device-timeout").is_some(),
         });
