@@ -90,7 +90,7 @@ struct Try {
     addresses: Vec<AddressState>,
     backoff: Backoff,
     failures: u32,
-    /// Why a server was not trusted, as the console has it already.
+    /// The URL of a server that is not trusted, as the console has it already.
     said: Option<String>,
     state: TryState,
 }
@@ -311,11 +311,11 @@ impl Try {
             ..
         } = fault;
         if *untrusted_for_good {
-            let line = format!("{url}: {fault}");
-            if self.said.as_ref() == Some(&line) {
-                return tracing::debug!("no answer from {line}");
+            // The reason names the time, so it is another one at each try.
+            if self.said.as_deref() == Some(url) {
+                return tracing::debug!("no answer from {url}: {fault}");
             }
-            self.said = Some(line);
+            self.said = Some(url.to_owned());
         }
         self.log(&format!("no answer from {url}"), fault, pause);
     }
