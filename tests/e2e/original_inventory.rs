@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use landfall_tests::journal::Source;
 use landfall_tests::lab::Lab;
@@ -119,6 +119,11 @@ async fn compare(lab: &Lab, machine: &str, disks: &[u64]) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let port = listener.local_addr()?.port();
     let service = Router::new()
+        // Any other answer is taken for Ironic's only after a minute.
+        .route(
+            "/",
+            get(async || Json(json!({"default_version": {"version": "1.115"}}))),
+        )
         .route("/v1/continue_inspection", post(take))
         .with_state(posted);
     tokio::spawn(async move { axum::serve(listener, service).await });

@@ -50,13 +50,15 @@ impl OtherAnswers {
     }
 
     /// The one that has to do, if it is time: rather one of a service that
-    /// works than one of a service that says that it does not.
+    /// works than one of a service that says that it does not, and rather one
+    /// over a known NIC, which can be preferred from then on.
     pub(super) fn take_due(&mut self) -> Option<Other> {
         if self.due().is_none_or(|due| Instant::now() < due) {
             return None;
         }
         let is_down = |other: &Other| other.reached.answer.status >= 500;
-        let best = { self.by_place.iter() }.min_by_key(|(_, other)| is_down(other));
+        let best =
+            { self.by_place.iter() }.min_by_key(|(place, other)| (is_down(other), place.is_none()));
         let place = best.map(|(place, _)| *place)?;
         self.by_place.remove(&place)
     }
@@ -89,12 +91,14 @@ mod tests {
         others.keep(Some(1), other(1, 503));
         tokio::time::sleep(Duration::from_secs(40)).await;
         assert!(others.take_due().is_none());
+        others.keep(None, other(0, 401));
         others.keep(Some(2), other(2, 401));
         others.keep(Some(1), other(1, 503));
         tokio::time::sleep(Duration::from_secs(20)).await;
         let taken = others.take_due().unwrap();
         assert_eq!(taken.reached.over, Some(2));
         others.forget(Some(1));
+        others.forget(None);
         assert!(others.take_due().is_none());
     }
 }
