@@ -204,15 +204,22 @@ pub(crate) struct CoreosLiveArguments {
     pub(crate) output: OutputArguments,
 }
 
-/// Show what a ramdisk or an ISO holds, with its digest.
+/// Show what a ramdisk or an ISO holds, and what is damaged in it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  landfall-image inspect --json landfall.iso | jq .ramdisk.kernel_release")]
+  landfall-image inspect --json landfall.iso | jq .ramdisk.kernel_release
+  landfall-image inspect --verify /dev/sdX
+
+Every file of an ISO is compared with SHA256SUMS on it, all but the two areas
+that are overwritten for a host. The exit code is 1 if there is any fault.")]
 pub(crate) struct InspectArguments {
-    /// A ramdisk or an ISO
+    /// A ramdisk or an ISO; also a stick that an ISO was copied to
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// Fail also if an ISO has no digests to compare with
+    #[arg(long)]
+    pub(crate) verify: bool,
     /// Print JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::areas::{self, Areas};
 use crate::authorities;
+use crate::checksums;
 use crate::iso_command::digest;
 
 /// A full server ramdisk with all firmware in an ISO is below 200 MB.
@@ -33,6 +34,10 @@ pub(crate) struct Inspection {
     pub(crate) kind: &'static str,
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
+    /// How many files have the digest that the medium has for them; `None` if it has none.
+    pub(crate) verified_files: Option<usize>,
+    /// What is damaged or missing outside of the ramdisk.
+    pub(crate) faults: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) iso: Option<IsoContent>,
     pub(crate) ramdisk: RamdiskContent,
@@ -115,26 +120,7 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     let mut file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     // One with an image is larger than memory should be asked for.
     if is_iso(&mut file) {
-        let (size, sha256) = digest(path)?;
-        let mut iso = Iso::open(file)?;
-        let (content, embedded) =
-            iso_content(&mut iso).with_context(|| format!("looking into {}", path.display()))?;
-        let mut ramdisk = ramdisk(&iso.read("boot/initrd.img", MAX_FILE_BYTES)?)?;
-        // The kernel gets it behind the ramdisk.
-        for segment in &embedded {
-            for entry in newc::Reader::new(&segment.archive).flatten() {
-                if is_host(&entry) {
-                    host(&mut ramdisk, entry.name, entry.data);
-                }
-            }
-        }
-        return Ok(Inspection {
-            kind: "iso",
-            bytes: size,
-            sha256,
-            iso: Some(content),
-            ramdisk,
-        });
+        return inspect_iso(path, file);
     }
     let bytes = path_error::read_bounded(path, MAX_FILE_BYTES.into())?;
     let sha256 = digest_writer::sha256(&bytes);
@@ -145,12 +131,79 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     let ramdisk = ramdisk(&bytes)
         .with_context(|| format!("{}: expected a ramdisk or an ISO", path.display()))?;
     Ok(Inspection {
-        kind: "ramdisk",
+        kind: if ramdisk.adds_hosts_only() {
+            "hosts"
+        } else {
+            "ramdisk"
+        },
         bytes: size,
         sha256,
+        verified_files: None,
+        faults: Vec::new(),
         iso: None,
         ramdisk,
     })
+}
+
+fn inspect_iso(path: &Path, file: File) -> Result<Inspection> {
+    let mut iso = Iso::open(file)?;
+    if let Err(error @ IsoError::NotFound(_)) = iso.find(areas::DESCRIPTION_PATH) {
+        return Err(error).with_context(|| format!("{}: not of landfall", path.display()));
+    }
+    let mut verdict = checksums::verify(path, &mut iso)?;
+    // Of a stick as much as was copied to it.
+    let (size, sha256) = digest(path, verdict.size)?;
+    let mut inspection = Inspection {
+        kind: "iso",
+        bytes: size,
+        sha256,
+        verified_files: verdict.good_files,
+        faults: Vec::new(),
+        iso: None,
+        ramdisk: RamdiskContent::default(),
+    };
+    let image = iso.read("boot/initrd.img", MAX_FILE_BYTES);
+    match image.map_err(Into::into).and_then(|image| ramdisk(&image)) {
+        Ok(ramdisk) => inspection.ramdisk = ramdisk,
+        Err(error) => verdict.faults.push(format!("boot/initrd.img: {error:#}")),
+    }
+    match iso_content(&mut iso) {
+        Ok((content, embedded)) => {
+            inspection.iso = Some(content);
+            // The kernel gets it behind the ramdisk.
+            for segment in &embedded {
+                for entry in newc::Reader::new(&segment.archive).flatten() {
+                    if is_host(&entry) {
+                        host(&mut inspection.ramdisk, entry.name, entry.data);
+                    }
+                }
+            }
+        }
+        Err(error) => verdict.faults.push(format!("{error:#}")),
+    }
+    inspection.faults = verdict.faults;
+    Ok(inspection)
+}
+
+impl Inspection {
+    /// Of all that was found.
+    pub(crate) fn fault_count(&self) -> usize {
+        self.faults.len() + self.ramdisk.faults.len()
+    }
+}
+
+impl RamdiskContent {
+    /// What `landfall-image hosts` makes, which goes behind a whole ramdisk.
+    fn adds_hosts_only(&self) -> bool {
+        let others = [
+            &self.modules,
+            &self.firmware,
+            &self.configuration,
+            &self.other_files,
+        ];
+        let has_others = others.iter().any(|members| !members.is_empty());
+        self.init_bytes.is_none() && !self.complete && !has_others && !self.hosts.is_empty()
+    }
 }
 
 fn is_iso(file: &mut File) -> bool {
@@ -228,6 +281,9 @@ fn ramdisk(file: &[u8]) -> Result<RamdiskContent> {
     find_rescue_layer(&mut content);
     content.unpacked_bytes = all.len() as u64;
     content.unpacked_sha256 = digest_writer::sha256(&all);
+    if content.adds_hosts_only() {
+        return Ok(content);
+    }
     if content.init_bytes.is_none() {
         content
             .faults

@@ -1,6 +1,6 @@
 //! `landfall-image inspect`.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use landfall_network_plan::describe::describe;
 
 use crate::cli::InspectArguments;
@@ -9,9 +9,19 @@ use crate::inspect::{self, HostContent, Inspection, IsoContent, Member, RamdiskC
 use crate::report::{Report, megabytes};
 
 pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
-    let inspection = inspect::inspect(&arguments.file)?;
-    let title = format!("{}: {}", arguments.file.display(), text(&inspection));
-    Report::new(arguments.json).done(&inspection, &title)
+    let file = arguments.file.display();
+    let mut inspection = inspect::inspect(&arguments.file)?;
+    if arguments.verify && inspection.kind == "iso" && inspection.verified_files.is_none() {
+        let fault = "it has no SHA256SUMS: nothing can be verified, build it again";
+        inspection.faults.push(fault.to_owned());
+    }
+    let title = format!("{file}: {}", text(&inspection));
+    Report::new(arguments.json).done(&inspection, &title)?;
+    match inspection.fault_count() {
+        0 => Ok(()),
+        1 => bail!("{file}: 1 fault"),
+        count => bail!("{file}: {count} faults"),
+    }
 }
 
 fn text(inspection: &Inspection) -> String {
@@ -24,7 +34,20 @@ fn text(inspection: &Inspection) -> String {
     if let Some(iso) = &inspection.iso {
         iso_lines(iso, &mut lines);
     }
+    match inspection.verified_files {
+        Some(count) => lines.push(format!("  verified {count} files")),
+        None if inspection.kind == "iso" => {
+            lines.push("  verified no, it has no digests".to_owned())
+        }
+        None => {}
+    }
     ramdisk_lines(&inspection.ramdisk, &mut lines);
+    lines.extend(
+        inspection
+            .faults
+            .iter()
+            .map(|fault| format!("FAULT {fault}")),
+    );
     lines.join("\n")
 }
 

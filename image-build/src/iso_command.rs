@@ -1,7 +1,7 @@
 //! `landfall-image iso`.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     report.warnings(&ramdisk.warnings);
 
     report.stage("putting the ISO together");
-    let (kernel_bytes, kernel_sha256) = digest(&kernel.image)?;
+    let (kernel_bytes, kernel_sha256) = digest(&kernel.image, None)?;
     let embed_size = arguments.embed_kib as usize * 1024;
     let choices = format!("secure boot {secure_boot}, embed {embed_size}");
     let identity = MediumIdentity::of(&[
@@ -122,7 +122,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let files = kernel_bytes + ramdisk.bytes + embed_size as u64 + image_bytes;
     free_space::require(directory_of(&output), files, "the ISO")?;
     iso_image::write(&medium, work.path(), output.temporary_path())?;
-    let (bytes, sha256) = digest(output.temporary_path())?;
+    let (bytes, sha256) = digest(output.temporary_path(), None)?;
     let summary = IsoSummary {
         path: output.path().to_owned(),
         bytes,
@@ -163,8 +163,10 @@ fn directory_of(output: &OutputFile) -> &Path {
     file.parent().unwrap_or(file)
 }
 
-pub(crate) fn digest(path: &std::path::Path) -> Result<(u64, String)> {
-    let mut file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+/// Length and SHA-256 of a file, or of its beginning.
+pub(crate) fn digest(path: &Path, limit: Option<u64>) -> Result<(u64, String)> {
+    let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    let mut file = file.take(limit.unwrap_or(u64::MAX));
     let mut writer = DigestWriter::new(io::sink());
     io::copy(&mut file, &mut writer).with_context(|| format!("reading {}", path.display()))?;
     Ok(writer.finish())

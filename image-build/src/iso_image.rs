@@ -1,7 +1,8 @@
 //! One hybrid image: El Torito CD and USB stick, BIOS and UEFI, made by xorriso.
 //!
 //! The EFI system partition exists once: the CD's boot catalogue and the partition
-//! table that a stick shows point at the same blocks.
+//! table that a stick shows point at the same blocks. It is a file near the start, so
+//! that the loader of an ISO that is cut off still starts and can say so.
 
 use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
@@ -17,11 +18,12 @@ use crate::boot_parts::{self, Part};
 use crate::coreos_image::PlacedImage;
 use crate::kernel_args::KernelArgs;
 use crate::medium_identity::MediumIdentity;
-use crate::{fat_image, grub_cfg};
+use crate::{checksums, fat_image, grub_cfg};
 
 /// At most 32 characters of A-Z, 0-9 and `_`.
 pub(crate) const VOLUME_LABEL: &str = "LANDFALL";
 const BIOS_LOADER: &str = "boot/grub/eltorito.img";
+const EFI_PARTITION: &str = "boot/grub/efi.img";
 
 /// What goes on the medium.
 #[derive(Debug)]
@@ -55,12 +57,14 @@ pub(crate) fn required_parts(secure_boot: bool) -> Vec<Part> {
 
 /// Writes the image to `output`, working in the empty directory `work`.
 pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<()> {
-    let esp = work.join("esp.img");
-    fs::write(&esp, efi_partition(medium, work)?).context("writing the EFI system partition")?;
     let tree = work.join("tree");
     fill(medium, work, &tree)?;
     set_times(&tree, medium.epoch)
         .with_context(|| format!("setting times in {}", tree.display()))?;
+    let image_order: &[&str] = match medium.coreos_image {
+        Some(_) => &["--sort-weight", "-2", "/landfall"],
+        None => &[],
+    };
     run(Command::new("xorriso")
         .env("SOURCE_DATE_EPOCH", medium.epoch.to_string())
         // Level 3: a file of 4 GiB and more in several pieces.
@@ -85,21 +89,15 @@ pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<(
             boot_parts::BIOS_HYBRID_MBR.what,
         ])
         .args(["--protective-msdos-label", "-partition_offset", "16"])
-        .args(["-append_partition", "2", "0xef"])
-        .arg(&esp)
-        .args([
-            "-appended_part_as_gpt",
-            "--gpt_disk_guid",
-            &medium.identity.disk_guid,
-        ])
-        .args([
-            "-eltorito-alt-boot",
-            "-e",
-            "--interval:appended_partition_2:all::",
-            "-no-emul-boot",
-        ])
+        .args(["--gpt_disk_guid", &medium.identity.disk_guid])
+        .args(["--efi-boot", EFI_PARTITION])
+        .args(["-efi-boot-part", "--efi-boot-image"])
+        // Small files first, the ramdisk and an image of gigabytes last.
+        .args(["--sort-weight", "-1", "/boot/initrd.img"])
+        .args(image_order)
         .arg("-o")
-        .args([output, &tree]))
+        .args([output, &tree]))?;
+    checksums::write(output)
 }
 
 fn fill(medium: &Medium<'_>, work: &Path, tree: &Path) -> Result<()> {
@@ -125,6 +123,8 @@ fn fill(medium: &Medium<'_>, work: &Path, tree: &Path) -> Result<()> {
         areas::DESCRIPTION_PATH,
         (serde_json::to_string_pretty(&areas)? + "\n").as_bytes(),
     )?;
+    put(EFI_PARTITION, &efi_partition(medium, work)?)?;
+    put(checksums::PATH, &vec![b'#'; checksums::SIZE])?;
     let menu = grub_cfg::medium_menu(&medium.identity.volume_uuid);
     put("boot/grub/grub.cfg", menu.as_bytes())?;
     if let Some(placed) = medium.coreos_image {
@@ -241,7 +241,7 @@ fn run(command: &mut Command) -> Result<()> {
     let text = String::from_utf8_lossy(&output.stderr);
     let mut last: Vec<&str> = text
         .lines()
-        .filter(|line| !line.trim().is_empty())
+        .filter(|line| !line.trim().is_empty() && !line.contains(" : NOTE : "))
         .rev()
         .take(3)
         .collect();

@@ -19,6 +19,7 @@ mod authorities;
 mod base_url;
 mod boot_parts;
 mod ca_bundle;
+mod checksums;
 mod cli;
 mod coreos_image;
 mod coreos_live_command;

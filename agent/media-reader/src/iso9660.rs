@@ -12,6 +12,9 @@ pub const VOLUME_OFFSET: u64 = 16 * SECTOR;
 pub const MARK: [u8; 6] = *b"\x01CD001";
 /// A directory of our media takes one sector.
 const MAX_DIRECTORY: u32 = 1 << 20;
+/// ECMA-119, 6.8.2.1: eight levels; ours have three.
+const MAX_DEPTH: usize = 8;
+const MAX_ENTRIES: usize = 10_000;
 /// Most pieces that the system use area of one record is in.
 const MAX_CONTINUATIONS: usize = 4;
 /// ECMA-119, 9.1.6: file flags of a directory, and of a file in several extents.
@@ -29,6 +32,8 @@ pub struct Iso<R> {
     pub publisher: String,
     /// As GRUB searches it: the modification date.
     pub uuid: String,
+    /// Bytes of the volume; the image may be longer.
+    pub size: u64,
 }
 
 /// Where a file is in the image: always one piece. One of 4 GiB and more is
@@ -129,6 +134,7 @@ impl<R: Read + Seek> Iso<R> {
         } else {
             String::new()
         };
+        let size = u64::from(number(&volume, 80)) * SECTOR;
         let label = text(40..72);
         let publisher = text(318..446);
         Ok(Self {
@@ -137,6 +143,7 @@ impl<R: Read + Seek> Iso<R> {
             label,
             publisher,
             uuid,
+            size,
         })
     }
 
@@ -170,6 +177,40 @@ impl<R: Read + Seek> Iso<R> {
             None::<()>
         })?;
         Ok(names)
+    }
+
+    /// Every file on it, with its path from the root. Links are left out.
+    ///
+    /// # Errors
+    /// If a directory cannot be read, or there are more than a medium of ours has.
+    pub fn all_files(&mut self) -> Result<Vec<(String, Extent)>, IsoError> {
+        let mut files = Vec::new();
+        let mut directories = vec![(String::new(), self.root, 0)];
+        while let Some((path, extent, depth)) = directories.pop() {
+            // A directory may contain itself.
+            if depth > MAX_DEPTH || files.len() + directories.len() > MAX_ENTRIES {
+                return Err(IsoError::BrokenRecord(extent.offset));
+            }
+            self.each_entry(extent, |entry| {
+                // The first two name the directory itself and its parent.
+                let name = String::from_utf8(entry.name).ok()?;
+                if matches!(name.as_str(), "" | "\0" | "\u{1}" | "." | "..") {
+                    return None::<()>;
+                }
+                let path = match path.as_str() {
+                    "" => name,
+                    parent => format!("{parent}/{name}"),
+                };
+                match entry.kind {
+                    Kind::File => files.push((path, entry.extent)),
+                    Kind::Directory => directories.push((path, entry.extent, depth + 1)),
+                    Kind::Other => {}
+                }
+                None
+            })?;
+        }
+        files.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(files)
     }
 
     fn entry(&mut self, path: &str) -> Result<Option<Entry>, IsoError> {

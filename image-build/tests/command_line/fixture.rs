@@ -85,6 +85,7 @@ impl Fixture {
         serde_json::from_slice(&result.stdout).unwrap()
     }
 
+    /// What `inspect` finds, whether or not it has faults.
     pub fn inspect(&self, file: &str) -> Value {
         serde_json::from_slice(&self.run(&["inspect", "--json", file]).stdout).unwrap()
     }

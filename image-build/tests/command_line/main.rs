@@ -6,5 +6,6 @@ mod authorities;
 mod fixture;
 mod hosts;
 mod inputs;
+mod inspection;
 mod products;
 mod stopped;

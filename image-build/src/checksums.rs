@@ -1,0 +1,205 @@
+//! The digest of every file on an ISO, kept on it: `sha256sum -c SHA256SUMS` reads it, too.
+//!
+//! A comment holds the digest of the whole image, for what is outside of the files: boot
+//! sectors, partition table, directories. The areas that are overwritten for one host, and
+//! the list itself, are left out of both.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use landfall_initramfs::digest_writer::DigestWriter;
+use landfall_media_reader::iso9660::{Extent, Iso, IsoError};
+
+use crate::areas;
+
+/// Its place on the medium.
+pub(crate) const PATH: &str = "SHA256SUMS";
+/// Its size on the medium: some twenty files of 65 bytes and a path.
+pub(crate) const SIZE: usize = 4096;
+/// Largest list that is read.
+const LIMIT: u32 = 1 << 20;
+const LEFT_OUT: [&str; 3] = [areas::EMBED_PATH, areas::KARGS_PATH, PATH];
+const TITLE: &str = "# Check the files of this medium with: sha256sum -c SHA256SUMS\n";
+const WHOLE: &str = "# the whole medium without its areas for hosts: ";
+
+/// Writes the list into the place that the finished ISO has for it.
+pub(crate) fn write(image: &Path) -> Result<()> {
+    let writing = || format!("writing {PATH} into {}", image.display());
+    let open = || File::options().read(true).write(true).open(image);
+    let file = open().with_context(writing)?;
+    let mut iso = Iso::open(open().with_context(writing)?)?;
+    let mut lines = String::new();
+    for (path, extent) in iso.all_files()? {
+        if !LEFT_OUT.contains(&path.as_str()) {
+            lines += &format!("{}  {path}\n", digest(&file, &[range(extent)])?);
+        }
+    }
+    let size = file.metadata().with_context(writing)?.len();
+    let whole = digest(&file, &covered(&mut iso, size)?)?;
+    let head = format!("{TITLE}{WHOLE}{size} bytes, sha256 {whole}\n");
+    let place = iso.find(PATH)?;
+    let padding = SIZE
+        .checked_sub(head.len() + lines.len() + 2)
+        .with_context(|| format!("{PATH}: expected at most {SIZE} bytes, found more"))?;
+    ensure!(place.size == SIZE as u64, "{PATH}: it has another size");
+    let text = format!("{head}#{:#<padding$}\n{lines}", "");
+    file.write_all_at(text.as_bytes(), place.offset)
+        .and_then(|()| file.sync_all())
+        .with_context(writing)
+}
+
+/// What a comparison with the list comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// How many files have the digest of the list; `None` if there is no list.
+    pub(crate) good_files: Option<usize>,
+    /// Bytes of the medium; a stick that it was copied to has more.
+    pub(crate) size: Option<u64>,
+    pub(crate) faults: Vec<String>,
+}
+
+/// Compares an ISO with its list.
+pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
+    let file = File::open(image).with_context(|| format!("opening {}", image.display()))?;
+    let size = file_size(&file)?;
+    let mut faults = Vec::new();
+    let text = match iso.read(PATH, LIMIT) {
+        Ok(text) => text,
+        // An ISO of an older builder; but one that is cut off shows it all the same.
+        Err(IsoError::NotFound(_)) => {
+            if size < iso.size {
+                faults.push(cut_off(iso.size, size));
+            }
+            return Ok(Verdict {
+                faults,
+                ..Verdict::default()
+            });
+        }
+        Err(error) => {
+            faults.push(error.to_string());
+            return Ok(Verdict {
+                good_files: Some(0),
+                faults,
+                ..Verdict::default()
+            });
+        }
+    };
+    let text = String::from_utf8_lossy(&text);
+    let whole = Whole::parse(&text);
+    let whole_size = whole.as_ref().ok().map(|whole| whole.size);
+    if let Ok(whole) = &whole
+        && size < whole.size
+    {
+        faults.push(cut_off(whole.size, size));
+    }
+    let mut listed: Vec<&str> = Vec::new();
+    let mut good_files = 0;
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let Some((expected, path)) = line.split_once("  ") else {
+            faults.push(format!("{PATH}: expected DIGEST  PATH, found {line:?}"));
+            continue;
+        };
+        listed.push(path);
+        match iso.find(path) {
+            Err(error) => faults.push(error.to_string()),
+            Ok(extent) if extent.offset + extent.size > size => {
+                faults.push(format!("{path}: cut off"));
+            }
+            Ok(extent) => match digest(&file, &[range(extent)])? {
+                found if found == expected => good_files += 1,
+                found => faults.push(format!(
+                    "{path}: damaged or changed, expected sha256 {expected}, found {found}"
+                )),
+            },
+        }
+    }
+    for (path, _) in iso.all_files()? {
+        if !LEFT_OUT.contains(&path.as_str()) && !listed.contains(&path.as_str()) {
+            faults.push(format!("{path}: not in {PATH}, added after the build"));
+        }
+    }
+    match whole {
+        Err(error) => faults.push(error.to_string()),
+        // The digest of the whole says nothing new about a file that is damaged.
+        Ok(_) if !faults.is_empty() => {}
+        Ok(whole) => {
+            if digest(&file, &covered(iso, whole.size)?)? != whole.sha256 {
+                faults.push(
+                    "damaged or changed outside of its files: boot sectors, partition table or directories"
+                        .to_owned(),
+                );
+            }
+        }
+    }
+    Ok(Verdict {
+        good_files: Some(good_files),
+        size: whole_size,
+        faults,
+    })
+}
+
+/// Of a regular file or a disk that the ISO was copied to.
+fn file_size(file: &File) -> Result<u64> {
+    let mut file = file;
+    file.seek(SeekFrom::End(0)).context("looking for its end")
+}
+
+fn cut_off(expected: u64, found: u64) -> String {
+    format!("cut off: expected {expected} bytes, found {found}")
+}
+
+/// What the list says about the whole image.
+struct Whole {
+    size: u64,
+    sha256: String,
+}
+
+impl Whole {
+    fn parse(text: &str) -> Result<Self> {
+        let line = text.lines().find_map(|line| line.strip_prefix(WHOLE));
+        let fields = line.and_then(|line| line.split_once(" bytes, sha256 "));
+        let whole = fields.and_then(|(size, sha256)| {
+            let size = size.parse().ok()?;
+            let sha256 = sha256.to_owned();
+            Some(Self { size, sha256 })
+        });
+        whole.ok_or_else(|| anyhow!("{PATH}: the line about the whole medium is damaged"))
+    }
+}
+
+fn range(extent: Extent) -> Range<u64> {
+    extent.offset..extent.offset + extent.size
+}
+
+/// The image without what is left out.
+fn covered(iso: &mut Iso<File>, size: u64) -> Result<Vec<Range<u64>>> {
+    let mut gaps = Vec::new();
+    for path in LEFT_OUT {
+        gaps.push(range(iso.find(path)?));
+    }
+    gaps.sort_by_key(|gap| gap.start);
+    let mut ranges = Vec::new();
+    let mut start = 0;
+    for gap in gaps {
+        ranges.push(start..gap.start.max(start));
+        start = gap.end.max(start);
+    }
+    ranges.push(start..size.max(start));
+    Ok(ranges)
+}
+
+fn digest(file: &File, ranges: &[Range<u64>]) -> Result<String> {
+    let mut writer = DigestWriter::new(io::sink());
+    let mut file = file;
+    for range in ranges {
+        file.seek(SeekFrom::Start(range.start))?;
+        let mut part = file.take(range.end - range.start);
+        io::copy(&mut part, &mut writer).context("reading the ISO")?;
+    }
+    writer.flush()?;
+    Ok(writer.finish().1)
+}

@@ -1,0 +1,151 @@
+//! What `inspect` finds in files that are damaged.
+
+use std::fs;
+use std::process::Command;
+
+use crate::fixture::Fixture;
+use crate::products::offset_by_xorriso;
+
+/// The exit code and the lines about faults.
+fn faults(fixture: &Fixture, arguments: &[&str]) -> (i32, Vec<String>) {
+    let output = fixture.run(&[&["inspect"], arguments].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let faults = text.lines().filter_map(|line| line.strip_prefix("FAULT "));
+    let faults = faults.map(str::to_owned).collect();
+    (output.status.code().unwrap(), faults)
+}
+
+#[test]
+fn damage_anywhere_on_an_iso_is_found() {
+    let fixture = Fixture::new();
+    // A kernel and an image that take some room.
+    let mut kernel = fs::read(fixture.path("kernel/boot/vmlinuz-6.1-test")).unwrap();
+    kernel.resize(300_000, 7);
+    fixture.put("kernel/boot/vmlinuz-6.1-test", &kernel);
+    let mut disk = vec![9; 400_000];
+    disk[446..510].fill(0);
+    disk[450] = 0x83;
+    disk[510..512].copy_from_slice(&[0x55, 0xaa]);
+    fixture.put("disk.raw", &disk);
+    fixture.build("iso", "a.iso", &["--coreos-image", "disk.raw"]);
+    let good = fs::read(fixture.path("a.iso")).unwrap();
+    assert_eq!(faults(&fixture, &["--verify", "a.iso"]), (0, Vec::new()));
+
+    let kernel_at = offset_by_xorriso(&fixture, "boot/vmlinuz");
+    let image_at = offset_by_xorriso(&fixture, "landfall/coreos-image");
+    let loader_at = offset_by_xorriso(&fixture, "boot/grub/efi.img");
+    let list_at = offset_by_xorriso(&fixture, "SHA256SUMS");
+    for (offset, len, part) in [
+        (
+            kernel_at + 100_000,
+            4096,
+            "boot/vmlinuz: damaged or changed",
+        ),
+        (image_at, 1, "landfall/coreos-image: damaged or changed"),
+        (loader_at + 5000, 1, "boot/grub/efi.img: damaged or changed"),
+        (100, 1, "damaged or changed outside of its files"),
+        (good.len() - 1, 1, "damaged or changed outside of its files"),
+        (
+            list_at + 120,
+            1,
+            "the line about the whole medium is damaged",
+        ),
+        (list_at + 4095 - 100, 50, "SHA256SUMS"),
+    ] {
+        let mut bad = good.clone();
+        bad[offset..offset + len]
+            .iter_mut()
+            .for_each(|byte| *byte ^= 0x20);
+        fixture.put("bad.iso", &bad);
+        let (code, found) = faults(&fixture, &["bad.iso"]);
+        assert_eq!(code, 1, "{part}");
+        assert!(
+            found.iter().any(|fault| fault.contains(part)),
+            "{part}: {found:?}"
+        );
+    }
+    for len in [good.len() - 1, image_at, kernel_at + 1000, 100_000] {
+        fixture.put("short.iso", &good[..len]);
+        let (code, found) = faults(&fixture, &["short.iso"]);
+        assert_eq!(code, 1, "{len}");
+        let expected = format!("cut off: expected {} bytes, found {len}", good.len());
+        assert!(
+            found[0] == expected || found[0].starts_with("reading the ISO"),
+            "{len}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_changed_for_a_host_is_no_damage() {
+    let fixture = Fixture::new();
+    fixture.build("iso", "a.iso", &[]);
+    let mut bytes = fs::read(fixture.path("a.iso")).unwrap();
+    let kargs = offset_by_xorriso(&fixture, "boot/grub/kargs.cfg");
+    bytes[kargs..kargs + 4096].fill(b'\n');
+    bytes[kargs..kargs + 13].copy_from_slice(b"set kargs=\"x\"");
+    // As on a stick.
+    bytes.resize(bytes.len() + 1_000_000, 0xff);
+    fixture.put("b.iso", &bytes);
+    assert_eq!(faults(&fixture, &["--verify", "b.iso"]), (0, Vec::new()));
+    let iso = fixture.inspect("b.iso");
+    assert_eq!(iso["iso"]["kernel_args"], "x");
+    let unchanged = fixture.inspect("a.iso");
+    assert_eq!(iso["bytes"], unchanged["bytes"]);
+    assert!(unchanged["verified_files"].as_u64().unwrap() > 5);
+}
+
+#[test]
+fn sha256sum_reads_the_list() {
+    let fixture = Fixture::new();
+    fixture.build("iso", "a.iso", &[]);
+    let extracted = Command::new("xorriso")
+        .args(["-osirrox", "on", "-indev", "a.iso", "-extract", "/", "tree"])
+        .current_dir(fixture.path("."))
+        .output()
+        .unwrap();
+    assert!(extracted.status.success());
+    let check = Command::new("sha256sum")
+        .args(["--check", "--strict", "SHA256SUMS"])
+        .current_dir(fixture.path("tree"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(check.stdout).unwrap();
+    assert!(check.status.success(), "{text}");
+    assert!(text.contains("boot/vmlinuz: OK\n"), "{text}");
+}
+
+#[test]
+fn ramdisks_that_are_cut_off_or_of_hosts_alone() {
+    let fixture = Fixture::new();
+    let text =
+        r#"{"links": [{"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"}]}"#;
+    fixture.put("hosts/a.json", text.as_bytes());
+    let made = fixture.run(&["hosts", "--hosts", "hosts", "-o", "hosts.img"]);
+    assert!(made.status.success());
+    assert_eq!(faults(&fixture, &["hosts.img"]), (0, Vec::new()));
+    assert_eq!(fixture.inspect("hosts.img")["kind"], "hosts");
+
+    fixture.build("initramfs", "initrd.img", &["--compress", "none"]);
+    let whole = fs::read(fixture.path("initrd.img")).unwrap();
+    assert_eq!(faults(&fixture, &["initrd.img"]), (0, Vec::new()));
+    for len in [whole.len() / 2, whole.len() - 200] {
+        fixture.put("short.img", &whole[..len]);
+        assert_eq!(
+            fixture.run(&["inspect", "short.img"]).status.code(),
+            Some(1)
+        );
+    }
+    // Nothing is said about an ISO of another make.
+    let made = Command::new("xorriso")
+        .args(["-as", "mkisofs", "-quiet", "-o", "other.iso", "hosts"])
+        .current_dir(fixture.path("."))
+        .output()
+        .unwrap();
+    assert!(made.status.success());
+    assert!(
+        fixture
+            .fails(&["inspect", "other.iso"])
+            .contains("not of landfall")
+    );
+}
