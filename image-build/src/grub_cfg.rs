@@ -35,13 +35,63 @@ pub(crate) fn find_medium(volume_id: &str) -> String {
 pub(crate) fn medium_menu(volume_id: &str) -> String {
     format!(
         "set timeout={TIMEOUT}\nset default=0\n{TERMINALS}\
-         set kargs=\"\"\nsource $prefix/kargs.cfg\n\
-         menuentry \"{TITLE}\" {{\n\
-         \x20 echo \"Loading the kernel ...\"\n\
-         \x20 linux /boot/vmlinuz $kargs landfall.medium={volume_id}\n\
-         \x20 echo \"Loading the ramdisk ...\"\n\
-         \x20 initrd /boot/initrd.img /boot/embed.img\n\
-         }}\n"
+         set kargs=\"\"\nsource $prefix/kargs.cfg\n{}",
+        entry(
+            &format!("linux /boot/vmlinuz $kargs landfall.medium={volume_id}"),
+            "initrd /boot/initrd.img /boot/embed.img",
+            &[
+                "Landfall: this medium cannot be read: the ISO is cut off or damaged,",
+                "or the connection to the virtual medium broke. Copy the ISO again, and",
+                "check it with: landfall-image inspect --verify",
+            ],
+        )
+    )
+}
+
+/// The menu entry, which tries again until it can load both files: by itself GRUB stays
+/// in the menu after an error, and the host with it. The pauses grow to 30 s; GRUB has no
+/// random numbers to spread them.
+///
+/// `$?` instead of `if linux ...`: GRUB shows no error of a condition.
+fn entry(linux: &str, initrd: &str, trouble: &[&str]) -> String {
+    let trouble: String = trouble
+        .iter()
+        .map(|line| format!("    echo \"{line}\"\n"))
+        .collect();
+    format!(
+        "function load {{
+  echo \"Loading the kernel ...\"
+  {linux}
+  if [ $? = 0 ]; then
+    echo \"Loading the ramdisk ...\"
+    {initrd}
+    if [ $? = 0 ]; then
+      boot
+    fi
+  fi
+}}
+menuentry \"{TITLE}\" {{
+  set pause=2
+  load
+  while true; do
+{trouble}    echo \"Trying again in $pause seconds (ESC: back to the menu)\"
+    if sleep --interruptible $pause; then
+      if [ $pause = 2 ]; then
+        set pause=5
+      elif [ $pause = 5 ]; then
+        set pause=10
+      elif [ $pause = 10 ]; then
+        set pause=20
+      else
+        set pause=30
+      fi
+      load
+    else
+      break
+    fi
+  done
+}}
+"
     )
 }
 
@@ -61,15 +111,14 @@ pub(crate) fn network_menu(arguments: &KernelArgs, http: Option<&str>) -> String
     let http =
         http.map(|place| format!("if [ \"$lockdown\" != y ]; then\n\x20 set place={place}\nfi\n"));
     format!(
-        "set timeout={TIMEOUT}\nset default=0\n{TERMINALS}{}set place=/\n{}\
-         menuentry \"{TITLE}\" {{\n\
-         \x20 echo \"Loading the kernel ...\"\n\
-         \x20 linux ${{place}}vmlinuz $kargs BOOTIF=01-$net_default_mac\n\
-         \x20 echo \"Loading the ramdisk ...\"\n\
-         \x20 initrd ${{place}}initrd.img\n\
-         }}\n",
+        "set timeout={TIMEOUT}\nset default=0\n{TERMINALS}{}set place=/\n{}{}",
         set_kargs(arguments),
         http.unwrap_or_default(),
+        entry(
+            "linux ${place}vmlinuz $kargs BOOTIF=01-$net_default_mac",
+            "initrd ${place}initrd.img",
+            &["Landfall: cannot load ${place}vmlinuz or ${place}initrd.img"],
+        ),
     )
 }
 
@@ -111,7 +160,7 @@ mod tests {
     #[test]
     fn network_menus_fetch_from_where_they_should() {
         let by_tftp = network_menu(&arguments(), None);
-        assert!(by_tftp.contains("\nset place=/\nmenuentry "), "{by_tftp}");
+        assert!(by_tftp.contains("\nset place=/\nfunction "), "{by_tftp}");
         let linux = "  linux ${place}vmlinuz $kargs BOOTIF=01-$net_default_mac\n";
         assert!(by_tftp.contains(linux), "{by_tftp}");
 

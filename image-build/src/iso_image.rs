@@ -149,9 +149,9 @@ fn bios_core(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
         "normal",
         "configfile",
     ];
-    let modules = modules
-        .iter()
-        .chain(&["linux", "echo", "test", "serial", "terminal"]);
+    let modules = modules.iter().chain(&[
+        "boot", "linux", "echo", "test", "true", "sleep", "serial", "terminal",
+    ]);
     grub_core(
         medium,
         work,
@@ -173,9 +173,9 @@ fn efi_partition(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
             "normal",
             "configfile",
         ];
-        let modules = modules
-            .iter()
-            .chain(&["linux", "echo", "test", "efi_gop", "efi_uga", "terminal"]);
+        let modules = modules.iter().chain(&[
+            "boot", "linux", "echo", "test", "true", "sleep", "efi_gop", "efi_uga", "terminal",
+        ]);
         let core = grub_core(
             medium,
             work,

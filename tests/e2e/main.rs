@@ -4,6 +4,7 @@
 //! in `out/logs/<test>.log`.
 
 mod automatic_addresses;
+mod boot_loader_faults;
 mod boot_ways;
 mod cleaning;
 mod conductor;

@@ -107,6 +107,8 @@ pub struct Plan {
     pub renew_seconds: Option<u32>,
     /// The image is on the ISO: no server has it, and the node names none.
     pub image_on_medium: bool,
+    /// With [`Way::Pxe`]: GRUB fetches kernel and ramdisk by HTTP.
+    pub grub_over_http: bool,
 }
 
 impl Default for Plan {
@@ -125,6 +127,7 @@ impl Default for Plan {
             unattended: None,
             renew_seconds: None,
             image_on_medium: false,
+            grub_over_http: false,
         }
     }
 }
@@ -342,7 +345,11 @@ impl Plan {
     ) -> Result<Medium> {
         // Always IPv4: QEMU's iPXE ROMs are built without IPv6.
         let base = Family::V4.url(image_server::PORT);
-        let root = media::network_tree(lab, arguments, options).await?;
+        let mut options = options.to_vec();
+        if self.grub_over_http {
+            options.extend(["--base-url".to_owned(), base.clone()]);
+        }
+        let root = media::network_tree(lab, arguments, &options).await?;
         let files = media::served(&root)?;
         let script = Some(format!("{base}/boot.ipxe"));
         let (boot, network_boot) = match (self.way, self.firmware) {
@@ -423,15 +430,19 @@ fn method(config_drive: Option<&ConfigDrive>, proof: &Proof) -> Result<Method> {
 impl Site {
     /// Starts everything but the host.
     pub async fn serve(&self, lab: &Lab) -> Result<Services> {
-        let dhcp = match &self.dhcp {
-            Some(boot) => Some(DhcpServer::start(lab, MAC, boot).await?),
-            None => None,
-        };
         Ok(Services {
+            _dhcp: self.serve_addresses(lab).await?,
             images: ImageServer::start(lab, self.files.clone()).await?,
             conductor: Conductor::start(lab, self.script.clone()).await?,
-            _dhcp: dhcp,
         })
+    }
+
+    /// Starts DHCP and TFTP alone, if the host needs them.
+    pub async fn serve_addresses(&self, lab: &Lab) -> Result<Option<DhcpServer>> {
+        match &self.dhcp {
+            Some(boot) => Ok(Some(DhcpServer::start(lab, MAC, boot).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Switches the host on.
