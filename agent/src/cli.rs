@@ -15,7 +15,7 @@ told to.
 
 Examples:
   landfall-agent show-params --cmdline 'ipa-api-url=http://192.0.2.1:6385'
-  landfall-agent plan-network --cmdline 'ip=192.0.2.10::192.0.2.1:24::eth0:none'
+  landfall-agent plan-network --cmdline 'ip=192.0.2.10::192.0.2.1:24::eno1:none'
   landfall-agent inventory --json
   landfall-agent discover http://192.0.2.1:6385
 

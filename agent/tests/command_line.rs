@@ -212,3 +212,25 @@ fn all_commands_use_the_same_names_for_nics() {
         assert_eq!(stderr(&plan), "", "{name}");
     }
 }
+
+/// Those in fences marked `sh`, and the examples of `--help`.
+#[test]
+fn the_commands_of_readme_and_help_run_as_they_are_written() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    let blocks = readme.split("```sh\n").skip(1);
+    let fenced = blocks.flat_map(|rest| rest.split("```").next().unwrap_or_default().lines());
+    let help = agent(&["--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let lines = fenced.chain(help.lines()).map(str::trim);
+    let commands = lines.filter_map(|line| line.strip_prefix("landfall-agent "));
+    let mut count = 0;
+    // The service of the example is not there.
+    for command in commands.filter(|command| !command.starts_with("discover")) {
+        let line = format!("{} {command}", env!("CARGO_BIN_EXE_landfall-agent"));
+        let output = Command::new("sh").args(["-c", &line]).output().unwrap();
+        assert!(output.status.success(), "{command}: {}", stderr(&output));
+        count += 1;
+    }
+    assert!(count >= 6, "found {count} commands");
+}

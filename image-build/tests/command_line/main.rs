@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
 
 mod authorities;
+mod documentation;
 mod fixture;
 mod hosts;
 mod inputs;
