@@ -14,6 +14,7 @@ mod early;
 mod embedded_plans;
 mod fast_track;
 mod first_boot_network;
+mod https;
 mod image_faults;
 mod images;
 mod live_system;

@@ -18,7 +18,7 @@ use landfall_tests::vm::{Bus, Firmware, Guest};
 use crate::host_test;
 
 /// The name of the host in its `ip=`.
-const STATIC: &str = "ip=192.0.2.10::192.0.2.1:255.255.255.0:node-1.example.org::none \
+pub(crate) const STATIC: &str = "ip=192.0.2.10::192.0.2.1:255.255.255.0:node-1.example.org::none \
     nameserver=192.0.2.1";
 
 const IMAGE: &str = "coreos.raw.gz";
@@ -62,7 +62,7 @@ async fn site(lab: &Lab, plan: &Plan) -> Result<Site> {
 }
 
 /// What the installed system must show after the machine's reset.
-async fn boots(lab: &Lab, site: &Site, guest: Guest, reset: Mark) -> Result<()> {
+pub(crate) async fn boots(lab: &Lab, site: &Site, guest: Guest, reset: Mark) -> Result<()> {
     guest
         .console_after(reset, INSTALLED_SYSTEM_OK, FIRST_BOOT)
         .await?;

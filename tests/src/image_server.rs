@@ -1,5 +1,7 @@
 //! An HTTP server for images and boot files, with faults on demand.
 
+mod tls;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,6 +16,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use futures_util::stream;
+use rustls::ServerConfig;
 use sha2::{Digest, Sha256, Sha512};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -22,6 +25,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::journal::{Journal, Source};
 use crate::lab::{Family, HOST_V4, HOST_V6, Lab};
+use tls::TlsListener;
 
 /// The server's port.
 pub const PORT: u16 = 8080;
@@ -121,6 +125,22 @@ struct Shared {
     dark_for: Mutex<Duration>,
 }
 
+impl Shared {
+    fn new(lab: &Lab, files: Vec<ServedFile>, root: Option<PathBuf>) -> Self {
+        let files = files
+            .into_iter()
+            .map(|file| (file.name.clone(), Entry::new(file)));
+        Self {
+            journal: lab.journal.clone(),
+            files: files.collect(),
+            root,
+            requests: Mutex::default(),
+            died: Notify::new(),
+            dark_for: Mutex::default(),
+        }
+    }
+}
+
 /// A server at work until it is dropped.
 pub struct ImageServer {
     shared: Arc<Shared>,
@@ -156,17 +176,7 @@ impl ImageServer {
         files: Vec<ServedFile>,
         root: Option<PathBuf>,
     ) -> Result<Self> {
-        let files = files
-            .into_iter()
-            .map(|file| (file.name.clone(), Entry::new(file)));
-        let shared = Arc::new(Shared {
-            journal: lab.journal.clone(),
-            files: files.collect(),
-            root,
-            requests: Mutex::default(),
-            died: Notify::new(),
-            dark_for: Mutex::default(),
-        });
+        let shared = Arc::new(Shared::new(lab, files, root));
         let mut tasks = JoinSet::new();
         for &address in addresses {
             let address = SocketAddr::new(address, PORT);
@@ -175,6 +185,32 @@ impl ImageServer {
                 .with_context(|| format!("listening on {address}"))?;
             tasks.spawn(listen(shared.clone(), address, listener));
         }
+        Ok(Self {
+            shared,
+            _tasks: tasks,
+        })
+    }
+
+    /// Serves by TLS on the lab's IPv4 address and this port. A transfer that dies
+    /// does not close the port.
+    pub async fn start_tls(
+        lab: &Lab,
+        port: u16,
+        config: Arc<ServerConfig>,
+        files: Vec<ServedFile>,
+    ) -> Result<Self> {
+        let shared = Arc::new(Shared::new(lab, files, None));
+        let address = SocketAddr::from((HOST_V4, port));
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("listening on {address}"))?;
+        let listener = TlsListener::new(listener, config, lab.journal.clone());
+        let router = Router::new().fallback(serve).with_state(shared.clone());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            // Ends only with an error of accept(), which the agent then sees.
+            let _ = axum::serve(listener, router).await;
+        });
         Ok(Self {
             shared,
             _tasks: tasks,

@@ -5,6 +5,7 @@
 //! [`journal`] holds what happened, with host times.
 
 pub mod artifacts;
+pub mod authority;
 pub mod bench;
 pub mod capture;
 pub mod conductor;

@@ -1,5 +1,7 @@
 //! Boot media for one test, made by the builder as an operator would call it.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -40,6 +42,33 @@ async fn build(
     arguments.extend(["-o", &to]);
     program::run(&builder, &arguments).await?;
     Ok(())
+}
+
+/// A ramdisk built with these options, and behind it an archive of these files,
+/// which are executable: path and content.
+pub async fn ramdisk(lab: &Lab, options: &[String], files: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
+    let (path, folder) = (lab.path("initrd.img"), lab.path("behind-initrd"));
+    let builder = artifacts::builder()?.display().to_string();
+    let to = path.display().to_string();
+    let (agent, kernel) = (artifacts::agent()?, artifacts::kernel_deb()?);
+    let (agent, kernel) = (agent.display().to_string(), kernel.display().to_string());
+    let mut arguments = vec!["initramfs", "--agent", &agent, "--kernel-deb", &kernel];
+    // What it takes to pack is not what these tests are about.
+    arguments.extend(["--compress", "zstd:1", "-o", &to]);
+    arguments.extend(options.iter().map(String::as_str));
+    program::run(&builder, &arguments).await?;
+    for (name, content) in files {
+        let file = folder.join(name);
+        std::fs::create_dir_all(file.parent().unwrap_or(&folder))?;
+        std::fs::write(&file, content)?;
+        std::fs::set_permissions(&file, Permissions::from_mode(0o755))?;
+    }
+    if !files.is_empty() {
+        const PACK: &str = r#"cd "$1" && find . -mindepth 1 | sort | cpio -o -H newc >> "$2""#;
+        let folder = folder.display().to_string();
+        program::run("sh", &["-c", PACK, "sh", &folder, &to]).await?;
+    }
+    Ok(path)
 }
 
 /// An ISO with these kernel arguments and other options of the builder.

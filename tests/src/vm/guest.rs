@@ -54,8 +54,24 @@ impl Guest {
         Self::start_as(lab, machine, HOST).await
     }
 
+    /// Starts a machine whose hardware clock shows this time, as `2010-01-01T00:00:00`.
+    pub async fn start_at(lab: &Lab, machine: &Machine, clock: &str) -> Result<Self> {
+        let options = ["-rtc".to_owned(), format!("base={clock}")];
+        Self::start_with(lab, machine, HOST, &options).await
+    }
+
     /// [`Guest::start`] for one that is not the host.
     pub(crate) async fn start_as(lab: &Lab, machine: &Machine, voice: Voice) -> Result<Self> {
+        Self::start_with(lab, machine, voice, &[]).await
+    }
+
+    /// With more options of QEMU.
+    async fn start_with(
+        lab: &Lab,
+        machine: &Machine,
+        voice: Voice,
+        options: &[String],
+    ) -> Result<Self> {
         let journal = lab.journal.clone();
         let began = journal.mark();
         if machine.firmware == Firmware::Uefi && !machine.variables.exists() {
@@ -67,6 +83,7 @@ impl Guest {
         let listener = qmp::listen(&control)?;
         let mut child = program::bound_to_this_thread("qemu-system-x86_64")
             .args(arguments(machine, kvm, &control))
+            .args(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

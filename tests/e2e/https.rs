@@ -1,0 +1,240 @@
+//! Servers of https: which certificates are trusted, and what the console says of
+//! the others.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use landfall_tests::authority::{Authority, Fault};
+use landfall_tests::image_server::{Behaviour, ImageServer, ServedFile};
+use landfall_tests::installation::{BOOT, DEPLOYMENT};
+use landfall_tests::journal::Source;
+use landfall_tests::lab::{HOST_V4, Lab};
+use landfall_tests::old_disk::{OldDisk, ensure_untouched};
+use landfall_tests::site::{Network, Plan, Site};
+use landfall_tests::vm::{Boot, Guest};
+use landfall_tests::{artifacts, media};
+
+use crate::host_test;
+use crate::unattended::{STATIC, boots};
+
+/// Where the servers with a good certificate listen, and those with another.
+const GOOD: u16 = 8443;
+const BAD: u16 = 8444;
+
+const IMAGE: &str = "coreos.raw.gz";
+const CONFIG: &str = "worker.ign";
+const STREAM: &str = "streams/test.json";
+
+/// Which of the three files comes from which port.
+struct Ports {
+    image: u16,
+    config: u16,
+    stream: u16,
+}
+
+const ALL_GOOD: Ports = Ports {
+    image: GOOD,
+    config: GOOD,
+    stream: GOOD,
+};
+
+fn url(port: u16, name: &str) -> String {
+    format!("https://{HOST_V4}:{port}/{name}")
+}
+
+fn file(name: &str, content: impl Into<Vec<u8>>) -> ServedFile {
+    ServedFile {
+        name: name.to_owned(),
+        content: content.into().into(),
+        behaviour: Behaviour::default(),
+    }
+}
+
+/// A host that installs a stream's image by a config file in its ramdisk, which is
+/// built with these options.
+async fn site(lab: &Lab, plan: &Plan, ports: &Ports, options: &[String]) -> Result<Site> {
+    let mut site = plan.site(lab).await?;
+    let sha256 = artifacts::coreos_image_sha256(plan.packing)?;
+    let image = url(ports.image, IMAGE);
+    let stream = serde_json::json!({"architectures": {"x86_64": {"artifacts": {"metal": {
+        "release": "1.2.3",
+        "formats": {"raw.gz": {"disk": {"location": image, "sha256": sha256}}},
+    }}}}});
+    site.files.push(file(CONFIG, site.proof.config()));
+    site.files.push(file(STREAM, stream.to_string()));
+    let order = format!(
+        "stream: test\nstream-base-url: {}\nignition-url: {}\ndest-device: /dev/vda\n",
+        url(ports.stream, "streams/"),
+        url(ports.config, CONFIG)
+    );
+    let order = [("etc/coreos/installer.d/order.yaml", order.into_bytes())];
+    site.machine.boot = Boot::Direct {
+        kernel: artifacts::kernel()?,
+        ramdisk: media::ramdisk(lab, options, &order).await?,
+        arguments: plan.kernel_arguments(),
+    };
+    Ok(site)
+}
+
+fn plan() -> Plan {
+    Plan {
+        network: Network::Given(STATIC),
+        // The order is in the ramdisk.
+        unattended: Some(String::new()),
+        ..Plan::default()
+    }
+}
+
+fn put(lab: &Lab, name: &str, pem: &str) -> Result<PathBuf> {
+    let path = lab.path(name);
+    std::fs::write(&path, pem)?;
+    Ok(path)
+}
+
+fn option(name: &str, path: &std::path::Path) -> [String; 2] {
+    [name.to_owned(), path.display().to_string()]
+}
+
+/// Stream, Ignition config and image over https, from power on to the proof.
+async fn installs(lab: &Lab, options: &[String], authority: &Authority, clock: &str) -> Result<()> {
+    let plan = plan();
+    let site = site(lab, &plan, &ALL_GOOD, options).await?;
+    let config = authority.server(Fault::None)?;
+    let servers = ImageServer::start_tls(lab, GOOD, config, site.files.clone()).await?;
+    let guest = Guest::start_at(lab, &site.machine, clock).await?;
+    guest.console("init: landfall", BOOT).await?;
+    guest.console("agent: installing to /dev/", BOOT).await?;
+    // Without firmware that would load anything QEMU ends at a reset.
+    guest.powered_off(DEPLOYMENT).await?;
+    let reset = lab.journal.mark();
+    for name in [STREAM, CONFIG, IMAGE] {
+        ensure!(
+            !servers.requests(name).is_empty(),
+            "{name} did not come by https"
+        );
+    }
+    let unverified = lab.journal.find(lab.journal.start(), |event| {
+        event.source == Source::Console && event.text.contains("written unverified")
+    });
+    ensure!(unverified.is_none(), "the stream's digest was not used");
+    let guest = site.power_on_from_disk(lab).await?;
+    boots(lab, &site, guest, reset).await
+}
+
+/// An authority among the 140 of the public ones, and a clock with an empty
+/// battery: no certificate is valid by it.
+#[test]
+fn https_by_the_bundle_with_a_clock_that_is_years_off() {
+    host_test("https_by_the_bundle", async |lab| {
+        let authority = Authority::new("Landfall Test Root")?;
+        let public = std::fs::read_to_string("/etc/ssl/certs/ca-certificates.crt");
+        let bundle = public.unwrap_or_default() + &authority.pem;
+        let bundle = put(lab, "bundle.pem", &bundle)?;
+        let options = option("--ca-bundle", &bundle);
+        installs(lab, &options, &authority, "2010-01-01T00:00:00").await?;
+        let set = lab.journal.find(lab.journal.start(), |event| {
+            event.text.contains("clock: set from 2010-01-01")
+        });
+        ensure!(set.is_some(), "the clock was not set");
+        Ok(())
+    });
+}
+
+#[test]
+fn https_by_a_private_authority() {
+    host_test("https_by_a_private_authority", async |lab| {
+        let authority = Authority::new("Site CA")?;
+        let ca_file = put(lab, "site-ca.pem", &authority.pem)?;
+        let options = option("--ca-file", &ca_file);
+        installs(lab, &options, &authority, "2026-11-22T00:00:00").await
+    });
+}
+
+/// One server shows a certificate that is not trusted: the console says once why,
+/// nothing is tried again, and the disk is what it was.
+async fn refused(lab: &Lab, ports: Ports, fault: Fault, known: bool, reason: &str) -> Result<()> {
+    let plan = Plan {
+        disk_mib: 256,
+        disk_before: OldDisk::Pattern,
+        ..plan()
+    };
+    let authority = Authority::new("Site CA")?;
+    let other = Authority::new("Nobody's CA")?;
+    let ca_file = put(lab, "site-ca.pem", &authority.pem)?;
+    let options = option("--ca-file", &ca_file);
+    let site = site(lab, &plan, &ports, &options).await?;
+    let good = authority.server(Fault::None)?;
+    let bad = if known { &authority } else { &other }.server(fault)?;
+    let _good = ImageServer::start_tls(lab, GOOD, good, site.files.clone()).await?;
+    let servers = ImageServer::start_tls(lab, BAD, bad, site.files.clone()).await?;
+    let guest = Guest::start_at(lab, &site.machine, "2026-11-22T00:00:00").await?;
+    let line = guest
+        .console("agent: FAILED install failed: ", BOOT)
+        .await?;
+    for text in [&*format!("https://{HOST_V4}:{BAD}"), reason] {
+        ensure!(
+            line.text.contains(text),
+            "'{text}' is not in: {}",
+            line.text
+        );
+    }
+    ensure!(
+        !line.text.contains("insecure") && !line.text.contains("trying again"),
+        "it says: {}",
+        line.text
+    );
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    for what in ["FAILED install failed", "no answer from"] {
+        let said = lab.journal.events().into_iter().filter(|event| {
+            let is_console = event.source == Source::Console;
+            is_console && event.text.contains(what) && event.text.contains(reason)
+        });
+        let said: Vec<_> = said.collect();
+        ensure!(said.len() <= 1, "expected it at most once, found {said:?}");
+    }
+    for name in [STREAM, CONFIG, IMAGE] {
+        ensure!(
+            servers.requests(name).is_empty(),
+            "{name} was asked of a server that is not trusted"
+        );
+    }
+    guest.cut_power().await?;
+    ensure_untouched(&site.machine.disks[0].path)
+}
+
+#[test]
+fn https_wrong_host_name_of_the_image_server() {
+    host_test("https_wrong_host_name", async |lab| {
+        let ports = Ports {
+            image: BAD,
+            ..ALL_GOOD
+        };
+        let reason = "not valid for name";
+        refused(lab, ports, Fault::OtherHost, true, reason).await
+    });
+}
+
+#[test]
+fn https_expired_certificate_of_the_config_server() {
+    host_test("https_expired_certificate", async |lab| {
+        let ports = Ports {
+            config: BAD,
+            ..ALL_GOOD
+        };
+        let reason = "its certificate expired on 2025-12-31 00:00:00 UTC";
+        refused(lab, ports, Fault::Expired, true, reason).await
+    });
+}
+
+#[test]
+fn https_unknown_authority_of_the_stream_server() {
+    host_test("https_unknown_authority", async |lab| {
+        let ports = Ports {
+            stream: BAD,
+            ..ALL_GOOD
+        };
+        let reason = "signed by \"Nobody's CA\", which is not in /etc/landfall/ca.pem";
+        refused(lab, ports, Fault::None, false, reason).await
+    });
+}
