@@ -66,6 +66,7 @@ async fn refused(lab: &Lab) -> Result<()> {
             url: "http://192.0.2.1/image".to_owned(),
             hash_algorithm: "sha256",
             hash: "00".repeat(32),
+            authorization: None,
         },
         method: Method::WriteImage { config_drive: None },
         finish: Finish::PowerOff,

@@ -198,6 +198,7 @@ fn script() -> Script {
             url: image_server::url(Family::V4, "none"),
             hash_algorithm: "sha256",
             hash: "00".repeat(32),
+            authorization: None,
         },
         method: Method::AssistedInstall { failures: 1 },
         finish: Finish::Reboot,

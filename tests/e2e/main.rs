@@ -23,6 +23,7 @@ mod machine_faults;
 mod multipath;
 mod original_inventory;
 mod reaching_the_service;
+mod secrets;
 mod two_guests;
 mod unattended;
 

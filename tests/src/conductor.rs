@@ -47,6 +47,9 @@ pub enum ProvisionState {
 struct Memory {
     state: watch::Sender<ProvisionState>,
     token: Option<String>,
+    /// The one that was given last, and the archive of the agent's logs: for tests.
+    last_token: Option<String>,
+    logs: Option<String>,
     callback_url: Option<String>,
     verify_ca: Option<String>,
     agent_version: Option<String>,
@@ -100,6 +103,8 @@ impl Conductor {
             memory: Mutex::new(Memory {
                 state,
                 token: None,
+                last_token: None,
+                logs: None,
                 callback_url: None,
                 verify_ca: None,
                 agent_version: None,
@@ -183,6 +188,18 @@ impl Conductor {
     #[must_use]
     pub fn inventory(&self) -> Option<Value> {
         self.shared.memory().inventory.clone()
+    }
+
+    /// The token that the agent was given last.
+    #[must_use]
+    pub fn token(&self) -> Option<String> {
+        self.shared.memory().last_token.clone()
+    }
+
+    /// The agent's logs as they were collected after a failure: base64 of tar.gz.
+    #[must_use]
+    pub fn logs(&self) -> Option<String> {
+        self.shared.memory().logs.clone()
     }
 
     /// How many heartbeats were accepted.

@@ -269,6 +269,7 @@ impl Plan {
                     url,
                     hash_algorithm: "sha256",
                     hash: artifacts::coreos_image_sha256(self.packing)?,
+                    authorization: None,
                 },
                 method: method(config_drive.as_ref(), &proof)?,
                 finish: self.finish,

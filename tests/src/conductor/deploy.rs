@@ -260,10 +260,14 @@ async fn install_bootloader(shared: &Shared, agent: &AgentClient, uuids: &Value)
 async fn collect_logs(shared: &Shared) {
     let Ok(agent) = client(shared) else { return };
     shared.note("command log.collect_system_logs");
-    if let Err(error) = agent
+    match agent
         .command("log.collect_system_logs", &json!({}), true)
         .await
     {
-        shared.note(format!("no logs: {error:#}"));
+        Ok(command) => {
+            let logs = command.result["system_logs"].as_str().map(str::to_owned);
+            shared.memory().logs = logs;
+        }
+        Err(error) => shared.note(format!("no logs: {error:#}")),
     }
 }

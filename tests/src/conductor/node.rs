@@ -1,5 +1,7 @@
 //! The node in Ironic's JSON.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::PORT;
@@ -127,6 +129,10 @@ pub(super) fn step(script: &Script) -> Value {
                 "os_hash_value": image.hash,
                 "node_uuid": UUID,
             });
+            if let Some(header) = &image.authorization {
+                // As Ironic has it, complete and in base64.
+                info["image_request_authorization"] = BASE64_STANDARD.encode(header).into();
+            }
             let mut arguments = json!({});
             // Ironic sends it twice; both places are looked at by agents.
             if let Some(config_drive) = config_drive {

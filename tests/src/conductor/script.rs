@@ -36,6 +36,8 @@ pub struct Image {
     pub hash_algorithm: &'static str,
     /// The digest in lower-case hexadecimal.
     pub hash: String,
+    /// The `Authorization` header that the image server wants; for `write_image`.
+    pub authorization: Option<String>,
 }
 
 /// The deploy interface.

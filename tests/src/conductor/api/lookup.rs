@@ -72,7 +72,9 @@ fn answer(shared: &Shared, query: &LookupQuery, version: ApiVersion) -> Response
     let token = if memory.token.is_some() {
         node::MASKED.to_owned()
     } else {
-        memory.token.insert(new_token()).clone()
+        let token = new_token();
+        memory.last_token = Some(token.clone());
+        memory.token.insert(token).clone()
     };
     Json(json!({
         "node": node::looked_up(&shared.script),
