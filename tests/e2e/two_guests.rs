@@ -160,11 +160,12 @@ async fn has_options(guest: &Guest, options: &str) -> Result<()> {
     guest.console(&line, BOOT).await.map(drop)
 }
 
-/// No warning of the agent is about this device.
+/// No warning of the network is about this device. Discovery may warn: before
+/// both ends have agreed on LACP no frame passes.
 fn no_complaint(lab: &Lab, device: &str) -> Result<()> {
     let found = lab.journal.find(lab.journal.start(), |event| {
         event.source == Source::Console
-            && event.text.contains("warning:")
+            && event.text.contains("network: warning:")
             && event.text.contains(device)
     });
     match found {
