@@ -41,8 +41,9 @@ pub struct Arguments {
     /// Print kernel arguments that say the same
     #[arg(long, conflicts_with = "json")]
     arguments: bool,
-    /// Do as the boot does: if the document cannot be used, report its faults as
-    /// warnings and continue with the next source
+    /// Do as a boot does if the document cannot be used
+    ///
+    /// A boot reports the faults as warnings and takes the next source.
     #[arg(long)]
     lenient: bool,
     /// Fail on any warning: on everything that is ignored or repaired
