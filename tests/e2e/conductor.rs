@@ -61,6 +61,7 @@ async fn refused(lab: &Lab) -> Result<()> {
     let script = Script {
         macs: vec![MAC.to_owned()],
         root_device: None,
+        automated_clean: false,
         uefi: false,
         image: Image {
             url: "http://192.0.2.1/image".to_owned(),

@@ -22,11 +22,12 @@ use serde_json::{Value, json};
 use crate::host_test;
 
 /// Half of it is the system itself, unpacked.
-const MEMORY_MIB: u32 = 1024;
+pub const MEMORY_MIB: u32 = 1280;
 
 const HOST_NAME: &str = "live-host-1";
 
-const AGENT_FILE: &str = "landfall-agent-live";
+/// The name of the agent's program on the HTTP server.
+pub const AGENT_FILE: &str = "landfall-agent-live";
 
 /// What stands for OpenShift's installer: it tells what it sees of the agent's
 /// work, fails the first time, and ends well the second.
@@ -193,6 +194,7 @@ fn script() -> Script {
     Script {
         macs: vec![MAC.to_owned()],
         root_device: None,
+        automated_clean: false,
         uefi: false,
         image: Image {
             url: image_server::url(Family::V4, "none"),
@@ -221,16 +223,7 @@ async fn machine(lab: &Lab, addition: &Addition) -> Result<Machine> {
             fault: None,
         }],
         nics: vec![MAC.to_owned()],
-        boot: Boot::Direct {
-            kernel: artifacts::kernel()?,
-            ramdisk: ramdisk(lab, addition).await?,
-            // The address of the initramfs' own network, for Ignition; it is
-            // gone when systemd begins.
-            arguments: format!(
-                "{TEST_ARGUMENTS} net.ifnames=0 live.address={GUEST_V4}/24 \
-                 IPA_DEFAULT_HOSTNAME={HOST_NAME}"
-            ),
-        },
+        boot: boot(lab, addition).await?,
         variables: lab.path("uefi-variables"),
         error_records: None,
         first_tap: 0,
@@ -238,6 +231,20 @@ async fn machine(lab: &Lab, addition: &Addition) -> Result<Machine> {
         data_medium: None,
         extras: Vec::new(),
         late_nic: false,
+    })
+}
+
+/// A live system with this addition.
+pub async fn boot(lab: &Lab, addition: &Addition) -> Result<Boot> {
+    Ok(Boot::Direct {
+        kernel: artifacts::kernel()?,
+        ramdisk: ramdisk(lab, addition).await?,
+        // The address of the initramfs' own network, for Ignition; it is
+        // gone when systemd begins.
+        arguments: format!(
+            "{TEST_ARGUMENTS} net.ifnames=0 live.address={GUEST_V4}/24 \
+             IPA_DEFAULT_HOSTNAME={HOST_NAME}"
+        ),
     })
 }
 
@@ -305,11 +312,11 @@ async fn ramdisk(lab: &Lab, addition: &Addition) -> Result<PathBuf> {
 }
 
 /// A program with its unit, both brought by the Ignition config.
-struct Addition {
-    unit: &'static str,
-    unit_content: &'static str,
-    program: &'static str,
-    program_content: &'static str,
+pub struct Addition {
+    pub unit: &'static str,
+    pub unit_content: &'static str,
+    pub program: &'static str,
+    pub program_content: &'static str,
 }
 
 impl Addition {

@@ -17,6 +17,7 @@ mod first_boot_network;
 mod https;
 mod image_faults;
 mod images;
+mod live_disks;
 mod live_system;
 mod lldp_vlans;
 mod machine_faults;

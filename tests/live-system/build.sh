@@ -39,9 +39,9 @@ say() { echo "live-system: $*" >&2; }
 
 root=$work/root
 
-# What a live system is of: init, device manager, bus, network; and dhcpcd is
-# not in it, since NetworkManager has a client of its own.
-packages='systemd-sysv,udev,dbus,network-manager,kmod,iproute2,busybox-static,lvm2'
+# What a live system is of: init, device manager, bus, network, LVM, software RAID,
+# multipath; and dhcpcd is not in it, since NetworkManager has a client of its own.
+packages='systemd-sysv,udev,dbus,network-manager,kmod,iproute2,busybox-static,lvm2,mdadm,multipath-tools'
 # What this machine installs from, third parties left out.
 mirrors=()
 for list in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
@@ -72,6 +72,7 @@ rm -f "$root/etc/hostname" "$root/etc/resolv.conf"
 # As in CoreOS: nothing starts that nobody has asked for.
 mkdir -p "$root/etc/systemd/system-preset"
 echo 'disable *' > "$root/etc/systemd/system-preset/90-default.preset"
+rm -f "$root"/etc/systemd/system/*.wants/multipathd.*
 # The journal on the serial line, where the test reads it.
 mkdir -p "$root/etc/systemd/journald.conf.d"
 printf '[Journal]\nStorage=volatile\nForwardToConsole=yes\nTTYPath=/dev/ttyS0\nMaxLevelConsole=info\n' \

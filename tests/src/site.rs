@@ -264,6 +264,7 @@ impl Plan {
             script: Script {
                 macs: vec![MAC.to_owned()],
                 root_device: None,
+                automated_clean: false,
                 uefi: self.firmware == Firmware::Uefi,
                 image: Image {
                     url,

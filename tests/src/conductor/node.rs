@@ -74,6 +74,7 @@ pub(super) fn full(script: &Script, step: &Value, unmasked: bool) -> Value {
     let mut node = template(include_str!("node.json"));
     node["uuid"] = UUID.into();
     node["properties"] = properties(script);
+    node["automated_clean"] = script.automated_clean.into();
     node["instance_info"] = instance_info(script, config_drive);
     node[format!("{}_step", script.method.operation())] = step.clone();
     node["deploy_interface"] = interface.into();

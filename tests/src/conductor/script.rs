@@ -9,6 +9,9 @@ pub struct Script {
     pub macs: Vec<String>,
     /// Hints for the root disk (`properties.root_device`); none: the default rule.
     pub root_device: Option<Value>,
+    /// Whether the node is cleaned automatically: then `install_coreos` deletes
+    /// software RAID.
+    pub automated_clean: bool,
     /// How the node boots (`capabilities` of the node).
     pub uefi: bool,
     /// The image.

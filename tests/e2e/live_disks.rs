@@ -1,0 +1,140 @@
+//! Disks of a live system, which assembles arrays and multipath sets by itself: the
+//! real kernel, udev, mdadm and multipathd.
+
+use anyhow::{Result, ensure};
+use landfall_tests::artifacts;
+use landfall_tests::ignition::INSTALLED_SYSTEM_OK;
+use landfall_tests::image_server::ServedFile;
+use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF};
+use landfall_tests::journal::Source;
+use landfall_tests::lab::Lab;
+use landfall_tests::site::{Plan, Site};
+use landfall_tests::vm::{Bus, Disk};
+
+use crate::host_test;
+use crate::live_system::{self, AGENT_FILE, Addition};
+
+const UNIT: &str = "\
+[Unit]
+Before=landfall-agent.service
+[Service]
+Type=oneshot
+ExecStart=/usr/local/bin/before-the-agent
+StandardOutput=journal+console
+StandardError=journal+console
+[Install]
+RequiredBy=landfall-agent.service
+";
+
+/// A host with a live system that runs this script before the agent begins.
+async fn site(lab: &Lab, plan: &Plan, script: &'static str) -> Result<Site> {
+    let mut site = plan.site(lab).await?;
+    let addition = Addition {
+        unit: "before-the-agent.service",
+        unit_content: UNIT,
+        program: "/usr/local/bin/before-the-agent",
+        program_content: script,
+    };
+    site.machine.memory_mib = live_system::MEMORY_MIB;
+    site.machine.boot = live_system::boot(lab, &addition).await?;
+    site.files
+        .push(ServedFile::read(AGENT_FILE, &artifacts::live_agent()?)?);
+    Ok(site)
+}
+
+/// What an old installation has left: a mirror of two disks, which is a little smaller
+/// than they are.
+const LEAVE_ARRAY: &str = "#!/bin/sh -ex
+modprobe raid1
+udevadm settle
+mdadm --create /dev/md127 --run --assume-clean --metadata=1.2 --homehost=old --name=root \\
+  --level=1 --raid-devices=2 /dev/vda /dev/vdb
+udevadm settle
+cat /proc/mdstat
+";
+
+/// One more blank disk of this size.
+fn add_disk(lab: &Lab, site: &mut Site, name: &str, mib: u64) -> Result<()> {
+    let path = lab.path(name);
+    std::fs::File::create(&path)?.set_len(mib << 20)?;
+    site.machine.disks.push(Disk {
+        path,
+        bus: Bus::VirtioBlk,
+        unplugged: false,
+        fault: None,
+    });
+    Ok(())
+}
+
+fn ensure_said(lab: &Lab, text: &str) -> Result<()> {
+    let said = lab.journal.find(lab.journal.start(), |event| {
+        event.source == Source::Console && event.text.contains(text)
+    });
+    ensure!(said.is_some(), "the console does not say '{text}'");
+    Ok(())
+}
+
+/// The array is the smallest disk. It is deleted, and the smallest of the others is
+/// chosen, though both were its members.
+#[test]
+fn array_of_an_old_installation() {
+    host_test("array_of_an_old_installation", async |lab| {
+        let plan = Plan::default();
+        let mut site = site(lab, &plan, LEAVE_ARRAY).await?;
+        add_disk(lab, &mut site, "second.raw", plan.disk_mib + 1024)?;
+        site.script.automated_clean = true;
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        guest.console("md127 : active", BOOT).await?;
+        guest.console("]: agent: landfall ", BOOT).await?;
+        services.conductor.deployed(BOOT + DEPLOYMENT).await?;
+        guest.powered_off(POWER_OFF).await?;
+        ensure_said(lab, "/dev/md127: array stopped")?;
+        ensure_said(lab, "root disk is /dev/vda")?;
+        let reset = lab.journal.mark();
+        let guest = site.power_on_from_disk(lab).await?;
+        guest
+            .console_after(reset, INSTALLED_SYSTEM_OK, FIRST_BOOT)
+            .await?;
+        Ok(())
+    });
+}
+
+const START_MULTIPATHD: &str = "#!/bin/sh -ex
+printf 'defaults {\\n find_multipaths no\\n user_friendly_names yes\\n}\\n' > /etc/multipath.conf
+modprobe dm-multipath
+modprobe dm-service-time
+systemctl restart multipathd
+until [ -e /sys/block/dm-0/dm/uuid ]; do sleep 0.2; done
+udevadm settle
+multipath -ll
+";
+
+/// The kernel shows no partitions of a device-mapper device, and the Ignition config
+/// goes into one: that is known before anything is written.
+#[test]
+fn two_paths_to_one_disk_in_a_live_system() {
+    host_test("two_paths_to_one_disk_in_a_live_system", async |lab| {
+        let plan = Plan {
+            bus: Bus::TwoPaths,
+            ..Plan::default()
+        };
+        let site = site(lab, &plan, START_MULTIPATHD).await?;
+        let disk = &site.machine.disks[0].path;
+        let before = disk.metadata()?.modified()?;
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        guest.console("size=5.0G", BOOT).await?;
+        let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
+        for text in [
+            "/dev/dm-0: expected a disk with partitions, found the device-mapper device mpatha",
+            "nothing was written",
+        ] {
+            ensure!(last_error.contains(text), "{text} is not in: {last_error}");
+        }
+        guest.cut_power().await?;
+        let after = disk.metadata()?.modified()?;
+        ensure!(after == before, "the disk was written to");
+        Ok(())
+    });
+}
