@@ -92,7 +92,7 @@ impl DiskSets {
         let Some((file, size)) = open(device) else {
             return;
         };
-        for superblock in md_superblock::find(&file, size).unwrap_or_default() {
+        for superblock in md_superblock::find_readable(&file, size) {
             self.add(Membership::Array {
                 volume: superblock.volume_name().map(str::to_owned),
                 name: superblock
@@ -149,7 +149,7 @@ fn running_volume(block: &SystemPath) -> Option<String> {
     let members = block.join("slaves");
     sysfs::names(&members).iter().find_map(|member| {
         let (file, size) = open(&members.join(member).resolved()?)?;
-        let superblocks = md_superblock::find(&file, size).ok()?;
+        let superblocks = md_superblock::find_readable(&file, size);
         let names = superblocks.iter().filter_map(|found| found.volume_name());
         names.map(str::to_owned).next()
     })

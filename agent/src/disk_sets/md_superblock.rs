@@ -117,18 +117,29 @@ impl MdSuperblock {
 /// Every superblock on a device of this size.
 ///
 /// # Errors
-/// If the device cannot be read.
+/// If one of the places of a superblock cannot be read.
 pub fn find(device: &File, size: u64) -> io::Result<Vec<MdSuperblock>> {
-    let mut found = Vec::new();
-    for version in Version::ALL {
-        let Some(offset) = version.offset(size) else {
-            continue;
-        };
-        let mut bytes = vec![0; LEN];
-        device.read_exact_at(&mut bytes, offset)?;
-        found.extend(MdSuperblock::parse(&bytes, version, size));
-    }
-    Ok(found)
+    let places = Version::ALL.into_iter();
+    let found = places.map(|version| find_version(device, size, version));
+    found.filter_map(io::Result::transpose).collect()
+}
+
+/// The superblocks in those places that can be read. A bad sector at the end of
+/// a disk must not hide the superblock at its start: the disk is a member still.
+pub fn find_readable(device: &File, size: u64) -> Vec<MdSuperblock> {
+    let places = Version::ALL.into_iter();
+    places
+        .filter_map(|version| find_version(device, size, version).ok().flatten())
+        .collect()
+}
+
+fn find_version(device: &File, size: u64, version: Version) -> io::Result<Option<MdSuperblock>> {
+    let Some(offset) = version.offset(size) else {
+        return Ok(None);
+    };
+    let mut bytes = vec![0; LEN];
+    device.read_exact_at(&mut bytes, offset)?;
+    Ok(MdSuperblock::parse(&bytes, version, size))
 }
 
 #[cfg(test)]
@@ -136,6 +147,21 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_place_that_cannot_be_read_hides_no_other() {
+        let size = 64 << 20;
+        let file = tempfile::tempfile().unwrap();
+        let offset = Version::V1_2.offset(size).unwrap();
+        let bytes = superblock(Version::V1_2, size, "host:data");
+        file.write_all_at(&bytes, offset).unwrap();
+        // Shorter than its size says: reads at the end fail, as on a bad sector.
+        file.set_len(size / 2).unwrap();
+        assert!(find(&file, size).is_err());
+        let found = find_readable(&file, size);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].volume_name(), Some("data"));
+    }
 
     /// A superblock as mdadm would put it at the place of this version.
     pub(crate) fn superblock(version: Version, size: u64, name: &str) -> Vec<u8> {

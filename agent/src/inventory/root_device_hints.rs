@@ -91,11 +91,14 @@ impl RootDeviceHints {
         Ok(Some(Self(hints.collect::<std::result::Result<_, _>>()?)))
     }
 
-    /// Whether one of the hints names a disk, rather than describing it.
+    /// Whether one of the hints names a disk, rather than describing it: it spells
+    /// out a serial number, say. Every other disk matches `s!= A`, and a part of a
+    /// text (`<in> A`) may match many.
     pub fn name_a_disk(&self) -> bool {
-        self.0
-            .iter()
-            .any(|hint| IDENTITIES.contains(&hint.name.as_str()))
+        self.0.iter().any(|hint| {
+            IDENTITIES.contains(&hint.name.as_str())
+                && matches!(&hint.test, Test::Text(expression) if expression.is_exact())
+        })
     }
 
     /// The first property of the device that does not match, in words.

@@ -94,6 +94,12 @@ mod tests {
         assert!(!names_one_disk(&node(
             json!({"size": ">= 10", "rotational": "false"})
         )));
+        for loose in ["s!= A", "<in> A", "s>= A"] {
+            assert!(!names_one_disk(&node(json!({"serial": loose}))), "{loose}");
+        }
+        for exact in ["s== A", "<or> A <or> B"] {
+            assert!(names_one_disk(&node(json!({"serial": exact}))), "{exact}");
+        }
         assert!(!names_one_disk(&node(json!(null))));
         let properties = Node(json!({"properties": {"root_device": {"name": "/dev/sda"}}}));
         assert!(names_one_disk(&properties));

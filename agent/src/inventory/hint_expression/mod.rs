@@ -122,6 +122,12 @@ impl Expression {
         })
     }
 
+    /// Whether this is true only of texts that it spells out: of one (`s==`, or a
+    /// plain text), or of one of several (`<or>`).
+    pub fn is_exact(&self) -> bool {
+        matches!(self.operator, grammar::EQUAL | Operator::Or)
+    }
+
     /// Whether this is `s!=`, which is true of everything but one text.
     pub fn is_exclusion(&self) -> bool {
         self.operator == grammar::NOT_EQUAL
