@@ -25,6 +25,10 @@ const CLOSEST: Duration = Duration::from_secs(5);
 /// answer, and the conductor logs each one.
 const LONGEST_AFTER_REJECTION: Duration = Duration::from_secs(300);
 
+/// In the text of an answer 400 while no conductor is running: the API sends
+/// `NoValidHost` with this status (ironic/api/controllers/v1/ramdisk.py).
+const NO_CONDUCTOR: &str = "No valid host";
+
 /// Two hours with Ironic's usual timeout: an agent that waits for long says
 /// that it is well, and how much memory it takes.
 const TOLD_EVERY: u32 = 50;
@@ -135,6 +139,7 @@ impl Verdict {
         match answer.status {
             202 => Self::Accepted,
             409 => Self::Locked,
+            400 if wire::fault(answer).contains(NO_CONDUCTOR) => Self::Failed,
             400 => Self::Rejected(
                 "Ironic does not accept this agent for this node: it forgets an agent after a failed operation -- power the node off and on through Ironic",
             ),
@@ -208,6 +213,14 @@ mod tests {
         })
     }
 
+    fn without_conductor() -> Result<Answer, String> {
+        Ok(Answer {
+            status: 400,
+            date: None,
+            body: r#"{"error_message": {"faultstring": "No valid host was found. Reason: No conductor service registered which supports driver redfish."}}"#.to_owned(),
+        })
+    }
+
     #[test]
     fn pauses_grow_while_ironic_rejects_and_start_again_after() {
         let mut pace = Pace::new(Duration::from_secs(30));
@@ -226,6 +239,8 @@ mod tests {
             // A proxy in front of an Ironic that restarts.
             (answer(503), 5.0, 10.0),
             (answer(404), 5.0, 10.0),
+            (answer(400), 10.0, 20.0),
+            (without_conductor(), 5.0, 10.0),
         ] {
             let text = format!("{outcome:?}");
             let found = pause(outcome);
