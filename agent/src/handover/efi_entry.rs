@@ -45,11 +45,12 @@ impl From<Failure> for NoEntry {
 
 /// Makes an entry for the disk's loader and puts it first. Entries with the
 /// same label, left by earlier deployments, give way. `None` if the host did
-/// not boot by UEFI or the disk has no loader. `kept`: the numbers of partitions
-/// that were on the disk before and boot another system.
+/// not boot by UEFI. `kept`: the numbers of partitions that were on the disk
+/// before and boot another system.
 ///
 /// # Errors
-/// If the image has no EFI system partition, or the firmware refuses.
+/// If the image has no EFI system partition, or none with a loader for this
+/// machine, or the firmware refuses.
 pub fn make_boot_entry(
     disk: &Path,
     kept: &[u32],
@@ -68,14 +69,14 @@ pub fn make_boot_entry(
         lacks_fallback: true,
     })?;
     let (loader, has_fallback) = look_for_loader(disk, esp)?;
-    let Some(loader) = loader else {
-        tracing::warn!(
-            "{} partition {} holds no EFI loader, no boot entry was made",
-            disk.display(),
-            esp.number
-        );
-        return Ok(None);
-    };
+    let loader = loader.map_err(|reason| NoEntry {
+        failure: Failure::new(
+            Class::DeploymentError,
+            format!("{} partition {}: {reason}", disk.display(), esp.number),
+        )
+        .hint("take an image for the architecture of this machine"),
+        lacks_fallback: !has_fallback,
+    })?;
     let path = LoaderPath {
         partition: esp.number,
         first_lba: esp.offset / table.sector_size(),
@@ -124,8 +125,12 @@ fn system_partition<'a>(
     })
 }
 
-/// The loader, and whether firmware finds one without an entry.
-fn look_for_loader(disk: &Path, esp: &Partition) -> Result<(Option<Loader>, bool)> {
+/// The loader, or why there is none, and whether firmware finds one without an
+/// entry.
+fn look_for_loader(
+    disk: &Path,
+    esp: &Partition,
+) -> Result<(std::result::Result<Loader, String>, bool)> {
     let node = written_disk::node(disk, esp.number)?;
     let failed = |what: &str, e: std::io::Error| {
         Failure::new(

@@ -17,6 +17,8 @@ const CSV_LIMIT: u64 = 64 << 10;
 const MOST_DIRECTORIES_DEEP: usize = 4;
 /// Of files and directories: an EFI system partition has some dozens.
 const MOST_ENTRIES: usize = 10_000;
+/// Programs that a message names which has no loader to tell of.
+const MOST_NAMED: usize = 4;
 
 /// What a firmware can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +76,7 @@ pub struct Loader {
     pub file: String,
 }
 
-/// The loader of a mounted EFI system partition.
+/// The loader of a mounted EFI system partition, or why there is none.
 ///
 /// shim's own fallback program makes its entries from the same CSV, so the
 /// label is the one that the installed system expects.
@@ -82,7 +84,7 @@ pub struct Loader {
 /// # Errors
 /// If the partition's root cannot be read. What is odd below is passed over: the
 /// loader may be elsewhere.
-pub fn find(esp: &Path, machine: Machine) -> io::Result<Option<Loader>> {
+pub fn find(esp: &Path, machine: Machine) -> io::Result<Result<Loader, String>> {
     let files = files(esp)?;
     let of_name = |wanted: &'static str| {
         let is_it = move |file: &&PathBuf| named(file, wanted);
@@ -90,7 +92,7 @@ pub fn find(esp: &Path, machine: Machine) -> io::Result<Option<Loader>> {
     };
     for csv in machine.csv().into_iter().flat_map(of_name) {
         match of_csv(esp, csv) {
-            Ok(Some(loader)) => return Ok(Some(loader)),
+            Ok(Some(loader)) => return Ok(Ok(loader)),
             Ok(None) => {}
             Err(e) => tracing::warn!("{}: {e}", csv.display()),
         }
@@ -99,13 +101,30 @@ pub fn find(esp: &Path, machine: Machine) -> io::Result<Option<Loader>> {
         // In the place where firmware itself looks, or else anywhere.
         let found = of_name(name).min_by_key(|file| !is_in_efi_boot(esp, file));
         if let Some(file) = found {
-            return Ok(Some(Loader {
+            return Ok(Ok(Loader {
                 label: UNNAMED.to_owned(),
                 file: firmware_path(esp, file),
             }));
         }
     }
-    Ok(None)
+    let others = files.iter().filter(|file| {
+        file.extension()
+            .is_some_and(|end| end.eq_ignore_ascii_case("efi"))
+    });
+    let others: Vec<String> = others
+        .take(MOST_NAMED)
+        .map(|file| firmware_path(esp, file))
+        .collect();
+    Ok(Err(format!(
+        "expected an EFI loader for this machine, as {} or named by {}, found {}",
+        machine.loaders()[0].to_uppercase(),
+        machine.csv()[0].to_uppercase(),
+        if others.is_empty() {
+            "no program".to_owned()
+        } else {
+            others.join(", ")
+        }
+    )))
 }
 
 /// Whether a mounted EFI system partition has the loader that firmware starts from
@@ -328,7 +347,7 @@ mod tests {
             assert!(loader.file.eq_ignore_ascii_case("\\EFI\\BOOT\\BOOTX64.EFI"));
         }
         for files in [&[][..], &[("EFI/redhat/grub.cfg", &b""[..])]] {
-            assert_eq!(find(esp(files).path(), Machine::X64).unwrap(), None);
+            assert!(find(esp(files).path(), Machine::X64).unwrap().is_err());
         }
     }
 
@@ -350,11 +369,8 @@ mod tests {
             &[("EFI/BOOT", b"")],
             &[("EFI/BOOT/BOOTX64.EFI/x", b"")],
         ] {
-            assert_eq!(
-                find(esp(files).path(), Machine::X64).unwrap(),
-                None,
-                "{files:?}"
-            );
+            let found = find(esp(files).path(), Machine::X64).unwrap();
+            assert!(found.is_err(), "{files:?}");
         }
     }
 
@@ -421,7 +437,27 @@ mod tests {
         ] {
             let found = find(esp(files).path(), machine).unwrap();
             let found = found.map(|loader| loader.file);
-            assert_eq!(found.as_deref(), expected, "{machine:?} {files:?}");
+            assert_eq!(found.as_deref().ok(), expected, "{machine:?} {files:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_loader_for_this_machine_says_what_it_has() {
+        let arm: &[(&str, &[u8])] = &[
+            ("EFI/BOOT/BOOTAA64.EFI", b""),
+            ("EFI/fedora/grubaa64.efi", b""),
+            ("EFI/fedora/grub.cfg", b""),
+        ];
+        for (files, expected) in [
+            (
+                arm,
+                "found \\EFI\\BOOT\\BOOTAA64.EFI, \\EFI\\fedora\\grubaa64.efi",
+            ),
+            (&arm[2..], "found no program"),
+        ] {
+            let reason = find(esp(files).path(), Machine::X64).unwrap().unwrap_err();
+            assert!(reason.contains("as BOOTX64.EFI"), "{reason}");
+            assert!(reason.ends_with(expected), "{reason}");
         }
     }
 
