@@ -8,7 +8,9 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, PipeReader, PipeWriter};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use landfall_module_index::ModuleId;
@@ -26,6 +28,10 @@ const DEVICES_WITHOUT: &str = "some devices may get no driver";
 
 /// A silence of the kernel after which a module that is still loading is named.
 const SLOW_MODULE: Duration = Duration::from_secs(20);
+
+/// How long all other devices wait for the drivers of virtio devices, which take
+/// some milliseconds.
+const VIRTIO_LIMIT: Duration = Duration::from_secs(10);
 
 /// Loads what the devices ask for, now and for the life of the system, on
 /// threads of its own. The returned pipe reaches end of file when the devices
@@ -84,10 +90,7 @@ impl Loader {
     fn start(self: &Arc<Self>) {
         // Before the first look into /sys, so that no device falls in between.
         let socket = UeventSocket::open();
-        if !self.queue(self.with_virtio_loaded()) {
-            // Not one device that says what it is: nothing to wait for.
-            self.settle();
-        }
+        self.queue_boot_devices(coldplug::wanted_aliases, VIRTIO_LIMIT);
         self.start_threads();
         match socket {
             Ok(socket) => {
@@ -107,22 +110,53 @@ impl Loader {
         }
     }
 
+    /// Queues every alias that /sys asks for (`look`), after the drivers of virtio
+    /// devices are loaded, on a thread of its own: one whose device does not answer
+    /// must not stop PID 1, which waits at most for `limit`.
+    fn queue_boot_devices(self: &Arc<Self>, look: fn() -> Vec<String>, limit: Duration) {
+        // Like a thread of `work`: nothing has settled before this is done.
+        lock(&self.work).busy += 1;
+        let (done, loaded) = sync_channel(1);
+        let loader = Arc::clone(self);
+        let started = thread::Builder::new()
+            .name("virtio".to_owned())
+            .spawn(move || {
+                let found = loader.with_virtio_loaded(look);
+                loader.queue(found);
+                // Init may have given up waiting.
+                let _ = done.send(());
+                loader.end_of_work();
+            });
+        if let Err(error) = started {
+            tracing::error!("starting thread virtio: {error} -- disks may get other numbers");
+            self.queue(look());
+            self.end_of_work();
+        } else if loaded.recv_timeout(limit).is_err() {
+            tracing::warn!(
+                "a virtio device keeps its driver waiting ({}), going on with the other devices",
+                self.modules.loading().join(", ")
+            );
+            self.queue(look());
+        }
+    }
+
     /// Loads the drivers of virtio devices before all others, and gives every
     /// alias that /sys asks for then. SCSI hosts are numbered as they come, and
     /// operators of virtual machines write hints such as hctl 0:0:0:0 for the
     /// first virtio disk: so it is under udev, while the six ports of a q35's
     /// AHCI would be first here.
-    fn with_virtio_loaded(&self) -> Vec<String> {
-        let mut found = coldplug::wanted_aliases();
+    fn with_virtio_loaded(&self, look: fn() -> Vec<String>) -> Vec<String> {
+        let mut found = look();
         for bus in ["pci:v00001AF4", "virtio:"] {
             let mut any = false;
             for modalias in found.iter().filter(|modalias| modalias.starts_with(bus)) {
-                self.modules.load_for(modalias, || ());
+                self.modules
+                    .load_for(modalias, || self.requeue_what_waited());
                 any = true;
             }
             if any {
                 // A driver has created its devices when its loading ends.
-                found = coldplug::wanted_aliases();
+                found = look();
             }
         }
         found
@@ -170,9 +204,8 @@ impl Loader {
                 .modules
                 .load_for(&modalias, || self.requeue_what_waited());
 
-            let mut work = lock(&self.work);
-            work.busy -= 1;
             if let Outcome::WaitsFor(id) = outcome {
+                let mut work = lock(&self.work);
                 // Under the lock that requeue_what_waited takes: a module that has
                 // been loaded by now is found here, a later one there.
                 if self.modules.is_loading(id) {
@@ -181,13 +214,20 @@ impl Loader {
                     work.queue.push_front(modalias);
                 }
             }
-            let idle = work.busy == 0 && work.queue.is_empty() && !work.settled;
-            drop(work);
-            // A driver creates its devices before its loading ends, so /sys has
-            // them now, whether or not their uevents have been read.
-            if idle && !self.look_into_sys() {
-                self.settle();
-            }
+            self.end_of_work();
+        }
+    }
+
+    /// Ends the work of one thread, for now. The last one looks whether there is
+    /// more: a driver creates its devices before its loading ends, so /sys has them
+    /// now, whether or not their uevents have been read.
+    fn end_of_work(&self) {
+        let mut work = lock(&self.work);
+        work.busy -= 1;
+        let idle = work.busy == 0 && work.queue.is_empty() && !work.settled;
+        drop(work);
+        if idle && !self.look_into_sys() {
+            self.settle();
         }
     }
 
@@ -297,18 +337,20 @@ alias scsi:shelf
 module nic kernel/nic.ko
 needs transport
 alias pci:nic
+module virtio_blk kernel/virtio_blk.ko
+alias virtio:disk
 end
 ";
 
-    /// What the kernel is given, in order; `hba.ko` is loaded when the returned
-    /// sender says so.
+    /// What the kernel is given, in order; `hba.ko` and `virtio_blk.ko` are loaded
+    /// when the returned sender says so.
     fn slow_kernel() -> (Arc<Loader>, Receiver<String>, std::sync::mpsc::Sender<()>) {
         let (loaded, order) = channel();
         let (release, released) = channel();
         let released = Mutex::new(released);
         let insert = move |path: &std::path::Path| {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if name == "hba.ko" {
+            if name == "hba.ko" || name == "virtio_blk.ko" {
                 released.lock().unwrap().recv().unwrap();
             }
             loaded.send(name).unwrap();
@@ -320,7 +362,6 @@ end
 
     #[test]
     fn a_slow_controller_delays_no_nic() {
-        const PATIENCE: Duration = Duration::from_secs(20);
         let (loader, order, release) = slow_kernel();
         // More devices of the slow driver than there are threads.
         let controllers = (0..4 * THREADS).map(|number| format!("pci:hba{number}"));
@@ -338,5 +379,39 @@ end
         assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("shelf.ko"));
         settled.read_to_end(&mut Vec::new()).unwrap();
         assert_eq!(loader.modules.count_loaded(), 4);
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn two_devices() -> Vec<String> {
+        vec!["virtio:disk".to_owned(), "pci:nic".to_owned()]
+    }
+
+    #[test]
+    fn virtio_goes_first_if_its_devices_answer() {
+        let (loader, order, release) = slow_kernel();
+        release.send(()).unwrap();
+        loader.queue_boot_devices(two_devices, PATIENCE);
+        loader.start_threads();
+        for expected in ["virtio_blk.ko", "transport.ko", "nic.ko"] {
+            assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_virtio_device_that_does_not_answer_delays_no_other() {
+        let (loader, order, release) = slow_kernel();
+        let (mut settled, signal) = io::pipe().unwrap();
+        lock(&loader.work).signal = Some(signal);
+        loader.queue_boot_devices(two_devices, Duration::from_millis(50));
+        loader.start_threads();
+        for expected in ["transport.ko", "nic.ko"] {
+            assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok(expected));
+        }
+        assert_eq!(loader.modules.loading(), ["virtio_blk"]);
+        assert!(!lock(&loader.work).settled);
+        release.send(()).unwrap();
+        assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("virtio_blk.ko"));
+        settled.read_to_end(&mut Vec::new()).unwrap();
     }
 }
