@@ -17,6 +17,7 @@ mod progress;
 mod shutdown;
 mod supervise;
 mod watchdog;
+mod zombie;
 
 pub use modprobe::{is_modprobe_call, modprobe};
 pub use progress::give_signs_of_life;
@@ -81,15 +82,18 @@ pub fn run() -> ! {
     // Before the drivers: the agent gives up waiting for a slow one after 30 s and
     // goes on to make boot entries.
     mounts::mount_efivarfs();
-    let supervisor = Arc::new(Supervisor::new());
+    let supervisor = Arc::new(Supervisor::new(move |ending| {
+        shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))
+    }));
     power_button::watch_in_background(&supervisor);
     watchdog::feed_in_background(&supervisor);
     let pipes = Pipes {
         devices_settled: driver_loader::load_in_background(),
         signs_of_life: progress::receive_in_background(&supervisor),
     };
-    let ending = supervisor.agent_until_its_end(&pipes);
-    shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))
+    supervisor.watch_for_stuck_agent();
+    supervisor.agent_until_its_end(&pipes);
+    shutdown::stay()
 }
 
 /// As `thread::spawn`, which panics where there is no memory for a thread: that

@@ -16,6 +16,7 @@ use nix::errno::Errno;
 use nix::libc::O_NONBLOCK;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::shutdown::Ending;
 use super::supervise::Supervisor;
 use crate::sys::uevent::{Received, UeventSocket};
 
@@ -61,7 +62,9 @@ fn watch(supervisor: &Arc<Supervisor>) -> std::io::Result<()> {
         };
         for name in ready {
             match buttons.get_mut(&name).map(is_pressed) {
-                Some(Ok(true)) => supervisor.power_off("the power button was pressed"),
+                Some(Ok(true)) => {
+                    supervisor.order_end(Ending::PowerOff, "the power button was pressed");
+                }
                 Some(Ok(false)) | None => {}
                 // The device is gone.
                 Some(Err(_)) => {

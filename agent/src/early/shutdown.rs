@@ -36,6 +36,16 @@ impl Ending {
         }
     }
 
+    /// What a machine does that ends so, for the console.
+    pub(super) fn doing(self) -> &'static str {
+        match self {
+            Self::Reboot => "rebooting",
+            Self::Kexec => "starting the installed system's kernel",
+            Self::PowerOff => "powering off",
+            Self::LockDown => "locking down",
+        }
+    }
+
     /// The ending that an exit code asks for, if it is one.
     pub fn from_exit_code(code: i32) -> Option<Self> {
         [Self::Reboot, Self::PowerOff, Self::LockDown, Self::Kexec]
@@ -64,15 +74,7 @@ fn sync_within(limit: Duration) {
 
 /// Writes everything out, lets the consoles finish, and ends.
 pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
-    tracing::info!(
-        "{} now",
-        match ending {
-            Ending::Reboot => "rebooting",
-            Ending::Kexec => "starting the installed system's kernel",
-            Ending::PowerOff => "powering off",
-            Ending::LockDown => "locking down",
-        }
-    );
+    tracing::info!("{} now", ending.doing());
     sync_within(SYNC_LIMIT);
     if ending == Ending::LockDown {
         lock_down();
@@ -106,7 +108,8 @@ fn lock_down() {
     tracing::warn!("locked down: no link is up, only a reset by the BMC leads on");
 }
 
-fn stay() -> ! {
+/// Does nothing for ever, as PID 1 must not return.
+pub(super) fn stay() -> ! {
     loop {
         nix::unistd::pause();
     }

@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 
 use super::progress::Progress;
 use super::shutdown::Ending;
+use super::zombie;
 
 /// The wait before a crashed agent is started again; doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_millis(200);
@@ -19,9 +20,13 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// An agent that lived this long has not crashed at start.
 const HEALTHY: Duration = Duration::from_secs(60);
 
-/// How long the agent may take to end when the machine is to be switched off: a
-/// commit on a slow disk. Less than Ironic's `soft_power_off_timeout` (600 s).
+/// How long the agent may take to end when the boot is to end: a commit on a slow
+/// disk. Less than Ironic's `soft_power_off_timeout` (600 s).
 const END_LIMIT: Duration = Duration::from_secs(300);
+
+/// How long a process that has ended, or was killed, may take to go. A thread that
+/// waits for a dead disk (state D) keeps it for ever.
+const GONE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The pipes between init and the agent.
 pub(super) struct Pipes {
@@ -37,20 +42,26 @@ pub(super) struct Supervisor {
     state: Mutex<State>,
     changed: Condvar,
     pub(super) progress: Progress,
+    carry_out: CarryOut,
 }
 
 #[derive(Default)]
 struct State {
     agent: Option<Pid>,
-    power_off: bool,
+    /// How the boot ends, whatever the agent asks for.
+    ordered: Option<Ending>,
 }
 
+/// Carries out an ending; returns in tests only.
+type CarryOut = Box<dyn Fn(Ending) + Send + Sync>;
+
 impl Supervisor {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(carry_out: impl Fn(Ending) + Send + Sync + 'static) -> Self {
         Self {
             state: Mutex::default(),
             changed: Condvar::new(),
             progress: Progress::default(),
+            carry_out: Box::new(carry_out),
         }
     }
 
@@ -59,43 +70,117 @@ impl Supervisor {
     }
 
     /// Has the agent end as soon as it is not in the middle of a commit, and the
-    /// machine switched off then.
-    pub(super) fn power_off(self: &Arc<Self>, why: &str) {
+    /// boot end so then. The first order counts.
+    pub(super) fn order_end(self: &Arc<Self>, ending: Ending, why: &str) {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.power_off, true) {
+        if state.ordered.is_some() {
             return;
         }
-        tracing::warn!("{why}: this machine powers off");
+        state.ordered = Some(ending);
+        tracing::warn!("{why}: {} as soon as no commit is going on", ending.doing());
         signal(state.agent, Signal::SIGTERM);
         drop(state);
         self.changed.notify_all();
         let supervisor = Arc::clone(self);
         let consequence = "an agent that does not end is not killed";
-        super::spawn("power off", consequence, move || {
-            std::thread::sleep(END_LIMIT);
-            let state = supervisor.lock();
-            if state.agent.is_some() {
-                tracing::error!(
-                    "the agent has not ended {} s after the order to power off -- killing it",
-                    END_LIMIT.as_secs()
-                );
-                signal(state.agent, Signal::SIGKILL);
+        super::spawn("end", consequence, move || {
+            supervisor.end_without_agent(END_LIMIT, GONE_LIMIT);
+        });
+    }
+
+    /// Carries out what was ordered if the agent has neither ended within `limit`
+    /// nor, once it is killed, within `gone_limit`.
+    fn end_without_agent(&self, limit: Duration, gone_limit: Duration) {
+        std::thread::sleep(limit);
+        let state = self.lock();
+        if state.agent.is_none() {
+            return;
+        }
+        tracing::error!(
+            "the agent has not ended {} s after the order -- killing it",
+            limit.as_secs()
+        );
+        signal(state.agent, Signal::SIGKILL);
+        drop(state);
+        std::thread::sleep(gone_limit);
+        let state = self.lock();
+        if let (Some(agent), Some(ending)) = (state.agent, state.ordered) {
+            tracing::error!(
+                "the agent (process {agent}) cannot be killed, some device keeps it waiting -- {} without its end",
+                ending.doing()
+            );
+            self.end(&state, ending);
+        }
+    }
+
+    /// Ends the boot if the agent has ended and its process stays: then nothing of it
+    /// runs, and a second agent would find port and disk taken by the first. On a
+    /// thread of its own, since [`Self::reap_until_exit_of`] waits meanwhile.
+    pub(super) fn watch_for_stuck_agent(self: &Arc<Self>) {
+        let supervisor = Arc::clone(self);
+        let consequence = "an agent that a dead disk keeps is waited for";
+        super::spawn("stuck agent", consequence, move || {
+            let mut stuck = None;
+            loop {
+                std::thread::sleep(GONE_LIMIT / 2);
+                supervisor.end_without_stuck_agent(&mut stuck, Instant::now());
             }
         });
     }
 
-    /// Runs the agent, again after each crash, until it asks for an ending or the
-    /// machine is to be switched off.
-    pub(super) fn agent_until_its_end(&self, pipes: &Pipes) -> Ending {
+    /// `stuck`: the agent that was found so, and when first.
+    fn end_without_stuck_agent(&self, stuck: &mut Option<(Pid, Instant)>, now: Instant) {
+        let state = self.lock();
+        let found = state.agent.and_then(|agent| {
+            let status = zombie::status(agent)?;
+            Some((agent, status))
+        });
+        let Some((agent, status)) = found else {
+            *stuck = None;
+            return;
+        };
+        let since = match *stuck {
+            Some((same, since)) if same == agent => since,
+            _ => now,
+        };
+        *stuck = Some((agent, since));
+        let wanted = match status {
+            WaitStatus::Exited(_, code) => Ending::from_exit_code(code),
+            _ => None,
+        };
+        // After a crash the disk may answer again, and the agent be started again.
+        let (ending, limit) = match state.ordered.or(wanted) {
+            Some(ending) => (ending, GONE_LIMIT),
+            None => (Ending::Reboot, END_LIMIT),
+        };
+        if now.duration_since(since) >= limit {
+            tracing::error!(
+                "the agent has ended, but some device keeps its process {agent} waiting -- {} all the same",
+                ending.doing()
+            );
+            self.end(&state, ending);
+        }
+    }
+
+    /// Carries out an ending. The locked state keeps a second thread from it.
+    fn end(&self, _state: &MutexGuard<'_, State>, ending: Ending) {
+        (self.carry_out)(ending);
+    }
+
+    /// Runs the agent, again after each crash, until it asks for an ending or one is
+    /// ordered, and carries that out.
+    pub(super) fn agent_until_its_end(&self, pipes: &Pipes) {
+        let ending = self.ending_of_agent(pipes);
+        self.end(&self.lock(), ending);
+    }
+
+    fn ending_of_agent(&self, pipes: &Pipes) -> Ending {
         let mut pause = SHORTEST;
         loop {
             let started = Instant::now();
             let ending = self.run_agent(pipes);
             let state = self.lock();
-            if state.power_off {
-                return Ending::PowerOff;
-            }
-            if let Some(ending) = ending {
+            if let Some(ending) = state.ordered.or(ending) {
                 return ending;
             }
             if started.elapsed() > HEALTHY {
@@ -104,10 +189,10 @@ impl Supervisor {
             // Either outcome of the wait leads to another look at the state.
             drop(
                 self.changed
-                    .wait_timeout_while(state, pause, |state| !state.power_off),
+                    .wait_timeout_while(state, pause, |state| state.ordered.is_none()),
             );
-            if self.lock().power_off {
-                return Ending::PowerOff;
+            if let Some(ending) = self.lock().ordered {
+                return ending;
             }
             pause = (pause * 2).min(LONGEST);
         }
@@ -124,8 +209,8 @@ impl Supervisor {
             }
         };
         state.agent = Some(Pid::from_raw(child.id().cast_signed()));
-        // Pressed before there was an agent.
-        if state.power_off {
+        // Ordered before there was an agent.
+        if state.ordered.is_some() {
             signal(state.agent, Signal::SIGTERM);
         }
         drop(state);
@@ -141,7 +226,7 @@ impl Supervisor {
                 ending
             }
             // As it ends when it has not yet begun to listen for the signal.
-            WaitStatus::Signaled(_, Signal::SIGTERM, _) if self.lock().power_off => None,
+            WaitStatus::Signaled(_, Signal::SIGTERM, _) if self.lock().ordered.is_some() => None,
             WaitStatus::Signaled(_, signal, _) => {
                 tracing::error!(
                     "the agent was killed by {} -- starting it again",
@@ -206,4 +291,71 @@ fn start_agent(pipes: &Pipes) -> std::io::Result<Child> {
         .stdout(stdout)
         .stderr(Stdio::null())
         .spawn()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+
+    /// Their agent is a process that stays after its end, since nobody waits for it,
+    /// as one whose thread a dead disk keeps; it has ended as this line of a shell.
+    fn with_stuck_agent(line: &str) -> (Arc<Supervisor>, Child, Receiver<Ending>) {
+        let (report, endings) = channel();
+        let supervisor = Supervisor::new(move |ending| report.send(ending).unwrap());
+        let child = Command::new("/bin/sh").args(["-c", line]).spawn().unwrap();
+        let agent = Pid::from_raw(child.id().cast_signed());
+        while zombie::status(agent).is_none() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        supervisor.lock().agent = Some(agent);
+        (Arc::new(supervisor), child, endings)
+    }
+
+    #[test]
+    fn an_agent_that_cannot_be_killed_does_not_keep_the_boot() {
+        let (supervisor, mut child, endings) = with_stuck_agent("exit 0");
+        supervisor.lock().ordered = Some(Ending::PowerOff);
+        supervisor.end_without_agent(Duration::ZERO, Duration::ZERO);
+        assert_eq!(endings.try_recv(), Ok(Ending::PowerOff));
+        supervisor.lock().agent = None;
+        supervisor.end_without_agent(Duration::ZERO, Duration::ZERO);
+        assert!(endings.try_recv().is_err(), "it has ended in time");
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn the_end_that_the_agent_wanted_comes_although_its_process_stays() {
+        for (line, ordered, limit, expected) in [
+            ("exit 80", None, GONE_LIMIT, Ending::Reboot),
+            ("exit 83", None, GONE_LIMIT, Ending::Kexec),
+            (
+                "exit 80",
+                Some(Ending::PowerOff),
+                GONE_LIMIT,
+                Ending::PowerOff,
+            ),
+            ("exit 101", None, END_LIMIT, Ending::Reboot),
+            ("kill -9 $$", None, END_LIMIT, Ending::Reboot),
+            (
+                "kill -9 $$",
+                Some(Ending::PowerOff),
+                GONE_LIMIT,
+                Ending::PowerOff,
+            ),
+        ] {
+            let (supervisor, mut child, endings) = with_stuck_agent(line);
+            supervisor.lock().ordered = ordered;
+            let (start, mut stuck) = (Instant::now(), None);
+            let moment = Duration::from_secs(1);
+            for after in [Duration::ZERO, limit - moment] {
+                supervisor.end_without_stuck_agent(&mut stuck, start + after);
+                assert!(endings.try_recv().is_err(), "{line} after {after:?}");
+            }
+            supervisor.end_without_stuck_agent(&mut stuck, start + limit);
+            assert_eq!(endings.try_recv(), Ok(expected), "{line}");
+            child.wait().unwrap();
+        }
+    }
 }
