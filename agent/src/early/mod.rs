@@ -87,6 +87,8 @@ pub fn run() -> ! {
     }));
     power_button::watch_in_background(&supervisor);
     watchdog::feed_in_background(&supervisor);
+    // From here on a boot that stands still is noticed, before there is an agent too.
+    supervisor.progress.heard();
     let pipes = Pipes {
         devices_settled: driver_loader::load_in_background(),
         signs_of_life: progress::receive_in_background(&supervisor),

@@ -1,5 +1,6 @@
-//! Whether the agent makes progress: it writes a byte to its standard output every
-//! few seconds, from the thread that all its conversations run on.
+//! Whether the boot makes progress. The agent writes a byte to its standard output
+//! every few seconds, from the thread that all its conversations run on. The end of
+//! the boot has a time of its own.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
+use super::shutdown::Ending;
 use super::supervise::Supervisor;
 
 /// Between two signs of life.
@@ -16,37 +18,62 @@ const SIGN: Duration = Duration::from_secs(10);
 /// is short of memory or whose clock runs in an emulator can be very slow.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// When the running agent was last heard of.
+/// How long the end of the boot may take: the last writes of the disks, then the
+/// drivers, each of which stops its device. A machine with many disks takes a minute.
+const END: Duration = Duration::from_secs(120);
+
+/// What is going on, and since when nothing was heard of it.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// `None`: no agent runs; it has ended, or init is about to start it again.
-    last_sign: Mutex<Option<Instant>>,
+pub(super) struct Progress(Mutex<Phase>);
+
+#[derive(Debug, Default, Clone, Copy)]
+enum Phase {
+    /// No agent runs; it has ended, or init is about to start it again.
+    #[default]
+    NoAgent,
+    /// Init prepares the boot, or the agent runs.
+    Heard(Instant),
+    /// The machine reboots, say, since then.
+    Ends(Instant),
+    /// The machine stays as it is, for good.
+    Stays,
 }
 
 impl Progress {
-    pub(super) fn started(&self) {
-        self.set(Some(Instant::now()));
+    /// The agent, or init before it, is alive.
+    pub(super) fn heard(&self) {
+        self.enter(Phase::Heard(Instant::now()));
     }
 
-    pub(super) fn ended(&self) {
-        self.set(None);
+    pub(super) fn agent_ended(&self) {
+        self.enter(Phase::NoAgent);
     }
 
-    fn set(&self, sign: Option<Instant>) {
-        *self
-            .last_sign
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = sign;
+    /// The boot ends from now on. What is still heard of an agent does not count.
+    pub(super) fn boot_ends(&self, ending: Ending) {
+        self.enter(match ending {
+            Ending::Reboot | Ending::Kexec | Ending::PowerOff => Phase::Ends(Instant::now()),
+            Ending::LockDown => Phase::Stays,
+        });
     }
 
-    /// How long the running agent has been silent, if that is too long at `now`.
-    pub(super) fn hangs_since(&self, now: Instant) -> Option<Duration> {
-        let last = *self
-            .last_sign
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let silence = now.saturating_duration_since(last?);
-        (silence > SILENCE).then_some(silence)
+    fn enter(&self, next: Phase) {
+        let mut phase = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*phase, Phase::NoAgent | Phase::Heard(_)) {
+            *phase = next;
+        }
+    }
+
+    /// What has not gone on for too long at `now`, and how long.
+    pub(super) fn hangs_since(&self, now: Instant) -> Option<(&'static str, Duration)> {
+        let phase = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (what, since, limit) = match phase {
+            Phase::NoAgent | Phase::Stays => return None,
+            Phase::Heard(at) => ("the agent has made no progress", at, SILENCE),
+            Phase::Ends(at) => ("this boot has not come to its end", at, END),
+        };
+        let silence = now.saturating_duration_since(since);
+        (silence > limit).then_some((what, silence))
     }
 }
 
@@ -78,7 +105,7 @@ fn receive(mut reader: PipeReader, supervisor: &Supervisor) {
     loop {
         match reader.read(&mut signs) {
             Ok(0) => return,
-            Ok(_) => supervisor.progress.started(),
+            Ok(_) => supervisor.progress.heard(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 tracing::warn!("reading the agent's signs of life: {error}");
@@ -109,12 +136,31 @@ mod tests {
         let progress = Progress::default();
         let later = Instant::now() + SILENCE * 2;
         assert_eq!(progress.hangs_since(later), None, "not started yet");
-        progress.started();
+        progress.heard();
         assert_eq!(progress.hangs_since(Instant::now()), None);
-        assert!(progress.hangs_since(later) > Some(SILENCE));
-        progress.started();
+        let (_, silence) = progress.hangs_since(later).unwrap();
+        assert!(silence > SILENCE);
+        progress.heard();
         assert_eq!(progress.hangs_since(Instant::now() + SILENCE / 2), None);
-        progress.ended();
+        progress.agent_ended();
         assert_eq!(progress.hangs_since(later), None, "it crashed");
+    }
+
+    #[test]
+    fn an_end_that_does_not_come_hangs() {
+        for (ending, hangs) in [
+            (Ending::Reboot, true),
+            (Ending::Kexec, true),
+            (Ending::PowerOff, true),
+            (Ending::LockDown, false),
+        ] {
+            let progress = Progress::default();
+            progress.boot_ends(ending);
+            // A sign of life that was read late.
+            progress.heard();
+            assert_eq!(progress.hangs_since(Instant::now() + END / 2), None);
+            let found = progress.hangs_since(Instant::now() + END * 2);
+            assert_eq!(found.is_some(), hangs, "{ending:?}");
+        }
     }
 }

@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 
 use super::progress::Progress;
 use super::shutdown::Ending;
+use super::watchdog::FedWatchdogs;
 use super::zombie;
 
 /// The wait before a crashed agent is started again; doubles up to [`LONGEST`].
@@ -42,6 +43,7 @@ pub(super) struct Supervisor {
     state: Mutex<State>,
     changed: Condvar,
     pub(super) progress: Progress,
+    pub(super) fed_watchdogs: FedWatchdogs,
     carry_out: CarryOut,
 }
 
@@ -61,6 +63,7 @@ impl Supervisor {
             state: Mutex::default(),
             changed: Condvar::new(),
             progress: Progress::default(),
+            fed_watchdogs: FedWatchdogs::default(),
             carry_out: Box::new(carry_out),
         }
     }
@@ -164,6 +167,10 @@ impl Supervisor {
 
     /// Carries out an ending. The locked state keeps a second thread from it.
     fn end(&self, _state: &MutexGuard<'_, State>, ending: Ending) {
+        self.progress.boot_ends(ending);
+        if ending == Ending::Kexec {
+            self.fed_watchdogs.leave_time_for_next_system();
+        }
         (self.carry_out)(ending);
     }
 
@@ -214,9 +221,9 @@ impl Supervisor {
             signal(state.agent, Signal::SIGTERM);
         }
         drop(state);
-        self.progress.started();
+        self.progress.heard();
         let status = self.reap_until_exit_of(&child);
-        self.progress.ended();
+        self.progress.agent_ended();
         match status {
             WaitStatus::Exited(_, code) => {
                 let ending = Ending::from_exit_code(code);

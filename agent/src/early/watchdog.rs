@@ -4,14 +4,15 @@
 //!
 //! A watchdog that does not run is not started. From the moment its driver is
 //! loaded the kernel feeds a running one (`handle_boot_enabled`), as long as the
-//! kernel is alive; this takes over, so that a hanging agent is noticed, too. If
-//! init dies, its descriptors close and nobody feeds any more.
+//! kernel is alive; this takes over, so that a hanging agent is noticed, too, and an
+//! end of the boot that does not come. If init dies, its descriptors close and
+//! nobody feeds any more.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::supervise::Supervisor;
@@ -22,6 +23,10 @@ use crate::sys::watchdog_ioctl::set_timeout;
 /// keep on a machine without free memory.
 const TIMEOUT_SECONDS: i32 = 60;
 const FEED: Duration = Duration::from_secs(10);
+/// What a system has that is started without firmware (kexec), until it has loaded
+/// the driver and feeds: the longest of these that the hardware can. The driver of an
+/// installed system may come after Ignition, which fetches files.
+const NEXT_SYSTEM_SECONDS: [i32; 3] = [600, 300, 120];
 /// The driver announces the device before it has finished loading.
 const SETTLE: Duration = Duration::from_secs(1);
 
@@ -61,7 +66,8 @@ fn feed(supervisor: &Supervisor) -> std::io::Result<()> {
         let now = Instant::now();
         if look_at.is_some_and(|at| at <= now) {
             // A driver that is still loading is looked at again.
-            let loading = take_over_running(Path::new("/sys/class/watchdog"), &mut fed);
+            let class = Path::new("/sys/class/watchdog");
+            let loading = take_over_running(class, &mut fed, &supervisor.fed_watchdogs);
             look_at = loading.then(|| now + SETTLE);
         }
         match supervisor.progress.hangs_since(now) {
@@ -69,10 +75,10 @@ fn feed(supervisor: &Supervisor) -> std::io::Result<()> {
                 hangs = false;
                 fed.values_mut().for_each(Watchdog::feed);
             }
-            Some(silence) if !hangs && !fed.is_empty() => {
+            Some((what, silence)) if !hangs && !fed.is_empty() => {
                 hangs = true;
                 tracing::error!(
-                    "the agent has made no progress for {} s -- the watchdog resets this machine",
+                    "{what} for {} s -- the watchdog resets this machine",
                     silence.as_secs()
                 );
             }
@@ -102,9 +108,45 @@ impl Watchdog {
     }
 }
 
+/// The watchdogs that are fed, for the end of the boot.
+#[derive(Debug, Default)]
+pub(super) struct FedWatchdogs(Mutex<Vec<File>>);
+
+impl FedWatchdogs {
+    fn lock(&self) -> MutexGuard<'_, Vec<File>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, file: &File) {
+        match file.try_clone() {
+            Ok(file) => self.lock().push(file),
+            Err(error) => tracing::warn!(
+                "watchdog: {error}; a system started by kexec has {TIMEOUT_SECONDS} s to feed it"
+            ),
+        }
+    }
+
+    /// Gives a system that is started without firmware the time to feed them itself:
+    /// no firmware stops them in between, and some drivers do not either.
+    pub(super) fn leave_time_for_next_system(&self) {
+        for mut file in &*self.lock() {
+            let set = |seconds: &i32| set_timeout(file, *seconds).ok();
+            if let Some(seconds) = NEXT_SYSTEM_SECONDS.iter().find_map(set) {
+                tracing::info!("the watchdog resets this machine if it is not fed in {seconds} s");
+            }
+            // As in `Watchdog::feed`.
+            let _ = file.write(b"1");
+        }
+    }
+}
+
 /// Opens the running watchdogs of `class` that are not open yet. True if a driver
 /// is still loading, whose watchdog cannot be judged yet.
-fn take_over_running(class: &Path, fed: &mut HashMap<String, Watchdog>) -> bool {
+fn take_over_running(
+    class: &Path,
+    fed: &mut HashMap<String, Watchdog>,
+    for_the_end: &FedWatchdogs,
+) -> bool {
     let mut loading = false;
     for entry in fs::read_dir(class).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -116,6 +158,7 @@ fn take_over_running(class: &Path, fed: &mut HashMap<String, Watchdog>) -> bool 
             State::Stopped => {}
             State::Running => {
                 if let Some(watchdog) = take_over(&entry.path(), &name) {
+                    for_the_end.add(&watchdog.file);
                     fed.insert(name, watchdog);
                 }
             }
