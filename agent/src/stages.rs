@@ -117,23 +117,24 @@ async fn in_ramdisk(settings: Settings) -> Result<Ending> {
     tokio::spawn(async { early::give_signs_of_life().await });
     tokio::select! {
         outcome = boot(settings, None) => outcome,
-        ending = power_off_by_init() => ending,
+        ending = end_by_init() => ending,
     }
 }
 
 /// Waits until init asks for the end (see `early::supervise`) and no commit is
 /// going on. The boot goes on meanwhile: a commit may need it.
-async fn power_off_by_init() -> Result<Ending> {
+async fn end_by_init() -> Result<Ending> {
     let fault = |error: std::io::Error| {
-        let details = format!("listening for the order to power off: {error}");
+        let details = format!("listening for the order to end this boot: {error}");
         Failure::new(Class::CommandExecutionError, details)
     };
     let mut terminate = signal(SignalKind::terminate()).map_err(fault)?;
     terminate.recv().await;
     let closing = tokio::task::spawn_blocking(|| {
-        critical_section::close(|| tracing::info!("powering off after the commit"));
+        critical_section::close(|| tracing::info!("ending this boot after the commit"));
     });
     closing.await.map_err(|error| fault(error.into()))?;
+    // Init knows better what was ordered.
     Ok(Ending::PowerOff)
 }
 

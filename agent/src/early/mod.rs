@@ -7,6 +7,7 @@
 
 mod coldplug;
 mod complete;
+mod ctrl_alt_del;
 mod driver_loader;
 mod modprobe;
 mod module_file;
@@ -86,6 +87,7 @@ pub fn run() -> ! {
         shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))
     }));
     power_button::watch_in_background(&supervisor);
+    ctrl_alt_del::watch_in_background(&supervisor);
     watchdog::feed_in_background(&supervisor);
     // From here on a boot that stands still is noticed, before there is an agent too.
     supervisor.progress.heard();
