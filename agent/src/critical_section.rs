@@ -3,7 +3,8 @@
 //!
 //! Power may fail at any moment, and the disk stays whole (ARCHITECTURE.md,
 //! invariants). An orderly end must do better: a commit that has begun is carried
-//! out, and a commit that has not begun does not begin any more.
+//! out, with the firmware's boot entry that belongs to it, and a commit that has not
+//! begun does not begin any more.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

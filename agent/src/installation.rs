@@ -19,6 +19,7 @@ pub(crate) mod stream;
 
 use std::path::{Path, PathBuf};
 
+use crate::critical_section::{self, CriticalSection};
 use crate::disk::proven_image::WrittenImage;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, WriteOptions, check_image, write_image_with};
@@ -65,11 +66,18 @@ impl BootEntry {
     }
 
     /// Does it. Nothing to do on a machine that was not booted by UEFI. `kept`:
-    /// see [`WrittenImage::kept`].
+    /// see [`WrittenImage::kept`]. `_section`: an end of the boot would leave the
+    /// firmware with half of its variables, or a complete disk that is not booted.
     ///
     /// # Errors
     /// If there is no entry and the disk needs one.
-    pub fn carry_out(self, disk: &Path, kept: &[u32], permission: &WritePermission) -> Result<()> {
+    pub fn carry_out(
+        self,
+        disk: &Path,
+        kept: &[u32],
+        permission: &WritePermission,
+        _section: &CriticalSection,
+    ) -> Result<()> {
         if self == Self::Leave {
             return Ok(());
         }
@@ -166,13 +174,14 @@ impl Installation {
         client: &reqwest::Client,
         permission: &WritePermission,
     ) -> Result<WrittenImage> {
-        let written = self.write(client, permission)?;
+        let (written, section) = self.write(client, permission)?;
         self.boot_entry
-            .carry_out(&self.disk, &written.kept, permission)?;
+            .carry_out(&self.disk, &written.kept, permission, &section)?;
         Ok(written)
     }
 
-    /// Does all but the boot entry: the disk is complete afterwards.
+    /// Does all but the boot entry: the disk is complete afterwards. The section has
+    /// begun with the commit, and is for the boot entry.
     ///
     /// # Errors
     /// If anything asked for cannot be had: before the disk is touched if that
@@ -181,7 +190,7 @@ impl Installation {
         &self,
         client: &reqwest::Client,
         permission: &WritePermission,
-    ) -> Result<WrittenImage> {
+    ) -> Result<(WrittenImage, CriticalSection)> {
         self.changes.check()?;
         let target = Target::open(&self.disk, permission)?;
         let options = self.write_options();
@@ -195,7 +204,8 @@ impl Installation {
                 install_coreos::install_coreos(disk, table, &self.changes, permission)
             })?;
         }
-        proven.commit()
+        let section = critical_section::enter();
+        Ok((proven.commit_within(&section)?, section))
     }
 }
 

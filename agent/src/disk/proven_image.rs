@@ -10,7 +10,7 @@ use std::path::Path;
 
 use nix::libc;
 
-use crate::critical_section;
+use crate::critical_section::{self, CriticalSection};
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::config_drive::{Content, write_config_drive};
 use crate::disk::decode::Packing;
@@ -192,8 +192,15 @@ impl ProvenImage {
     ///
     /// # Errors
     /// What the disk says; it was then left without a table.
-    pub fn commit(mut self) -> Result<WrittenImage> {
-        let _section = critical_section::enter();
+    pub fn commit(self) -> Result<WrittenImage> {
+        self.commit_within(&critical_section::enter())
+    }
+
+    /// [`Self::commit`] as the first part of what must not be cut off.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub fn commit_within(mut self, _section: &CriticalSection) -> Result<WrittenImage> {
         match self.write_table() {
             Ok(()) => {
                 tracing::info!(

@@ -20,6 +20,7 @@ use super::own_image::own_image;
 use super::{Boot, SAID_AGAIN};
 use crate::backoff::Backoff;
 use crate::commands::{self, FirstBootNetwork, blocking};
+use crate::critical_section::CriticalSection;
 use crate::devices_settled;
 use crate::discovery::{Expected, Place, Wanted};
 use crate::early::Ending;
@@ -136,8 +137,9 @@ impl Boot {
                 changes.firstboot_args = network.arguments;
             }
             changes.network_keyfiles.extend(network.keyfiles);
-            let written = installation.write(&servers.client, &permission)?;
+            let (written, section) = installation.write(&servers.client, &permission)?;
             Ok(CompleteDisk {
+                section,
                 disk: installation.disk,
                 kept: written.kept,
                 boot_entry: installation.boot_entry,
@@ -177,6 +179,7 @@ impl Boot {
 /// A disk with everything on it. Nothing that happens from here on may lead to
 /// another installation.
 struct CompleteDisk {
+    section: CriticalSection,
     disk: PathBuf,
     kept: Vec<u32>,
     boot_entry: BootEntry,
@@ -187,7 +190,7 @@ impl CompleteDisk {
     async fn make_boot_entry(self, permission: WritePermission) -> Result<()> {
         blocking(move || {
             self.boot_entry
-                .carry_out(&self.disk, &self.kept, &permission)
+                .carry_out(&self.disk, &self.kept, &permission, &self.section)
         })
         .await
     }

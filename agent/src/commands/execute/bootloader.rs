@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::critical_section;
 use crate::failure::{Class, Failure, Result};
 use crate::handover::efi_entry;
 use crate::installation::BootEntry;
@@ -41,7 +42,7 @@ pub(super) fn install(
         BootEntry::Required
     };
     // Ironic's steps keep no partitions.
-    entry.carry_out(disk, &[], &permission)?;
+    entry.carry_out(disk, &[], &permission, &critical_section::enter())?;
     tracing::debug!("install_bootloader for {target_mode} done");
     Ok(Value::Null)
 }
