@@ -11,7 +11,7 @@ use crate::permission::WritePermission;
 use crate::stages::own_image;
 use crate::sys::mount::see_mounts_alone;
 use crate::tools::install_report::{Plan, result};
-use crate::tools::{machine_http, stdout};
+use crate::tools::{machine_http, orderly_end, stdout};
 
 /// `install`
 #[derive(Debug, Args)]
@@ -106,6 +106,7 @@ fn install(arguments: Arguments) -> Result<()> {
     {
         tracing::warn!("what is mounted here is seen by the whole machine: {error}");
     }
+    orderly_end::after_the_commit();
     let written = installation.carry_out(&servers.client, &permission)?;
     if arguments.json {
         stdout::line(result(&installation, &written))?;

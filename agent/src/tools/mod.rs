@@ -8,6 +8,7 @@ mod install_report;
 mod installed_names;
 pub mod inventory;
 mod machine_http;
+mod orderly_end;
 pub mod plan_network;
 pub mod root_device;
 pub mod serve;

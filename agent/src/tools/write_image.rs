@@ -13,7 +13,7 @@ use crate::failure::Result;
 use crate::http_client;
 use crate::installation::image_digest;
 use crate::permission::WritePermission;
-use crate::tools::machine_http;
+use crate::tools::{machine_http, orderly_end};
 
 /// A file is a disk with sectors of this size, as those of virtual machines are.
 const FILE_SECTOR: u32 = 512;
@@ -70,6 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         verify: arguments.verify,
         ..WriteOptions::default()
     };
+    orderly_end::after_the_commit();
     write_image_with(&source, &options, target, &client)?
         .commit()
         .map(drop)

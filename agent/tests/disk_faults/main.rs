@@ -11,6 +11,7 @@
     reason = "what a test finds wrong ends it, outside of test functions as well"
 )]
 
+mod asked_to_end;
 mod bad_sectors;
 #[path = "../../src/disk/fixtures/faulty_disk.rs"]
 mod faulty_disk;

@@ -1,0 +1,53 @@
+//! Somebody presses Ctrl-C, or the system ends, in the middle of a commit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::faulty_disk::{Answer, FaultyDisk, Request};
+use crate::firmware_view::Found;
+use crate::image_server::ImageServer;
+use crate::loop_device::loop_device;
+use crate::program;
+use crate::skip::skip;
+use crate::system_image::system_image;
+
+const MIB: usize = 1 << 20;
+const SECTOR: u64 = 512;
+
+#[test]
+fn a_commit_that_has_begun_is_carried_out() {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let agent = Arc::new(AtomicI32::new(0));
+        let asked = Arc::new(AtomicBool::new(false));
+        let (process, once) = (Arc::clone(&agent), Arc::clone(&asked));
+        let script = move |request: &Request| {
+            // The commit begins behind the first sector, which comes last.
+            let begins = matches!(request, Request::Write(range) if range.start == SECTOR);
+            if begins && !once.swap(true, Ordering::Relaxed) {
+                kill(Pid::from_raw(process.load(Ordering::Relaxed)), signal).unwrap();
+                sleep(Duration::from_millis(300));
+            }
+            Answer::Do
+        };
+        let disk = match FaultyDisk::start(vec![0; 6 * MIB], script) {
+            Ok(disk) => disk,
+            Err(why) => return skip(format_args!("FUSE: {why}")),
+        };
+        let Some(device) = loop_device(disk.path(), SECTOR as u32) else {
+            return;
+        };
+        let server = ImageServer::start(system_image(4 * MIB, 0x20));
+        let started = program::start_writing(&server.url, device.path(), &[]);
+        agent.store(started.id().cast_signed(), Ordering::Relaxed);
+        let output = started.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(asked.load(Ordering::Relaxed), "no commit was seen: {text}");
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert_eq!(Found::in_memory(&disk.content()), Found::ALL, "{text}");
+    }
+}
