@@ -25,6 +25,7 @@ mod multipath;
 mod original_inventory;
 mod reaching_the_service;
 mod secrets;
+mod stacked_links;
 mod two_guests;
 mod unattended;
 
