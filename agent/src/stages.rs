@@ -94,7 +94,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     };
     let outcome = runtime.block_on(async {
         match home {
-            Home::Ramdisk => in_ramdisk(settings).await,
+            Home::Ramdisk => in_ramdisk(settings).await.map(Some),
             Home::LiveSystem => in_live_system(settings).await,
         }
     });
@@ -105,9 +105,10 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     runtime.shutdown_background();
     flush.wait(LAST_LINES);
     match (outcome, home) {
-        (Ok(ending), Home::Ramdisk) => ExitCode::from(ending.exit_code()),
+        (Ok(Some(ending)), Home::Ramdisk) => ExitCode::from(ending.exit_code()),
         // logind has not done it.
-        (Ok(ending), Home::LiveSystem) => early::carry_out(ending, || ()),
+        (Ok(Some(ending)), Home::LiveSystem) => early::carry_out(ending, || ()),
+        (Ok(None), _) => ExitCode::SUCCESS,
         (Err(_), _) => ExitCode::FAILURE,
     }
 }
@@ -117,36 +118,45 @@ async fn in_ramdisk(settings: Settings) -> Result<Ending> {
     tokio::spawn(async { early::give_signs_of_life().await });
     tokio::select! {
         outcome = boot(settings, None) => outcome,
-        ending = end_by_init() => ending,
+        // Init knows better what was ordered.
+        asked = asked_to_end() => asked.map(|()| Ending::PowerOff),
     }
 }
 
-/// Waits until init asks for the end (see `early::supervise`) and no commit is
-/// going on. The boot goes on meanwhile: a commit may need it.
-async fn end_by_init() -> Result<Ending> {
+/// Waits until init (see `early::supervise`) or systemd asks for the end and no
+/// commit is going on. The boot goes on meanwhile: a commit may need it.
+async fn asked_to_end() -> Result<()> {
     let fault = |error: std::io::Error| {
-        let details = format!("listening for the order to end this boot: {error}");
+        let details = format!("listening for the order to end: {error}");
         Failure::new(Class::CommandExecutionError, details)
     };
     let mut terminate = signal(SignalKind::terminate()).map_err(fault)?;
     terminate.recv().await;
     let closing = tokio::task::spawn_blocking(|| {
-        critical_section::close(|| tracing::info!("ending this boot after the commit"));
+        critical_section::close(|| tracing::info!("ending after the commit"));
     });
-    closing.await.map_err(|error| fault(error.into()))?;
-    // Init knows better what was ordered.
-    Ok(Ending::PowerOff)
+    closing.await.map_err(|error| fault(error.into()))
 }
 
-/// Lives beside systemd, which is told about it, and asked for the ending.
-async fn in_live_system(settings: Settings) -> Result<Ending> {
+/// Lives beside systemd, which is told about it, and asked for the ending. `None`
+/// if systemd has asked for the end, of the agent or of the machine.
+async fn in_live_system(settings: Settings) -> Result<Option<Ending>> {
     tracing::info!("landfall {} in a live system", env!("CARGO_PKG_VERSION"));
     live_system::keep_watchdog();
     let services = LiveSystem::connect().await?;
     live_system::tell_ready();
-    let ending = boot(settings, Some(services.clone())).await?;
-    services.end(ending).await;
-    Ok(ending)
+    let boot = async {
+        let ending = boot(settings, Some(services.clone())).await?;
+        services.end(ending).await;
+        Ok(Some(ending))
+    };
+    tokio::select! {
+        outcome = boot => outcome,
+        asked = asked_to_end() => {
+            asked?;
+            Ok(None)
+        }
+    }
 }
 
 /// The boot in either home: `live` are the services of a live system.
