@@ -1,7 +1,10 @@
 //! The boot as a list of stages, in order. Each line calls one module; no
 //! stage starts another.
 
+mod callback;
 mod home;
+mod http_options;
+mod inspection;
 mod mdns_settings;
 mod meeting;
 mod own_image;
@@ -39,8 +42,9 @@ use crate::settings::{Settings, embedded_hosts};
 use crate::state_file::STATE_DIRECTORY;
 use crate::system_path::SystemPath;
 use home::{live_network, name_host};
+pub use http_options::http_options;
+pub use meeting::ironic_by_mdns;
 use meeting::wait_for_hardware;
-pub use meeting::{http_options, ironic_by_mdns};
 pub use own_image::own_image;
 use unattended::Order;
 

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use tokio::sync::{Notify, watch};
 
-use super::meeting::{image_options, tls_policy};
+use super::http_options::{image_options, tls_policy};
 use super::{Boot, repeat_remarks};
 use crate::api::{self, Api, Listening, TlsIdentity};
 use crate::commands::{Departure, Dispatcher, Interrupted, Ledger, Machine, Node};

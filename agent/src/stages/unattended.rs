@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub(super) use order::Order;
 
-use super::meeting::image_options;
+use super::http_options::image_options;
 use super::own_image::own_image;
 use super::{Boot, SAID_AGAIN};
 use crate::backoff::Backoff;

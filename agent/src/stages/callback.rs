@@ -1,0 +1,75 @@
+//! How Ironic reaches the agent's API: address, certificate and scheme.
+
+use std::path::Path;
+
+use landfall_boot_params::argument_value::Scheme;
+
+use super::Boot;
+use super::meeting::failure;
+use crate::api::TlsIdentity;
+use crate::discovery::{self, AdvertiseRules, Advertised, Found};
+use crate::failure::Result;
+use crate::host_name;
+use crate::ironic::Service;
+use crate::state_file::StateFile;
+
+impl Boot {
+    /// The address that Ironic shall call.
+    pub(super) async fn advertised(&mut self, found: &Found) -> Result<Advertised> {
+        let params = &self.settings.params;
+        let rules = AdvertiseRules {
+            host: params.advertise_host.value.clone(),
+            interface: params.network_interface.value.clone(),
+            attempts: *params.ip_lookup_attempts,
+            pause: *params.ip_lookup_timeout,
+        };
+        let kept = StateFile::new(self.state, "advertised");
+        discovery::advertise(&rules, &found.urls, &mut self.network, &kept)
+            .await
+            .map_err(failure)
+    }
+
+    /// With what the API speaks TLS: the operator's certificate, else one of our
+    /// own if Ironic can be told of it; an older one calls by plain HTTP.
+    pub(super) fn tls_identity(
+        &self,
+        service: &Service,
+        address: &Advertised,
+    ) -> Result<Option<TlsIdentity>> {
+        let params = &self.settings.params;
+        if *params.listen_tls {
+            let file = |name: &str, value: &Option<String>| {
+                let missing =
+                    || failure(format!("listen_tls: expected {name} beside it, found none"));
+                value.clone().ok_or_else(missing)
+            };
+            let certificate = file("tls_cert_file", &params.tls_cert_file)?;
+            let key = file("tls_key_file", &params.tls_key_file)?;
+            return TlsIdentity::from_files(Path::new(&certificate), Path::new(&key)).map(Some);
+        }
+        if !*params.enable_auto_tls || !service.takes_certificate() {
+            return Ok(None);
+        }
+        TlsIdentity::restore_or_make(
+            &StateFile::new(self.state, "identity.pem"),
+            address,
+            &host_name::of_this_host(),
+            *params.tls_certificate_curve,
+        )
+        .map(Some)
+    }
+
+    /// The scheme of the callback URL: what we serve, unless a proxy in front of
+    /// us serves another and the operator says so. A certificate of our own
+    /// leaves nothing to say.
+    pub(super) fn advertised_scheme(&self, identity: Option<&TlsIdentity>) -> &'static str {
+        let said = &self.settings.params.advertise_protocol;
+        match identity {
+            Some(identity) if identity.own_certificate().is_some() || said.is_default() => "https",
+            _ => match said.value {
+                Scheme::Http => "http",
+                Scheme::Https => "https",
+            },
+        }
+    }
+}

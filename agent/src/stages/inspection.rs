@@ -1,0 +1,171 @@
+//! The stage of inspection: to whom the inventory goes, what it waits for, and
+//! what becomes of the answer.
+
+use std::time::Duration;
+
+use landfall_boot_params::BootParams;
+use landfall_boot_params::argument_value::ServiceUrls;
+use landfall_network_plan::asks_switches;
+
+use tokio::sync::{oneshot, watch};
+
+use super::Boot;
+use super::meeting::{FAR_ADDRESS_LIMIT, IRONIC, question};
+use crate::commands;
+use crate::devices_settled;
+use crate::discovery;
+use crate::driver_faults::{self, Purpose};
+use crate::inventory::inspection::{self, Circumstances};
+use crate::inventory::report_types::Disk;
+use crate::inventory::{disks, lldp, wait_for_disk};
+use crate::ironic::{self, NotTaken, Retry};
+use crate::network::{self, HeardVlans, NetworkState, WaitFor};
+use crate::system_path::SystemPath;
+
+/// The instance of the inspector that Ironic had beside it; a present Ironic
+/// does its work itself.
+const INSPECTOR: &str = "baremetal-introspection";
+
+impl Boot {
+    /// Posts the inventory if this boot has an inspection. Returns the node's
+    /// UUID if Ironic's answer has it. After a failure the boot continues, or
+    /// the agent posts forever: see [`Retry`].
+    pub(super) async fn inspect(&mut self, retry: Retry) -> Option<String> {
+        let urls = match self.settings.params.inspection_urls()? {
+            ServiceUrls::Urls(urls) => urls,
+            ServiceUrls::Mdns => self.find_inspection().await,
+        };
+        network::first_address(&mut self.network).await;
+        let params = &self.settings.params;
+        let patience = wait_for_disk::Patience::of_attempts(
+            *params.disk_wait_attempts,
+            *params.disk_wait_delay,
+        );
+        let settled = devices_settled::wait(self.devices_settled.clone(), patience.timeout).await;
+        let neighbours = self.make_vlans_by_lldp().await;
+        let params = &self.settings.params;
+        wait_for_addresses(params, &mut self.network).await;
+        let circumstances = Circumstances {
+            collectors: params.inspection_collectors.value.clone(),
+            lldp_timeout: *params.lldp_timeout,
+            lldp_in_interfaces: *params.collect_lldp,
+            neighbours,
+            logs: commands::logs_for_inspection,
+            patience: patience.for_all_disks(settled),
+            network: self.network.clone(),
+            bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),
+            hide_bmc_nics: !*params.bmc_nics,
+            managers: &commands::HARDWARE_MANAGERS,
+        };
+        let inspected = inspection::inspect(SystemPath::live(), circumstances).await;
+        if let Ok(Some(remark)) = commands::blocking(|| Ok(missing_disks())).await {
+            self.remark(remark);
+        }
+        let params = &self.settings.params;
+        let posted = match inspected {
+            Ok(body) => ironic::post_inventory(&self.transport(), &urls, &body, retry).await,
+            Err(fault) => Err(NotTaken::Failed(fault)),
+        };
+        match posted {
+            // Media that are booted for every operation have this URL always.
+            Err(NotTaken::NotAsked(_)) if params.api_url.is_some() => {
+                tracing::info!("inspection: Ironic does not inspect this machine now");
+                None
+            }
+            Ok(uuid) => {
+                tracing::info!("inspection: Ironic has taken the inventory");
+                uuid
+            }
+            Err(fault) => {
+                tracing::error!("inspection: {fault} -- going on without");
+                None
+            }
+        }
+    }
+
+    /// Listens to the switches first where they are to name VLANs, which the
+    /// inventory is to have, too. Returns what they said.
+    async fn make_vlans_by_lldp(&self) -> Option<lldp::Neighbours> {
+        let params = &self.settings.params;
+        let wanted = &params.enable_vlan_interfaces.value;
+        if !*params.collect_lldp || !asks_switches(wanted) {
+            return None;
+        }
+        let limit = *params.lldp_timeout;
+        let seconds = limit.as_secs();
+        tracing::info!("listening for VLANs that a switch names by LLDP, at most {seconds} s");
+        let heard = lldp::listen(&SystemPath::live(), limit).await;
+        let tags = heard
+            .iter()
+            .map(|(nic, elements)| (nic.clone(), lldp::tlv::vlan_tags(elements)))
+            .collect();
+        let (made, all_made) = oneshot::channel();
+        let order = HeardVlans {
+            wanted: wanted.clone(),
+            tags,
+            made,
+        };
+        if self.heard_vlans.send(order).await.is_ok() {
+            // Fails only if the network's task has ended; nothing waits for it.
+            let _ = all_made.await;
+        } else {
+            tracing::warn!(
+                "ipa-enable-vlan-interfaces: in a live system the links are NetworkManager's; no VLAN is made"
+            );
+        }
+        Some(heard)
+    }
+
+    /// Asks the network until somebody says where the inventory goes.
+    async fn find_inspection(&mut self) -> Vec<String> {
+        self.first_address_or(FAR_ADDRESS_LIMIT).await;
+        let question = question(&self.settings.params, &[INSPECTOR, IRONIC]);
+        loop {
+            match discovery::ask_network(&question).await {
+                Ok((instance, endpoint)) => {
+                    self.take_mdns(&endpoint.settings);
+                    let path = match instance {
+                        INSPECTOR => "/v1/continue",
+                        _ => "/v1/continue_inspection",
+                    };
+                    return vec![format!("{}{path}", endpoint.url)];
+                }
+                Err(fault) => {
+                    let pause = Duration::from_secs_f64(crate::backoff::between(5.0, 10.0));
+                    let seconds = pause.as_secs();
+                    tracing::warn!("inspection: mDNS: {fault}; asking again in {seconds} s");
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
+    }
+}
+
+/// What an operator must know who finds an empty list of disks in Ironic.
+fn missing_disks() -> Option<String> {
+    let root = SystemPath::live();
+    let is_reported = |disk: &Disk| disk.traits.why_untouchable().is_none();
+    let none = !disks::collect(&root).iter().any(is_reported);
+    none.then(|| {
+        let why = driver_faults::why_none(&root, Purpose::Storage);
+        format!("no disk found: {why}")
+    })
+}
+
+/// The addresses that inspection is to tell, as long as the settings allow.
+async fn wait_for_addresses(params: &BootParams, network: &mut watch::Receiver<NetworkState>) {
+    let wanted = match params.boot_interface.as_ref() {
+        _ if *params.inspection_dhcp_all_interfaces => WaitFor::AllNics,
+        Some(boot_interface) => WaitFor::BootNic(boot_interface.mac),
+        None => WaitFor::Nothing,
+    };
+    let limit = *params.inspection_dhcp_wait_timeout;
+    if !limit.is_zero() && !network::inspection_addresses(network, wanted, limit).await {
+        let nics = match wanted {
+            WaitFor::AllNics => "every NIC with a carrier",
+            _ => "the boot NIC",
+        };
+        let seconds = limit.as_secs();
+        tracing::warn!("inspection: no address on {nics} after {seconds} s -- going on without");
+    }
+}
