@@ -53,6 +53,7 @@ pub struct InstallOptions {
     pub image_url: Vec<String>,
     /// The same in a file of this machine
     #[arg(short = 'f', long, value_name = "PATH", help_heading = "Image")]
+    #[arg(conflicts_with = "offline")]
     pub image_file: Option<PathBuf>,
     /// Its digest as downloaded, e.g. sha256:0123...; no signature is needed
     #[arg(long, value_name = "ALGORITHM:HEX", help_heading = "Image")]

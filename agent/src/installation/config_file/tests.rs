@@ -252,6 +252,7 @@ fn options_that_exclude_each_other() {
         &["-u", "http://b/", "-f", "b"],
         &["-s", "a", "--offline"],
         &["-u", "http://b/", "--offline"],
+        &["-f", "a", "--offline"],
         &["-i", "a", "-I", "http://b/"],
         &["--fetch-retries", "-1"],
         &["--fetch-retries", "ever"],
