@@ -30,15 +30,17 @@ pub fn booted_by_uefi() -> bool {
 pub struct NoEntry {
     /// What failed.
     pub failure: Failure,
-    /// The image has no loader that firmware starts without an entry either.
+    /// No loader was seen that firmware starts without an entry either.
     pub lacks_fallback: bool,
 }
 
+/// What keeps the agent from reading the EFI system partition may keep the
+/// firmware from it, too.
 impl From<Failure> for NoEntry {
     fn from(failure: Failure) -> Self {
         Self {
             failure,
-            lacks_fallback: false,
+            lacks_fallback: true,
         }
     }
 }
@@ -252,6 +254,12 @@ mod tests {
         let order: Vec<u16> = (0u16..).take(labels.len()).collect();
         variables.set_order(&order).unwrap();
         (dir, variables)
+    }
+
+    #[test]
+    fn a_loader_that_nobody_could_read_is_no_fallback() {
+        let unread = Failure::new(Class::DeploymentError, "the partition cannot be read");
+        assert!(NoEntry::from(unread).lacks_fallback);
     }
 
     fn labels(variables: &Variables) -> Vec<String> {
