@@ -11,8 +11,9 @@ use tokio::time::Instant;
 
 use super::search::{Place, Reached};
 
-/// How long a better answer may take: a switch port with spanning tree forwards
-/// 30 to 50 s after its carrier comes up, and DHCP follows.
+/// How long a better answer may take, that of a server that can be trusted
+/// included: a switch port with spanning tree forwards 30 to 50 s after its
+/// carrier comes up, and DHCP follows.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
 /// The latest such answer from each place.

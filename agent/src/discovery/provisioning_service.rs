@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::expected::Expected;
 use super::mdns::{Question, ask_network};
 use super::mdns_advert::Endpoint;
+use super::other_answers::GRACE;
 use super::reach_screen;
 use super::search::{News, Reached, Search, Untrusted};
 use super::walk::Walker;
@@ -24,9 +25,6 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long a URL is tried that came by mDNS.
 const ASK_AGAIN: Duration = Duration::from_secs(120);
-/// How long another NIC may take to lead to a server that can be trusted, once
-/// one was reached that never will be.
-const OTHER_WAY_LIMIT: Duration = Duration::from_secs(15);
 /// How long the network may take to prefer a NIC: some requests to the kernel.
 const PREFERENCE_LIMIT: Duration = Duration::from_secs(2);
 
@@ -193,7 +191,8 @@ async fn search(
                     }
                 }
                 if wanted.must_be_trusted && untrusted.for_good {
-                    let at = Instant::now() + OTHER_WAY_LIMIT;
+                    // Another NIC may lead to the right one.
+                    let at = Instant::now() + GRACE;
                     give_up.get_or_insert_with(|| (at, not_trusted(untrusted)));
                 }
             }
