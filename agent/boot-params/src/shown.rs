@@ -6,9 +6,9 @@ use std::borrow::Cow;
 /// (`http://user:password@host`) and the values of a query (signed links).
 /// Anything that is not a URL stays as it is.
 ///
-/// Commas and quotes may be part of a password or of a query as well as follow
-/// a URL. Where both readings are possible the text is masked: a log that hides
-/// too much is better than one that shows a password.
+/// Commas, quotes and brackets may be part of a password or of a query as well
+/// as stand around a URL. Where both readings are possible the text is masked: a
+/// log that hides too much is better than one that shows a password.
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
     if !text.contains(MARK) {
         return Cow::Borrowed(text);
@@ -18,7 +18,13 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find(MARK) {
         let (before, after) = rest.split_at(at + MARK.len());
         out.push_str(before);
-        let (url, next) = after.split_at(end_of_url(after));
+        let Some(slashes) = slashes_before_url(before, after) else {
+            rest = after;
+            continue;
+        };
+        let (slashes, after) = after.split_at(slashes);
+        out.push_str(slashes);
+        let (url, next) = after.split_at(end_of_url(before, after));
         push_masked(&mut out, url);
         rest = next;
     }
@@ -26,71 +32,122 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-const MARK: &str = "://";
+/// What follows a scheme, with the slash that people forget.
+const MARK: &str = ":/";
 
 /// Characters that separate the URLs of a list.
 const SEPARATORS: &str = ",;'\"([{|";
 /// Characters that follow the quote behind a URL, in JSON, Python and prose.
 const AFTER_QUOTE: &str = ",;:.)]}>";
+/// Characters that may stand behind a URL.
+const TAIL: [char; 10] = [',', ';', ':', '.', '\'', '"', ')', ']', '}', '>'];
 
-/// Where the URL ends whose scheme stands before this text: at white space, at
-/// a quote that is closed, or where the next URL of a list begins.
-fn end_of_url(text: &str) -> usize {
-    let ends_here = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>');
+/// How many slashes stand behind the mark, if it is that of a URL. With a slash
+/// too few or too many http is meant all the same, with the same password.
+fn slashes_before_url(before: &str, after: &str) -> Option<usize> {
+    let scheme = &before[without_scheme(before).len()..];
+    let is_http = matches!(scheme, "http:/" | "https:/");
+    match after.len() - after.trim_start_matches('/').len() {
+        slashes if is_http => Some(slashes),
+        0 => None,
+        _ => Some(1),
+    }
+}
+
+/// The text in front of the scheme of a URL whose mark is at its end.
+fn without_scheme(before: &str) -> &str {
+    let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    let before = before.strip_suffix(MARK).unwrap_or(before);
+    before.trim_end_matches(is_of_scheme)
+}
+
+/// Where the URL in `text` ends: at white space, at the quote that closes the
+/// one in front of it, or where the next URL of a list begins. `before` ends with
+/// its mark.
+fn end_of_url(before: &str, text: &str) -> usize {
+    let ends_here = |c: char| c.is_whitespace() || c.is_control();
     let end = text.find(ends_here).unwrap_or(text.len());
     let text = &text[..end];
-    let closes = |at: usize| {
-        let next = text[at + 1..].chars().next();
-        next.is_none_or(|next| AFTER_QUOTE.contains(next))
-    };
-    // A URL in JSON: a double quote cannot be part of a URL, but people type
-    // passwords as they are.
-    let quote = text
-        .match_indices('"')
-        .map(|(at, _)| at)
-        .find(|at| closes(*at));
-    let text = &text[..quote.unwrap_or(text.len())];
-    let Some(mark) = text.find(MARK) else {
-        return text.len();
-    };
-    let scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    let before = text[..mark].trim_end_matches(scheme);
-    // `http://proxy/http://host/`: one URL within another.
-    if !before.ends_with(|c| SEPARATORS.contains(c)) {
-        return text.len();
+    let text = &text[..closing_quote(without_scheme(before), text).unwrap_or(text.len())];
+    // From there on everything may be a part of the query.
+    let query = text.find('?').unwrap_or(text.len());
+    for (mark, _) in text[..query].match_indices("://") {
+        let first = without_scheme(&text[..mark]);
+        let listed = first.trim_end_matches(|c| SEPARATORS.contains(c));
+        // `http://proxy/http://host/`: one URL within another.
+        let holds_the_next = first.ends_with('/');
+        if (holds_the_next || listed.len() < first.len()) && is_whole(listed) {
+            return listed.len();
+        }
     }
-    before.trim_end_matches(|c| SEPARATORS.contains(c)).len()
+    text.len()
+}
+
+/// The quote that closes the one at the end of `before`. One that is part of the
+/// URL has a backslash more.
+fn closing_quote(before: &str, text: &str) -> Option<usize> {
+    let quote = before.chars().next_back().filter(|c| "\"'".contains(*c))?;
+    let backslashes = |text: &str| text.len() - text.trim_end_matches('\\').len();
+    let opened_with = backslashes(&before[..before.len() - 1]);
+    let is_closing = |at: usize| {
+        let next = text[at + 1..].trim_start_matches('\\').chars().next();
+        backslashes(&text[..at]) == opened_with
+            && next.is_none_or(|next| AFTER_QUOTE.contains(next))
+            && is_whole(&text[..at - opened_with])
+    };
+    let mut quotes = text.match_indices(quote).map(|(at, _)| at);
+    Some(quotes.find(|at| is_closing(*at))? - opened_with)
+}
+
+/// Whether this can be a whole URL, and not the begin of `user:password@host`.
+fn is_whole(url: &str) -> bool {
+    let (authority, _) = split_authority(url);
+    match authority.rsplit_once('@') {
+        Some((_, host)) => !host.is_empty() && is_host(host),
+        None => is_host(authority),
+    }
+}
+
+fn split_authority(url: &str) -> (&str, &str) {
+    url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()))
 }
 
 /// `user:password@host/path?query`, what follows `://`.
 fn push_masked(out: &mut String, url: &str) {
-    let authority_end = url.find(['/', '?', '#']).unwrap_or(url.len());
-    let (authority, path) = url.split_at(authority_end);
-    let path = if let Some((_, host)) = authority.rsplit_once('@') {
-        out.push_str("***@");
-        out.push_str(host);
-        path
-    } else if let Some((_, rest)) = url.rsplit_once('@').filter(|_| !is_host(authority)) {
+    let (authority, path) = split_authority(url);
+    let (host, path) = match (authority.rsplit_once('@'), path.split_once('@')) {
+        (Some((_, host)), None) => {
+            out.push_str("***@");
+            (host, path)
+        }
+        (None, after) if after.is_none() || is_host(authority) => (authority, path),
         // A password with a slash or a question mark in it.
-        out.push_str("***@");
-        let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        let (host, path) = rest.split_at(host_end);
-        out.push_str(host);
-        path
-    } else {
-        out.push_str(authority);
-        path
+        (None, Some((_, rest))) if !rest.contains('@') => {
+            out.push_str("***@");
+            split_authority(rest)
+        }
+        // Nobody can know where the password ends.
+        _ => {
+            out.push_str("***");
+            return out.push_str(tail_of(url));
+        }
     };
+    out.push_str(host);
     let Some((path, query)) = path.split_once('?') else {
         return out.push_str(path);
     };
     out.push_str(path);
     out.push('?');
-    let tail = query.trim_end_matches([',', ';', ':', '.', '\'', '"', ')', ']', '}']);
-    if !tail.is_empty() {
+    let tail = tail_of(query);
+    if tail.len() < query.len() {
         out.push_str("***");
     }
-    out.push_str(&query[tail.len()..]);
+    out.push_str(tail);
+}
+
+/// What may stand behind a URL and not belong to it.
+fn tail_of(text: &str) -> &str {
+    &text[text.trim_end_matches(TAIL).len()..]
 }
 
 /// Whether this can be a host with its port, and not the begin of
@@ -136,7 +193,34 @@ mod tests {
             ("https://h/i?a=1,sig=SECRET", "https://h/i?***"),
             ("https://h/i?a='1'&sig=SECRET", "https://h/i?***"),
             ("https://h/i?u=http://u:p@h/&s=SECRET", "https://h/i?***"),
+            ("http://user:a<b>c@host/", "http://***@host/"),
+            ("http://user:pw\";x@host/", "http://***@host/"),
+            ("\"http://user:pw\";x@host/\";", "\"http://***@host/\";"),
+            ("\"http://user:pw\\\"@host/\"]", "\"http://***@host/\"]"),
+            ("http://user:pw,https://x@host/", "http://***@host/"),
+            ("http://user:@a/b@host/", "http://***"),
+            ("http://user:/@a@host/?s=1\"}", "http://***\"}"),
+            ("https://h/i?a=1,https://x/&sig=SECRET", "https://h/i?***"),
+            ("file:///a,http://u:p@h/b", "file:///a,http://***@h/b"),
+            ("http:/user:pw@host/a?b=c", "http:/***@host/a?***"),
+            ("https:///user:pw@host/a", "https:///***@host/a"),
+            (
+                "http://proxy/http://u:p@host/",
+                "http://proxy/http://***@host/",
+            ),
             // What stands around a URL stays.
+            (
+                "file:/etc/a@b file:///etc/a:b@c",
+                "file:/etc/a@b file:///etc/a:b@c",
+            ),
+            (
+                "\\\"http://h/i?sig=x\\\",\\\"b\\\"",
+                "\\\"http://h/i?***\\\",\\\"b\\\"",
+            ),
+            (
+                "['https://h/?s=1','http://u:p@h/']",
+                "['https://h/?***','http://***@h/']",
+            ),
             (
                 "{\"a\":\"http://h/i?sig=x\",\"b\":\"u@h\"}",
                 "{\"a\":\"http://h/i?***\",\"b\":\"u@h\"}",
@@ -162,14 +246,20 @@ mod tests {
     proptest! {
         #[test]
         fn no_password_survives(
-            user in "[a-z]{1,8}", host in "[a-z]{1,8}", odd in "[^\\s\\pC<>\"@0-9]{0,3}",
+            user in "[a-z]{1,8}", host in "[a-z]{1,8}", odd in "[^\\s\\pC0-9]{0,3}",
+            nasty in "([a,;:'\"<>@/?#&=()\\[\\]{}|\\\\]|,https://|\";|\",\"){0,3}",
         ) {
-            let text = format!("x=http://{user}:{odd}S3CRET@{host}/p?k={odd}S3CRET");
-            prop_assert!(!without_secrets(&text).contains("S3CRET"), "{text}");
+            // A digit makes a host and its port of what is in front of a slash.
+            for odd in [odd, nasty] {
+                let url = format!("http://{user}:{odd}S3CRET@{host}/p?k={odd}S3CRET");
+                for text in [format!("x={url}"), format!("{{\"x\":{url:?},\"y\":1}}")] {
+                    prop_assert!(!without_secrets(&text).contains("S3CRET"), "{text}");
+                }
+            }
         }
 
         #[test]
-        fn masking_twice_changes_nothing(text in "(http://)?[a-z:@,'\"/?=& ]{0,40}") {
+        fn masking_twice_changes_nothing(text in "(http://)?[a-z:@,'\"/?=&<> ]{0,40}") {
             let once = without_secrets(&text).into_owned();
             prop_assert_eq!(without_secrets(&once), once.clone());
         }
