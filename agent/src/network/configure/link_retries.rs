@@ -54,8 +54,9 @@ impl Configurator {
         let Some(nic) = self.nics.get(&index) else {
             return true;
         };
+        // One without a place in the plan is switched on, too: see `prepare`.
         let Some(interface) = nic.interface_of(self.plan()) else {
-            return true;
+            return nic.link.up;
         };
         if interface.down {
             return true;

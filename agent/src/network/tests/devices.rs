@@ -171,3 +171,25 @@ fn a_planned_link_that_is_off_is_switched_on_again() {
         .await;
     });
 }
+
+/// The inventory tells of its carrier and its neighbours.
+#[test]
+fn a_link_without_a_place_in_the_plan_is_switched_on_again() {
+    on_a_machine(async |lab| {
+        for number in 0..2 {
+            lab.plug_in(number);
+            lab.port(&format!("link set port{number} up"));
+        }
+        let mut network = lab.boot("ip=192.0.2.10:::24::eth0:none");
+        let has_carrier = |s: &crate::network::NetworkState, wanted| {
+            nic(s, "eth1").is_some_and(|nic| nic.carrier == wanted)
+        };
+        lab.until(&mut network, "the carrier", |s| has_carrier(s, true))
+            .await;
+        ip("link set eth1 down");
+        lab.until(&mut network, "the loss", |s| has_carrier(s, false))
+            .await;
+        lab.until(&mut network, "the return", |s| has_carrier(s, true))
+            .await;
+    });
+}
