@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use reqwest::Url;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -177,18 +178,12 @@ async fn search(
                 return Ok(reached);
             }
             News::Untrusted(untrusted) => {
-                if untrusted.about_time {
-                    // Our clock may be wrong: then the service is asked for the
-                    // date alone.
-                    match clock_by(client, &untrusted, timeout, clock).await {
-                        ByDate::Set => {
-                            search.begin_again();
-                            give_up = None;
-                            continue;
-                        }
-                        ByDate::Unknown => continue,
-                        ByDate::Right => {}
-                    }
+                // Our clock may be wrong: then the service is asked for the date
+                // alone. Without one the clock has to be taken as it is.
+                if untrusted.about_time && clock_by(client, &untrusted, timeout, clock).await {
+                    search.begin_again();
+                    give_up = None;
+                    continue;
                 }
                 if wanted.must_be_trusted && untrusted.for_good {
                     // Another NIC may lead to the right one.
@@ -225,26 +220,16 @@ fn not_trusted(Untrusted { url, reason, .. }: Untrusted) -> Failure {
     Failure::new(Class::ImageDownloadError, format!("{url}: {reason}")).permanently()
 }
 
-/// What the date of a server's answer has said of our clock.
-enum ByDate {
-    /// It was wrong, and is right now.
-    Set,
-    /// It was right.
-    Right,
-    /// There was no date.
-    Unknown,
-}
-
-/// Asks over the NIC that has met the certificate: the default route of another
-/// may lead nowhere.
+/// Whether the date of the server's answer has set our clock. Asks over the NIC
+/// that has met the certificate: the default route of another may lead nowhere.
 async fn clock_by(
     client: &ServiceClient,
     untrusted: &Untrusted,
     timeout: Duration,
     clock: &mut Clock,
-) -> ByDate {
+) -> bool {
     let Ok(anybody) = client.trusting_anybody() else {
-        return ByDate::Unknown;
+        return false;
     };
     let walker = Walker {
         client: anybody,
@@ -252,12 +237,19 @@ async fn clock_by(
         limit: timeout,
         expected: Expected::FileServer,
     };
-    let url = format!("{}/", untrusted.url);
+    let url = root_of(&untrusted.url);
     let answer = walker.get(&url).await.ok();
-    match answer.and_then(|answer| answer.date) {
-        Some(date) if clock.compare_with(&date, &url, Occasion::RefusedCertificate) => ByDate::Set,
-        Some(_) => ByDate::Right,
-        None => ByDate::Unknown,
+    let date = answer.and_then(|answer| answer.date);
+    date.is_some_and(|date| clock.compare_with(&date, &url, Occasion::RefusedCertificate))
+}
+
+/// The server alone, without what may be secret: user, file and query are not for
+/// somebody who has not proven who it is.
+fn root_of(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(parsed) if parsed.has_host() => format!("{}/", parsed.origin().ascii_serialization()),
+        // A link-local address with its zone, which has none of them.
+        _ => format!("{url}/"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The search for the service from all NICs at once: the first that reaches it
 //! wins, and none waits for another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -90,8 +90,8 @@ struct Try {
     addresses: Vec<AddressState>,
     backoff: Backoff,
     failures: u32,
-    /// The URL of a server that is not trusted, as the console has it already.
-    said: Option<String>,
+    /// The URLs of servers that are not trusted, as the console has them already.
+    said: BTreeSet<String>,
     state: TryState,
 }
 
@@ -287,7 +287,7 @@ impl Try {
             addresses,
             backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
             failures: 0,
-            said: None,
+            said: BTreeSet::new(),
             state: TryState::Pausing(Instant::now()),
         }
     }
@@ -305,19 +305,16 @@ impl Try {
     /// A certificate that is not trusted is reported once, for it takes a human to
     /// change that.
     fn report(&mut self, url: &str, fault: &NoAnswer, pause: Duration) {
-        let NoAnswer {
-            text: fault,
-            untrusted_for_good,
-            ..
-        } = fault;
-        if *untrusted_for_good {
-            // The reason names the time, so it is another one at each try.
-            if self.said.as_deref() == Some(url) {
-                return tracing::debug!("no answer from {url}: {fault}");
-            }
-            self.said = Some(url.to_owned());
+        let text = &fault.text;
+        if self.is_said(url, fault) {
+            return tracing::debug!("no answer from {url}: {text}");
         }
-        self.log(&format!("no answer from {url}"), fault, pause);
+        self.log(&format!("no answer from {url}"), text, pause);
+    }
+
+    /// The reason names the time, so it is another one at each try.
+    fn is_said(&mut self, url: &str, fault: &NoAnswer) -> bool {
+        fault.untrusted_for_good && !self.said.insert(url.to_owned())
     }
 
     fn log(&self, what: &str, fault: &str, pause: Duration) {
@@ -375,3 +372,6 @@ impl Screen {
         now + SCREEN_PAUSE
     }
 }
+
+#[cfg(test)]
+mod tests;
