@@ -16,6 +16,10 @@ use super::search::{Place, Reached};
 /// carrier comes up, and DHCP follows.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
+/// The same where only a NIC can bring it that is not there yet: by then every
+/// driver that is in the ramdisk has looked at its devices.
+pub(super) const GRACE_ALONE: Duration = Duration::from_secs(10);
+
 /// The latest such answer from each place.
 #[derive(Debug, Default)]
 pub(super) struct OtherAnswers {
@@ -45,23 +49,36 @@ impl OtherAnswers {
     }
 
     /// When one of them will have to do; `None`: there is none.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(super) fn due(&self, grace: Duration) -> Option<Instant> {
         let since = self.since.filter(|_| !self.by_place.is_empty());
-        since.map(|since| since + GRACE)
+        since.map(|since| since + grace)
+    }
+
+    /// The NIC over which all of them came, if they are of a service that works.
+    pub(super) fn only_working(&self) -> Option<u32> {
+        match self.by_place.iter().next() {
+            Some((place, other)) if self.by_place.len() == 1 && !other.is_down() => *place,
+            _ => None,
+        }
     }
 
     /// The one that has to do, if it is time: rather one of a service that
     /// works than one of a service that says that it does not, and rather one
     /// over a known NIC, which can be preferred from then on.
-    pub(super) fn take_due(&mut self) -> Option<Other> {
-        if self.due().is_none_or(|due| Instant::now() < due) {
+    pub(super) fn take_due(&mut self, grace: Duration) -> Option<Other> {
+        if self.due(grace).is_none_or(|due| Instant::now() < due) {
             return None;
         }
-        let is_down = |other: &Other| other.reached.answer.status >= 500;
-        let best =
-            { self.by_place.iter() }.min_by_key(|(place, other)| (is_down(other), place.is_none()));
+        let best = { self.by_place.iter() }
+            .min_by_key(|(place, other)| (other.is_down(), place.is_none()));
         let place = best.map(|(place, _)| *place)?;
         self.by_place.remove(&place)
+    }
+}
+
+impl Other {
+    fn is_down(&self) -> bool {
+        self.reached.answer.status >= 500
     }
 }
 
@@ -88,18 +105,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_unexpected_answer_has_to_do_after_a_minute() {
         let mut others = OtherAnswers::default();
-        assert!(others.due().is_none());
+        assert!(others.due(GRACE).is_none());
         others.keep(Some(1), other(1, 503));
         tokio::time::sleep(Duration::from_secs(40)).await;
-        assert!(others.take_due().is_none());
+        assert!(others.take_due(GRACE).is_none());
         others.keep(None, other(0, 401));
         others.keep(Some(2), other(2, 401));
         others.keep(Some(1), other(1, 503));
         tokio::time::sleep(Duration::from_secs(20)).await;
-        let taken = others.take_due().unwrap();
+        let taken = others.take_due(GRACE).unwrap();
         assert_eq!(taken.reached.over, Some(2));
         others.forget(Some(1));
         others.forget(None);
-        assert!(others.take_due().is_none());
+        assert!(others.take_due(GRACE).is_none());
     }
 }

@@ -9,7 +9,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use super::expected::Expected;
-use super::other_answers::{GRACE, Other, OtherAnswers};
+use super::other_answers::{GRACE, GRACE_ALONE, Other, OtherAnswers};
 use super::reach_screen;
 use super::walk::{Outcome, Start, Walk, Walker, length};
 use crate::backoff::Backoff;
@@ -130,14 +130,15 @@ impl Search {
         loop {
             let state = network.borrow_and_update().clone();
             self.follow(&state, has_network, reach);
-            if let Some(Other { reached, found }) = self.others.take_due() {
-                let (url, seconds) = (&reached.url, GRACE.as_secs());
+            let grace = self.grace(&state);
+            if let Some(Other { reached, found }) = self.others.take_due(grace) {
+                let (url, seconds) = (&reached.url, grace.as_secs());
                 tracing::warn!(
                     "{url} answers with {found}, and in {seconds} s nothing better has answered: going on with it"
                 );
                 return News::Reached(reached);
             }
-            let wake = { self.start_due().into_iter().chain(self.others.due()) }.min();
+            let wake = { self.start_due().into_iter().chain(self.others.due(grace)) }.min();
             let service = self.urls.join(" ");
             let show_at = self.screen.show(&service, &state, &reach.borrow());
             tokio::select! {
@@ -186,6 +187,22 @@ impl Search {
         };
         if hopeless && !self.tries.contains_key(&None) {
             self.tries.insert(None, Try::new(None, Vec::new()));
+        }
+    }
+
+    /// How long a better answer may take. There is nothing to wait for but a NIC
+    /// whose driver is late if a working server is at the only URL, over the only
+    /// way.
+    fn grace(&self, state: &NetworkState) -> Duration {
+        let alone = |over| {
+            state
+                .nics
+                .iter()
+                .all(|nic| nic.index == over || never_comes(nic))
+        };
+        match (self.urls.len(), self.others.only_working()) {
+            (1, Some(over)) if alone(over) => GRACE_ALONE,
+            _ => GRACE,
         }
     }
 
@@ -278,6 +295,12 @@ impl Search {
             known.state = TryState::Pausing(Instant::now());
         }
     }
+}
+
+/// The port of a bond is one that shall have no address; so is a NIC that the
+/// plan leaves out.
+fn never_comes(nic: &NicState) -> bool {
+    !nic.shall_have_address || !(nic.carrier || nic.awaits_carrier)
 }
 
 impl Try {

@@ -147,10 +147,11 @@ impl NicState {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn nic(index: u32, leads_to_bmc: bool) -> NicState {
+    /// A NIC with a carrier and without an address.
+    pub(crate) fn nic(index: u32, leads_to_bmc: bool) -> NicState {
         NicState {
             index,
             name: format!("eth{index}"),

@@ -1,4 +1,6 @@
 use super::*;
+use crate::http_client::HttpOptions;
+use crate::network::state::tests::nic;
 
 #[test]
 fn an_untrusted_server_is_reported_once_beside_another() {
@@ -11,4 +13,53 @@ fn an_untrusted_server_is_reported_once_beside_another() {
         .map(|url| known.is_said(url, &untrusted));
     assert_eq!(said, [false, false, true, true]);
     assert!(!known.is_said("https://a", &NoAnswer::because("x")));
+}
+
+#[test]
+fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
+    let client = ServiceClient::new(&HttpOptions::default()).unwrap();
+    let limit = Duration::from_secs(1);
+    let grace = |urls: usize, status, other: NicState| {
+        let urls = vec!["http://192.0.2.1:6385".to_owned(); urls];
+        let mut search = Search::new(&client, &urls, limit, Expected::Ironic);
+        let answer = Answer {
+            status,
+            date: None,
+            body: String::new(),
+        };
+        let reached = Reached {
+            url: urls[0].clone(),
+            answer,
+            over: Some(1),
+        };
+        let found = String::new();
+        search.others.keep(Some(1), Other { reached, found });
+        search.grace(&NetworkState {
+            nics: vec![nic(1, false), other],
+            ..NetworkState::default()
+        })
+    };
+    let unplugged = NicState {
+        carrier: false,
+        ..nic(2, false)
+    };
+    let unplanned = NicState {
+        shall_have_address: false,
+        ..nic(2, false)
+    };
+    let negotiating = NicState {
+        awaits_carrier: true,
+        ..unplugged.clone()
+    };
+    for (urls, status, other, expected) in [
+        (1, 404, unplugged.clone(), GRACE_ALONE),
+        (1, 404, unplanned, GRACE_ALONE),
+        (1, 404, negotiating, GRACE),
+        (1, 404, nic(2, false), GRACE),
+        (1, 503, unplugged.clone(), GRACE),
+        (2, 404, unplugged, GRACE),
+    ] {
+        let told = format!("{urls} {status} {other:?}");
+        assert_eq!(grace(urls, status, other), expected, "{told}");
+    }
 }
