@@ -237,7 +237,9 @@ fn unattended_full_variable_store() {
             event.text.contains("install failed")
         });
         ensure!(failed.is_none(), "it says {failed:?}");
-        let requests = services.images.requests(IMAGE);
+        let mut requests = services.images.requests(IMAGE);
+        // By its first byte the server was known.
+        requests.retain(|request| request.range.as_deref() != Some("bytes=0-0"));
         ensure!(requests.len() == 1, "the image was fetched: {requests:?}");
         guest.cut_power().await?;
         drop(services);

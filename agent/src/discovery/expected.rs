@@ -14,17 +14,16 @@ use crate::http_client::Answer;
 pub enum Expected {
     /// Ironic, whose `GET /` answers with the versions of its API.
     Ironic,
-    /// A server of files, whose `GET /` may answer with any status of its own.
-    /// 500 and above come from a server that cannot do its work, or from the
-    /// proxy before it.
-    FileServer,
+    /// A server of the file at the URL, whose first byte it gives, or all of
+    /// it. A captive portal redirects, and a wrong host has no such file.
+    File,
 }
 
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Expected::Ironic => "Ironic",
-            Expected::FileServer => "a file server",
+            Expected::File => "a server of this file",
         })
     }
 }
@@ -39,8 +38,8 @@ impl Expected {
             Expected::Ironic if status == 200 => {
                 Err("status 200, but not Ironic's list of API versions".to_owned())
             }
-            Expected::FileServer if status < 500 => Ok(()),
-            Expected::Ironic | Expected::FileServer => Err(format!("status {status}")),
+            Expected::File if matches!(status, 200 | 206) => Ok(()),
+            Expected::Ironic | Expected::File => Err(format!("status {status}")),
         }
     }
 }
@@ -60,7 +59,7 @@ mod tests {
     fn ironic_is_known_by_its_root_document() {
         let ironic = r#"{"name": "OpenStack Ironic API", "default_version": {"id": "v1"}}"#;
         let keystone = r#"{"versions": {"values": [{"id": "v3.14"}]}}"#;
-        for (status, body, as_ironic, as_file_server) in [
+        for (status, body, as_ironic, as_file) in [
             (200, ironic, None, None),
             (
                 200,
@@ -68,8 +67,10 @@ mod tests {
                 Some("status 200, but not Ironic's list of API versions"),
                 None,
             ),
-            (300, keystone, Some("status 300"), None),
-            (404, "", Some("status 404"), None),
+            (300, keystone, Some("status 300"), Some("status 300")),
+            (206, "", Some("status 206"), None),
+            (302, "", Some("status 302"), Some("status 302")),
+            (404, "", Some("status 404"), Some("status 404")),
             (503, ironic, Some("status 503"), Some("status 503")),
             (502, "", Some("status 502"), Some("status 502")),
         ] {
@@ -84,11 +85,7 @@ mod tests {
                 as_ironic,
                 "{status} {body}"
             );
-            assert_eq!(
-                found(Expected::FileServer).as_deref(),
-                as_file_server,
-                "{status}"
-            );
+            assert_eq!(found(Expected::File).as_deref(), as_file, "{status}");
         }
     }
 }

@@ -51,7 +51,7 @@ pub struct Wanted {
 /// Where the URLs of a service come from.
 #[derive(Debug, Clone)]
 pub enum Place {
-    /// Base URLs, tried in this order.
+    /// Base URLs of a service, or those of one file, tried in this order.
     Urls(Vec<String>),
     /// The network is asked, again in each round.
     Mdns(Question),
@@ -235,7 +235,7 @@ async fn clock_by(
         client: anybody,
         start: untrusted.start.clone(),
         limit: timeout,
-        expected: Expected::FileServer,
+        expected: Expected::File,
     };
     let url = root_of(&untrusted.url);
     let answer = walker.get(&url).await.ok();

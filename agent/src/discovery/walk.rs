@@ -14,7 +14,7 @@ use tokio::net::TcpSocket;
 use tokio::time::timeout;
 
 use super::expected::Expected;
-use crate::http_client::{Answer, NoAnswer, ServiceClient, ZonedUrl, exchange};
+use crate::http_client::{Answer, NoAnswer, ServiceClient, ZonedUrl, exchange, status_of};
 use crate::network::reach::{self, Step, StepResult};
 use crate::network::{Way, routes_of, way_to};
 
@@ -283,14 +283,22 @@ impl Walker {
         }
     }
 
-    /// What the service at a base URL answers, without looking at the way.
+    /// What is answered at a URL, without looking at the way.
     pub(super) async fn get(&self, url: &str) -> Result<Answer, NoAnswer> {
         let interface = self.start.as_ref().map(|start| start.name.as_str());
-        let url = format!("{}/", url.trim_end_matches('/'));
-        let request = self.client.request_over(interface, Method::GET, &url);
-        let request = request.map_err(|failure| NoAnswer::because(failure.details))?;
-        let request = request.header("Accept", "application/json");
-        exchange(request.timeout(self.limit)).await
+        let request = |url: &str| {
+            let request = self.client.request_over(interface, Method::GET, url);
+            let request = request.map_err(|failure| NoAnswer::because(failure.details))?;
+            Ok::<_, NoAnswer>(request.timeout(self.limit))
+        };
+        match self.expected {
+            Expected::Ironic => {
+                let request = request(&format!("{}/", url.trim_end_matches('/')))?;
+                exchange(request.header("Accept", "application/json")).await
+            }
+            // A signed link is for GET alone, so HEAD would be refused.
+            Expected::File => status_of(request(url)?.header("Range", "bytes=0-0")).await,
+        }
     }
 }
 

@@ -80,6 +80,20 @@ pub async fn exchange(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     })
 }
 
+/// Sends, and reads no more than status and date of the answer, whose body may be
+/// an image.
+///
+/// # Errors
+/// Why there is none.
+pub async fn status_of(request: RequestBuilder) -> Result<Answer, NoAnswer> {
+    let response = request.send().await?;
+    Ok(Answer {
+        status: response.status().as_u16(),
+        date: date_of(response.headers()),
+        body: String::new(),
+    })
+}
+
 fn date_of(headers: &HeaderMap) -> Option<String> {
     Some(headers.get(DATE)?.to_str().ok()?.to_owned())
 }

@@ -12,10 +12,7 @@ use crate::failure::{Class, Failure, Result};
 use crate::installation::Servers;
 use crate::installation::options::InstallOptions;
 use crate::installation::own_image::{FindOwnImage, OwnImage};
-use crate::installation::stream;
-
-/// The stream that is meant where nothing is said.
-const DEFAULT_STREAM: &str = "stable";
+use crate::installation::stream::{self, DEFAULT_STREAM};
 
 /// The image for a disk with sectors of this size.
 ///

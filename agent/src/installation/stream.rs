@@ -11,6 +11,9 @@ use crate::disk::fetch::{self, Request};
 use crate::failure::{Class, Failure, Result};
 use crate::installation::options::{InstallOptions, STREAM_BASE_URL};
 
+/// The stream that is meant where nothing is said.
+pub(super) const DEFAULT_STREAM: &str = "stable";
+
 /// Of the document. Fedora's, with four architectures and every cloud's images,
 /// has 70 KB.
 const LIMIT: usize = 4 << 20;
@@ -109,6 +112,19 @@ fn metadata_url(base: &str, name: &str) -> Result<String> {
         )));
     }
     Ok(format!("{}/{name}.json", base.trim_end_matches('/')))
+}
+
+/// Where the stream that these options mean is described.
+///
+/// # Errors
+/// If its name is none.
+pub(crate) fn url_of(options: &InstallOptions) -> Result<String> {
+    let base = options.stream_base_url.as_deref();
+    let name = options.stream.as_deref();
+    metadata_url(
+        base.unwrap_or(STREAM_BASE_URL),
+        name.unwrap_or(DEFAULT_STREAM),
+    )
 }
 
 /// Reads the description.

@@ -114,8 +114,8 @@ impl Boot {
         for server in order::servers(&options, own_image.is_some())? {
             let wanted = Wanted {
                 what: server.what,
-                place: Place::Urls(vec![server.url]),
-                expected: Expected::FileServer,
+                place: Place::Urls(server.urls),
+                expected: Expected::File,
                 timeout: *self.settings.params.http_request_timeout,
                 must_be_trusted: true,
             };

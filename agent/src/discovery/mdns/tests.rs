@@ -205,7 +205,7 @@ fn a_network_of_link_local_ipv6_is_enough() {
         let wanted = Wanted {
             what: crate::discovery::PROVISIONING_SERVICE,
             place: Place::Mdns(question()),
-            expected: Expected::FileServer,
+            expected: Expected::Ironic,
             timeout: ATTEMPT_LIMIT,
             must_be_trusted: false,
         };
@@ -220,9 +220,11 @@ fn a_network_of_link_local_ipv6_is_enough() {
             url.starts_with("http://[fe80::") && url.ends_with("%25eth0]:80"),
             "{url}"
         );
-        assert_eq!(search.document, "here");
+        assert_eq!(search.document, ROOT_DOCUMENT);
     });
 }
+
+const ROOT_DOCUMENT: &str = r#"{"default_version": {"id": "v1"}}"#;
 
 /// A server of HTTP in the network, on every address.
 fn serve(lab: &Lab) {
@@ -239,7 +241,9 @@ fn serve(lab: &Lab) {
                 "{request}"
             );
             assert!(!request.contains('%'), "{request}");
-            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nhere";
+            let length = ROOT_DOCUMENT.len();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n");
+            let answer = format!("{head}Connection: close\r\n\r\n{ROOT_DOCUMENT}");
             stream.write_all(answer.as_bytes()).unwrap();
         }
     });

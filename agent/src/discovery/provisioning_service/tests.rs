@@ -114,7 +114,7 @@ fn a_certificate_that_will_never_be_trusted_is_news() {
             let (_, mut network) = watch::channel(NetworkState::default());
             let (reach, _) = watch::channel(Reach::default());
             let (urls, limit) = (std::slice::from_ref(&url), Duration::from_secs(5));
-            let mut search = Search::new(&client, urls, limit, Expected::FileServer);
+            let mut search = Search::new(&client, urls, limit, Expected::File);
             for _ in ["first", "again"] {
                 match search.news(&mut network, &reach).await {
                     News::Untrusted(untrusted) => {
@@ -137,8 +137,8 @@ fn the_place_of_the_expected_answer_comes_first() {
     for (expected, before, status, body) in [
         (Expected::Ironic, 503, 200, ROOT_DOCUMENT),
         (Expected::Ironic, 404, 200, ROOT_DOCUMENT),
-        (Expected::FileServer, 503, 200, "{}"),
-        (Expected::FileServer, 502, 404, "{}"),
+        (Expected::File, 404, 206, ""),
+        (Expected::File, 503, 200, ""),
     ] {
         let other = server(before, "{}");
         let alive = server(status, body);
@@ -154,6 +154,39 @@ fn the_place_of_the_expected_answer_comes_first() {
         assert_eq!(found.urls[..2], [alive, behind]);
         assert_eq!(found.urls.len(), 5);
         assert_eq!(found.document, body);
+    }
+}
+
+/// The file itself is asked for, and no more of it than a byte; a server that has
+/// not proven who it is gets to know neither file nor user.
+#[test]
+fn a_file_is_known_by_its_first_byte() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/a/image.raw?k=1", listener.local_addr().unwrap());
+    let (said, heard) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let length = stream.read(&mut request).unwrap();
+        let text = String::from_utf8_lossy(&request[..length]).to_lowercase();
+        said.send(text).unwrap();
+        // Of the whole file, which is not read.
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        thread::sleep(Duration::from_secs(30));
+    });
+    assert_eq!(found(vec![url.clone()], Expected::File).urls, [url]);
+    let request = heard.recv().unwrap();
+    assert!(request.starts_with("get /a/image.raw?k=1 http/1.1\r\n"));
+    assert!(request.contains("\r\nrange: bytes=0-0\r\n"), "{request}");
+    for (url, root) in [
+        ("https://u:p@h:81/a?k=1", "https://h:81/"),
+        (
+            "https://[fe80::1%25eth0]:6385",
+            "https://[fe80::1%25eth0]:6385/",
+        ),
+    ] {
+        assert_eq!(root_of(url), root);
     }
 }
 

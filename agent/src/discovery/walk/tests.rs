@@ -49,7 +49,7 @@ fn walker(name: &str) -> Walker {
             name: name.to_owned(),
         }),
         limit: Duration::from_secs(10),
-        expected: Expected::FileServer,
+        expected: Expected::File,
     }
 }
 

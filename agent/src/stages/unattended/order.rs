@@ -7,8 +7,7 @@ use landfall_boot_params::{BootParams, CoreosInst};
 use reqwest::Url;
 
 use crate::failure::{Failure, Result};
-use crate::installation::options::STREAM_BASE_URL;
-use crate::installation::{InstallOptions, image_digest};
+use crate::installation::{InstallOptions, image_digest, stream};
 use crate::settings::Settings;
 
 /// Config files of an installation, where customized boot media have them.
@@ -157,8 +156,8 @@ fn master(params: &BootParams) -> Option<&'static str> {
 pub(super) struct Server {
     /// What it is called on the console.
     pub(super) what: &'static str,
-    /// Scheme, host and port.
-    pub(super) url: String,
+    /// Where the file is; any of several places will do.
+    pub(super) urls: Vec<String>,
 }
 
 /// The servers that are needed, each once; the image's, from which most comes,
@@ -168,31 +167,36 @@ pub(super) struct Server {
 /// # Errors
 /// If a URL is none.
 pub(super) fn servers(options: &InstallOptions, has_own_image: bool) -> Result<Vec<Server>> {
-    let base = options.stream_base_url.as_deref();
-    let image = match (options.image_url.first(), &options.image_file) {
-        (Some(url), _) => Some(("image server", url.as_str())),
-        (None, Some(_)) => None,
-        (None, None) if has_own_image || options.offline => None,
-        (None, None) => Some(("server of streams", base.unwrap_or(STREAM_BASE_URL))),
+    let image = match (&options.image_url[..], &options.image_file) {
+        ([_, ..], _) => Some(("image server", options.image_url.clone())),
+        ([], Some(_)) => None,
+        ([], None) if has_own_image || options.offline => None,
+        ([], None) => Some(("server of streams", vec![stream::url_of(options)?])),
     };
-    let ignition = options.ignition_url.as_deref();
-    let ignition = ignition.map(|url| ("server of the Ignition config", url));
+    let ignition = options.ignition_url.clone();
+    let ignition = ignition.map(|url| ("server of the Ignition config", vec![url]));
     let mut servers: Vec<Server> = Vec::new();
-    for (what, url) in image.into_iter().chain(ignition) {
-        let parsed = Url::parse(url).map_err(|error| {
-            Failure::invalid_params(format!("{}: {error}", crate::disk::fetch::shown(url)))
-        })?;
+    let mut known = Vec::new();
+    for (what, urls) in image.into_iter().chain(ignition) {
+        let parsed: Vec<Url> = { urls.iter().map(|url| parsed(url)) }.collect::<Result<_>>()?;
         // A file of this ramdisk has no server.
-        if parsed.host().is_none() {
+        if parsed.iter().any(|url| url.host().is_none()) {
             continue;
         }
-        let url = parsed.origin().ascii_serialization();
-        if servers.iter().all(|known| known.url != url) {
-            servers.push(Server { what, url });
+        let origins: Vec<_> = parsed.iter().map(Url::origin).collect();
+        if origins.iter().any(|origin| !known.contains(origin)) {
+            servers.push(Server { what, urls });
+            known.extend(origins);
         }
     }
     servers.reverse();
     Ok(servers)
+}
+
+fn parsed(url: &str) -> Result<Url> {
+    Url::parse(url).map_err(|error| {
+        Failure::invalid_params(format!("{}: {error}", crate::disk::fetch::shown(url)))
+    })
 }
 
 /// The files of the directory by name; none where there is no such directory.

@@ -113,7 +113,7 @@ fn an_image_is_found_for_a_line_that_names_none() {
 fn each_server_is_looked_for_once_and_the_image_s_last() {
     let urls_beside = |line: &str, has_own_image| {
         let servers = servers(&order(line).options().unwrap(), has_own_image).unwrap();
-        let urls = servers.into_iter().map(|server| server.url);
+        let urls = servers.into_iter().map(|server| server.urls.join(" "));
         urls.collect::<Vec<_>>()
     };
     let urls = |line: &str| urls_beside(line, false);
@@ -123,16 +123,36 @@ fn each_server_is_looked_for_once_and_the_image_s_last() {
             "{DISK} coreos.inst.image_url=http://u:p@[2001:db8::1]:8080/a \
              coreos.inst.ignition_url=https://config.example.org/w.ign"
         )),
-        ["https://config.example.org", "http://[2001:db8::1]:8080"]
+        [
+            "https://config.example.org/w.ign",
+            "http://u:p@[2001:db8::1]:8080/a"
+        ]
     );
     assert_eq!(
         urls(&format!(
             "{DISK} coreos.inst.image_url=http://192.0.2.1/a \
              coreos.inst.ignition_url=http://192.0.2.1:80/b"
         )),
-        ["http://192.0.2.1"]
+        ["http://192.0.2.1/a"]
     );
-    assert_eq!(urls(DISK), ["https://builds.coreos.fedoraproject.org"]);
+    assert_eq!(
+        urls(DISK),
+        ["https://builds.coreos.fedoraproject.org/streams/stable.json"]
+    );
+    // Any mirror will do, and a file of the ramdisk needs none.
+    let mut options = order(DISK).options().unwrap();
+    for (images, expected) in [
+        (
+            vec!["http://192.0.2.1/a", "http://192.0.2.2/a"],
+            vec!["http://192.0.2.1/a", "http://192.0.2.2/a"],
+        ),
+        (vec!["http://192.0.2.1/a", "file:///a"], vec![]),
+    ] {
+        options.image_url = images.into_iter().map(str::to_owned).collect();
+        let found = servers(&options, false).unwrap();
+        let urls: Vec<_> = found.into_iter().flat_map(|server| server.urls).collect();
+        assert_eq!(urls, expected);
+    }
     assert!(urls_beside(DISK, true).is_empty());
 }
 
