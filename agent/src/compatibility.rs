@@ -171,6 +171,7 @@ fn fields_of_the_inventory() {
             addresses: &BTreeMap::new(),
             bootif: None,
             hide_bmc_nics: true,
+            service_nic: None,
             ask_drivers: false,
         };
         let (mut inventory, _) = collect(root.path(), options);

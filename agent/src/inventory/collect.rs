@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use landfall_boot_params::BootInterface;
+
 use super::bmc::{self, BmcAddresses};
 use super::nics::NicOptions;
 use super::report_types::Inventory;
@@ -19,6 +21,8 @@ pub struct CollectOptions<'a> {
     pub bootif: Option<&'a str>,
     /// Leave out NICs that lead to the BMC, as OpenShift's ramdisk does.
     pub hide_bmc_nics: bool,
+    /// The NIC over which the service answers, which is reported in any case.
+    pub service_nic: Option<&'a str>,
     /// Ask the drivers of the running kernel what /sys does not tell; not for
     /// a captured tree.
     pub ask_drivers: bool,
@@ -31,6 +35,11 @@ pub fn collect(root: &SystemPath, options: CollectOptions<'_>) -> (Inventory, Ve
     let nic_options = NicOptions {
         addresses: options.addresses,
         hide_bmc_nics: options.hide_bmc_nics,
+        boot_mac: options
+            .bootif
+            .and_then(|text| BootInterface::parse(text).ok())
+            .map(|nic| nic.mac),
+        service_nic: options.service_nic,
         ask_drivers: options.ask_drivers,
     };
     let (interfaces, found) = nics::collect(root, nic_options);

@@ -141,11 +141,12 @@ pub fn gather(
 }
 
 fn inventory(root: &SystemPath, circumstances: &Circumstances) -> Inventory {
-    let addresses = circumstances.network.borrow().addresses();
+    let network = circumstances.network.borrow().clone();
     let options = CollectOptions {
-        addresses: &addresses,
+        addresses: &network.addresses(),
         bootif: circumstances.bootif.as_deref(),
         hide_bmc_nics: circumstances.hide_bmc_nics,
+        service_nic: network.service_nic(),
         ask_drivers: root.is_live(),
     };
     let (inventory, warnings) = collect(root, options);

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use landfall_network_plan::MacAddr;
+
 use super::report_types::Interface;
 use super::system_path::SystemPath;
 use super::{Warning, link_modes, sysfs};
@@ -14,10 +16,23 @@ use crate::sys::ethtool;
 pub struct NicOptions<'a> {
     /// The addresses of each interface, in the kernel's order.
     pub addresses: &'a BTreeMap<String, Vec<IpAddr>>,
-    /// Leave out NICs that lead to the BMC, as OpenShift's ramdisk does.
+    /// Leave out NICs that lead to the BMC, as OpenShift's ramdisk does, unless
+    /// there is no other NIC.
     pub hide_bmc_nics: bool,
+    /// The address of the NIC that this machine was booted over, which is reported
+    /// in any case: a USB NIC may have such a driver without a BMC.
+    pub boot_mac: Option<MacAddr>,
+    /// The NIC over which the service answers, which is reported in any case.
+    pub service_nic: Option<&'a str>,
     /// Ask the drivers; not for a captured tree, whose drivers are elsewhere.
     pub ask_drivers: bool,
+}
+
+impl NicOptions<'_> {
+    fn is_used(&self, nic: &Interface) -> bool {
+        let mac = nic.mac_address.parse::<MacAddr>().ok();
+        self.service_nic == Some(&nic.name) || mac.is_some() && mac == self.boot_mac
+    }
 }
 
 /// What only the driver of a NIC knows.
@@ -31,26 +46,37 @@ struct DriverAnswers {
 pub fn collect(root: &SystemPath, options: NicOptions<'_>) -> (Vec<Interface>, Vec<Warning>) {
     let directory = root.join("sys/class/net");
     let mut warnings = Vec::new();
+    let mut leave_out = |name: &str, reason: &str| {
+        warnings.push(Warning::new(format!("{name} is not reported: {reason}")));
+    };
     let mut found: Vec<(u32, Interface)> = sysfs::names(&directory)
         .into_iter()
         .filter(|name| is_reported(&directory.join(name), name))
         .filter_map(|name| {
             let index = sysfs::number(&directory.join(&name).join("ifindex")).unwrap_or(u32::MAX);
-            let found = match options.hide_bmc_nics && leads_to_bmc(root, &name) {
-                true => {
-                    Err("its driver is that of a BMC's USB NIC; landfall.bmc_nics=1 reports it")
-                }
-                false => interface(&directory.join(&name), &name, options),
-            };
-            match found {
+            match interface(&directory.join(&name), &name, options) {
                 Ok(interface) => Some((index, interface)),
                 Err(reason) => {
-                    warnings.push(Warning::new(format!("{name} is not reported: {reason}")));
+                    leave_out(&name, reason);
                     None
                 }
             }
         })
         .collect();
+    let is_of_bmc = |nic: &Interface| leads_to_bmc(root, &nic.name);
+    let is_other = |nic: &Interface| nic.pci_address.is_some() && !is_of_bmc(nic);
+    if options.hide_bmc_nics && found.iter().any(|(_, nic)| is_other(nic)) {
+        found.retain(|(_, nic)| {
+            let hidden = is_of_bmc(nic) && !options.is_used(nic);
+            if hidden {
+                leave_out(
+                    &nic.name,
+                    "its driver is that of a BMC's USB NIC; landfall.bmc_nics=1 reports it",
+                );
+            }
+            !hidden
+        });
+    }
     found.sort_by_key(|(index, _)| *index);
     let interfaces: Vec<Interface> = found.into_iter().map(|(_, nic)| nic).collect();
     if interfaces.is_empty() {
@@ -177,6 +203,8 @@ mod tests {
         NicOptions {
             addresses,
             hide_bmc_nics: false,
+            boot_mac: None,
+            service_nic: None,
             ask_drivers: false,
         }
     }
@@ -251,9 +279,31 @@ mod tests {
             hide_bmc_nics: true,
             ..options(&none)
         };
-        let (nics, warnings) = collect(root.path(), hidden);
-        assert_eq!(nics, []);
-        assert_eq!(warnings.len(), 3, "and that there is no NIC at all");
+        let names = |options| {
+            let (nics, warnings) = collect(root.path(), options);
+            let names: Vec<_> = nics.into_iter().map(|nic| nic.name).collect();
+            (names, warnings.len())
+        };
+        assert_eq!(names(hidden).0, ["usb1"], "there is no other");
+        plant(
+            root.directory(),
+            "eth0",
+            4,
+            "52:54:00:00:00:02",
+            "virtio_net",
+        );
+        let both = vec!["usb1".to_owned(), "eth0".to_owned()];
+        assert_eq!(names(hidden), (vec!["eth0".to_owned()], 2));
+        let booted = NicOptions {
+            boot_mac: "52:54:00:00:00:01".parse().ok(),
+            ..hidden
+        };
+        assert_eq!(names(booted), (both.clone(), 1));
+        let serving = NicOptions {
+            service_nic: Some("usb1"),
+            ..hidden
+        };
+        assert_eq!(names(serving), (both, 1));
     }
 
     #[test]

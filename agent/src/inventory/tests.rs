@@ -362,6 +362,7 @@ fn a_machine_without_a_host_name_does_not_report_the_kernels_text() {
             addresses: &addresses,
             bootif: None,
             hide_bmc_nics: true,
+            service_nic: None,
             ask_drivers: false,
         };
         let (inventory, _) = collect(root.path(), options);

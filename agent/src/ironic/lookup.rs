@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use landfall_network_plan::MacAddr;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync::watch;
 
@@ -32,13 +33,16 @@ pub struct Query {
     pub network: watch::Receiver<NetworkState>,
     /// Whether the NICs that lead to the BMC count.
     pub with_bmc_nics: bool,
+    /// The NIC that this machine was booted over, which counts in any case.
+    pub boot_mac: Option<MacAddr>,
     /// Its node UUID, if an inspection or an earlier lookup has told.
     pub node_uuid: Option<String>,
 }
 
 impl Query {
     fn macs(&self) -> Vec<String> {
-        self.network.borrow().macs(self.with_bmc_nics)
+        let network = self.network.borrow();
+        network.macs(self.with_bmc_nics, self.boot_mac)
     }
 
     fn to_text(&self, macs: &[String]) -> String {
@@ -52,10 +56,10 @@ impl Query {
 
     /// Returns when the machine has other NICs than these; perhaps never.
     async fn other_nics_than(&mut self, macs: &[String]) {
-        let with_bmc_nics = self.with_bmc_nics;
+        let (with_bmc_nics, boot_mac) = (self.with_bmc_nics, self.boot_mac);
         let has_changed = self
             .network
-            .wait_for(|state| state.macs(with_bmc_nics) != macs);
+            .wait_for(|state| state.macs(with_bmc_nics, boot_mac) != macs);
         if has_changed.await.is_err() {
             // The network's task has ended, and its last state stays.
             std::future::pending().await
@@ -191,6 +195,7 @@ mod tests {
         let query = Query {
             network: watch::channel(NetworkState::default()).1,
             with_bmc_nics: false,
+            boot_mac: None,
             node_uuid: Some("6d85-11".into()),
         };
         let macs = ["52:54:00:00:00:02", "52:54:00:00:00:03"].map(str::to_owned);

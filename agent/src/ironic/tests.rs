@@ -35,6 +35,7 @@ fn query_of(state: NetworkState) -> Query {
     Query {
         network: watch::channel(state).1,
         with_bmc_nics: false,
+        boot_mac: None,
         node_uuid: None,
     }
 }
@@ -140,6 +141,7 @@ fn a_nic_whose_driver_loads_late_is_looked_up_at_once() {
     let mut query = Query {
         network,
         with_bmc_nics: false,
+        boot_mac: None,
         node_uuid: None,
     };
     let since = Instant::now();

@@ -108,14 +108,25 @@ impl NetworkState {
 
     /// The hardware addresses of all NICs, by which Ironic looks for the node.
     /// Without those of NICs that lead to the BMC, unless they are wanted or there
-    /// is no other NIC.
-    pub fn macs(&self, with_bmc_nics: bool) -> Vec<String> {
+    /// is no other NIC. A USB NIC may have such a driver without a BMC: it stays if
+    /// the machine was booted over it, or the service answers there.
+    pub fn macs(&self, with_bmc_nics: bool, boot_mac: Option<MacAddr>) -> Vec<String> {
         let nics = || self.nics.iter().filter(|nic| !nic.is_virtual);
         let all = with_bmc_nics || nics().all(|nic| nic.leads_to_bmc);
+        let is_used = |nic: &NicState| {
+            self.preferred == Some(nic.index)
+                || [Some(nic.mac), nic.permanent_mac].contains(&boot_mac) && boot_mac.is_some()
+        };
         nics()
-            .filter(|nic| all || !nic.leads_to_bmc)
+            .filter(|nic| all || !nic.leads_to_bmc || is_used(nic))
             .map(|nic| nic.permanent_mac.unwrap_or(nic.mac).to_string())
             .collect()
+    }
+
+    /// The name of the NIC over which the service answers.
+    pub fn service_nic(&self) -> Option<&str> {
+        let nic = { self.nics.iter() }.find(|nic| self.preferred == Some(nic.index));
+        nic.map(|nic| nic.name.as_str())
     }
 
     /// The addresses of each NIC by its name.
@@ -169,18 +180,24 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn lookup_leaves_out_bmc_nics_unless_there_is_no_other() {
-        let macs = |of_bmc: &[bool], with_bmc_nics| {
+    fn lookup_leaves_out_bmc_nics_unless_they_are_used_or_there_is_no_other() {
+        let macs_of = |of_bmc: &[bool], with_bmc_nics, preferred, boot_mac| {
             let nics = (1..).zip(of_bmc).map(|(index, of_bmc)| nic(index, *of_bmc));
             let state = NetworkState {
                 nics: nics.collect(),
+                preferred,
                 ..NetworkState::default()
             };
-            let macs = state.macs(with_bmc_nics);
+            let macs = state.macs(with_bmc_nics, boot_mac);
             macs.into_iter()
                 .map(|mac| mac[15..].to_owned())
                 .collect::<Vec<_>>()
         };
+        let macs = |of_bmc: &[bool], with_bmc_nics| macs_of(of_bmc, with_bmc_nics, None, None);
+        let boot_mac = Some(nic(2, true).mac);
+        assert_eq!(macs_of(&[false, true], false, None, boot_mac), ["01", "02"]);
+        assert_eq!(macs_of(&[false, true], false, Some(2), None), ["01", "02"]);
+        assert_eq!(macs_of(&[false, true], false, Some(1), None), ["01"]);
         assert_eq!(macs(&[false, true, false], false), ["01", "03"]);
         assert_eq!(macs(&[false, true], true), ["01", "02"]);
         assert_eq!(macs(&[true], false), ["01"]);

@@ -184,7 +184,7 @@ fn a_bridge_joins_its_ports_and_has_the_address() {
             assert!(nic(&state, "br0").unwrap().is_online());
             lab.until_so("the way over a port", || answers("192.0.2.1"))
                 .await;
-            assert_eq!(state.macs(false).len(), 2, "of the NICs alone");
+            assert_eq!(state.macs(false, None).len(), 2, "of the NICs alone");
         }
         lab.until_said("INFO eth0 is a port of br0").await;
         let ports = ip_output("link show master br0");

@@ -185,6 +185,7 @@ impl Boot {
         let mut query = Query {
             network: self.network.clone(),
             with_bmc_nics: *params.bmc_nics,
+            boot_mac: params.boot_interface.as_ref().map(|nic| nic.mac),
             node_uuid,
         };
         let patience = ironic::Patience {

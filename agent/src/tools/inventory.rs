@@ -49,6 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         addresses: &BTreeMap::new(),
         bootif: None,
         hide_bmc_nics: false,
+        service_nic: None,
         ask_drivers: root.is_live(),
     };
     let (mut inventory, warnings) = collect(&root, options);

@@ -25,6 +25,7 @@ pub(super) fn collect(bootif: Option<&str>, hide_bmc_nics: bool) -> Result<Value
         addresses: &addresses,
         bootif,
         hide_bmc_nics,
+        service_nic: None,
         ask_drivers: true,
     };
     let (inventory, warnings) = collect_inventory(&SystemPath::live(), options);
