@@ -1,5 +1,6 @@
 //! Posts the inventory to Ironic's inspection.
 
+use std::future::Future;
 use std::time::Duration;
 
 use reqwest::Method;
@@ -47,6 +48,9 @@ pub enum NotTaken {
     /// 404: Ironic knows no node like this that waits for its inspection.
     #[error("{0}")]
     NotAsked(String),
+    /// It is no longer what the machine is like.
+    #[error("the inventory is out of date")]
+    OutOfDate,
     /// Anything else, in one line.
     #[error("{0}")]
     Failed(String),
@@ -60,13 +64,15 @@ pub enum NotTaken {
 /// holds the token, and a lookup after it shows asterisks (measured).
 ///
 /// # Errors
-/// Why Ironic did not take it, only with [`Retry::Limited`]. The caller continues
-/// without.
+/// Why Ironic did not take it, only with [`Retry::Limited`]: the caller continues
+/// without. With [`Retry::Forever`] that it is `out_of_date`, as soon as that
+/// future ends: the missing MAC address may be that of a NIC whose driver was late.
 pub async fn post_inventory(
     transport: &Transport,
     urls: &[String],
     body: &str,
     retry: Retry,
+    out_of_date: impl Future<Output = ()>,
 ) -> Result<Option<String>, NotTaken> {
     let places = Places::new(urls);
     let request = Request {
@@ -76,6 +82,7 @@ pub async fn post_inventory(
         body: Some(body.to_owned()),
     };
     let mut number = 0;
+    tokio::pin!(out_of_date);
     loop {
         tracing::info!("posting the inventory to {}", places.first());
         let (fault, status) = match transport.ask(&places, &request).await {
@@ -111,7 +118,10 @@ pub async fn post_inventory(
             "inspection: {fault}{why}; posting again in {:.0} s",
             pause.as_secs_f64()
         );
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = &mut out_of_date, if retry == Retry::Forever => return Err(NotTaken::OutOfDate),
+        }
         number = number.saturating_add(1);
     }
 }

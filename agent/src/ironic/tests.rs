@@ -4,6 +4,7 @@
 mod recorded;
 mod scripted;
 
+use std::future::pending;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -269,7 +270,7 @@ fn every_request_goes_to_the_next_place_when_one_does_not_answer() {
             .unwrap();
         assert_eq!(beat.status, 202);
         let inspection = [dead, ironic.url()].map(|url| format!("{url}/v1/continue_inspection"));
-        let uuid = post_inventory(&transport(), &inspection, "{}", Retry::Limited)
+        let uuid = post_inventory(&transport(), &inspection, "{}", Retry::Limited, pending())
             .await
             .unwrap();
         assert_eq!(uuid.as_deref(), Some("6d85"));
@@ -308,7 +309,14 @@ fn inspection_is_refused_for_good_by_what_a_retry_would_not_change() {
         Reply::new(404, r#"{"error_message": {"faultstring": "no such node"}}"#),
     ]);
     let urls = [format!("{}/v1/continue_inspection", ironic.url())];
-    let fault = run(post_inventory(&transport(), &urls, "{}", Retry::Limited)).unwrap_err();
+    let fault = run(post_inventory(
+        &transport(),
+        &urls,
+        "{}",
+        Retry::Limited,
+        async {},
+    ))
+    .unwrap_err();
     assert!(matches!(fault, NotTaken::NotAsked(_)), "{fault}");
     let fault = fault.to_string();
     assert!(fault.contains("HTTP 404: no such node"), "{fault}");
@@ -324,8 +332,30 @@ fn an_agent_with_nothing_else_to_do_posts_the_inventory_until_ironic_takes_it() 
         Reply::new(202, r#"{"uuid": "6d85"}"#),
     ]);
     let urls = [format!("{}/v1/continue_inspection", ironic.url())];
-    let uuid = run(post_inventory(&transport(), &urls, "{}", Retry::Forever)).unwrap();
+    let uuid = run(post_inventory(
+        &transport(),
+        &urls,
+        "{}",
+        Retry::Forever,
+        pending(),
+    ))
+    .unwrap();
     assert_eq!(uuid.as_deref(), Some("6d85"));
+}
+
+#[test]
+fn an_inventory_that_is_out_of_date_is_not_posted_again() {
+    let ironic = Ironic::start([Reply::new(404, "{}"), Reply::new(202, "{}")]);
+    let urls = [format!("{}/v1/continue_inspection", ironic.url())];
+    let posted = run(post_inventory(
+        &transport(),
+        &urls,
+        "{}",
+        Retry::Forever,
+        async {},
+    ));
+    assert!(matches!(posted, Err(NotTaken::OutOfDate)), "{posted:?}");
+    assert_eq!(ironic.asked().len(), 1);
 }
 
 #[test]

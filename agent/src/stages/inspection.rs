@@ -1,12 +1,13 @@
 //! The stage of inspection: to whom the inventory goes, what it waits for, and
 //! what becomes of the answer.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use landfall_boot_params::BootParams;
 use landfall_boot_params::argument_value::ServiceUrls;
 use landfall_network_plan::asks_switches;
-
 use tokio::sync::{oneshot, watch};
 
 use super::Boot;
@@ -25,6 +26,10 @@ use crate::system_path::SystemPath;
 /// The instance of the inspector that Ironic had beside it; a present Ironic
 /// does its work itself.
 const INSPECTOR: &str = "baremetal-introspection";
+
+/// After a change of the network: several ports of one card follow each other, and
+/// a lease follows the carrier.
+const NETWORK_SETTLES: Duration = Duration::from_secs(5);
 
 impl Boot {
     /// Posts the inventory if this boot has an inspection. Returns the node's
@@ -45,7 +50,7 @@ impl Boot {
         let neighbours = self.make_vlans_by_lldp().await;
         let params = &self.settings.params;
         wait_for_addresses(params, &mut self.network).await;
-        let circumstances = Circumstances {
+        let mut circumstances = Circumstances {
             collectors: params.inspection_collectors.value.clone(),
             lldp_timeout: *params.lldp_timeout,
             lldp_in_interfaces: *params.collect_lldp,
@@ -57,18 +62,33 @@ impl Boot {
             hide_bmc_nics: !*params.bmc_nics,
             managers: &commands::HARDWARE_MANAGERS,
         };
-        let inspected = inspection::inspect(SystemPath::live(), circumstances).await;
-        if let Ok(Some(remark)) = commands::blocking(|| Ok(missing_disks())).await {
-            self.remark(remark);
-        }
-        let params = &self.settings.params;
-        let posted = match inspected {
-            Ok(body) => ironic::post_inventory(&self.transport(), &urls, &body, retry).await,
-            Err(fault) => Err(NotTaken::Failed(fault)),
+        let mut is_first = true;
+        let posted = loop {
+            let told = of_inventory(&self.network.borrow());
+            let inspected = inspection::inspect(SystemPath::live(), circumstances.clone()).await;
+            if std::mem::replace(&mut is_first, false)
+                && let Ok(Some(remark)) = commands::blocking(|| Ok(missing_disks())).await
+            {
+                self.remark(remark);
+            }
+            let out_of_date = other_network_than(told, self.network.clone());
+            let posted = match inspected {
+                Ok(body) => {
+                    let transport = self.transport();
+                    ironic::post_inventory(&transport, &urls, &body, retry, out_of_date).await
+                }
+                Err(fault) => Err(NotTaken::Failed(fault)),
+            };
+            if !matches!(posted, Err(NotTaken::OutOfDate)) {
+                break posted;
+            }
+            tracing::info!("inspection: the network has changed: gathering the inventory again");
+            // Neighbours of another NIC have not been listened to.
+            circumstances.neighbours = None;
         };
         match posted {
             // Media that are booted for every operation have this URL always.
-            Err(NotTaken::NotAsked(_)) if params.api_url.is_some() => {
+            Err(NotTaken::NotAsked(_)) if self.settings.params.api_url.is_some() => {
                 tracing::info!("inspection: Ironic does not inspect this machine now");
                 None
             }
@@ -167,5 +187,51 @@ async fn wait_for_addresses(params: &BootParams, network: &mut watch::Receiver<N
         };
         let seconds = limit.as_secs();
         tracing::warn!("inspection: no address on {nics} after {seconds} s -- going on without");
+    }
+}
+
+/// What the inventory tells of the network: MAC addresses, and the addresses of
+/// each NIC.
+type OfInventory = (Vec<String>, BTreeMap<String, Vec<IpAddr>>);
+
+fn of_inventory(state: &NetworkState) -> OfInventory {
+    (state.macs(true, None), state.addresses())
+}
+
+/// Returns when the network is another one; perhaps never.
+async fn other_network_than(told: OfInventory, mut network: watch::Receiver<NetworkState>) {
+    let is_another = |state: &NetworkState| of_inventory(state) != told;
+    if network.wait_for(is_another).await.is_err() {
+        // The network's task has ended, and its last state stays.
+        std::future::pending().await
+    }
+    tokio::time::sleep(NETWORK_SETTLES).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::state::tests::nic;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_inventory_is_out_of_date_with_a_new_nic_and_not_before() {
+        let with = |nics: &[u32]| NetworkState {
+            nics: nics.iter().map(|index| nic(*index, false)).collect(),
+            ..NetworkState::default()
+        };
+        let (sender, network) = watch::channel(with(&[1]));
+        let mut changed = Box::pin(other_network_than(of_inventory(&with(&[1])), network));
+        let moment = Duration::from_secs(60);
+        let waited = tokio::time::timeout(moment, &mut changed).await;
+        assert!(waited.is_err(), "nothing has changed");
+        sender.send_replace(NetworkState {
+            preferred: Some(1),
+            ..with(&[1])
+        });
+        let waited = tokio::time::timeout(moment, &mut changed).await;
+        assert!(waited.is_err(), "the inventory does not tell of routes");
+        sender.send_replace(with(&[1, 2]));
+        let waited = tokio::time::timeout(moment, changed).await;
+        assert!(waited.is_ok(), "there is another NIC");
     }
 }
