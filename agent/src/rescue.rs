@@ -12,7 +12,10 @@ mod login_server;
 use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::failure::{Class, Failure, Result};
 use accounts::Password;
 
@@ -22,6 +25,10 @@ const RESCUED_MARKER: &str = "etc/.rescued";
 /// What the rescue layer consists of, besides libraries.
 const PROGRAMS: [&str; 3] = [login_server::SERVER, login_server::KEY_MAKER, SHELL];
 const SHELL: &str = "bin/busybox";
+
+/// Between two attempts to start the server again.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Whether this machine is in rescue.
 pub fn is_rescued() -> bool {
@@ -38,15 +45,31 @@ pub fn hand_over(hash: &str) -> Result<()> {
     let root = Path::new("/");
     layer_is_there(root)?;
     accounts::write(root, &Password::from_hash(hash)?).map_err(|error| fault(error.to_string()))?;
-    login_server::start().map_err(fault)?;
     let marker = root.join(RESCUED_MARKER);
-    fs::write(&marker, b"").map_err(|error| fault(format!("{}: {error}", marker.display())))
+    marked(&marker, login_server::start)
 }
 
-/// Starts the SSH server again after a restart of the agent.
+/// Starts with the marker in its place, so that nothing is left to fail once the
+/// server runs.
+fn marked(marker: &Path, start: impl FnOnce() -> std::result::Result<(), String>) -> Result<()> {
+    fs::write(marker, b"").map_err(|error| fault(format!("{}: {error}", marker.display())))?;
+    start().map_err(|reason| {
+        if let Err(error) = fs::remove_file(marker) {
+            tracing::error!("removing {}: {error}", marker.display());
+        }
+        fault(reason)
+    })
+}
+
+/// Starts the SSH server again after a restart of the agent. Goes on until it runs:
+/// this machine has nothing better to do.
 pub fn resume() {
-    if let Err(reason) = login_server::start() {
-        tracing::error!("nobody can log in: {reason}");
+    let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+    while let Err(reason) = login_server::start() {
+        let pause = backoff.pause();
+        let seconds = pause.as_secs_f64().ceil();
+        tracing::error!("nobody can log in: {reason} -- trying again in {seconds:.0} s");
+        thread::sleep(pause);
     }
 }
 
@@ -84,6 +107,20 @@ fn fault(details: String) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_leaves_neither_server_nor_marker() {
+        let root = tempfile::tempdir().unwrap();
+        let marker = root.path().join("rescued");
+        let failure = marked(&marker, || Err("no host key".to_owned())).unwrap_err();
+        assert!(failure.to_string().contains("no host key"), "{failure}");
+        assert!(!marker.exists());
+        assert_eq!(marked(&marker, || Ok(())), Ok(()));
+        assert!(marker.exists());
+        let nowhere = root.path().join("none/rescued");
+        let failure = marked(&nowhere, || panic!("started without a marker")).unwrap_err();
+        assert!(failure.to_string().contains("none/rescued"), "{failure}");
+    }
 
     #[test]
     fn a_ramdisk_without_the_layer_is_told_from_one_with_it() {

@@ -40,13 +40,24 @@ impl Password {
     /// If the text would break the line in the shadow file, or let everybody in.
     pub(super) fn from_hash(hash: &str) -> Result<Self> {
         let fits = |byte: u8| byte.is_ascii_graphic() && byte != b':';
-        if hash.starts_with('$') && hash.bytes().all(fits) {
+        if is_hash(hash) && hash.bytes().all(fits) {
             return Ok(Self(hash.to_owned()));
         }
         Err(Failure::invalid_params(
             "rescue password: expected a crypt(3) hash like $6$SALT$HASH, found another text",
         ))
     }
+}
+
+/// `$METHOD$SALT$DIGEST`, with parameters before the salt (crypt(5)); bcrypt has
+/// `$2b$COST$SALT-AND-DIGEST`.
+fn is_hash(text: &str) -> bool {
+    let mut parts = text.split('$');
+    let begins = parts.next() == Some("") && parts.next().is_some_and(|method| !method.is_empty());
+    let rest: Vec<&str> = parts.collect();
+    let parameters = rest.iter().take_while(|part| part.contains('=')).count();
+    let needed = parameters + 2;
+    begins && rest.len() >= needed && rest.iter().all(|part| !part.is_empty())
 }
 
 /// Writes all files.
@@ -95,8 +106,28 @@ mod tests {
 
     #[test]
     fn texts_that_are_no_hashes_are_refused() {
-        for text in ["", "password", "$6$a:b", "$6$a\nroot::::::::", "*"] {
+        for text in [
+            "",
+            "password",
+            "$6$a:b",
+            "$6$a$b:c",
+            "$6$a$b\nroot::::::::",
+            "*",
+            "$6$x",
+            "$6$x$",
+            "$$x$y",
+            "$6$rounds=5000$x",
+        ] {
             assert!(Password::from_hash(text).is_err(), "{text}");
+        }
+        for text in [
+            "$1$salt$hash",
+            "$6$salt$hash",
+            "$6$rounds=5000$salt$hash",
+            "$y$j9T$salt$hash",
+            "$2b$12$salthash",
+        ] {
+            assert!(Password::from_hash(text).is_ok(), "{text}");
         }
     }
 

@@ -63,7 +63,10 @@ pub(super) fn start() -> Result<(), String> {
                 };
             }
         })
-        .map_err(|error| format!("starting a thread for the ssh server: {error}"))?;
+        .map_err(|error| {
+            end_previous();
+            format!("starting a thread for the ssh server: {error}")
+        })?;
     Ok(())
 }
 
