@@ -6,7 +6,8 @@ use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::failure::{Class, Failure, Result};
 
 /// Finds out what to expect of the image at these URLs; fetches a checksum file
-/// if the checksum is a URL. `md5_enabled` is the setting of that name.
+/// if the checksum is a URL. `md5_enabled` is the setting of that name; `verified`
+/// says whether servers have to prove who they are (not with `ipa-insecure`).
 ///
 /// # Errors
 /// If a checksum was given but cannot be used: never silently without one.
@@ -16,10 +17,14 @@ pub(super) fn resolve(
     authorization: &Option<String>,
     client: &reqwest::Client,
     md5_enabled: bool,
+    verified: bool,
 ) -> Result<Option<ExpectedDigest>> {
     let Some(source) = chosen(given)? else {
         return Ok(None);
     };
+    if let Some(warning) = proves_nothing(&source.text_or_url, verified) {
+        tracing::warn!("{warning}");
+    }
     let expected = source.resolve(image_urls, authorization.as_deref(), client)?;
     if expected.algorithm() == Algorithm::Md5 && !md5_enabled {
         return Err(Failure::new(
@@ -29,6 +34,20 @@ pub(super) fn resolve(
         .hint(MD5_ADVICE));
     }
     Ok(Some(expected))
+}
+
+/// What to say of a checksum file that anybody on the way may have sent. It is
+/// taken all the same, as the original takes it: sites have no other.
+fn proves_nothing(text_or_url: &str, verified: bool) -> Option<String> {
+    let scheme = text_or_url.split_once("://")?.0.to_ascii_lowercase();
+    let reason = match scheme.as_str() {
+        "http" => "it comes by http",
+        "https" if !verified => "ipa-insecure verifies no certificate",
+        _ => return None,
+    };
+    Some(format!(
+        "checksum {text_or_url}: {reason}, so it shows damage but not who made the image -- give the checksum itself, or an https URL whose certificate is verified"
+    ))
 }
 
 /// `os_hash_*` wins if its algorithm is known, then `checksum`
@@ -78,11 +97,26 @@ mod tests {
                 checksum: None,
             },
         ] {
-            let allowed = resolve(&given, &image, &None, &client, true).unwrap();
+            let allowed = resolve(&given, &image, &None, &client, true, true).unwrap();
             assert_eq!(allowed.unwrap().algorithm(), Algorithm::Md5);
-            let failure = resolve(&given, &image, &None, &client, false).unwrap_err();
+            let failure = resolve(&given, &image, &None, &client, false, true).unwrap_err();
             assert_eq!(failure.class, Class::InvalidCommandParamsError);
             assert!(failure.details.contains("MD5"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_checksum_file_of_an_unproven_server_is_told() {
+        for (text, verified, proves) in [
+            ("0000", false, true),
+            ("https://h/sums", true, true),
+            ("file:///sums", false, true),
+            ("https://h/sums", false, false),
+            ("http://h/sums", true, false),
+            ("HTTP://h/sums", true, false),
+        ] {
+            let warning = proves_nothing(text, verified);
+            assert_eq!(warning.is_none(), proves, "{text} {verified} {warning:?}");
         }
     }
 

@@ -58,11 +58,19 @@ pub(super) async fn execute(
         ..WriteOptions::default()
     };
     let md5_enabled = *machine.settings.params.md5_enabled;
+    let verified = !machine.http.insecure;
     let patience = image_server::patience(&machine.settings.params);
     let authorization = image_server::own_authorization(&machine.settings.params);
     blocking(move || {
         let GivenImage { urls, checksum } = wanted.image;
-        let digest = checksum::resolve(&checksum, &urls, &authorization, &client, md5_enabled)?;
+        let digest = checksum::resolve(
+            &checksum,
+            &urls,
+            &authorization,
+            &client,
+            md5_enabled,
+            verified,
+        )?;
         let image = ImageSource {
             urls,
             proof: digest.into(),

@@ -67,6 +67,7 @@ pub(super) async fn write(
             && !*params.ignore_bootloader_failure,
         ..WriteOptions::default()
     };
+    let verified = !machine.http.insecure;
     let (id, path) = (info.id.clone(), disk.clone());
     blocking(move || {
         // Everything that can be known to be wrong is looked at before the
@@ -78,6 +79,7 @@ pub(super) async fn write(
             &source.authorization,
             &client,
             md5_enabled,
+            verified,
         )?
         .into();
         let target = Target::open(&path, &permission)?;
