@@ -38,6 +38,16 @@ pub struct Candidate {
     pub partitions: Vec<PathBuf>,
 }
 
+/// What is not to be deleted.
+#[derive(Debug, Clone, Default)]
+pub struct Keep {
+    /// The names of arrays, without the host.
+    pub volumes: Vec<String>,
+    /// Disks and partitions that are not changed. Without its members on the other
+    /// disks an array on them would be lost.
+    pub devices: BTreeSet<PathBuf>,
+}
+
 /// A disk or partition with a superblock.
 #[derive(Debug)]
 struct Member {
@@ -48,21 +58,25 @@ struct Member {
 
 /// Deletes every array that has members on these disks: the array is stopped,
 /// the superblocks are zeroed, and the disks they were on lose their partition
-/// tables. Kept are the volumes of these names, and arrays that the kernel runs
-/// on other disks, too, with everything that shares a disk with one.
+/// tables. Kept are the volumes that are to be kept, and arrays that have a member
+/// elsewhere, too, with everything that shares a disk with one.
 ///
 /// # Errors
 /// `SoftwareRAIDError` if something stays that should not.
-pub fn delete(disks: &[Candidate], keep: &[String], permission: &WritePermission) -> Result<()> {
-    let entangled = entangled(disks, assembled_arrays()?);
+pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) -> Result<()> {
+    let keep = Kept {
+        volumes: &keep.volumes,
+        arrays: arrays_on(&keep.devices),
+        members: entangled(disks, assembled_arrays()?),
+    };
     for _ in 0..PASSES {
-        let members = doomed(find_members(disks)?, keep, &entangled);
+        let members = doomed(find_members(disks)?, &keep);
         if members.is_empty() {
             return Ok(());
         }
         delete_members(&members, permission);
     }
-    let members = doomed(find_members(disks)?, keep, &entangled);
+    let members = doomed(find_members(disks)?, &keep);
     if members.is_empty() {
         return Ok(());
     }
@@ -106,16 +120,44 @@ fn superblocks(path: &Path) -> io::Result<Vec<MdSuperblock>> {
     md_superblock::find(&device, size)
 }
 
+/// The arrays that have a member on these devices. One that cannot be read tells
+/// nothing.
+fn arrays_on(devices: &BTreeSet<PathBuf>) -> BTreeSet<Uuid> {
+    let superblocks = |path: &PathBuf| -> io::Result<Vec<MdSuperblock>> {
+        let device = File::open(path)?;
+        let size = block_ioctl::size_bytes(&device)?;
+        Ok(md_superblock::find_readable(&device, size))
+    };
+    devices
+        .iter()
+        .flat_map(|path| superblocks(path).unwrap_or_default())
+        .map(|superblock| superblock.array)
+        .collect()
+}
+
+/// How an array is known that is to be kept.
+#[derive(Default)]
+struct Kept<'a> {
+    volumes: &'a [String],
+    arrays: BTreeSet<Uuid>,
+    members: BTreeSet<PathBuf>,
+}
+
+impl Kept<'_> {
+    fn contains(&self, member: &Member) -> bool {
+        let name = member.superblock.volume_name();
+        name.is_some_and(|name| self.volumes.iter().any(|kept| kept == name))
+            || self.arrays.contains(&member.superblock.array)
+            || self.members.contains(&member.path)
+    }
+}
+
 /// The members that are to go. An array on the disk of a kept volume stays too,
 /// and so does what shares another disk with that one.
-fn doomed(members: Vec<Member>, keep: &[String], entangled: &BTreeSet<PathBuf>) -> Vec<Member> {
+fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
     let mut kept: BTreeSet<Uuid> = members
         .iter()
-        .filter(|member| {
-            let name = member.superblock.volume_name();
-            name.is_some_and(|name| keep.iter().any(|kept| kept == name))
-                || entangled.contains(&member.path)
-        })
+        .filter(|member| keep.contains(member))
         .map(|member| member.superblock.array)
         .collect();
     loop {
@@ -315,7 +357,11 @@ mod tests {
         };
         let left = |keep: &[&str]| -> Vec<String> {
             let keep: Vec<String> = keep.iter().map(|name| (*name).to_owned()).collect();
-            doomed(members(), &keep, &BTreeSet::new())
+            let keep = Kept {
+                volumes: &keep,
+                ..Kept::default()
+            };
+            doomed(members(), &keep)
                 .iter()
                 .map(|member| member.path.display().to_string())
                 .collect()
@@ -350,7 +396,11 @@ mod tests {
             member("/dev/sdb", 2, "beside it"),
             member("/dev/sdc", 3, "old"),
         ];
-        let left = doomed(members, &[], &entangled);
+        let keep = Kept {
+            members: entangled,
+            ..Kept::default()
+        };
+        let left = doomed(members, &keep);
         assert_eq!(left.len(), 1);
         assert_eq!(left[0].disk, Path::new("/dev/sdc"));
     }
@@ -385,12 +435,25 @@ mod tests {
                 partitions: Vec::new(),
             });
             let permission = WritePermission::by_operator();
-            if version != Version::V0_90 {
-                delete(&candidates, &["root".into()], &permission).unwrap();
-                let kept = superblocks(raid.1.path()).unwrap();
-                assert_eq!(kept.len(), 1, "named in the skip list");
-            }
-            delete(&candidates, &[], &permission).unwrap();
+            let is_left = |keep: &Keep| {
+                delete(&candidates, keep, &permission).unwrap();
+                superblocks(raid.1.path()).unwrap().len() == 1
+            };
+            let named = Keep {
+                volumes: vec!["root".into()],
+                ..Keep::default()
+            };
+            assert!(version == Version::V0_90 || is_left(&named));
+            // The other half of the array is on a disk that is not to be changed.
+            let Some([half, _]) = disks(version) else {
+                return;
+            };
+            let halved = Keep {
+                devices: BTreeSet::from([half.1.path().to_owned()]),
+                ..Keep::default()
+            };
+            assert!(is_left(&halved), "{version:?}");
+            assert!(!is_left(&Keep::default()), "{version:?}");
             assert_eq!(superblocks(raid.1.path()).unwrap(), []);
             let mut untouched = [0; 4];
             other.0.as_file().read_exact_at(&mut untouched, 0).unwrap();

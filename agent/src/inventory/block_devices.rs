@@ -1,7 +1,7 @@
 //! What cleaning may erase: the disks with their partitions, and what is built
 //! on them.
 
-use super::disks::{self, SIZE_UNIT};
+use super::disks;
 use super::report_types::Disk;
 use super::sysfs;
 use super::system_path::SystemPath;
@@ -76,20 +76,19 @@ pub fn collect(root: &SystemPath) -> Vec<BlockDevice> {
 }
 
 fn partitions(block: &SystemPath) -> Vec<Partition> {
-    let mut partitions: Vec<Partition> = sysfs::names(block)
+    let holders = |name: &str| {
+        let name = name.trim_start_matches("/dev/");
+        sysfs::names(&block.join(name).join("holders"))
+    };
+    disks::partitions(block)
         .into_iter()
-        .filter_map(|name| {
-            let directory = block.join(&name);
-            Some(Partition {
-                number: sysfs::number(&directory.join("partition"))?,
-                size: sysfs::number::<u64>(&directory.join("size"))?.checked_mul(SIZE_UNIT)?,
-                holders: sysfs::names(&directory.join("holders")),
-                name: format!("/dev/{name}"),
-            })
+        .map(|partition| Partition {
+            number: partition.number,
+            size: partition.size,
+            holders: holders(&partition.name),
+            name: partition.name,
         })
-        .collect();
-    partitions.sort_by_key(|partition| partition.number);
-    partitions
+        .collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::Warning;
 use super::by_path::PathId;
 use super::disk_identity::{DiskIdentity, identify};
 use super::disk_kind::{NoDisk, why_no_disk};
-use super::report_types::{Disk, DiskTraits, OtherPath};
+use super::report_types::{Disk, DiskTraits, OtherPath, PartitionNode};
 use super::transport::transport;
 use crate::boot_medium::BootMedia;
 use crate::disk_paths::{self, SharedIdentity};
@@ -53,6 +53,7 @@ pub fn collect(root: &SystemPath) -> Vec<Disk> {
 fn add_path(disk: &mut Disk, mut other: Disk) {
     let traits = &mut disk.traits;
     traits.by_paths.append(&mut other.traits.by_paths);
+    traits.partitions.append(&mut other.traits.partitions);
     traits.other_paths.push(OtherPath {
         name: other.name,
         hctl: other.hctl,
@@ -136,11 +137,29 @@ fn disk(device: &Device) -> Disk {
         traits: DiskTraits {
             read_only: sysfs::flag(&block.join("ro")),
             virtual_media: is_virtual_media(tran, vendor.as_deref(), identity.model.as_deref()),
+            partitions: partitions(block),
             ..forms(&identity, by_paths)
         },
         tran: tran.map(str::to_owned),
         vendor,
     }
+}
+
+/// The partitions of a disk, in the order of their numbers.
+pub fn partitions(block: &SystemPath) -> Vec<PartitionNode> {
+    let mut partitions: Vec<PartitionNode> = sysfs::names(block)
+        .into_iter()
+        .filter_map(|name| {
+            let directory = block.join(&name);
+            Some(PartitionNode {
+                number: sysfs::number(&directory.join("partition"))?,
+                size: sysfs::number::<u64>(&directory.join("size"))?.checked_mul(SIZE_UNIT)?,
+                name: format!("/dev/{name}"),
+            })
+        })
+        .collect();
+    partitions.sort_by_key(|partition| partition.number);
+    partitions
 }
 
 /// SCSI host, channel, target and LUN of a SCSI device.

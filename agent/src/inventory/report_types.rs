@@ -139,6 +139,19 @@ pub struct DiskTraits {
     pub boot_medium: Option<BootMedium>,
     /// The other ways to the same disk.
     pub other_paths: Vec<OtherPath>,
+    /// What the kernel knows of its partition table, by every path.
+    pub partitions: Vec<PartitionNode>,
+}
+
+/// A partition that the kernel knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionNode {
+    /// The device node: `/dev/sda1`.
+    pub name: String,
+    /// The number in the partition table.
+    pub number: u32,
+    /// Bytes.
+    pub size: u64,
 }
 
 /// A block device that is the same disk as another one.

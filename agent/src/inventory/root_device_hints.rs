@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::hint_candidate::{Candidate, boolean};
 use super::hint_expression::{ErrorClass, Expression, HintError};
 use super::python_text::{python_text, python_type};
-use super::report_types::Disk;
+use super::report_types::{Disk, DiskTraits, PartitionNode};
 use crate::failure::{Class, Failure, Result};
 
 /// What an operator's hints ask of a disk. All of them must match.
@@ -101,6 +101,25 @@ impl RootDeviceHints {
         })
     }
 
+    /// Whether a hint spells out the device node or the path name of one of the
+    /// disk's partitions, and the others match that partition.
+    ///
+    /// # Errors
+    /// As [`RootDeviceHints::mismatch`].
+    fn name_a_partition(&self, disk: &Disk) -> std::result::Result<bool, HintError> {
+        for partition in &disk.traits.partitions {
+            let part = as_disk(partition, disk);
+            let mut named = false;
+            for hint in self.0.iter().filter(|hint| hint.names_a_node()) {
+                named |= hint.mismatch(&part)?.is_none() && hint.mismatch(disk)?.is_some();
+            }
+            if named && self.mismatch(&part)?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The first property of the device that does not match, in words.
     ///
     /// # Errors
@@ -128,6 +147,23 @@ impl std::fmt::Display for RootDeviceHints {
             write!(f, "{separator}{}: {}", hint.name, hint.written)?;
         }
         Ok(())
+    }
+}
+
+/// What the original's list of devices has for a partition: the values of its disk
+/// but for these.
+fn as_disk(partition: &PartitionNode, disk: &Disk) -> Disk {
+    let path_name = |path: &String| format!("{path}-part{}", partition.number);
+    Disk {
+        name: partition.name.clone(),
+        size: partition.size,
+        by_path: disk.by_path.as_ref().map(path_name),
+        traits: DiskTraits {
+            by_paths: disk.traits.by_paths.iter().map(path_name).collect(),
+            other_paths: Vec::new(),
+            ..disk.traits.clone()
+        },
+        ..disk.clone()
     }
 }
 
@@ -203,6 +239,12 @@ fn of_hint(name: &str, error: HintError) -> HintError {
 }
 
 impl Hint {
+    /// Whether it spells out a device node or a name below /dev/disk/by-path.
+    fn names_a_node(&self) -> bool {
+        matches!(&*self.name, "name" | "by_path")
+            && matches!(&self.test, Test::Text(expression) if expression.is_exact())
+    }
+
     /// What the device has instead, if it does not match.
     fn mismatch(&self, device: &impl Candidate) -> std::result::Result<Option<String>, HintError> {
         let compare = || match &self.test {
@@ -291,21 +333,52 @@ impl SkipList {
         &self.volumes
     }
 
-    /// Whether this disk is to be left alone.
+    /// Whether this disk is to be left alone: it is meant, or one of its partitions
+    /// is, which does not outlive the partition table.
     ///
     /// # Errors
     /// If a comparison cannot be made with what this disk has.
     pub fn contains(&self, disk: &Disk) -> Result<bool> {
         for hints in &self.disks {
-            if hints
-                .mismatch(disk)
-                .map_err(|error| unusable_skip_list(&error.message))?
-                .is_none()
-            {
+            let meant = match hints.mismatch(disk) {
+                Ok(None) => Ok(true),
+                Ok(Some(_)) => hints.name_a_partition(disk),
+                Err(error) => Err(error),
+            };
+            if meant.map_err(|error| unusable_skip_list(&error.message))? {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// The device node of an array that is to be left alone, if there is no such
+    /// device: the kernel gives these names out when it assembles arrays.
+    ///
+    /// # Errors
+    /// As [`SkipList::contains`].
+    pub fn missing_array<'a>(
+        &self,
+        disks: impl IntoIterator<Item = &'a Disk> + Clone,
+    ) -> Result<Option<&str>> {
+        for hints in &self.disks {
+            let array = hints.0.iter().find(|hint| {
+                hint.name == "name" && hint.names_a_node() && hint.written.contains("/dev/md")
+            });
+            let Some(array) = array else { continue };
+            let entry = Self {
+                disks: vec![hints.clone()],
+                volumes: Vec::new(),
+            };
+            let mut found = false;
+            for disk in disks.clone() {
+                found |= entry.contains(disk)?;
+            }
+            if !found {
+                return Ok(Some(&array.written));
+            }
+        }
+        Ok(None)
     }
 }
 

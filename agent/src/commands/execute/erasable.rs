@@ -119,22 +119,45 @@ impl Erasable {
 pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
     let skip_list = skip_list(node)?;
     let root = SystemPath::live();
-    choose(
-        block_devices::collect(&root),
-        &skip_list,
-        &sets_below(&root),
-    )
+    let devices = block_devices::collect(&root);
+    Ok(choose(devices, &skip_list, &sets_below(&root))?.disks)
 }
 
-/// As [`list`], with the disks of the software RAID volumes that the node says to
-/// keep: what deletes software RAID must know which other arrays share a disk with
-/// them.
+/// What deletes software RAID works on.
+pub(super) struct Arrays {
+    /// As [`list`], with the disks of the volumes that the node says to keep: which
+    /// other arrays share a disk with them must be known.
+    pub disks: Vec<Erasable>,
+    /// The disks and partitions that are left alone: an array that has a member
+    /// here is whole only with all of its members.
+    pub spared: BTreeSet<PathBuf>,
+}
+
+/// The disks of the machine, for [`Arrays`].
 ///
 /// # Errors
-/// As [`list`].
-pub(super) fn list_with_kept_volumes(node: &Node) -> Result<Vec<Erasable>> {
+/// As [`list`], or if the skip list names an array by a device node that does not
+/// exist: nobody could tell which of the arrays is meant.
+pub(super) fn list_for_arrays(node: &Node) -> Result<Arrays> {
     let devices = block_devices::collect(&SystemPath::live());
-    choose(devices, &skip_list(node)?, &|_| DiskSets::default())
+    let skip_list = skip_list(node)?;
+    let missing = skip_list.missing_array(devices.iter().map(|device| &device.disk))?;
+    let missing = missing.map(str::to_owned);
+    let Chosen { disks, spared } = choose(devices, &skip_list, &|_| DiskSets::default())?;
+    let is_member = |disk: &Erasable| disk.obstacle == Some(Obstacle::RaidMember);
+    match missing.filter(|_| disks.iter().any(is_member)) {
+        None => Ok(Arrays {
+            disks,
+            spared: spared.into_iter().map(PathBuf::from).collect(),
+        }),
+        Some(array) => Err(Failure::new(
+            Class::SoftwareRaidError,
+            format!(
+                "skip_block_devices names {array}, which is not assembled here, so which array to keep is not known; nothing was deleted"
+            ),
+        )
+        .hint("name the array in skip_block_devices by volume_name")),
+    }
 }
 
 /// What the node says to skip.
@@ -145,14 +168,20 @@ pub(super) fn skip_list(node: &Node) -> Result<SkipList> {
     SkipList::parse(node.property("skip_block_devices").unwrap_or(&Value::Null))
 }
 
+struct Chosen {
+    disks: Vec<Erasable>,
+    /// The device nodes of the others and of their partitions.
+    spared: BTreeSet<String>,
+}
+
 fn choose(
     devices: Vec<BlockDevice>,
     skip_list: &SkipList,
     sets: &dyn Fn(&Disk) -> DiskSets,
-) -> Result<Vec<Erasable>> {
+) -> Result<Chosen> {
     let kernel = KernelView::default();
-    let (mut left, mut spared) = (Vec::new(), BTreeSet::new());
-    for device in devices {
+    let mut spared = BTreeSet::new();
+    for device in &devices {
         let disk = &device.disk;
         let kept_volume = match skip_list.volumes() {
             [] => None,
@@ -163,25 +192,27 @@ fn choose(
                 "{} is not erased: it is part of the software RAID volume {volume}, which is in skip_block_devices",
                 disk.name
             );
-            spared.extend(names(&device));
         } else if skip_list.contains(disk)? {
-            tracing::warn!("{}: left alone, it is in skip_block_devices", disk.name);
-            spared.extend(names(&device));
+            tracing::warn!(
+                "{}: left alone, it or a partition of it is in skip_block_devices",
+                disk.name
+            );
         } else if let Some(medium) = medium(disk) {
             tracing::info!("{} is not erased: it is {medium}", disk.name);
-            spared.extend(names(&device));
         } else {
-            left.push(device);
+            continue;
         }
+        spared.extend(names(device));
     }
-    let mut found: Vec<Erasable> = without_those_made_of(left, spared)
+    let left = without_those_below(devices, &mut spared);
+    let mut disks: Vec<Erasable> = without_those_made_of(left, &mut spared)
         .iter()
         .map(|device| inspect(&kernel, device))
         .collect();
-    found.sort_by(|a, b| b.disk.cmp(&a.disk));
-    mark_entangled(&kernel, &mut found);
-    count_namespaces(&mut found);
-    Ok(found)
+    disks.sort_by(|a, b| b.disk.cmp(&a.disk));
+    mark_entangled(&kernel, &mut disks);
+    count_namespaces(&mut disks);
+    Ok(Chosen { disks, spared })
 }
 
 /// Notes which disks cannot be erased because something is built on them that is on
@@ -262,17 +293,56 @@ fn controller(disk: &str) -> Option<&str> {
     controller.starts_with("/dev/nvme").then_some(controller)
 }
 
-/// A disk and its partitions, as Ironic knows them.
+/// A disk and its partitions, by every path to it.
 fn names(device: &BlockDevice) -> impl Iterator<Item = String> {
+    let traits = &device.disk.traits;
     let partitions = device.partitions.iter().map(|part| part.name.clone());
-    partitions.chain([device.disk.name.clone()])
+    let of_paths = traits.partitions.iter().map(|part| part.name.clone());
+    let paths = traits.other_paths.iter().map(|path| path.name.clone());
+    partitions
+        .chain(of_paths)
+        .chain(paths)
+        .chain([device.disk.name.clone()])
+}
+
+/// Takes out what is spared and what that is made of: an array is on the disks of
+/// its members, and is nothing without them.
+fn without_those_below(
+    devices: Vec<BlockDevice>,
+    spared: &mut BTreeSet<String>,
+) -> Vec<BlockDevice> {
+    loop {
+        let above = |device: &&BlockDevice| spared.contains(&device.disk.name);
+        let parts: BTreeSet<&String> = devices
+            .iter()
+            .filter(above)
+            .flat_map(|device| &device.made_of)
+            .collect();
+        let below: Vec<&BlockDevice> = devices
+            .iter()
+            .filter(|device| !above(device) && names(device).any(|name| parts.contains(&name)))
+            .collect();
+        if below.is_empty() {
+            break;
+        }
+        for device in below {
+            tracing::warn!(
+                "{}: left alone, something that is to be left alone is made of it",
+                device.disk.name
+            );
+            spared.extend(names(device));
+        }
+    }
+    let mut left = devices;
+    left.retain(|device| !spared.contains(&device.disk.name));
+    left
 }
 
 /// Takes out what is made of something spared: what is written to an array or
 /// a multipath disk lands on the disks below it.
 fn without_those_made_of(
     mut left: Vec<BlockDevice>,
-    mut spared: BTreeSet<String>,
+    spared: &mut BTreeSet<String>,
 ) -> Vec<BlockDevice> {
     loop {
         let (above, rest): (Vec<_>, Vec<_>) = left

@@ -2,21 +2,22 @@
 
 use serde_json::Value;
 
-use super::erasable::{self, Obstacle};
+use super::erasable::{self, Arrays, Obstacle};
 use super::erase_metadata::unreadable;
 use crate::commands::command::Node;
 use crate::commands::machine::blocking;
-use crate::disk::software_raid::{self, Candidate};
+use crate::disk::software_raid::{self, Candidate, Keep};
 use crate::failure::Result;
 use crate::permission::WritePermission;
 
 /// Deletes all software RAID of the machine but the volumes that the node says
-/// to skip.
+/// to skip, and arrays with a member on a disk that is not to be changed.
 pub(super) async fn delete(node: &Node, permission: WritePermission) -> Result<Value> {
     let node = node.clone();
     blocking(move || {
         let (mut candidates, mut failures) = (Vec::new(), Vec::new());
-        for disk in erasable::list_with_kept_volumes(&node)? {
+        let Arrays { disks, mut spared } = erasable::list_for_arrays(&node)?;
+        for disk in disks {
             match &disk.obstacle {
                 None | Some(Obstacle::RaidMember) => candidates.push(Candidate {
                     disk: disk.disk,
@@ -27,14 +28,16 @@ pub(super) async fn delete(node: &Node, permission: WritePermission) -> Result<V
                 }
                 Some(obstacle) => {
                     tracing::warn!("{}: left alone, it is {obstacle}", disk.disk.display());
+                    spared.extend(disk.partitions);
+                    spared.insert(disk.disk);
                 }
             }
         }
-        software_raid::delete(
-            &candidates,
-            erasable::skip_list(&node)?.volumes(),
-            &permission,
-        )?;
+        let keep = Keep {
+            volumes: erasable::skip_list(&node)?.volumes().to_vec(),
+            devices: spared,
+        };
+        software_raid::delete(&candidates, &keep, &permission)?;
         erasable::joined(&failures).map_or(Ok(Value::Null), Err)
     })
     .await

@@ -7,11 +7,12 @@ use serde_json::Value;
 use super::*;
 use crate::boot_medium::BootMedium;
 use crate::disk_sets::Membership;
-use crate::inventory::report_types::DiskTraits;
+use crate::inventory::report_types::{DiskTraits, PartitionNode};
 use crate::inventory::sys_tree::test_data;
 
 /// A disk of a table: fields of the inventory, besides `serials`, `wwns`,
-/// `by_paths`, `gib`, `read_only`, `virtual_media` and `boot_medium` (its label).
+/// `by_paths`, `gib`, `read_only`, `virtual_media`, `boot_medium` (its label) and
+/// `partitions` (their device nodes).
 fn disk(fields: &Value) -> Disk {
     let text = |name: &str| fields[name].as_str().map(str::to_owned);
     let list = |name: &str, single: &str| match &fields[name] {
@@ -45,8 +46,20 @@ fn disk(fields: &Value) -> Disk {
             virtual_media: flag("virtual_media"),
             boot_medium: text("boot_medium").map(BootMedium::Labelled),
             other_paths: Vec::new(),
+            partitions: partitions(fields),
         },
     }
+}
+
+/// `partitions` of a table: `/dev/sda1` and so on.
+fn partitions(fields: &Value) -> Vec<PartitionNode> {
+    let names = fields["partitions"].as_array().into_iter().flatten();
+    let partition = |(number, name): (u32, &Value)| PartitionNode {
+        name: name.as_str().unwrap().to_owned(),
+        number,
+        size: GIB as u64,
+    };
+    (1..).zip(names).map(partition).collect()
 }
 
 /// What the disks of a table belong to: `array` (as mdadm names it) and `volume` (of

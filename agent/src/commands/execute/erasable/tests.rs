@@ -30,7 +30,8 @@ fn a_disk_that_is_locked_does_not_keep_the_others_from_being_erased() {
     };
     let paths = [blank.path(), locked.path(), Path::new("/dev/landfall-gone")];
     let devices = paths.map(device).to_vec();
-    let found = choose(devices, &SkipList::default(), &|_| DiskSets::default()).unwrap();
+    let chosen = choose(devices, &SkipList::default(), &|_| DiskSets::default()).unwrap();
+    let found = chosen.disks;
     assert_eq!(found.len(), 3);
     for mut disk in found {
         refuse_shared(&mut disk).unwrap();
@@ -93,9 +94,11 @@ sys/block/sdb/size = 8192\n",
         .into_iter()
         .partition::<Vec<_>, _>(|device| device.disk.name == "/dev/sda");
     assert_eq!((skipped.len(), left.len()), (1, 4));
-    let left = without_those_made_of(left, skipped.iter().flat_map(names).collect());
+    let mut spared = skipped.iter().flat_map(names).collect();
+    let left = without_those_made_of(left, &mut spared);
     let left: Vec<&str> = left.iter().map(|device| &*device.disk.name).collect();
     assert_eq!(left, ["/dev/sdb", "/dev/md1"]);
+    assert!(spared.contains("/dev/md0p1"), "{spared:?}");
 }
 
 #[test]
@@ -210,7 +213,7 @@ dev/",
         let devices = block_devices::collect(root.path());
         let sets = sets_below(root.path());
         let found = choose(devices, &skip_list(&node).unwrap(), &sets).unwrap();
-        found.iter().map(Erasable::name).collect()
+        found.disks.iter().map(Erasable::name).collect()
     };
     let all = [
         "/dev/sdd",
@@ -235,6 +238,22 @@ dev/",
             "/dev/sda",
             "/dev/md127",
             "/dev/md126"
+        ]
+    );
+    // By its device node an array is kept with its members, too.
+    assert_eq!(
+        left(serde_json::json!([{"name": "/dev/md126"}])),
+        ["/dev/sdd", "/dev/sdc", "/dev/md125"]
+    );
+    // A partition does not outlive the table that it is in.
+    assert_eq!(
+        left(serde_json::json!([{"name": "/dev/sda1"}])),
+        [
+            "/dev/sdd",
+            "/dev/sdc",
+            "/dev/sdb",
+            "/dev/md127",
+            "/dev/md125"
         ]
     );
 }
