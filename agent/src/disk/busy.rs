@@ -8,6 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nix::libc;
+
 use crate::disk_paths;
 use crate::system_path::SystemPath;
 
@@ -97,27 +99,27 @@ impl KernelView {
     pub fn disks(&self) -> io::Result<Vec<Device>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.sys.join("block"))? {
-            let directory = fs::canonicalize(entry?.path())?;
-            let number = read(&directory.join("dev"))?;
-            found.push(read_device(&directory, number)?);
+            found.extend(unless_gone(linked_device(&entry?.path()))?);
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
     }
 
-    /// The partitions of a disk, by number.
+    /// The partitions of a disk, by number; none of a disk that is gone.
     ///
     /// # Errors
     /// If sysfs cannot be read.
     pub fn partitions(&self, disk: &Device) -> io::Result<Vec<Device>> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(&disk.directory)? {
+        for entry in unless_gone(fs::read_dir(&disk.directory))?
+            .into_iter()
+            .flatten()
+        {
             let directory = entry?.path();
             if !directory.join("partition").exists() {
                 continue;
             }
-            let number = read(&directory.join("dev"))?;
-            found.push(read_device(&directory, number)?);
+            found.extend(unless_gone(linked_device(&directory))?);
         }
         found.sort_by_key(|device| device.partition);
         Ok(found)
@@ -139,7 +141,9 @@ impl KernelView {
     }
 
     /// Everything that is built on the disk and its partitions, directly or not. What
-    /// holds another device of the list comes before it.
+    /// holds another device of the list comes before it. Several disks are cleaned at
+    /// once, and what is on two of them is removed by whoever comes first: a holder
+    /// that is gone meanwhile is none.
     ///
     /// # Errors
     /// If sysfs cannot be read.
@@ -157,10 +161,11 @@ impl KernelView {
                 if found.iter().any(|known: &Device| known.name == name) {
                     continue;
                 }
-                let directory = fs::canonicalize(self.sys.join("block").join(&name))?;
-                let holder = read_device(&directory, read(&directory.join("dev"))?)?;
-                self.stack_into(&holder, found)?;
-                found.push(holder);
+                let place = self.sys.join("block").join(&name);
+                if let Some(holder) = unless_gone(linked_device(&place))? {
+                    self.stack_into(&holder, found)?;
+                    found.push(holder);
+                }
             }
         }
         Ok(())
@@ -203,6 +208,23 @@ impl KernelView {
         }
         Ok(uses)
     }
+}
+
+/// `None` of a device that was removed between two looks: its directory is missing,
+/// or its attributes have no device any more.
+fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
+    match looked {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn linked_device(link: &Path) -> io::Result<Device> {
+    let directory = fs::canonicalize(link)?;
+    let number = read(&directory.join("dev"))?;
+    read_device(&directory, number)
 }
 
 fn read(path: &Path) -> io::Result<String> {
@@ -253,13 +275,9 @@ fn is_swap(swaps: &str, device: &Device) -> bool {
 }
 
 fn holders(device: &Device) -> io::Result<Vec<String>> {
-    let entries = match fs::read_dir(device.directory.join("holders")) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(e),
-    };
+    let entries = unless_gone(fs::read_dir(device.directory.join("holders")))?;
     let mut names = Vec::new();
-    for entry in entries {
+    for entry in entries.into_iter().flatten() {
         names.push(entry?.file_name().to_string_lossy().into_owned());
     }
     names.sort();
@@ -388,6 +406,25 @@ mod tests {
                 "dm-1 (volume-dm-1)"
             ]
         );
+    }
+
+    /// Another thread removes the volume while this one looks.
+    #[test]
+    fn what_is_gone_meanwhile_is_no_error() {
+        let (dir, view) = tree();
+        let block = dir.path().join("sys/block");
+        fs::create_dir_all(block.join("vda/vda1/holders/dm-0")).unwrap();
+        fs::create_dir_all(block.join("vda/vda3/holders/dm-1")).unwrap();
+        // Its directory stands, its number is gone.
+        fs::create_dir_all(block.join("dm-1")).unwrap();
+        let disk = view.device(254, 0).unwrap();
+        assert_eq!(view.stack(&disk).unwrap(), []);
+        assert_eq!(view.disks().unwrap(), std::slice::from_ref(&disk));
+        fs::remove_file(block.join("vda/vda1/dev")).unwrap();
+        let parts = view.partitions(&disk).unwrap();
+        assert_eq!(parts.len(), 1);
+        fs::remove_dir_all(block.join("vda")).unwrap();
+        assert_eq!(view.stack(&disk).unwrap(), []);
     }
 
     #[test]

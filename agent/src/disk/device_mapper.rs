@@ -44,6 +44,9 @@ pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
     for device in stack {
         let label = kernel.label(&device);
         if !is_mapped(&device) {
+            if !device.directory.exists() {
+                continue;
+            }
             return Err(failed(disk, &format!("it is held by {label}")));
         }
         match remove(&control, &device) {
