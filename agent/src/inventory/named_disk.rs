@@ -29,9 +29,17 @@ pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a 
         )));
     }
     let is_link = path.starts_with("/dev/disk/");
+    // Of several paths to a disk any names it; the disk goes by the one that is used.
     let is_named = |disk: &&Disk| match is_link {
-        true => udev_properties::links(root, disk).iter().any(|l| l == path),
-        false => disk.name == path,
+        true => {
+            let links = udev_properties::links(root, disk);
+            let mut names = links.iter().chain(&disk.traits.by_paths);
+            names.any(|name| name == path)
+        }
+        false => {
+            let mut others = disk.traits.other_paths.iter();
+            disk.name == path || others.any(|other| other.name == path)
+        }
     };
     let named: Vec<&Disk> = disks.iter().filter(is_named).collect();
     let disk = match named[..] {
@@ -178,6 +186,30 @@ mod tests {
             details.contains("expected one disk of this name"),
             "{details}"
         );
+    }
+
+    /// The second path is no other disk, and names the first.
+    #[test]
+    fn every_path_names_the_disk() {
+        let path = |port: u32, disk: &str, minor: u32| {
+            let place = format!("sys/devices/pci0000:00/0000:00:0{port}.0/host{port}/block/{disk}");
+            format!(
+                "sys/block/{disk} -> ../devices/pci0000:00/0000:00:0{port}.0/host{port}/block/{disk}\n\
+                 {place}/dev = 8:{minor}\\n\n{place}/size = 16777216\\n\n\
+                 {place}/device/wwid = naa.600\\n\n{place}/device/model = LUN\\n\n"
+            )
+        };
+        let root = plant(&[path(1, "sda", 0), path(2, "sdb", 16)].concat());
+        let disks = disks::collect(root.path());
+        assert_eq!(disks.len(), 1);
+        for name in ["/dev/sda", "/dev/sdb"] {
+            assert_eq!(find(root.path(), name, &disks).unwrap().name, "/dev/sda");
+        }
+        assert!(find(root.path(), "/dev/sdc", &disks).is_err());
+        let mut disks = disks;
+        let link = "/dev/disk/by-path/pci-0000:00:02.0-fc-0x5-lun-0";
+        disks[0].traits.by_paths.push(link.to_owned());
+        assert_eq!(find(root.path(), link, &disks).unwrap().name, "/dev/sda");
     }
 
     #[test]
