@@ -6,7 +6,10 @@
 //! once. Power may go at any moment before: the disk does not boot.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use nix::libc;
 
@@ -26,6 +29,10 @@ use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 use crate::report::mib;
 use crate::sys::block_partition;
+
+/// How long another program may have a partition open that is to be forgotten.
+const HIDE_TRIES: u32 = 100;
+const HIDE_PAUSE: Duration = Duration::from_millis(100);
 
 /// What was done.
 #[derive(Debug, Clone)]
@@ -188,7 +195,14 @@ impl ProvenImage {
         Ok(self)
     }
 
-    /// Writes what was kept back. From here on the disk boots.
+    /// Behaves as if a program kept a partition open.
+    #[cfg(test)]
+    pub(super) fn refuse_reread(&mut self) {
+        self.target.refuse_reread();
+    }
+
+    /// Writes what was kept back. From here on the disk boots. A kernel that does
+    /// not read the new table is no failure: the image was proven and is whole.
     ///
     /// # Errors
     /// What the disk says; it was then left without a table.
@@ -207,6 +221,12 @@ impl ProvenImage {
                     "{} has its partition table, the image can boot",
                     self.target.path().display()
                 );
+                // The image is whole whatever the kernel makes of it.
+                if let Err(failure) = self.target.reread_partitions() {
+                    tracing::warn!(
+                        "{failure}; the image is complete and stays, but until the reboot the kernel may not show its partitions"
+                    );
+                }
                 self.target.refresh_other_paths();
                 self.ends.release();
                 Ok(self.written)
@@ -234,8 +254,7 @@ impl ProvenImage {
             self.target
                 .write_and_compare(offset, &AlignedBuffer::padded(&backup, sector))?;
         }
-        self.target.write_and_compare(0, first)?;
-        self.target.reread_partitions()
+        self.target.write_and_compare(0, first)
     }
 }
 
@@ -269,7 +288,7 @@ impl ShownPartitions {
             numbers: Vec::new(),
         };
         for number in known {
-            match block_partition::delete(&shown.disk, *number) {
+            match hide(&shown.disk, *number) {
                 Ok(()) => {}
                 // A kernel that reads no tables on such a disk (loop).
                 Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {}
@@ -294,9 +313,24 @@ impl Drop for ShownPartitions {
     fn drop(&mut self) {
         for number in &self.numbers {
             // One that stays makes the disk busy, and opening it again says so.
-            if let Err(error) = block_partition::delete(&self.disk, *number) {
+            if let Err(error) = hide(&self.disk, *number) {
                 tracing::warn!("hiding partition {number}: {error}");
             }
+        }
+    }
+}
+
+/// Has the kernel forget a partition, once whoever looks into it (udev, a probe)
+/// has closed it.
+fn hide(disk: &File, number: u32) -> io::Result<()> {
+    let mut tries = 0;
+    loop {
+        match block_partition::delete(disk, number) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries < HIDE_TRIES => {
+                tries += 1;
+                thread::sleep(HIDE_PAUSE);
+            }
+            done => return done,
         }
     }
 }

@@ -26,9 +26,9 @@ use crate::disk::slow_answer::{Request, SlowAnswer};
 use crate::failure::{Class, Failure, Result};
 use crate::sys::{block_ioctl, zero_range};
 
-/// BLKRRPART fails while anything on the machine scans the disk (a blkid, a
-/// late uevent); coreos-installer waits as long.
-const REREAD_TRIES: u32 = 20;
+/// BLKRRPART fails while anything on the machine has a partition open (a blkid, a
+/// late uevent). coreos-installer waits for 2 s; a disk under load takes longer.
+const REREAD_TRIES: u32 = 100;
 const REREAD_PAUSE: Duration = Duration::from_millis(100);
 
 /// A whole disk, open for writing and ours alone.
@@ -46,6 +46,8 @@ pub struct Target {
     extents: Option<Mutex<WrittenExtents>>,
     #[cfg(test)]
     journal: Option<crate::disk::fixtures::Journal>,
+    #[cfg(test)]
+    refuses_reread: bool,
 }
 
 impl Target {
@@ -68,6 +70,8 @@ impl Target {
             extents: None,
             #[cfg(test)]
             journal: None,
+            #[cfg(test)]
+            refuses_reread: false,
         })
     }
 
@@ -101,6 +105,12 @@ impl Target {
     #[cfg(test)]
     pub fn keep_journal(&mut self, journal: crate::disk::fixtures::Journal) {
         self.journal = Some(journal);
+    }
+
+    /// Behaves as if a program kept a partition open.
+    #[cfg(test)]
+    pub fn refuse_reread(&mut self) {
+        self.refuses_reread = true;
     }
 
     /// Which disk it is.
@@ -260,8 +270,12 @@ impl Target {
     /// Makes the kernel look at the new partition table. Nothing to do for a file.
     ///
     /// # Errors
-    /// If the kernel still says busy after 2 s, or anything else.
+    /// If the kernel still says busy after 10 s, or anything else.
     pub fn reread_partitions(&self) -> Result<()> {
+        #[cfg(test)]
+        if self.refuses_reread {
+            return Err(block_device_error(&self.path, "reading the table: busy"));
+        }
         if !self.is_device {
             return Ok(());
         }

@@ -722,6 +722,19 @@ fn a_stream_that_unpacks_to_nothing_is_not_read_for_ever() {
     assert_unbootable(&disk);
 }
 
+/// A program has a partition open (udev, a probe): the image is proven and stays.
+#[test]
+fn a_kernel_that_does_not_read_the_table_costs_no_image() {
+    let image = gpt_image(8 * MIB, 512);
+    let disk = disk(DISK);
+    let server = correct(&image);
+    let source = source(&server, Some(sha256(&image)));
+    let mut proven = write_image(&source, open(disk.path(), 512), &http_client()).unwrap();
+    proven.refuse_reread();
+    proven.commit().unwrap();
+    assert_holds(&disk, &image);
+}
+
 /// What is held back would be missing while they are used, and then replace
 /// what was done to them.
 #[test]
