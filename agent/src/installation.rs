@@ -151,7 +151,7 @@ impl Installation {
         self.changes.check()?;
         let target = Target::open_to_check(&self.disk)?;
         let options = self.write_options();
-        if !self.changes.is_empty() || options.needs_efi {
+        if options.needs_partitions || options.needs_efi {
             target.refuse_without_partitions()?;
         }
         check_image(&self.image, &options, target, client)
@@ -160,6 +160,7 @@ impl Installation {
     fn write_options(&self) -> WriteOptions {
         WriteOptions {
             needs_efi: self.boot_entry.needs_efi(),
+            needs_partitions: !self.changes.is_empty(),
             ..self.options.clone()
         }
     }
@@ -194,7 +195,7 @@ impl Installation {
         self.changes.check()?;
         let target = Target::open(&self.disk, permission)?;
         let options = self.write_options();
-        if !self.changes.is_empty() || options.needs_efi {
+        if options.needs_partitions || options.needs_efi {
             target.refuse_without_partitions()?;
         }
         let mut proven = write_image_with(&self.image, &options, target, client)?;

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::disk::file_system;
-use crate::disk::gpt::{self, EFI_SYSTEM, Table};
+use crate::disk::gpt::{self, BIOS_BOOT, EFI_SYSTEM, Table};
 use crate::disk::mbr;
 use crate::failure::{Class, Failure, Result};
 
@@ -159,6 +159,28 @@ pub fn refuse_without_efi(head: &[u8], image: &Image) -> Result<()> {
         "expected an EFI system partition, because this machine booted by UEFI; found none in the image",
     )
     .hint("choose an image for UEFI or boot the machine in BIOS (legacy) mode; ipa-ignore-bootloader-failure=1 writes the image anyway"))
+}
+
+/// Fails for an image whose partitions cannot be shown to the kernel before its
+/// first MiB is on the disk: one without a GPT, or with a file system in that MiB.
+///
+/// # Errors
+/// With what is there instead.
+pub fn refuse_without_partitions(image: &Image) -> Result<()> {
+    let Some(table) = &image.gpt else {
+        return Err(invalid(
+            "expected an image with a GPT, because its boot partition is to be changed; found one with an MBR",
+        )
+        .hint("use a CoreOS image; others are written without Ignition config, kernel arguments and network settings, by write_image or a config drive"));
+    };
+    // Boot code has its place there and is none of the changes' business.
+    let mut shown = table.partitions().iter();
+    shown
+        .try_for_each(|partition| match partition.kind {
+            BIOS_BOOT => Ok(()),
+            _ => partition.refuse_in_head(),
+        })
+        .map_err(invalid)
 }
 
 /// What an image is besides the format of its first bytes.

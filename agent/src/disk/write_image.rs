@@ -62,6 +62,9 @@ pub struct WriteOptions {
     pub verify: bool,
     /// An image that UEFI cannot boot is refused.
     pub needs_efi: bool,
+    /// An image without a GPT is refused, and one whose partitions could not be used
+    /// before the commit: something in them is to be changed.
+    pub needs_partitions: bool,
 }
 
 /// Writes the image to the disk, all but its first MiB.
@@ -155,6 +158,7 @@ struct Work<'a> {
     source: &'a ImageSource,
     target: &'a Target,
     needs_efi: bool,
+    needs_partitions: bool,
     ends: RefCell<Ends>,
     client: &'a reqwest::Client,
     disk: Geometry,
@@ -181,6 +185,7 @@ impl<'a> Work<'a> {
             source,
             target,
             needs_efi: options.needs_efi,
+            needs_partitions: options.needs_partitions,
             ends: RefCell::new(ends),
             client,
             disk,
@@ -268,6 +273,10 @@ impl Work<'_> {
             .map_err(|failure| untouched(&stream.url, failure))?;
         if self.needs_efi {
             image_head::refuse_without_efi(&head[..head_len], &image)
+                .map_err(|failure| untouched(&stream.url, failure))?;
+        }
+        if self.needs_partitions {
+            image_head::refuse_without_partitions(&image)
                 .map_err(|failure| untouched(&stream.url, failure))?;
         }
         let ends = self.ends.borrow();

@@ -158,6 +158,41 @@ fn an_image_that_uefi_cannot_boot_does_not_touch_the_disk() {
     assert!(content(&disk).iter().all(|&byte| byte == OLD));
 }
 
+/// The changes to the boot partition come after the image is written; that they
+/// cannot be made shows in its first MiB.
+#[test]
+fn an_image_whose_partitions_cannot_be_changed_does_not_touch_the_disk() {
+    let mut mbr = vec![0; 8 * MIB as usize];
+    mbr[510..512].copy_from_slice(&[0x55, 0xaa]);
+    mbr[450] = 0x83;
+    mbr[454..462].copy_from_slice(&[0, 8, 0, 0, 0, 8, 0, 0]);
+    // Its first partition begins in the first MiB.
+    let early = gpt_image(8 * MIB, 512);
+    for (image, expected) in [
+        (mbr, "expected an image with a GPT"),
+        (early, "begins at byte"),
+    ] {
+        let server = correct(&image);
+        let disk = disk(32 << 20);
+        let source = source(&server, Some(sha256(&image)));
+        let options = WriteOptions {
+            needs_partitions: true,
+            ..WriteOptions::default()
+        };
+        let open = || open(disk.path(), 512);
+        let client = http_client();
+        let written = write_image_with(&source, &options, open(), &client).map(drop);
+        let checked = check_image(&source, &options, open(), &client);
+        for failure in [written.unwrap_err(), checked.unwrap_err()] {
+            assert_eq!(failure.class, Class::InvalidImage);
+            for text in [expected, "the disk was not touched"] {
+                assert!(failure.details.contains(text), "{failure}");
+            }
+        }
+        assert!(content(&disk).iter().all(|&byte| byte == OLD));
+    }
+}
+
 #[test]
 fn every_packing_arrives() {
     let image = gpt_image(8 * MIB, 512);
