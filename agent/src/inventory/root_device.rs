@@ -44,7 +44,7 @@ pub fn choose_for_node<'a>(
 }
 
 /// What the disks of the machine below `root` belong to.
-pub fn sets_below(root: &SystemPath) -> impl Fn(&Disk) -> DiskSets {
+pub fn sets_below(root: &SystemPath) -> impl Fn(&Disk) -> DiskSets + use<> {
     let blocks = root.join("sys/block");
     move |disk| DiskSets::of(&blocks.join(disk.name.trim_start_matches("/dev/")))
 }

@@ -39,12 +39,25 @@ pub(super) async fn execute(
         None => default_image::find(machine).await?,
     };
     let wanted = Wanted::read(machine, node, image, &network)?;
+    let client = machine.client.clone();
+    let md5_enabled = *machine.settings.params.md5_enabled;
+    let verified = !machine.http.insecure;
+    let authorization = image_server::own_authorization(&machine.settings.params);
+    let (image, asking) = (wanted.image.clone(), authorization.clone());
+    let digest = blocking(move || {
+        let GivenImage { urls, checksum } = image;
+        checksum::resolve(&checksum, &urls, &asking, &client, md5_enabled, verified)
+    })
+    .await?;
     // As with OpenShift's manager, before the root disk is chosen: a running array
     // may be the smallest disk, and its members are not chosen without a hint. The
     // new system would assemble an old array that is left. If the operator has
     // switched cleaning off, nothing is deleted.
     if node.0.get("automated_clean") != Some(&Value::Bool(false)) {
         root_disk::wait_for_all(machine, node).await;
+        // What refuses the installation is looked for before anything is deleted.
+        let expected = root_disk::find_without_arrays(machine, node).await?;
+        wanted.image.must_not_be_on(&expected)?;
         if let Err(failure) = software_raid::delete(node, permission).await {
             tracing::warn!("{failure}; the installation continues");
         }
@@ -57,22 +70,10 @@ pub(super) async fn execute(
         verify: *machine.settings.params.verify,
         ..WriteOptions::default()
     };
-    let md5_enabled = *machine.settings.params.md5_enabled;
-    let verified = !machine.http.insecure;
     let patience = image_server::patience(&machine.settings.params);
-    let authorization = image_server::own_authorization(&machine.settings.params);
     blocking(move || {
-        let GivenImage { urls, checksum } = wanted.image;
-        let digest = checksum::resolve(
-            &checksum,
-            &urls,
-            &authorization,
-            &client,
-            md5_enabled,
-            verified,
-        )?;
         let image = ImageSource {
-            urls,
+            urls: wanted.image.urls,
             proof: digest.into(),
             authorization,
             patience,

@@ -4,11 +4,14 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use super::erasable;
 use crate::commands::command::Node;
 use crate::commands::machine::{Machine, blocking};
 use crate::devices_settled;
+use crate::disk_sets::{DiskSets, Membership};
 use crate::driver_faults::{self, Purpose};
 use crate::failure::{Class, Failure, Result};
+use crate::inventory::report_types::Disk;
 use crate::inventory::root_device::{choose_for_node, report_untouchable, sets_below};
 use crate::inventory::root_device_hints::RootDeviceHints;
 use crate::inventory::wait_for_disk::{ALL_DISKS, Patience, wait_for_disk};
@@ -42,6 +45,47 @@ pub(super) async fn wait_for_all(machine: &Machine, node: &Node) {
 /// # Errors
 /// If there is none; the details say of each disk why it is not the one.
 pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
+    let sets = sets_below(&SystemPath::live());
+    let disk = choose_when_there(machine, node, sets, report_untouchable).await?;
+    tracing::info!(
+        "root disk is {} ({}, {})",
+        disk.name,
+        disk.model.as_deref().unwrap_or("no model"),
+        disk.serial.as_deref().unwrap_or("no serial number")
+    );
+    Ok(PathBuf::from(&disk.name))
+}
+
+/// The disk that would be chosen if all software RAID but the volumes to be kept were
+/// deleted, to be asked before that is done.
+///
+/// # Errors
+/// As [`find`]: deleting it would be in vain.
+pub(super) async fn find_without_arrays(machine: &Machine, node: &Node) -> Result<PathBuf> {
+    let volumes = erasable::skip_list(node)?.volumes().to_vec();
+    let sets = sets_below(&SystemPath::live());
+    let sets = move |disk: &Disk| without_arrays(sets(disk), &volumes);
+    let disk = choose_when_there(machine, node, sets, |_| {}).await?;
+    Ok(PathBuf::from(&disk.name))
+}
+
+fn without_arrays(mut sets: DiskSets, keep: &[String]) -> DiskSets {
+    sets.member_of.retain(|member| match member {
+        Membership::Array { volume, .. } => {
+            volume.as_ref().is_some_and(|volume| keep.contains(volume))
+        }
+        _ => true,
+    });
+    sets
+}
+
+/// Chooses as soon as there is a disk to choose; `tell` is shown all of them first.
+async fn choose_when_there(
+    machine: &Machine,
+    node: &Node,
+    sets: impl Fn(&Disk) -> DiskSets + Send + 'static,
+    tell: fn(&[Disk]),
+) -> Result<Disk> {
     let params = &machine.settings.params;
     let mut patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
     let settled = devices_settled::wait(machine.devices_settled.clone(), patience.timeout).await;
@@ -51,7 +95,6 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
     let node = node.0.clone();
     blocking(move || {
         let root = SystemPath::live();
-        let sets = sets_below(&root);
         let disks = wait_for_disk(&root, patience, |disks| {
             choose_for_node(Some(&node), disks, &sets).is_ok()
         })
@@ -61,20 +104,13 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
                 format!("waiting for a disk: {error}"),
             )
         })?;
-        report_untouchable(&disks);
+        tell(&disks);
         if disks.is_empty() {
-            let why = driver_faults::why_none(&SystemPath::live(), Purpose::Storage);
+            let why = driver_faults::why_none(&root, Purpose::Storage);
             let details = format!("no disk found: {}", why.cause);
             return Err(Failure::new(Class::DeviceNotFound, details).hint(why.remedy));
         }
-        let disk = choose_for_node(Some(&node), &disks, &sets)?;
-        tracing::info!(
-            "root disk is {} ({}, {})",
-            disk.name,
-            disk.model.as_deref().unwrap_or("no model"),
-            disk.serial.as_deref().unwrap_or("no serial number")
-        );
-        Ok(PathBuf::from(&disk.name))
+        choose_for_node(Some(&node), &disks, &sets).cloned()
     })
     .await
 }
@@ -103,5 +139,22 @@ mod tests {
         assert!(!names_one_disk(&node(json!(null))));
         let properties = Node(json!({"properties": {"root_device": {"name": "/dev/sda"}}}));
         assert!(names_one_disk(&properties));
+    }
+
+    /// What is to be deleted must not refuse a disk; what is kept must, before
+    /// anything is deleted.
+    #[test]
+    fn arrays_that_are_to_be_deleted_do_not_count() {
+        let array = |volume: &str| Membership::Array {
+            name: format!("host:{volume}"),
+            volume: Some(volume.to_owned()),
+        };
+        let group = Membership::VolumeGroup("vg".into());
+        let sets = DiskSets {
+            member_of: vec![array("old"), array("keep"), group.clone()],
+            ..DiskSets::default()
+        };
+        let left = without_arrays(sets, &["keep".to_owned()]);
+        assert_eq!(left.member_of, [array("keep"), group]);
     }
 }
