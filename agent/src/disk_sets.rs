@@ -1,10 +1,11 @@
-//! Disks that belong together: the members of a software RAID, of an LVM volume
-//! group or of a multipath set. What is written to one of them destroys the whole
+//! Disks that belong together: the members of a software RAID, of a RAID that
+//! firmware makes, of an LVM volume group or of a multipath set. What is written to one of them destroys the whole
 //! set, which may hold data that nobody wants to lose.
 //!
 //! In the ramdisk nothing is assembled, so the signatures on disks and partitions
 //! count as well as what the kernel runs.
 
+pub mod firmware_raid;
 pub mod lvm;
 pub mod md_superblock;
 
@@ -25,6 +26,8 @@ pub enum Membership {
         /// What `volume_name` in a node's properties is compared with.
         volume: Option<String>,
     },
+    /// Of a RAID that firmware makes of ordinary disks, of this kind.
+    FirmwareRaid(&'static str),
     /// Of an LVM volume group that is active, or has other members.
     VolumeGroup(String),
     /// Of a multipath set that the kernel runs.
@@ -35,6 +38,7 @@ impl fmt::Display for Membership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Array { name, .. } => write!(f, "a member of the software RAID {name}"),
+            Self::FirmwareRaid(kind) => write!(f, "a member of a firmware RAID ({kind})"),
             Self::VolumeGroup(name) => write!(f, "a member of the LVM volume group {name}"),
             Self::Multipath(name) => write!(f, "a path of the multipath disk {name}"),
         }
@@ -48,6 +52,8 @@ pub struct DiskSets {
     pub member_of: Vec<Membership>,
     /// The volume name of the software RAID that this disk is itself.
     pub volume: Option<String>,
+    /// There may be a superblock where the disk or a partition cannot be read.
+    pub unread: bool,
 }
 
 impl DiskSets {
@@ -92,7 +98,12 @@ impl DiskSets {
         let Some((file, size)) = open(device) else {
             return;
         };
-        for superblock in md_superblock::find_readable(&file, size) {
+        if let Some(kind) = firmware_raid::find(&file, size) {
+            self.add(Membership::FirmwareRaid(kind));
+        }
+        let superblocks = md_superblock::find_readable(&file, size);
+        self.unread |= superblocks.is_empty() && md_superblock::find(&file, size).is_err();
+        for superblock in superblocks {
             self.add(Membership::Array {
                 volume: superblock.volume_name().map(str::to_owned),
                 name: superblock

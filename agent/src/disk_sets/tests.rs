@@ -91,6 +91,31 @@ fn signatures_count_where_nothing_is_assembled() {
 }
 
 #[test]
+fn members_of_a_firmware_raid() {
+    let with = |before_end: usize, magic: &[u8]| {
+        let mut bytes = vec![0; SIZE];
+        bytes[SIZE - before_end..][..magic.len()].copy_from_slice(magic);
+        bytes
+    };
+    let root = machine(
+        "sys/block/sda/\nsys/block/sdb/\nsys/block/sdc/\nsys/block/sdd/\nsys/block/sde/",
+        &[
+            ("sda", with(1024, b"Intel Raid ISM Cfg Sig. 1.3.00")),
+            ("sdb", with(512, b"\xde\x11\xde\x11")),
+            ("sdc", with(2048, b"Intel Raid ISM Cfg Sig. 1.3.00")),
+            ("sdd", with(8192, b"Intel Raid ISM Cfg Sig. 1.3.00")),
+            ("sde", vec![0; 100]),
+        ],
+    );
+    let intel = "a member of a firmware RAID (Intel, IMSM)";
+    assert_eq!(texts(&root, "sda"), [intel]);
+    assert_eq!(texts(&root, "sdb"), ["a member of a firmware RAID (DDF)"]);
+    assert_eq!(texts(&root, "sdc"), [""; 0]);
+    assert_eq!(texts(&root, "sdd"), [intel]);
+    assert_eq!(texts(&root, "sde"), [""; 0]);
+}
+
+#[test]
 fn what_the_kernel_runs() {
     let root = machine(
         "sys/block/sda/sda1/partition = 1\\n\n\

@@ -111,6 +111,12 @@ fn loss_to_sets(
             "part of the software RAID volume {volume}, which is in skip_block_devices"
         ));
     }
+    if sets.unread && !skip_list.volumes().is_empty() {
+        return Some(
+            "unreadable where a RAID superblock may be, and skip_block_devices keeps volumes"
+                .to_owned(),
+        );
+    }
     if hints.is_some_and(RootDeviceHints::name_a_disk) {
         return None;
     }

@@ -63,7 +63,7 @@ fn partitions(fields: &Value) -> Vec<PartitionNode> {
 }
 
 /// What the disks of a table belong to: `array` (as mdadm names it) and `volume` (of
-/// the array that the disk is).
+/// the array that the disk is); `unread` if that cannot be read.
 fn sets(disks: &[Value], name: &str) -> DiskSets {
     let fields = disks.iter().find(|disk| disk["name"] == name).unwrap();
     let array = fields["array"].as_str().map(|name| Membership::Array {
@@ -73,6 +73,7 @@ fn sets(disks: &[Value], name: &str) -> DiskSets {
     DiskSets {
         member_of: array.into_iter().collect(),
         volume: fields["volume"].as_str().map(str::to_owned),
+        unread: fields["unread"].as_bool().unwrap_or_default(),
     }
 }
 
