@@ -24,6 +24,10 @@ if [ "${1:-}" != --build-only ]; then
   # emulated BMC, and what Ironic builds ISOs with.
   packages="$packages python3-venv python3-dev pkg-config libvirt-dev libvirt-daemon
     libvirt-daemon-driver-qemu libvirt-clients qemu-utils seabios genisoimage isolinux syslinux-common"
+  # The emulated BMC keeps its media in a storage pool. Debian 12 has that driver
+  # in libvirt-daemon.
+  # shellcheck source=/dev/null
+  [ "$(. /etc/os-release && echo "$VERSION_CODENAME")" = bookworm ] || packages="$packages libvirt-daemon-driver-storage"
   # The rescue layer, and the user who logs in to it.
   packages="$packages dropbear-bin openssh-client"
 fi
