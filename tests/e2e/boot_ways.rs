@@ -16,7 +16,7 @@ use landfall_tests::vm::{Bus, Firmware};
 use crate::host_test;
 
 fn installs(name: &str, plan: Plan) {
-    host_test(name, async |lab| install(lab, plan).await);
+    host_test(name, async |lab| install(lab, plan.clone()).await);
 }
 
 #[test]
