@@ -185,6 +185,12 @@ impl Table {
     }
 }
 
+/// The signature that tells disks apart, in the first bytes of a disk.
+pub fn signature_in(head: &[u8]) -> Option<u32> {
+    let bytes = head.get(SIGNATURE_OFFSET as usize..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*bytes))
+}
+
 /// The signature that tells disks apart, as a number with `0x`.
 ///
 /// # Errors

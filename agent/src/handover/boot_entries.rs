@@ -50,7 +50,7 @@ fn remove(variables: &Variables, patterns: &[Regex]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handover::efi_load_option::LoaderPath;
+    use crate::handover::efi_load_option::{LoaderPath, PartitionId};
 
     #[test]
     fn only_what_matches_goes() {
@@ -62,7 +62,7 @@ mod tests {
                 partition: 1,
                 first_lba: 2048,
                 sectors: 2048,
-                guid: uuid::Uuid::nil(),
+                id: PartitionId::Guid(uuid::Uuid::nil()),
                 file: "\\EFI\\redhat\\shimx64.efi".into(),
             },
         );

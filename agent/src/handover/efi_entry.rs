@@ -8,10 +8,10 @@ use std::path::Path;
 
 use nix::mount::MsFlags;
 
-use crate::disk::gpt::{EFI_SYSTEM, Partition, Table};
 use crate::failure::{Class, Failure, Result};
 use crate::handover::efi_load_option::{self, LoaderPath};
 use crate::handover::efi_loader::{self, Loader, Machine};
+use crate::handover::efi_system_partition::{self, EfiSystemPartition};
 use crate::handover::efi_variables::{Entry, Variables};
 use crate::handover::written_disk;
 use crate::permission::WritePermission;
@@ -61,8 +61,7 @@ pub fn make_boot_entry(
     if !booted_by_uefi() {
         return Ok(None);
     }
-    let table = written_disk::read_table(disk)?;
-    let esp = system_partition(&table, kept).map_err(|reason| NoEntry {
+    let esp = efi_system_partition::find(disk, kept)?.map_err(|reason| NoEntry {
         failure: Failure::new(
             Class::DeviceNotFound,
             format!("{}: {reason}", disk.display()),
@@ -70,7 +69,7 @@ pub fn make_boot_entry(
         .hint("this host booted by UEFI, the image is for BIOS hosts"),
         lacks_fallback: true,
     })?;
-    let (loader, has_fallback) = look_for_loader(disk, esp)?;
+    let (loader, has_fallback) = look_for_loader(disk, &esp)?;
     let loader = loader.map_err(|reason| NoEntry {
         failure: Failure::new(
             Class::DeploymentError,
@@ -81,9 +80,9 @@ pub fn make_boot_entry(
     })?;
     let path = LoaderPath {
         partition: esp.number,
-        first_lba: esp.offset / table.sector_size(),
-        sectors: esp.len / table.sector_size(),
-        guid: esp.guid,
+        first_lba: esp.first_lba,
+        sectors: esp.sectors,
+        id: esp.id,
         file: loader.file.clone(),
     };
     let entry = Variables::of_firmware()
@@ -108,30 +107,11 @@ fn make_known(variables: &Variables, loader: &Loader, path: &LoaderPath) -> Resu
     Ok(entry)
 }
 
-/// The first EFI system partition that came with the image.
-fn system_partition<'a>(
-    table: &'a Table,
-    kept: &[u32],
-) -> std::result::Result<&'a Partition, String> {
-    let mut all = table
-        .partitions()
-        .iter()
-        .filter(|partition| partition.kind == EFI_SYSTEM);
-    let of_image = all.clone().find(|esp| !kept.contains(&esp.number));
-    of_image.ok_or_else(|| match all.next() {
-        None => "no EFI system partition".to_owned(),
-        Some(esp) => format!(
-            "no EFI system partition but number {}, which was kept and boots another system",
-            esp.number
-        ),
-    })
-}
-
 /// The loader, or why there is none, and whether firmware finds one without an
 /// entry.
 fn look_for_loader(
     disk: &Path,
-    esp: &Partition,
+    esp: &EfiSystemPartition,
 ) -> Result<(std::result::Result<Loader, String>, bool)> {
     let node = written_disk::node(disk, esp.number)?;
     let failed = |what: &str, e: std::io::Error| {
@@ -231,14 +211,14 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::disk::fixtures::used_disk;
+    use crate::handover::efi_load_option::PartitionId;
 
     fn path(file: &str) -> LoaderPath {
         LoaderPath {
             partition: 2,
             first_lba: 4096,
             sectors: 8192,
-            guid: Uuid::from_u128(1),
+            id: PartitionId::Guid(Uuid::from_u128(1)),
             file: file.into(),
         }
     }
@@ -265,35 +245,6 @@ mod tests {
     fn labels(variables: &Variables) -> Vec<String> {
         let entries = variables.entries().unwrap();
         entries.into_iter().map(|entry| entry.label).collect()
-    }
-
-    #[test]
-    fn a_kept_system_partition_is_not_the_images() {
-        const DATA: Uuid = Uuid::from_u128(1);
-        let (own, other) = (
-            (2, "EFI-SYSTEM", EFI_SYSTEM, 2, 1),
-            (5, "ESP", EFI_SYSTEM, 4, 1),
-        );
-        for (partitions, kept, expected) in [
-            (&[own, other][..], &[5][..], Ok(2)),
-            (&[own, other], &[2], Ok(5)),
-            (&[own], &[], Ok(2)),
-            (&[own, (5, "data", DATA, 4, 1)], &[5], Ok(2)),
-            (&[other], &[5], Err("but number 5, which was kept")),
-            (
-                &[(5, "data", DATA, 4, 1)],
-                &[5],
-                Err("no EFI system partition"),
-            ),
-        ] {
-            let disk = used_disk(16 << 20, 512, partitions);
-            let table = Table::parse(&disk[..1 << 20], 512).unwrap();
-            match (system_partition(&table, kept), expected) {
-                (Ok(esp), Ok(number)) => assert_eq!(esp.number, number),
-                (Err(reason), Err(expected)) => assert!(reason.contains(expected), "{reason}"),
-                (found, expected) => panic!("expected {expected:?}, found {found:?}"),
-            }
-        }
     }
 
     #[test]

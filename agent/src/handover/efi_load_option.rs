@@ -1,10 +1,20 @@
 //! A firmware boot entry as bytes: EFI_LOAD_OPTION with the device path of a
-//! file on a GPT partition (UEFI 2.10, sections 3.1.3 and 10.3.5). Pure.
+//! file on a partition (UEFI 2.10, sections 3.1.3 and 10.3.5). Pure.
 
 use uuid::Uuid;
 
 /// LOAD_OPTION_ACTIVE: the boot manager tries the entry.
 const ACTIVE: u32 = 1;
+
+/// What a partition is told from others by (UEFI 2.10, table 10.49: partition
+/// signature and format).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartitionId {
+    /// Its GUID in a GPT.
+    Guid(Uuid),
+    /// The signature of the disk, in an MBR.
+    DiskSignature(u32),
+}
 
 /// Where a loader lies, as firmware finds it again whatever order the disks
 /// come in.
@@ -16,8 +26,8 @@ pub struct LoaderPath {
     pub first_lba: u64,
     /// Its length in sectors.
     pub sectors: u64,
-    /// Its GUID.
-    pub guid: Uuid,
+    /// What the firmware tells it from other partitions by.
+    pub id: PartitionId,
     /// The file, with backslashes, from the root of the file system.
     pub file: String,
 }
@@ -38,9 +48,18 @@ fn device_path(path: &LoaderPath) -> Vec<u8> {
     hard_drive.extend_from_slice(&path.partition.to_le_bytes());
     hard_drive.extend_from_slice(&path.first_lba.to_le_bytes());
     hard_drive.extend_from_slice(&path.sectors.to_le_bytes());
-    hard_drive.extend_from_slice(&path.guid.to_bytes_le());
-    // Partition format GPT, signature type GUID.
-    hard_drive.extend_from_slice(&[2, 2]);
+    // The signature, the format of the table, the type of the signature.
+    match path.id {
+        PartitionId::Guid(guid) => {
+            hard_drive.extend_from_slice(&guid.to_bytes_le());
+            hard_drive.extend_from_slice(&[2, 2]);
+        }
+        PartitionId::DiskSignature(signature) => {
+            hard_drive.extend_from_slice(&signature.to_le_bytes());
+            hard_drive.extend_from_slice(&[0; 12]);
+            hard_drive.extend_from_slice(&[1, 1]);
+        }
+    }
     let mut bytes = node(4, 1, &hard_drive);
     bytes.extend(node(4, 4, &utf16(&path.file)));
     // End of the entire device path.
@@ -99,7 +118,7 @@ mod tests {
             partition: 2,
             first_lba: 0x1000,
             sectors: 0x3f800,
-            guid: "c12a7328-f81f-11d2-ba4b-00a0c93ec93b".parse().unwrap(),
+            id: PartitionId::Guid("c12a7328-f81f-11d2-ba4b-00a0c93ec93b".parse().unwrap()),
             file: "\\a".into(),
         };
         let bytes = build("X", &path);
@@ -127,6 +146,27 @@ mod tests {
     }
 
     #[test]
+    fn a_partition_of_an_mbr_has_the_signature_of_its_disk() {
+        let path = LoaderPath {
+            partition: 1,
+            first_lba: 0x800,
+            sectors: 0x1000,
+            id: PartitionId::DiskSignature(0x0bad_f00d),
+            file: String::new(),
+        };
+        let expected = [
+            &[4, 1, 42, 0][..],
+            &[1, 0, 0, 0],
+            &[0, 8, 0, 0, 0, 0, 0, 0],
+            &[0, 0x10, 0, 0, 0, 0, 0, 0],
+            &[0x0d, 0xf0, 0xad, 0x0b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[1, 1],
+        ]
+        .concat();
+        assert!(device_path(&path).starts_with(&expected));
+    }
+
+    #[test]
     fn what_is_no_entry_has_no_label() {
         for bytes in [&b""[..], &[1, 0, 0, 0, 4, 0], &[1, 0, 0, 0, 4, 0, b'X', 0]] {
             assert_eq!(label(bytes), None);
@@ -140,7 +180,7 @@ mod tests {
                 partition: 1,
                 first_lba: 1,
                 sectors: 1,
-                guid: Uuid::nil(),
+                id: PartitionId::Guid(Uuid::nil()),
                 file: String::new(),
             };
             prop_assert_eq!(label(&build(&text, &path)), Some(text));

@@ -8,6 +8,7 @@ pub mod efi_device_path;
 pub mod efi_entry;
 pub mod efi_load_option;
 pub mod efi_loader;
+pub mod efi_system_partition;
 pub mod efi_variables;
 pub mod file_in_boot;
 pub mod firstboot_keyfiles;

@@ -27,17 +27,50 @@ pub const INJECTED_MOUNT_POINT: &str = "/run/landfall/injected";
 
 const HEAD_LEN: u64 = 1 << 20;
 
-/// The partition table of a disk (or image file), fresh from the medium.
+/// The first bytes of a disk.
+pub struct Head {
+    /// At most 1 MiB.
+    pub bytes: Vec<u8>,
+    /// Its logical sector size; both that there are if it is an image file.
+    sectors: Vec<u32>,
+}
+
+impl Head {
+    /// The GPT.
+    ///
+    /// # Errors
+    /// If it is not valid, or there is none.
+    pub fn table(&self) -> std::result::Result<Table, String> {
+        let mut reason = "no partition table".to_owned();
+        for sector in &self.sectors {
+            match Table::parse(&self.bytes, *sector) {
+                Ok(table) => return Ok(table),
+                Err(e) => reason = e,
+            }
+        }
+        Err(reason)
+    }
+}
+
+/// The first bytes of a disk (or image file), fresh from the medium.
 ///
 /// # Errors
-/// If the disk cannot be read or has no valid GPT.
-pub fn read_table(disk: &Path) -> Result<Table> {
+/// If the disk cannot be read.
+pub fn read_head(disk: &Path) -> Result<Head> {
     File::open(disk)
         .and_then(|file| read(&file))
         .map_err(|e| failure(format!("{}: {e}", disk.display())))
 }
 
-fn read(file: &File) -> io::Result<Table> {
+/// The partition table of a disk (or image file), fresh from the medium.
+///
+/// # Errors
+/// If the disk cannot be read or has no valid GPT.
+pub fn read_table(disk: &Path) -> Result<Table> {
+    { read_head(disk)?.table() }.map_err(|e| failure(format!("{}: {e}", disk.display())))
+}
+
+fn read(file: &File) -> io::Result<Head> {
     let is_device = file.metadata()?.file_type().is_block_device();
     let (size, sectors) = if is_device {
         // What the kernel cached before the image was written is stale; writes
@@ -48,16 +81,9 @@ fn read(file: &File) -> io::Result<Table> {
     } else {
         (file.metadata()?.len(), vec![512, 4096])
     };
-    let mut head = vec![0; HEAD_LEN.min(size) as usize];
-    file.read_exact_at(&mut head, 0)?;
-    let mut reason = "no partition table".to_owned();
-    for sector in sectors {
-        match Table::parse(&head, sector) {
-            Ok(table) => return Ok(table),
-            Err(e) => reason = e,
-        }
-    }
-    Err(io::Error::other(reason))
+    let mut bytes = vec![0; HEAD_LEN.min(size) as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(Head { bytes, sectors })
 }
 
 /// The device node of a partition.
