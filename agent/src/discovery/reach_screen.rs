@@ -3,6 +3,7 @@
 //! At most 80 columns with what the console puts in front, ASCII, line after
 //! line: it has to be readable on a serial line and in a log.
 
+use landfall_boot_params::without_secrets;
 use serde_json::{Value, json};
 
 use crate::network::NetworkState;
@@ -92,9 +93,10 @@ fn first_steps(nic: &NicState) -> Vec<StepResult> {
     vec![StepResult::done(Step::Carrier, "ok"), address]
 }
 
-/// The screen: what is looked for, and how far each NIC has come.
+/// The screen: what is looked for, and how far each NIC has come. Secrets are
+/// masked before a line is broken: nobody could recognise half of one.
 pub fn screen(service: &str, network: &NetworkState, reach: &Reach) -> Vec<String> {
-    let mut lines = wrapped("", &format!("looking for {service}"), 2);
+    let mut lines = wrapped("", &without_secrets(&format!("looking for {service}")), 2);
     if let Some(source) = network.source {
         lines.extend(wrapped("", &format!("network: {source}"), 2));
     }

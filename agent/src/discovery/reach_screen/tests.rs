@@ -250,3 +250,17 @@ fn success_is_one_line() {
         "over enp1s0f0np0, route on the link"
     );
 }
+
+/// A line is masked as it is printed, and the second half of a signed link does not
+/// look like one.
+#[test]
+fn a_signed_link_is_masked_before_its_line_is_broken() {
+    let user = "a".repeat(60);
+    for service in [
+        "https://s3.example.org/images/fcos-41.raw.xz?X-Amz-Credential=s3cret&X-Amz-Signature=s3cret",
+        &format!("https://{user}:s3cret@images.example.org/fcos-41.raw.xz"),
+    ] {
+        let text = screen(service, &NetworkState::default(), &Reach::default()).join("\n");
+        assert!(!text.contains("s3cret") && !text.contains("aaaa"), "{text}");
+    }
+}
