@@ -15,7 +15,8 @@ pub enum Expected {
     /// Ironic, whose `GET /` answers with the versions of its API.
     Ironic,
     /// A server of the file at the URL, whose first byte it gives, or all of
-    /// it. A captive portal redirects, and a wrong host has no such file.
+    /// it, or which says that an empty file has none (416). A captive portal
+    /// redirects, and a wrong host has no such file.
     File,
 }
 
@@ -38,7 +39,7 @@ impl Expected {
             Expected::Ironic if status == 200 => {
                 Err("status 200, but not Ironic's list of API versions".to_owned())
             }
-            Expected::File if matches!(status, 200 | 206) => Ok(()),
+            Expected::File if matches!(status, 200 | 206 | 416) => Ok(()),
             Expected::Ironic | Expected::File => Err(format!("status {status}")),
         }
     }
@@ -70,6 +71,7 @@ mod tests {
             (300, keystone, Some("status 300"), Some("status 300")),
             (206, "", Some("status 206"), None),
             (302, "", Some("status 302"), Some("status 302")),
+            (416, "", Some("status 416"), None),
             (404, "", Some("status 404"), Some("status 404")),
             (503, ironic, Some("status 503"), Some("status 503")),
             (502, "", Some("status 502"), Some("status 502")),

@@ -54,12 +54,21 @@ impl OtherAnswers {
         since.map(|since| since + grace)
     }
 
-    /// The NIC over which all of them came, if they are of a service that works.
-    pub(super) fn only_working(&self) -> Option<u32> {
-        match self.by_place.iter().next() {
-            Some((place, other)) if self.by_place.len() == 1 && !other.is_down() => *place,
-            _ => None,
-        }
+    /// Whether there are some, all of a service that works.
+    pub(super) fn all_work(&self) -> bool {
+        !self.by_place.is_empty() && self.by_place.values().all(|other| !other.is_down())
+    }
+
+    /// Whether all of them say that the answer is elsewhere.
+    pub(super) fn all_redirect(&self) -> bool {
+        let mut statuses = { self.by_place.values() }.map(|other| other.reached.answer.status);
+        statuses.all(|status| matches!(status, 301 | 302 | 303 | 307 | 308))
+    }
+
+    /// Whether one came over this NIC, of a service that works.
+    pub(super) fn works_over(&self, index: u32) -> bool {
+        let other = self.by_place.get(&Some(index));
+        other.is_some_and(|other| !other.is_down())
     }
 
     /// The one that has to do, if it is time: rather one of a service that

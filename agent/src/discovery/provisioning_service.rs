@@ -166,7 +166,8 @@ async fn search(
             None => news.await,
             Some((at, why)) => match timeout_at(*at, news).await {
                 Ok(news) => news,
-                Err(_) => return Err(why.clone()),
+                // A server that can be trusted has answered something.
+                Err(_) => News::Reached(search.take_other().ok_or_else(|| why.clone())?),
             },
         };
         match news {

@@ -191,18 +191,16 @@ impl Search {
     }
 
     /// How long a better answer may take. There is nothing to wait for but a NIC
-    /// whose driver is late if a working server is at the only URL, over the only
-    /// way.
+    /// whose driver is late if a working server is at the only URL over every way
+    /// that there is, and nothing at all if it redirects: so do mirrors.
     fn grace(&self, state: &NetworkState) -> Duration {
-        let alone = |over| {
-            state
-                .nics
-                .iter()
-                .all(|nic| nic.index == over || never_comes(nic))
-        };
-        match (self.urls.len(), self.others.only_working()) {
-            (1, Some(over)) if alone(over) => GRACE_ALONE,
-            _ => GRACE,
+        let is_last = |nic: &NicState| self.others.works_over(nic.index) || never_comes(nic);
+        let alone =
+            self.urls.len() == 1 && self.others.all_work() && state.nics.iter().all(is_last);
+        match (alone, self.expected) {
+            (false, _) => GRACE,
+            (true, Expected::File) if self.others.all_redirect() => Duration::ZERO,
+            (true, _) => GRACE_ALONE,
         }
     }
 
@@ -287,6 +285,12 @@ impl Search {
             }
         }
         news
+    }
+
+    /// The best of the answers that are not the expected one, if there is any.
+    pub(super) fn take_other(&mut self) -> Option<Reached> {
+        let other = self.others.take_due(Duration::ZERO)?;
+        Some(other.reached)
     }
 
     /// The clock is right now: everything is tried again at once.

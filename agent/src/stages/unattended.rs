@@ -116,7 +116,8 @@ impl Boot {
                 what: server.what,
                 place: Place::Urls(server.urls),
                 expected: Expected::File,
-                timeout: *self.settings.params.http_request_timeout,
+                // A cache may fetch the whole file before its first byte.
+                timeout: *self.settings.params.image_download_connection_timeout,
                 must_be_trusted: true,
             };
             self.reach(&wanted).await?;

@@ -19,21 +19,23 @@ fn an_untrusted_server_is_reported_once_beside_another() {
 fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
     let client = ServiceClient::new(&HttpOptions::default()).unwrap();
     let limit = Duration::from_secs(1);
-    let grace = |urls: usize, status, other: NicState| {
+    let grace = |urls: usize, over: &[u32], expected, status, other: NicState| {
         let urls = vec!["http://192.0.2.1:6385".to_owned(); urls];
-        let mut search = Search::new(&client, &urls, limit, Expected::Ironic);
-        let answer = Answer {
-            status,
-            date: None,
-            body: String::new(),
-        };
-        let reached = Reached {
-            url: urls[0].clone(),
-            answer,
-            over: Some(1),
-        };
-        let found = String::new();
-        search.others.keep(Some(1), Other { reached, found });
+        let mut search = Search::new(&client, &urls, limit, expected);
+        for index in over {
+            let answer = Answer {
+                status,
+                date: None,
+                body: String::new(),
+            };
+            let reached = Reached {
+                url: urls[0].clone(),
+                answer,
+                over: Some(*index),
+            };
+            let found = String::new();
+            search.others.keep(Some(*index), Other { reached, found });
+        }
         search.grace(&NetworkState {
             nics: vec![nic(1, false), other],
             ..NetworkState::default()
@@ -57,9 +59,22 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
         (1, 404, negotiating, GRACE),
         (1, 404, nic(2, false), GRACE),
         (1, 503, unplugged.clone(), GRACE),
-        (2, 404, unplugged, GRACE),
+        (1, 302, unplugged.clone(), GRACE_ALONE),
+        (2, 404, unplugged.clone(), GRACE),
     ] {
         let told = format!("{urls} {status} {other:?}");
-        assert_eq!(grace(urls, status, other), expected, "{told}");
+        let found = grace(urls, &[1], Expected::Ironic, status, other);
+        assert_eq!(found, expected, "{told}");
     }
+    // Both NICs have answered, so neither can bring anything better.
+    let both = |expected, status| grace(1, &[1, 2], expected, status, nic(2, false));
+    assert_eq!(both(Expected::Ironic, 404), GRACE_ALONE);
+    assert_eq!(both(Expected::Ironic, 502), GRACE);
+    assert_eq!(both(Expected::File, 404), GRACE_ALONE);
+    assert_eq!(both(Expected::File, 302), Duration::ZERO);
+    assert_eq!(
+        grace(1, &[1], Expected::File, 302, unplugged),
+        Duration::ZERO
+    );
+    assert_eq!(grace(1, &[1], Expected::File, 302, nic(2, false)), GRACE);
 }
