@@ -69,12 +69,20 @@ pub(super) async fn find_without_arrays(machine: &Machine, node: &Node) -> Resul
     Ok(PathBuf::from(&disk.name))
 }
 
+/// With its arrays a disk loses its partition table, and with that all other sets
+/// but its multipath set, unless an array is kept.
 fn without_arrays(mut sets: DiskSets, keep: &[String]) -> DiskSets {
+    let is_kept = |volume: &Option<String>| volume.as_ref().is_some_and(|it| keep.contains(it));
+    let of_arrays = { sets.member_of.iter() }.filter_map(|member| match member {
+        Membership::Array { volume, .. } => Some(is_kept(volume)),
+        _ => None,
+    });
+    let kept: Vec<bool> = of_arrays.collect();
+    let loses_table = !kept.is_empty() && !kept.contains(&true);
     sets.member_of.retain(|member| match member {
-        Membership::Array { volume, .. } => {
-            volume.as_ref().is_some_and(|volume| keep.contains(volume))
-        }
-        _ => true,
+        Membership::Array { volume, .. } => is_kept(volume),
+        Membership::Multipath(_) => true,
+        Membership::VolumeGroup(_) | Membership::FirmwareRaid(_) => !loses_table,
     });
     sets
 }
@@ -154,7 +162,13 @@ mod tests {
             member_of: vec![array("old"), array("keep"), group.clone()],
             ..DiskSets::default()
         };
-        let left = without_arrays(sets, &["keep".to_owned()]);
-        assert_eq!(left.member_of, [array("keep"), group]);
+        let left = without_arrays(sets.clone(), &["keep".to_owned()]);
+        assert_eq!(left.member_of, [array("keep"), group.clone()]);
+        assert_eq!(without_arrays(sets, &[]).member_of, []);
+        let sets = DiskSets {
+            member_of: vec![group.clone()],
+            ..DiskSets::default()
+        };
+        assert_eq!(without_arrays(sets, &[]).member_of, [group]);
     }
 }
