@@ -89,7 +89,11 @@ pub fn choose<'a>(
         let disk = &disks[index];
         match loss_to_sets(&sets(disk), hints, skip_list) {
             None => return Ok(disk),
-            belongs => losses[index] = belongs,
+            Some(reason) => {
+                // A larger disk may be chosen instead, which nobody expects.
+                tracing::warn!("{}: not chosen as root disk: {reason}", disk.name);
+                losses[index] = Some(reason);
+            }
         }
     }
     let losses: Vec<String> = disks
