@@ -64,7 +64,9 @@ pub fn collect(root: &SystemPath, options: NicOptions<'_>) -> (Vec<Interface>, V
         })
         .collect();
     let is_of_bmc = |nic: &Interface| leads_to_bmc(root, &nic.name);
-    let is_other = |nic: &Interface| nic.pci_address.is_some() && !is_of_bmc(nic);
+    // Hardware, on whatever bus: an ARM server's NIC may be on no PCI bus.
+    let is_hardware = |nic: &Interface| directory.join(&nic.name).join("device").exists();
+    let is_other = |nic: &Interface| is_hardware(nic) && !is_of_bmc(nic);
     if options.hide_bmc_nics && found.iter().any(|(_, nic)| is_other(nic)) {
         found.retain(|(_, nic)| {
             let hidden = is_of_bmc(nic) && !options.is_used(nic);
