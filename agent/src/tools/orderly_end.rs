@@ -1,19 +1,21 @@
-//! Ctrl-C, and the end of the terminal's system, for sub-commands that write a disk.
+//! Ctrl-C, a lost terminal, and the end of the terminal's system, for sub-commands
+//! that write a disk.
 
-use std::io;
-use std::thread;
+use std::{fs, io, thread};
 
+use futures_util::future::select_all;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::critical_section;
 
-/// From here on SIGINT and SIGTERM end the program as before, but a commit that has
-/// begun is carried out first.
+/// From here on SIGHUP, SIGINT and SIGTERM end the program as before, but a commit
+/// that has begun is carried out first. Those that the program was started to
+/// ignore, as by `nohup` or in the background of a script, stay ignored.
 pub fn after_the_commit() {
     let watch = || {
         if let Err(error) = end_by_signal() {
-            tracing::warn!("watching for SIGINT and SIGTERM: {error}; they end a commit, too");
+            tracing::warn!("watching for signals: {error}; they end a commit, too");
         }
     };
     if let Err(error) = thread::Builder::new()
@@ -25,17 +27,51 @@ pub fn after_the_commit() {
 }
 
 fn end_by_signal() -> io::Result<()> {
+    let ignored = ignored(&fs::read_to_string("/proc/self/status")?);
     let runtime = Builder::new_current_thread().enable_io().build()?;
     let kind = runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let kind = tokio::select! {
-            _ = interrupt.recv() => SignalKind::interrupt(),
-            _ = terminate.recv() => SignalKind::terminate(),
-        };
-        io::Result::Ok(kind)
+        let mut arrivals = Vec::new();
+        for kind in [
+            SignalKind::hangup(),
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+        ] {
+            if ignored >> (kind.as_raw_value() - 1) & 1 == 0 {
+                let mut stream = signal(kind)?;
+                arrivals.push(Box::pin(async move {
+                    stream.recv().await;
+                    kind
+                }));
+            }
+        }
+        if arrivals.is_empty() {
+            std::future::pending::<()>().await;
+        }
+        io::Result::Ok(select_all(arrivals).await.0)
     })?;
     critical_section::close(|| tracing::warn!("ending after the commit"));
     // As a shell tells of a program that a signal has ended.
     std::process::exit(128 + kind.as_raw_value());
+}
+
+/// The signals that are ignored, one bit for each from the first on (proc(5),
+/// `SigIgn` of /proc/PID/status).
+fn ignored(status: &str) -> u64 {
+    let mut lines = status.lines();
+    let mask = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_as_the_kernel_writes_them() {
+        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001003\n";
+        assert_eq!(ignored(status), 0x1003);
+        assert_eq!(ignored("SigIgn:\n"), 0);
+        assert_eq!(ignored(""), 0);
+    }
 }

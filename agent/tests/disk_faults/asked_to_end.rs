@@ -1,4 +1,4 @@
-//! Somebody presses Ctrl-C, or the system ends, in the middle of a commit.
+//! Somebody presses Ctrl-C or closes the terminal, or the system ends, in the middle of a commit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -21,7 +21,11 @@ const SECTOR: u64 = 512;
 
 #[test]
 fn a_commit_that_has_begun_is_carried_out() {
-    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+    for (signal, code) in [
+        (Signal::SIGHUP, 129),
+        (Signal::SIGINT, 130),
+        (Signal::SIGTERM, 143),
+    ] {
         let agent = Arc::new(AtomicI32::new(0));
         let asked = Arc::new(AtomicBool::new(false));
         let (process, once) = (Arc::clone(&agent), Arc::clone(&asked));
@@ -47,7 +51,11 @@ fn a_commit_that_has_begun_is_carried_out() {
         let output = started.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(asked.load(Ordering::Relaxed), "no commit was seen: {text}");
-        assert_eq!(output.status.code(), Some(code), "{text}");
+        // After the commit nothing is left to do, so the program may be at its end
+        // before the signal is.
+        let ended = output.status.code().unwrap();
+        assert!(ended == code || ended == 0, "{ended}: {text}");
+        assert!(text.contains("ending after the commit"), "{text}");
         assert_eq!(Found::in_memory(&disk.content()), Found::ALL, "{text}");
     }
 }

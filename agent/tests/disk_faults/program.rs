@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Starts to write the image to the disk.
+/// Starts to write the image to the disk. No signal is ignored: a shell may have
+/// started the tests in the background.
 pub fn start_writing(url: &str, disk: &Path, more: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_landfall-agent"))
+    Command::new("env")
+        .args(["--default-signal", env!("CARGO_BIN_EXE_landfall-agent")])
         .args(["write-image", url])
         .arg(disk)
         .arg("--allow-this-machine")
