@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::reboot::{RebootMode, reboot};
+use nix::sys::reboot::{RebootMode, reboot, set_cad_enabled};
 use nix::unistd::sync;
 
 use crate::sys::link_flags;
@@ -76,6 +76,11 @@ fn sync_within(limit: Duration) {
 pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     tracing::info!("{} now", ending.doing());
     sync_within(SYNC_LIMIT);
+    // Nothing is left that Ctrl-Alt-Del could break, and if the end hangs, somebody
+    // needs the keys.
+    if let Err(error) = set_cad_enabled(true) {
+        tracing::debug!("giving Ctrl-Alt-Del back to the kernel: {error}");
+    }
     if ending == Ending::LockDown {
         lock_down();
         flush_consoles();
