@@ -126,7 +126,10 @@ fn look_for_loader(
     let found = efi_loader::find(mount_point, machine)
         .and_then(|loader| Ok((loader, efi_loader::has_fallback(mount_point, machine)?)))
         .map_err(|e| failed("looking for a loader", e))?;
-    mounted.unmount().map_err(|e| failed("unmounting", e))?;
+    if let Err(error) = mounted.unmount() {
+        // The loader was found all the same.
+        tracing::warn!("{}: unmounting: {error}", node.display());
+    }
     Ok(found)
 }
 
