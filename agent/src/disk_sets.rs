@@ -1,6 +1,6 @@
 //! Disks that belong together: the members of a software RAID, of a RAID that
-//! firmware makes, of an LVM volume group or of a multipath set. What is written to one of them destroys the whole
-//! set, which may hold data that nobody wants to lose.
+//! firmware makes, of an LVM volume group or of a multipath set. What is written to
+//! one of them destroys the whole set, which may hold data that nobody wants to lose.
 //!
 //! In the ramdisk nothing is assembled, so the signatures on disks and partitions
 //! count as well as what the kernel runs.

@@ -1,6 +1,6 @@
 //! The metadata by which a disk is a member of a RAID that firmware makes and mdadm
-//! assembles: Intel's (RST, VROC) and that of the DDF standard. Of others only the
-//! disk knows, and nothing in Linux uses them any more.
+//! assembles: Intel's (RST, VROC) and that of the DDF standard. mdadm assembles no
+//! other kind.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
