@@ -115,22 +115,24 @@ fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
 }
 
 fn superblocks(path: &Path) -> io::Result<Vec<MdSuperblock>> {
+    let (device, size) = open(path)?;
+    md_superblock::find(&device, size)
+}
+
+/// A device and its size in bytes.
+fn open(path: &Path) -> io::Result<(File, u64)> {
     let device = File::open(path)?;
     let size = block_ioctl::size_bytes(&device)?;
-    md_superblock::find(&device, size)
+    Ok((device, size))
 }
 
 /// The arrays that have a member on these devices. One that cannot be read tells
 /// nothing.
 fn arrays_on(devices: &BTreeSet<PathBuf>) -> BTreeSet<Uuid> {
-    let superblocks = |path: &PathBuf| -> io::Result<Vec<MdSuperblock>> {
-        let device = File::open(path)?;
-        let size = block_ioctl::size_bytes(&device)?;
-        Ok(md_superblock::find_readable(&device, size))
-    };
     devices
         .iter()
-        .flat_map(|path| superblocks(path).unwrap_or_default())
+        .filter_map(|path| open(path).ok())
+        .flat_map(|(device, size)| md_superblock::find_readable(&device, size))
         .map(|superblock| superblock.array)
         .collect()
 }
