@@ -66,8 +66,8 @@ impl BootEntry {
     }
 
     /// Does it. Nothing to do on a machine that was not booted by UEFI. `kept`:
-    /// see [`WrittenImage::kept`]. `_section`: an end of the boot would leave the
-    /// firmware with half of its variables, or a complete disk that is not booted.
+    /// see [`WrittenImage::kept`]. `_section` keeps the boot from ending meanwhile: the
+    /// firmware would have only some of the variables, and might not boot the disk.
     ///
     /// # Errors
     /// If there is no entry and the disk needs one.

@@ -173,7 +173,7 @@ pub fn refuse_without_partitions(image: &Image) -> Result<()> {
         )
         .hint("use a CoreOS image; others are written without Ignition config, kernel arguments and network settings, by write_image or a config drive"));
     };
-    // Boot code has its place there and is none of the changes' business.
+    // That of BIOS boot code is there in many images, and nothing in it is changed.
     let mut shown = table.partitions().iter();
     shown
         .try_for_each(|partition| match partition.kind {

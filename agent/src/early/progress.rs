@@ -64,7 +64,8 @@ impl Progress {
         }
     }
 
-    /// What has not gone on for too long at `now`, and how long.
+    /// What stands still at `now`, and for how long; `None` while that is no longer
+    /// than it may be.
     pub(super) fn hangs_since(&self, now: Instant) -> Option<(&'static str, Duration)> {
         let phase = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (what, since, limit) = match phase {

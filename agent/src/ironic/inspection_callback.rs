@@ -65,8 +65,8 @@ pub enum NotTaken {
 ///
 /// # Errors
 /// Why Ironic did not take it, only with [`Retry::Limited`]: the caller continues
-/// without. With [`Retry::Forever`] that it is `out_of_date`, as soon as that
-/// future ends: the missing MAC address may be that of a NIC whose driver was late.
+/// without. With [`Retry::Forever`] only that the inventory is `out_of_date`, as soon
+/// as that future ends: Ironic may know the node by a NIC whose driver was late.
 pub async fn post_inventory(
     transport: &Transport,
     urls: &[String],
