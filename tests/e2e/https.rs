@@ -184,7 +184,8 @@ async fn refused(lab: &Lab, ports: Ports, fault: Fault, known: bool, reason: &st
         "it says: {}",
         line.text
     );
-    tokio::time::sleep(Duration::from_secs(20)).await;
+    // A retry would come within a few seconds.
+    tokio::time::sleep(Duration::from_secs(10)).await;
     for what in ["FAILED install failed", "no answer from"] {
         let said = lab.journal.events().into_iter().filter(|event| {
             let is_console = event.source == Source::Console;
