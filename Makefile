@@ -20,7 +20,7 @@ ORACLE_SEED ?= 1
 ORACLE_LINES ?= 10000
 RUNS ?= 5
 
-.PHONY: help setup build live-agent live-system image peer peers installers ironic rescue demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic test-fresh fuzz nm-oracle nmstate-oracle lint clean
+.PHONY: help setup build live-agent live-system image peer peers installers ironic rescue demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic test-fresh fuzz nm-oracle nmstate-oracle docs lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -142,6 +142,9 @@ nm-oracle: setup ## Random kernel command lines, read by NetworkManager's own ge
 
 nmstate-oracle: ## Renew what nmstate's own generator makes of the NMState cases
 	cd tests/nmstate-oracle && cargo run -q -- $$(ls -d $(CURDIR)/agent/network-plan/test_data/nmstate/*/)
+
+docs: ## Rewrite the generated tables of docs/kernel-arguments.md
+	LANDFALL_UPDATE_DOCS=1 cargo test -q -p landfall-boot-params the_page_of_kernel_arguments
 
 lint: ## Formatting, clippy, licences of the crates
 	cargo fmt --all --check
