@@ -213,12 +213,13 @@ fn all_commands_use_the_same_names_for_nics() {
     }
 }
 
-/// Those in fences marked `sh`, and the examples of `--help`.
+/// The commands in fences marked `sh`, and the examples of `--help`.
 #[test]
-fn the_commands_of_readme_and_help_run_as_they_are_written() {
-    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
-    let readme = fs::read_to_string(readme).unwrap();
-    let blocks = readme.split("```sh\n").skip(1);
+fn the_commands_of_the_documentation_and_help_run_as_they_are_written() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let pages = ["README.md", "docs/guide.md"];
+    let pages = pages.map(|page| fs::read_to_string(format!("{root}/{page}")).unwrap());
+    let blocks = pages.iter().flat_map(|page| page.split("```sh\n").skip(1));
     let fenced = blocks.flat_map(|rest| rest.split("```").next().unwrap_or_default().lines());
     let help = agent(&["--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
