@@ -1,11 +1,12 @@
-//! The medium that this host booted from, or that brings its settings: a USB
-//! stick, an SD card, or what a BMC shows as one. The kernel treats it as a
-//! disk like any other, often the smallest one; no command may write to it.
+//! Recognises the medium that this host booted from, or that has its settings: a
+//! USB stick, an SD card, or virtual media of a BMC. The kernel treats it as a disk
+//! like any other, and often it is the smallest one. No command may write to it.
 //!
-//! Our own ISO names itself on the kernel command line (`landfall.medium=`), as
-//! the live systems of CoreOS do (`coreos.liveiso=`). Media that Ironic builds
-//! are known by their labels alone, so these count on removable media only: a
-//! SATA disk onto which somebody once wrote such an ISO remains a usable disk.
+//! Landfall's own ISO names itself on the kernel command line (`landfall.medium=`),
+//! as the live systems of CoreOS do (`coreos.liveiso=`). Media that Ironic builds
+//! can be recognised only by their labels. So these labels count only on removable
+//! media: a SATA disk to which somebody once wrote such an ISO is still a usable
+//! disk.
 
 use std::fmt;
 use std::fs::File;
@@ -16,39 +17,39 @@ use landfall_media_reader::Medium;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// Labels of media that hosts boot from: our own ISO, and those that Ironic builds.
+/// Labels of boot media: Landfall's own ISO, and the media that Ironic builds.
 const BOOT_LABELS: [&str; 3] = ["landfall", "config-2", "vmedia_boot_iso"];
-/// The same on a partition. A config drive is a partition of a deployed disk, so
-/// `config-2` is not among them; `vtoyefi` is on every stick made by Ventoy, which
-/// boots the ISO files that are on the stick.
+/// The same for partitions. `config-2` is not among them, because a deployed disk
+/// may have a config drive in a partition. Every stick made by Ventoy has
+/// `vtoyefi`; Ventoy boots the ISO files on the stick.
 const PARTITION_LABELS: [&str; 3] = ["landfall", "vmedia_boot_iso", "vtoyefi"];
-/// Label of the floppy with Ironic's parameters, which may be on any bus.
+/// The label of the floppy with Ironic's parameters, which may be on any bus.
 const PARAMETERS_LABEL: &str = "ir-vfd-dev";
-/// In bytes, as for the media that are read (`media/volumes.rs`): nobody may
-/// keep a disk from being cleaned by giving it this label.
+/// In bytes, as for the media that the agent reads (`media/volumes.rs`). On a
+/// larger disk the label has no effect: otherwise anybody could keep a disk from
+/// being cleaned by giving it this label.
 const PARAMETERS_LIMIT: u64 = 4 << 30;
 /// SCSI's peripheral device type of CD and DVD drives (SPC-4, table 138).
 const CD_TYPE: &str = "5";
-/// How many devices may be stacked on each other, a partition counted as one.
+/// How many levels of stacked devices the agent follows. A partition counts as one.
 const DEPTH_LIMIT: u32 = 16;
 
-/// What to do about a disk that is not written for this reason.
+/// The hint of the error if the agent refuses to write to a boot medium.
 pub const HINT: &str = "choose another disk; to reuse an old boot medium as a disk, wipe it on \
     another machine (wipefs --all), or boot this host over the network or from a newer medium";
 
-/// Why a disk counts as a boot medium; the text continues "it is ...".
+/// Why a disk counts as a boot medium. As text it continues "it is ...".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BootMedium {
-    /// The kernel command line names this volume, by this argument.
+    /// An argument of the kernel command line names the volume.
     Named {
         /// `landfall.medium` or `coreos.liveiso`.
         argument: &'static str,
-        /// The volume's label.
         label: String,
     },
     /// It is removable and has the label of a boot medium.
     Labelled(String),
-    /// It brings Ironic's parameters.
+    /// It has Ironic's parameters.
     Parameters,
 }
 
@@ -72,15 +73,17 @@ impl fmt::Display for BootMedium {
 #[derive(Debug)]
 pub struct BootMedia {
     line: BootLine,
-    /// The medium that the command line names is in a CD drive or removable, so
-    /// it is none of the built-in disks: these are not even read.
+    /// The medium that the command line names is in a CD drive or removable. So it
+    /// is none of the built-in disks, and the agent need not search for it on
+    /// these.
     is_in_drive: bool,
 }
 
-/// What the kernel command line says about the medium; empty if nothing.
+/// What the kernel command line says about the medium. Empty strings if it says
+/// nothing.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct BootLine {
-    /// The volume's modification date, as GRUB searches it.
+    /// The volume's modification date, by which GRUB searches for the volume.
     own: String,
     /// The label of a live ISO of CoreOS.
     live: String,
@@ -103,7 +106,7 @@ impl BootLine {
         !self.own.is_empty() || !self.live.is_empty()
     }
 
-    /// The argument that names this medium.
+    /// The name of the argument that names this medium.
     fn named<R>(&self, medium: &Medium<R>) -> Option<&'static str> {
         let Medium::Iso(iso) = medium else {
             return None;
@@ -116,8 +119,8 @@ impl BootLine {
 }
 
 impl BootMedia {
-    /// Reads the command line and the media in the drives of the machine that `path`
-    /// is of.
+    /// Reads the command line of the machine that `path` belongs to. If it names a
+    /// medium, also reads the media in CD drives and removable drives.
     pub fn look(path: &SystemPath) -> Self {
         let cmdline = sysfs::bytes(&path.join("/proc/cmdline")).unwrap_or_default();
         let line = BootLine::parse(&cmdline);
@@ -131,8 +134,9 @@ impl BootMedia {
         Self { line, is_in_drive }
     }
 
-    /// Why nothing may write to this whole disk, given by its directory in sysfs.
-    /// A disk that cannot be read is no boot medium: this host has just read its own.
+    /// Why the agent must not write to this whole disk, given by its directory in
+    /// sysfs. `None` if it may. A disk that cannot be read is no boot medium,
+    /// because this host has just read its own.
     pub fn why(&self, block: &SystemPath) -> Option<BootMedium> {
         let removable = is_removable(block);
         let sectors: u64 = sysfs::number(&block.join("size")).unwrap_or(0);
@@ -144,7 +148,8 @@ impl BootMedia {
         if let Some(medium) = medium(block) {
             let label = medium.label().to_owned();
             if let Some(argument) = self.line.named(&medium) {
-                // A copy of the medium that is in the drive: a disk like any other.
+                // If the medium is in a drive, a built-in disk with the same volume
+                // is a copy, and a disk like any other.
                 if removable || !self.is_in_drive {
                     return Some(BootMedium::Named { argument, label });
                 }
@@ -166,9 +171,9 @@ impl BootMedia {
             .map(BootMedium::Labelled)
     }
 
-    /// The boot medium that a write to this device would change: the device
-    /// itself, the disk of a partition, or a disk that the device is made of (a
-    /// multipath set, an array, a logical volume). The name is that of the disk.
+    /// The boot medium that a write to this device would change, with the name of
+    /// its disk: the device itself, the disk of a partition, or a disk that the
+    /// device is made of (a multipath set, an array, a logical volume).
     pub fn below(&self, device: &SystemPath) -> Option<(String, BootMedium)> {
         self.below_at_depth(device, 0)
     }
@@ -199,8 +204,9 @@ fn is_cd_drive(block: &SystemPath) -> bool {
     sysfs::text(&block.join("device/type")).as_deref() == Some(CD_TYPE)
 }
 
-/// On USB, an SD card (soldered eMMC calls itself `MMC`), or what its drive
-/// reports as removable. A CD is none of these: nothing can be written to it.
+/// Whether the disk is on USB, is an SD card (soldered eMMC reports `MMC`), or has
+/// a drive that reports it as removable. A CD does not count, because the agent
+/// cannot write to it.
 fn is_removable(block: &SystemPath) -> bool {
     if is_cd_drive(block) {
         return false;
@@ -225,7 +231,8 @@ fn partitions(block: &SystemPath) -> impl Iterator<Item = SystemPath> {
         .filter(|directory| directory.join("partition").exists())
 }
 
-/// The file system on a disk or partition, if it is one that media have.
+/// The file system on a disk or partition, if it is one that boot media have (ISO
+/// 9660 or FAT).
 fn medium(directory: &SystemPath) -> Option<Medium<File>> {
     let node = directory.join("/dev").join(directory.name()?).on_disk()?;
     let file = File::open(node).ok()?;

@@ -1,29 +1,31 @@
-//! Several ways to one disk (multipath): what tells that two block devices are
-//! the same one.
+//! Multipath: finds out whether two block devices are paths to the same disk.
 //!
-//! The ramdisk has no multipathd, which would group them by a database of
-//! vendors. Any path of a disk that is active reads and writes it; one is used,
-//! and the others must not be taken for further disks.
+//! The ramdisk has no multipathd, which groups paths by a database of vendors. Any
+//! active path can read and write the disk. The agent uses one of them, and must
+//! not mistake the others for further disks.
 
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// The same for all paths of a disk, and for no other disk.
+/// Equal for all paths of a disk, and different for any other disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedIdentity {
-    /// The logical unit's world-wide name as the kernel has it: `naa.6001405...`
+    /// The logical unit's world-wide name as the kernel reports it:
+    /// `naa.6001405...`
     pub wwid: String,
-    /// Units of 512 bytes, the model and the number of the unit: there are
-    /// bridges that give every disk behind them the same name.
+    /// In units of 512 bytes. The size, the model and the serial number count as
+    /// well, because some bridges give the same name to every disk behind them.
     size: u64,
     model: Option<String>,
     serial: Option<Vec<u8>>,
 }
 
 /// The identity of the disk behind a block device, by its directory in
-/// /sys/devices. `None` if it has no name that can be relied on: USB bridges are
-/// known for names that are those of the bridge, cheap SATA disks for names that
-/// a whole series of them has. A SATA disk has one port anyway.
+/// /sys/devices.
+///
+/// `None` if the disk has no reliable name. Some USB bridges report their own name,
+/// and some cheap SATA disks report a name that a whole series shares. A SATA disk
+/// has only one port anyway.
 pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
     let by_usb = block.as_path().components().any(|part| {
         let part = part.as_os_str().to_string_lossy();
@@ -34,11 +36,12 @@ pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
         return None;
     }
     let text = |attribute: &str| sysfs::text(&block.join(attribute));
-    // What both libata and the translation of a SAS controller say (SAT, 10.3.2).
+    // Both libata and the translation in a SAS controller report this (SAT,
+    // 10.3.2).
     if text("device/vendor").is_some_and(|vendor| vendor == "ATA") {
         return None;
     }
-    // SCSI, else NVMe without multipath of its own.
+    // The first is for SCSI, the second for NVMe without native multipath.
     let wwid = text("device/wwid").or_else(|| text("wwid"))?;
     if !names_something(&wwid) {
         return None;
@@ -47,20 +50,23 @@ pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
         wwid,
         size: sysfs::number(&block.join("size")).filter(|&size| size > 0)?,
         model: text("device/model"),
-        // The unit's own (SPC-4, 7.8.18), by every path the same; NVMe's.
+        // The first is the serial number of a SCSI unit, which is equal on every
+        // path (SPC-4, 7.8.18). The second is NVMe's.
         serial: sysfs::bytes(&block.join("device/vpd_pg80"))
             .or_else(|| text("device/serial").map(String::into_bytes)),
     })
 }
 
-/// Not only zeros, as in a disk that nobody has given a name.
+/// Whether the number in the name has other digits than 0. A disk that nobody has
+/// given a name reports only zeros.
 fn names_something(wwid: &str) -> bool {
     let number = wwid.split_once('.').map_or(wwid, |(_, number)| number);
     number.chars().any(|c| c != '0' && !c.is_whitespace())
 }
 
-/// Whether reads and writes by this path are answered (SCSI: the device's state
-/// and that of its target port group, SPC-4, 5.15.2.4; NVMe: the controller's).
+/// Whether the disk answers reads and writes on this path. For SCSI this is the
+/// state of the device and of its target port group (SPC-4, 5.15.2.4), for NVMe the
+/// state of the controller.
 pub fn is_active(block: &SystemPath) -> bool {
     let text = |attribute: &str| sysfs::text(&block.join(attribute));
     let state = text("device/state");
@@ -102,8 +108,8 @@ mod tests {
         assert_eq!(of("host2/block/sdf"), None);
     }
 
-    /// Names that clones, bridges and cheap disks share must not make one disk of
-    /// two: the wrong one would be written.
+    /// Cloned disks, disks behind a bridge and cheap disks may share a name. They
+    /// must not count as one disk, because the agent would write to the wrong one.
     #[test]
     fn other_disks_with_the_same_name_are_others() {
         let of = |lines: &str| {

@@ -1,9 +1,9 @@
-//! Disks that belong together: the members of a software RAID, of a RAID that
-//! firmware makes, of an LVM volume group or of a multipath set. What is written to
-//! one of them destroys the whole set, which may hold data that nobody wants to lose.
+//! Finds the disks that belong together: the members of a software RAID, of a
+//! firmware RAID, of an LVM volume group or of a multipath set. A write to one of
+//! them destroys the whole set, and may destroy data that is still needed.
 //!
-//! In the ramdisk nothing is assembled, so the signatures on disks and partitions
-//! count as well as what the kernel runs.
+//! The ramdisk assembles none of these sets. So the signatures on disks and
+//! partitions count in addition to what the kernel runs.
 
 pub mod firmware_raid;
 pub mod lvm;
@@ -16,21 +16,23 @@ use crate::sys::block_ioctl;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// What a disk belongs to; the text continues "it is ...".
+/// What a disk belongs to. As text it continues "it is ...".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Membership {
-    /// Of a software RAID, running or not.
+    /// A software RAID, running or not.
     Array {
-        /// The array's name as mdadm writes it, or the kernel's.
+        /// The array's name as mdadm writes it; else the kernel's name, or the
+        /// array's UUID.
         name: String,
-        /// What `volume_name` in a node's properties is compared with.
+        /// The array's name without the host, to compare with `volume_name` in the
+        /// node's properties.
         volume: Option<String>,
     },
-    /// Of a RAID that firmware makes of ordinary disks, of this kind.
+    /// A RAID that firmware builds from ordinary disks, of this kind.
     FirmwareRaid(&'static str),
-    /// Of an LVM volume group that is active, or has other members.
+    /// An LVM volume group that is active, or that has or may have other members.
     VolumeGroup(String),
-    /// Of a multipath set that the kernel runs.
+    /// A multipath set that the kernel runs.
     Multipath(String),
 }
 
@@ -45,20 +47,21 @@ impl fmt::Display for Membership {
     }
 }
 
-/// What a disk has to do with sets of disks.
+/// How a disk is related to sets of disks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskSets {
     /// The sets that the disk or one of its partitions belongs to.
     pub member_of: Vec<Membership>,
-    /// The volume name of the software RAID that this disk is itself.
+    /// The volume name if the disk itself is a software RAID.
     pub volume: Option<String>,
-    /// There may be a superblock where the disk or a partition cannot be read.
+    /// No superblock was found on the disk or on one of its partitions, but a place
+    /// that may hold one could not be read.
     pub unread: bool,
 }
 
 impl DiskSets {
-    /// Looks at the disk with this directory in sysfs. What cannot be read belongs
-    /// to nothing: a disk that fails is reported by whoever uses it.
+    /// Examines the disk with this directory in sysfs. A disk that cannot be read
+    /// belongs to nothing here; the code that uses it reports the error.
     pub fn of(block: &SystemPath) -> Self {
         let Some(block) = block.resolved() else {
             return Self::default();
@@ -77,7 +80,7 @@ impl DiskSets {
         sets
     }
 
-    /// Whether the disk is one of these arrays, or belongs to one of them.
+    /// The first of these volumes that the disk is or belongs to.
     pub fn kept_volume<'a>(&self, volumes: &'a [String]) -> Option<&'a str> {
         let of_members = self.member_of.iter().filter_map(|member| match member {
             Membership::Array { volume, .. } => volume.as_ref(),
@@ -144,15 +147,16 @@ impl DiskSets {
     }
 }
 
-/// The volume group in a logical volume's name for device-mapper: `vg-lv`, with
-/// each `-` of the two names doubled.
+/// The volume group in the device-mapper name of a logical volume: `vg-lv`, with
+/// each `-` inside the two names doubled.
 fn group_of(name: &str) -> String {
     let doubled = name.replace("--", "\0");
     let group = doubled.split('-').next().unwrap_or_default();
     group.replace('\0', "-")
 }
 
-/// The volume name of a running array, as its members say it.
+/// The volume name of a running array, from the superblocks of its members. `None`
+/// if the disk is no array.
 fn running_volume(block: &SystemPath) -> Option<String> {
     if !block.join("md").is_dir() {
         return None;
@@ -174,12 +178,12 @@ fn with_partitions(block: &SystemPath) -> Vec<SystemPath> {
     [block.clone()].into_iter().chain(partitions).collect()
 }
 
-/// A disk or partition, with its size in bytes.
+/// Opens a disk or partition, and determines its size in bytes.
 fn open(device: &SystemPath) -> Option<(File, u64)> {
     let file = File::open(device.join("/dev").join(device.name()?).on_disk()?).ok()?;
     let size = match device.is_live() {
         true => block_ioctl::size_bytes(&file).ok()?,
-        // A file stands for the disk of a captured tree.
+        // In a captured tree a file takes the place of the disk.
         false => file.metadata().ok()?.len(),
     };
     Some((file, size))

@@ -1,4 +1,5 @@
-//! Disks of a made-up /sys, with the first bytes of media in their place in /dev.
+//! Tests with disks of a made-up /sys. In place of their nodes in /dev are files
+//! with the first bytes of media.
 
 use super::*;
 use crate::sys_tree::{PlantedTree, plant};
@@ -7,7 +8,7 @@ const STICK: &str = "devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host6/bloc
 const SATA: &str = "devices/pci0000:00/0000:00:1f.2/ata1/host0/block";
 const UUID: &str = "2023-11-14-22-13-20-00";
 
-/// A disk of 8 GiB at this place.
+/// A disk of 8 GiB at this place in /sys.
 fn disk(place: &str, name: &str) -> String {
     format!(
         "sys/{place}/{name}/size = 16777216\\n\n\
@@ -30,7 +31,7 @@ fn own_iso() -> Vec<u8> {
     iso("LANDFALL", "2023111422132000")
 }
 
-/// FAT with a label, as mkfs.vfat makes it.
+/// A FAT file system with this label, made by mkfs.vfat.
 fn fat(label: &str) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(4 << 20).unwrap();

@@ -1,15 +1,15 @@
-//! Memory that O_DIRECT accepts.
+//! Buffers that are aligned as O_DIRECT requires.
 
 use std::ops::{Deref, DerefMut};
 
-/// open(2): O_DIRECT wants addresses, offsets and lengths in multiples of the
-/// logical sector size; 4096 covers both sizes that exist.
+/// In bytes. With O_DIRECT, addresses, offsets and lengths must be multiples of the
+/// logical sector size (open(2)). 4096 covers both sizes that exist.
 const ALIGNMENT: usize = 4096;
 
-/// Bytes that start at a multiple of 4096.
+/// Bytes whose address is a multiple of 4096.
 ///
-/// Rust has no stable aligned `Vec` without `unsafe`; a page too much and a
-/// slice that starts at the right place does it.
+/// Stable Rust has no aligned `Vec` without `unsafe`. So the buffer is one page too
+/// long, and the bytes begin at the first aligned address in it.
 #[derive(Debug)]
 pub struct AlignedBuffer {
     storage: Box<[u8]>,
@@ -18,9 +18,8 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// A buffer of `len` zeros.
     pub fn zeroed(len: usize) -> Self {
-        // A boxed slice cannot be moved by growing, so the start stays right.
+        // A boxed slice never reallocates, so `start` stays aligned.
         let storage = vec![0u8; len + ALIGNMENT].into_boxed_slice();
         let start = (ALIGNMENT - storage.as_ptr().addr() % ALIGNMENT) % ALIGNMENT;
         Self {
@@ -30,7 +29,7 @@ impl AlignedBuffer {
         }
     }
 
-    /// These bytes, followed by zeros up to a multiple of `unit`.
+    /// Copies `bytes` and appends zeros up to a multiple of `unit`.
     pub fn padded(bytes: &[u8], unit: usize) -> Self {
         let mut buffer = Self::zeroed(bytes.len().next_multiple_of(unit));
         buffer[..bytes.len()].copy_from_slice(bytes);

@@ -1,7 +1,8 @@
-//! Who uses a disk: mounts, swap, and what is stacked on it (RAID, LVM, dm).
+//! Finds out what uses a disk: mounts, swap, and devices that are built on it
+//! (RAID, LVM, other device-mapper devices).
 //!
-//! An exclusive open only says "busy"; this says by what, for all partitions
-//! at once.
+//! An exclusive open only reports "busy". This module names the users, for the disk
+//! and all its partitions at once.
 
 use std::fmt;
 use std::fs;
@@ -13,12 +14,10 @@ use nix::libc;
 use crate::disk_paths;
 use crate::system_path::SystemPath;
 
-/// Where the kernel tells about devices; tests point it at a made-up tree.
+/// Where `/sys` and `/proc` are; tests use a made-up tree.
 #[derive(Debug, Clone)]
 pub struct KernelView {
-    /// `/sys`
     pub sys: PathBuf,
-    /// `/proc`
     pub proc: PathBuf,
 }
 
@@ -40,27 +39,24 @@ pub struct Device {
     pub number: String,
     /// The partition's number, `None` for the disk itself.
     pub partition: Option<u32>,
-    /// Where sysfs has it.
+    /// The device's directory in sysfs, with symlinks resolved.
     pub directory: PathBuf,
 }
 
-/// How a disk or a partition is used.
+/// One use of a disk or partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Use {
-    /// The kernel's name of what is used.
+    /// The kernel's name of the disk or partition.
     pub name: String,
-    /// What for.
     pub kind: UseKind,
 }
 
-/// What for a device is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UseKind {
-    /// Its file system is mounted here.
+    /// The mount point of its file system.
     Mount(String),
-    /// Swap space.
     Swap,
-    /// A device of this name is stacked on it.
+    /// The kernel's name of a device that is built on it.
     Holder(String),
 }
 
@@ -75,14 +71,14 @@ impl fmt::Display for Use {
     }
 }
 
-/// Several uses in one line.
+/// All uses in one line, for messages.
 pub fn list(uses: &[Use]) -> String {
     let uses: Vec<String> = uses.iter().map(Use::to_string).collect();
     uses.join(", ")
 }
 
 impl KernelView {
-    /// The device with this number, as sysfs knows it.
+    /// Reads the device with this number from sysfs.
     ///
     /// # Errors
     /// If there is no such block device.
@@ -92,7 +88,8 @@ impl KernelView {
         read_device(&directory, number)
     }
 
-    /// All disks of the machine.
+    /// All whole block devices, sorted by name. These include virtual ones (loop,
+    /// md, device-mapper).
     ///
     /// # Errors
     /// If sysfs cannot be read.
@@ -105,7 +102,8 @@ impl KernelView {
         Ok(found)
     }
 
-    /// The partitions of a disk, by number; none of a disk that is gone.
+    /// The partitions of a disk, sorted by number; empty if the disk has
+    /// disappeared.
     ///
     /// # Errors
     /// If sysfs cannot be read.
@@ -125,7 +123,8 @@ impl KernelView {
         Ok(found)
     }
 
-    /// The other block devices that are the same disk.
+    /// The other block devices that are paths to the same disk (multipath). Empty
+    /// for a partition.
     ///
     /// # Errors
     /// If sysfs cannot be read.
@@ -140,10 +139,13 @@ impl KernelView {
         Ok(disks)
     }
 
-    /// Everything that is built on the disk and its partitions, directly or not. What
-    /// holds another device of the list comes before it. Several disks are cleaned at
-    /// once, and what is on two of them is removed by whoever comes first: a holder
-    /// that is gone meanwhile is none.
+    /// Every device that is built on the disk and its partitions, directly or
+    /// indirectly. A device comes before the devices that it is built on, so the
+    /// caller can remove them in this order.
+    ///
+    /// The agent cleans several disks in parallel. If a device is built on two of
+    /// them, the thread of either disk may remove it first. So a device that
+    /// disappears meanwhile is skipped.
     ///
     /// # Errors
     /// If sysfs cannot be read.
@@ -171,7 +173,8 @@ impl KernelView {
         Ok(())
     }
 
-    /// A device for people: `dm-0 (rhel-root)`.
+    /// The device's name for messages: `dm-0 (rhel-root)`, or only the kernel's
+    /// name if device-mapper has none.
     pub fn label(&self, device: &Device) -> String {
         match read(&device.directory.join("dm/name")) {
             Ok(name) => format!("{} ({name})", device.name),
@@ -179,10 +182,11 @@ impl KernelView {
         }
     }
 
-    /// Every use of the disk and of its partitions, by whichever path.
+    /// Every use of the disk and of its partitions, on all its paths (multipath).
     ///
     /// # Errors
-    /// If /sys or /proc cannot be read: not to know is not to be free.
+    /// If /sys or /proc cannot be read. The caller must then not treat the disk as
+    /// free.
     pub fn uses(&self, disk: &Device) -> io::Result<Vec<Use>> {
         let mut devices = vec![disk.clone()];
         devices.extend(self.partitions(disk)?);
@@ -192,7 +196,7 @@ impl KernelView {
             devices.extend(partitions);
         }
         let mounts = fs::read_to_string(self.proc.join("self/mountinfo"))?;
-        // Kernels without swap have no such file.
+        // A kernel without swap support has no such file.
         let swaps = fs::read_to_string(self.proc.join("swaps")).unwrap_or_default();
         let mut uses = Vec::new();
         for device in &devices {
@@ -210,8 +214,8 @@ impl KernelView {
     }
 }
 
-/// `None` of a device that was removed between two looks: its directory is missing,
-/// or its attributes have no device any more.
+/// Returns `None` if the device was removed between two steps: its directory is
+/// missing (`NotFound`), or its attributes no longer have a device (`ENODEV`).
 fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
     match looked {
         Ok(found) => Ok(Some(found)),
@@ -249,7 +253,8 @@ fn read_device(directory: &Path, number: String) -> io::Result<Device> {
     })
 }
 
-/// proc_pid_mountinfo(5): `id parent major:minor root mount-point options ... - type source options`.
+/// The format of a line (proc_pid_mountinfo(5)):
+/// `id parent major:minor root mount-point options ... - type source options`.
 fn mount_points<'a>(mountinfo: &'a str, device: &Device) -> Vec<&'a str> {
     let source = format!("/dev/{}", device.name);
     mountinfo
@@ -259,7 +264,8 @@ fn mount_points<'a>(mountinfo: &'a str, device: &Device) -> Vec<&'a str> {
             let mut fields = left.split(' ');
             let number = fields.nth(2)?;
             let place = fields.nth(1)?;
-            // btrfs mounts carry an anonymous number, the device is in `source`.
+            // A btrfs mount has an anonymous device number; `source` names the
+            // device.
             let from = right.split(' ').nth(1)?;
             (number == device.number || from == source).then_some(place)
         })
@@ -375,7 +381,8 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        // A LUKS container in one of two volumes, whose group is on two partitions.
+        // A volume group on two partitions with two volumes, one of which holds a
+        // LUKS container.
         for (name, number, holder) in [
             ("dm-0", "253:0", None),
             ("dm-1", "253:1", Some("dm-2")),
@@ -408,14 +415,14 @@ mod tests {
         );
     }
 
-    /// Another thread removes the volume while this one looks.
+    /// Another thread removes a volume while this one reads sysfs.
     #[test]
     fn what_is_gone_meanwhile_is_no_error() {
         let (dir, view) = tree();
         let block = dir.path().join("sys/block");
         fs::create_dir_all(block.join("vda/vda1/holders/dm-0")).unwrap();
         fs::create_dir_all(block.join("vda/vda3/holders/dm-1")).unwrap();
-        // Its directory stands, its number is gone.
+        // The directory of dm-1 exists, but its `dev` file is gone.
         fs::create_dir_all(block.join("dm-1")).unwrap();
         let disk = view.device(254, 0).unwrap();
         assert_eq!(view.stack(&disk).unwrap(), []);

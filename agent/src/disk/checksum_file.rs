@@ -1,30 +1,35 @@
-//! A checksum that may be in a file beside the image, and finding the image's
-//! line in it, in the forms that sha256sum writes: `<hash>  <name>`,
-//! `<hash> *<name>`, `SHA256 (<name>) = <hash>`, or the hash alone; and in that of
-//! `openssl dgst`, `SHA256(<name>)= <hash>`.
+//! The expected digest of an image: given as text, or as the URL of a checksum
+//! file.
+//!
+//! In such a file this module finds the image's line, in the forms that sha256sum
+//! writes: `<hash>  <name>`, `<hash> *<name>`, `SHA256 (<name>) = <hash>`, or the
+//! hash alone; and in the form of `openssl dgst`, `SHA256(<name>)= <hash>`.
 
 use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::disk::fetch::{self, Request};
 use crate::failure::{Class, Failure, Result};
 
-/// A SHA256SUMS of a distribution's whole mirror directory is some 100 KiB.
+/// In bytes. The SHA256SUMS file for a distribution's whole mirror directory has
+/// about 100 KiB.
 const FILE_LIMIT: usize = 1 << 20;
 
-/// A checksum, or where it is to be had.
+/// A checksum, or the URL of a checksum file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChecksumSource {
-    /// The algorithm; else the length of the checksum shows it.
+    /// `None`: the length of the checksum decides.
     pub algorithm: Option<Algorithm>,
     /// Hexadecimal text, or the URL of a checksum file.
     pub text_or_url: String,
 }
 
 impl ChecksumSource {
-    /// What to expect of the image at these URLs; fetches the checksum file,
-    /// for which the image's server wants to know the same of us.
+    /// The expected digest of the image at these URLs. Downloads the checksum file
+    /// if there is one. `authorization` is sent only if the checksum file is on the
+    /// server of one of the URLs.
     ///
     /// # Errors
-    /// If there is no such file, no line of the image in it, or no checksum.
+    /// If the checksum file cannot be downloaded, has no line for the image, or if
+    /// the checksum is malformed.
     pub fn resolve(
         &self,
         image_urls: &[String],
@@ -50,7 +55,8 @@ impl ChecksumSource {
     }
 }
 
-/// Credentials are for one server, and go to no other.
+/// Whether both URLs have the same origin: credentials must not reach another
+/// server.
 fn same_server(one: &str, other: &str) -> bool {
     match (reqwest::Url::parse(one), reqwest::Url::parse(other)) {
         (Ok(one), Ok(other)) => one.origin() == other.origin(),
@@ -68,7 +74,8 @@ fn fetch_checksum(request: Request, image_url: &str, client: &reqwest::Client) -
     find(&body, image_url).map(str::to_owned).map_err(unusable)
 }
 
-/// Hexadecimal digits of MD5, SHA-1, SHA-224, SHA-256, SHA-384 and SHA-512.
+/// The number of hexadecimal digits of MD5, SHA-1, SHA-224, SHA-256, SHA-384 and
+/// SHA-512.
 const LENGTHS: [usize; 6] = [32, 40, 56, 64, 96, 128];
 
 /// The hash of the image that `image_url` names.
@@ -113,7 +120,7 @@ fn file_name(url: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// Whether the line is about a file of such a name, wherever it lies.
+/// Whether the line names a file whose name without directories passes `is_it`.
 fn names(line: &str, is_it: impl Fn(&str) -> bool) -> bool {
     let base = |text: &str| is_it(text.rsplit('/').next().unwrap_or(text));
     let at_end = line
@@ -126,8 +133,9 @@ fn names(line: &str, is_it: impl Fn(&str) -> bool) -> bool {
     at_end || in_brackets
 }
 
-/// The original takes the name for a regular expression, in which a dot stands
-/// for anything: mirrors live with `image-raw.gz` for `image.raw.gz`.
+/// Compares a file name as ironic-python-agent does, which uses `name` as a regular
+/// expression: a dot in it matches any character. Some mirrors rely on this and
+/// write `image-raw.gz` for `image.raw.gz`.
 fn fits(text: &str, name: &str) -> bool {
     let same = |(a, b): (char, char)| a == b || b == '.';
     !name.is_empty()

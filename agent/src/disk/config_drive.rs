@@ -1,5 +1,5 @@
-//! The config drive: a small file system image that the first boot's
-//! cloud-init or Ignition (platform `openstack`) reads, in a partition of its own.
+//! The config drive: a small file system image in a partition of its own.
+//! cloud-init or Ignition (platform `openstack`) reads it on the first boot.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,33 +23,34 @@ pub use parts::Parts;
 
 /// The label of the file system and the name of the partition.
 const LABEL: &str = "config-2";
-/// Ironic's limit, and the size of the partition that is made.
+/// In bytes: Ironic's limit for the image, and the size of a partition that the
+/// agent adds for it.
 const SIZE: u64 = 64 << 20;
 const PIECE: usize = 1 << 20;
 
-/// A config drive in the form that Ironic gave it.
+/// A config drive in the form in which Ironic sends it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ConfigDrive {
-    /// base64 of an image, mostly packed with gzip.
+    /// The image as base64 text, usually compressed with gzip.
     Text(String),
-    /// Where such a text, or the image itself, is to be had.
+    /// The URL of such a text, or of the image itself.
     Url(String),
-    /// Not rendered.
+    /// The contents without a file system: the agent builds the files from them.
     Parts(Parts),
 }
 
-/// What goes into the partition.
+/// The content of the partition.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Content {
-    /// An image, as it is.
+    /// A file system image.
     Image(Vec<u8>),
-    /// Files for a VFAT file system of the partition's size: that one can be
-    /// mounted whatever the disk's sectors are.
+    /// Files for a VFAT file system that fills the partition. The kernel can mount
+    /// VFAT on a disk with any sector size, which is not true of ISO 9660.
     Files(Vec<(String, Vec<u8>)>),
 }
 
 impl fmt::Debug for ConfigDrive {
-    /// Without the content, which is full of secrets.
+    /// Leaves out the content, because it holds secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => write!(f, "ConfigDrive({} characters)", text.len()),
@@ -60,23 +61,25 @@ impl fmt::Debug for ConfigDrive {
 }
 
 impl ConfigDrive {
-    /// What goes to the disk.
+    /// Downloads and unpacks the config drive.
     ///
     /// # Errors
-    /// If it cannot be fetched, is not what it claims to be, or is too large.
+    /// If the download fails, if the text or the image is malformed, or if the
+    /// image is larger than 64 MiB.
     pub fn load(&self, client: &reqwest::Client) -> Result<Content> {
         match self {
             Self::Text(text) => unpack(decode_base64(text.as_bytes())?).map(Content::Image),
             Self::Parts(parts) => {
                 let files = parts.files();
-                // Only to know it before the disk is touched.
+                // Detects files that do not fit before anything is written to the
+                // disk.
                 vfat_of(&files, 512, SIZE)?;
                 Ok(Content::Files(files))
             }
             Self::Url(url) => {
                 let request = Request::small(url);
-                // The limit of the image bounds its text well enough: nobody
-                // fills 64 MiB with a config.
+                // The base64 text gets the same limit as the image, although it is
+                // longer: no real config drive comes near 64 MiB.
                 let body = fetch::small_file(request, client.clone(), SIZE as usize)?;
                 match decode_base64(&body) {
                     Ok(image) => unpack(image),
@@ -89,7 +92,7 @@ impl ConfigDrive {
 }
 
 pub(crate) fn decode_base64(text: &[u8]) -> Result<Vec<u8>> {
-    // Some writers break the lines.
+    // Some programs write base64 in several lines.
     let dense: Vec<u8> = text
         .iter()
         .copied()
@@ -120,12 +123,12 @@ pub(crate) fn unpack(image: Vec<u8>) -> Result<Vec<u8>> {
     Ok(image)
 }
 
-/// A table that tells of partitions and takes one more.
+/// A partition table (GPT or MBR) to which one more partition can be added.
 pub trait PartitionTable {
-    /// The partitions in use.
     fn partitions(&self) -> &[Partition];
 
-    /// Adds a partition of this name and length at the end of the disk.
+    /// Adds a partition of `len` bytes at the end of the disk. An MBR cannot store
+    /// the name.
     ///
     /// # Errors
     /// If there is no room.
@@ -152,15 +155,17 @@ impl PartitionTable for mbr::Table {
     }
 }
 
-/// Writes the config drive into the `config-2` partition of a disk with this
-/// table, which is entered at the very end of the disk if there is none. The
-/// table is the caller's to write: it names only what is on the disk already.
-/// An ISO 9660 image that the disk's sectors are too large for becomes a VFAT
-/// file system of the same files; with `rebuild` (`config_drive_rebuild`) any
-/// does.
+/// Writes the config drive into the partition `config-2` of a disk with this table.
+/// If there is none, adds one to `table` at the end of the disk. The caller writes
+/// `table`, once everything that it names is on the disk.
+///
+/// An ISO 9660 image is converted to a VFAT file system with the same files if the
+/// disk's sectors are too large for ISO 9660, or if `rebuild`
+/// (`config_drive_rebuild`) is set.
 ///
 /// # Errors
-/// If there is no room, or several such partitions.
+/// If there is no room, if several partitions are config drives, or if the disk
+/// reports an error.
 pub fn write_config_drive(
     target: &Target,
     table: &mut impl PartitionTable,
@@ -191,7 +196,8 @@ pub fn write_config_drive(
         }
     };
     partition.refuse_in_head().map_err(on_disk)?;
-    // A sector is more than a block of such an image: no kernel mounts it.
+    // An ISO 9660 image has blocks of 2048 bytes. No kernel mounts it on a disk
+    // with larger sectors.
     let is_iso = found.is_some_and(|found| found.kind == "iso9660");
     let image = match content {
         Content::Image(image) if is_iso && (rebuild || target.sector_size() > 2048) => {
@@ -223,8 +229,8 @@ pub fn write_config_drive(
     Ok(partition)
 }
 
-/// The one partition that is a config drive by its name or by its file
-/// system's label, in any case.
+/// The only partition whose name or file system label is `config-2`, ignoring case.
+/// Kept partitions do not count.
 fn existing(target: &Target, table: &impl PartitionTable) -> Result<Option<Partition>> {
     let mut found: Option<Partition> = None;
     let of_image = |partition: &&Partition| !target.spares(partition);
@@ -248,13 +254,13 @@ fn existing(target: &Target, table: &impl PartitionTable) -> Result<Option<Parti
 }
 
 fn label(target: &Target, partition: &Partition) -> Result<String> {
-    // At most PROBE_LEN.
+    // The cast is lossless: at most PROBE_LEN.
     let len = partition.len.min(PROBE_LEN as u64) as usize;
     let start = target.read_at(partition.offset, len)?;
     Ok(file_system::identify(&start).map_or_else(String::new, |found| found.label))
 }
 
-/// The files of an ISO 9660 image as a VFAT file system for this partition.
+/// Converts an ISO 9660 image to a VFAT file system for a partition of `len` bytes.
 fn as_vfat(image: &[u8], target: &Target, len: u64) -> Result<Vec<u8>> {
     let files = iso9660::files(image)
         .map_err(|reason| error(format!("reading the ISO 9660 image: {reason}")))?;
@@ -275,7 +281,7 @@ fn build_vfat(files: &[iso9660::File<'_>], sector: usize, len: u64) -> Result<Ve
         .map_err(|reason| error(format!("making a VFAT file system: {reason}")))
 }
 
-/// Writes zeros over the whole partition, then the image.
+/// Zeroes the whole partition, then writes the image.
 fn write_content(target: &Target, partition: &Partition, image: &[u8]) -> Result<()> {
     let sector = target.sector_size() as usize;
     if !target.punch_zeros(partition.offset, partition.len)? {

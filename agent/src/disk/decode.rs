@@ -1,4 +1,5 @@
-//! Decompression, by what the bytes are and never by a file's name.
+//! Decompression. The format is detected from the content, never from the file's
+//! name.
 
 use std::fmt;
 use std::io::{self, BufRead, Chain, Cursor, Read};
@@ -11,14 +12,14 @@ pub use packing::Packing;
 use lz4::Lz4Reader;
 use xz::{Limits, XzReader};
 
-/// `zstd --ultra -22` has a window of 128 MiB, the format's default limit;
-/// `--long=31` needs 2 GiB and is refused.
+/// The largest zstd window is 2^27 bytes. `zstd --ultra -22` uses these 128 MiB,
+/// the default limit of the format; `--long=31` needs 2 GiB and is rejected.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 type Input<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// The decoder of one stream. Reads to the end of its input: bytes after the
-/// packed stream, and an input that ends inside it, are errors.
+/// Decodes one stream up to the end of its input. It is an error if other bytes
+/// follow the compressed stream, or if the input ends inside it.
 pub struct Decoder<R: BufRead> {
     packing: Packing,
     stream: Unpack<R>,
@@ -34,12 +35,12 @@ enum Unpack<R: BufRead> {
 }
 
 impl<R: BufRead> Decoder<R> {
-    /// A decoder of this stream, after a look at its first bytes. Also returns
-    /// the unpacked size, if the stream's first header promises one: the whole
-    /// size or less.
+    /// Creates the decoder that the first bytes of the stream call for. Also
+    /// returns the unpacked size if the stream's first header states one. That is a
+    /// lower bound, because more frames may follow.
     ///
     /// # Errors
-    /// If the stream cannot be read, or the header is broken.
+    /// If the stream cannot be read, or the header is malformed.
     pub fn new(input: R) -> io::Result<(Self, Option<u64>)> {
         Self::with_limits(input, Limits::of_this_machine())
     }
@@ -52,8 +53,8 @@ impl<R: BufRead> Decoder<R> {
         let packing = Packing::by_content(&start);
         let promised = match packing {
             Packing::Zstd => zstd_content_size(&start),
-            // gzip's length field is modulo 4 GiB and at the very end; xz's
-            // index is at the end, too; few writers of lz4 know the size.
+            // gzip stores its length modulo 4 GiB and at the very end. xz has its
+            // index at the end, too. Few programs that write lz4 know the size.
             _ => None,
         };
         let input = Cursor::new(start).chain(input);
@@ -72,12 +73,11 @@ impl<R: BufRead> Decoder<R> {
         Ok((Self { packing, stream }, promised))
     }
 
-    /// How the stream is packed.
     pub fn packing(&self) -> Packing {
         self.packing
     }
 
-    /// The input, to read what is left of it after an error.
+    /// Returns the input, to read the rest of it after an error.
     pub fn into_input(self) -> R {
         match self.stream {
             Unpack::Raw(input) => input,
@@ -91,10 +91,11 @@ impl<R: BufRead> Decoder<R> {
         .1
     }
 
-    /// Fills the buffer as far as the stream reaches.
+    /// Fills the buffer and returns the number of bytes. It is smaller than the
+    /// buffer only at the end of the stream.
     ///
     /// # Errors
-    /// What the stream says.
+    /// If the input cannot be read or decoded.
     pub fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -128,7 +129,8 @@ impl<R: BufRead> fmt::Debug for Decoder<R> {
     }
 }
 
-/// RFC 8878, 3.1.1.1: the frame header is at most 14 bytes after its magic.
+/// In bytes: the magic number (4) and at most 14 for the rest of the frame header
+/// (RFC 8878, 3.1.1.1).
 const ZSTD_HEADER_LEN: usize = 18;
 
 /// The content size in the header of the first frame. More frames may follow.

@@ -1,9 +1,9 @@
-//! The lock that tells udev to leave a disk alone (systemd's "Locking Block
-//! Device Access").
+//! The lock that keeps udev away from a disk (systemd, "Locking Block Device
+//! Access").
 //!
-//! Whenever somebody who could write has closed a disk, udev has the kernel read
-//! its table anew, and the kernel forgets the partitions that are in none yet.
-//! Our ramdisk has no udev; a live system has.
+//! When a program closes a disk that it had open for writing, udev makes the kernel
+//! read the partition table again. The kernel then forgets partitions that are not
+//! yet in the table. The ramdisk has no udev; a live system has one.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -11,21 +11,22 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// udev itself holds it for as long as a look at the disk takes.
+/// udev holds the lock itself while it probes the disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// A locked disk, until this is dropped.
+/// Holds the lock of a disk until it is dropped.
 #[derive(Debug)]
 pub struct DeviceLock {
     _disk: File,
 }
 
 impl DeviceLock {
-    /// Waits for the lock of a whole disk.
+    /// Waits up to 10 s for the lock of a whole disk.
     ///
     /// # Errors
-    /// If the disk cannot be opened, or another program keeps the lock.
+    /// If the disk cannot be opened, or another program still holds the lock after
+    /// 10 s.
     pub fn take(path: &Path) -> io::Result<Self> {
         Self::take_within(path, PATIENCE)
     }

@@ -1,7 +1,7 @@
-//! Devices that device mapper has built on a disk: LVM volumes, opened LUKS
+//! Removes device-mapper devices that are built on a disk: LVM volumes, opened LUKS
 //! containers, partitions of a multipath disk.
 //!
-//! Our ramdisk makes none, but a live system activates the volumes that it finds.
+//! The ramdisk creates none, but a live system activates the volumes that it finds.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,16 +18,17 @@ use crate::sys::dm_ioctl;
 
 const CONTROL: &str = "/dev/mapper/control";
 
-/// Whether device mapper has made this device.
+/// Whether this is a device-mapper device.
 pub fn is_mapped(device: &Device) -> bool {
     device.directory.join("dm").is_dir()
 }
 
-/// Removes every device that device mapper has built on a disk, so that the disk can
-/// be opened. What is on the disk stays as it is.
+/// Deactivates every device-mapper device that is built on a disk, so that the
+/// agent can open the disk exclusively. The content of the disk does not change.
 ///
 /// # Errors
-/// If one of them is in use, by name, or is not of device mapper.
+/// If one of these devices is in use or is not a device-mapper device; the message
+/// names it.
 pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
     let kernel = KernelView::default();
     let stack = fs::metadata(disk)
@@ -53,7 +54,7 @@ pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
             Ok(()) => {
                 tracing::info!("{}: {label} on it is deactivated", disk.display());
             }
-            // Another thread, or udev, was quicker.
+            // Another thread or udev has already removed it.
             Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => {}
             Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => {
                 return Err(failed(
@@ -89,7 +90,8 @@ fn remove(control: &File, device: &Device) -> io::Result<()> {
     dm_ioctl::remove(control, parse(major)?, parse(minor)?)
 }
 
-/// The disks that a device is made of, as device nodes.
+/// The device nodes of the disks that a device is built on. If it is built on a
+/// partition, this is the node of the partition's disk.
 ///
 /// # Errors
 /// If sysfs cannot be read.

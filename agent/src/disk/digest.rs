@@ -1,4 +1,4 @@
-//! The checksum of an image: what is expected, and hashing what comes. Pure.
+//! The digest of an image: the expected value, and hashing the download. No I/O.
 
 use std::fmt;
 
@@ -6,28 +6,20 @@ use sha2::digest::DynDigest;
 
 use crate::failure::{Failure, Result};
 
-/// A hash function that we can compute.
+/// A hash function that the agent can compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
-    /// MD5, which protects against accidents only.
+    /// Protects only against accidental changes, not against an attacker.
     Md5,
-    /// SHA-1, the same.
+    /// As MD5: protects only against accidental changes.
     Sha1,
-    /// SHA-224
     Sha224,
-    /// SHA-256
     Sha256,
-    /// SHA-384
     Sha384,
-    /// SHA-512
     Sha512,
-    /// SHA3-224
     Sha3_224,
-    /// SHA3-256
     Sha3_256,
-    /// SHA3-384
     Sha3_384,
-    /// SHA3-512
     Sha3_512,
 }
 
@@ -35,8 +27,9 @@ use Algorithm::{
     Md5, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256, Sha384, Sha512,
 };
 
-/// By the names of Python's hashlib, which is what Ironic's users write, and
-/// with the length in bytes.
+/// Each algorithm with its name in Python's hashlib, which Ironic's users write,
+/// and the length of its digest in bytes. In the order of the variants of
+/// [`Algorithm`].
 const ALGORITHMS: [(Algorithm, &str, usize); 10] = [
     (Md5, "md5", 16),
     (Sha1, "sha1", 20),
@@ -51,16 +44,16 @@ const ALGORITHMS: [(Algorithm, &str, usize); 10] = [
 ];
 
 impl Algorithm {
-    /// By Ironic's name, in any case.
+    /// Finds an algorithm by Ironic's name for it, ignoring case.
     pub fn by_name(name: &str) -> Option<Self> {
-        // OpenSSL's names, which hashlib takes too.
+        // hashlib also accepts OpenSSL's names, which have hyphens.
         let name = name.trim().to_ascii_lowercase().replace('-', "_");
         let found = ALGORITHMS.iter().find(|known| known.1 == name)?;
         Some(found.0)
     }
 
-    /// By the length of its hexadecimal text, of those that Ironic tells apart
-    /// by it.
+    /// Finds an algorithm by the number of hexadecimal digits. Only for those that
+    /// Ironic recognises by length.
     fn by_length(length: usize) -> Option<Self> {
         match length {
             32 => Some(Md5),
@@ -75,7 +68,7 @@ impl Algorithm {
     }
 
     fn known(self) -> &'static (Self, &'static str, usize) {
-        // Ten variants, ten rows in their order: a test holds them to it.
+        // The table has one row per variant, in the same order; a test checks this.
         &ALGORITHMS[self as usize]
     }
 
@@ -101,7 +94,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// A checksum to compare with: algorithm and lower-case hexadecimal text.
+/// The digest that an image must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedDigest {
     algorithm: Algorithm,
@@ -109,10 +102,11 @@ pub struct ExpectedDigest {
 }
 
 impl ExpectedDigest {
-    /// A checksum of this algorithm; the case of the digits does not matter.
+    /// Ignores the case of the digits, and white space around them.
     ///
     /// # Errors
-    /// If the text is not as many hexadecimal digits as the algorithm has.
+    /// If the text does not consist of as many hexadecimal digits as the algorithm
+    /// has.
     pub fn new(algorithm: Algorithm, hex: &str) -> Result<Self> {
         let hex = hex.trim().to_ascii_lowercase();
         if hex.len() != algorithm.hex_length() || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -125,10 +119,10 @@ impl ExpectedDigest {
         Ok(Self { algorithm, hex })
     }
 
-    /// A checksum whose algorithm shows in its length.
+    /// Chooses the algorithm by the length of the text.
     ///
     /// # Errors
-    /// If it has no length that tells the algorithm.
+    /// If no algorithm has this length, or the text is not hexadecimal.
     pub fn from_text(text: &str) -> Result<Self> {
         let text = text.trim();
         match Algorithm::by_length(text.len()) {
@@ -140,7 +134,6 @@ impl ExpectedDigest {
         }
     }
 
-    /// The algorithm.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -151,17 +144,17 @@ impl ExpectedDigest {
     }
 }
 
-/// What to compute of a file.
+/// Which digests to compute of a file.
 #[derive(Debug, Clone)]
 pub struct Hashing {
-    /// By this algorithm.
     pub algorithm: Algorithm,
-    /// Bytes behind the file's, for a second digest: what a signature adds.
+    /// Bytes that a signature appends to the file. A second digest covers the file
+    /// and them.
     pub suffix: Vec<u8>,
 }
 
 impl Hashing {
-    /// The digest of the file alone.
+    /// Computes the digest of the file without a suffix.
     pub fn new(algorithm: Algorithm) -> Self {
         Self {
             algorithm,
@@ -170,41 +163,39 @@ impl Hashing {
     }
 }
 
-/// The digest of a file.
+/// The digests of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Computed {
-    /// By this algorithm.
     pub algorithm: Algorithm,
     /// Lower-case hexadecimal text.
     pub hex: String,
-    /// The digest of the file with [`Hashing::suffix`] behind it.
+    /// The digest of the file followed by [`Hashing::suffix`].
     pub with_suffix: Box<[u8]>,
-    /// Over this many bytes of the file.
+    /// The length of the file.
     pub bytes: u64,
 }
 
-/// A hash being computed.
+/// The state of a hash function while the bytes arrive.
 pub struct Hasher(Box<dyn DynDigest>);
 
 impl Hasher {
-    /// The hash of nothing yet.
     pub fn new(algorithm: Algorithm) -> Self {
         Self(algorithm.hasher())
     }
 
-    /// Takes more bytes in.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The hash with these bytes behind all that came so far.
+    /// The digest of all bytes so far followed by `suffix`. Does not change the
+    /// state.
     pub fn with_suffix(&self, suffix: &[u8]) -> Box<[u8]> {
         let mut hash = self.0.box_clone();
         hash.update(suffix);
         hash.finalize()
     }
 
-    /// The hash as lower-case hexadecimal text.
+    /// The digest as lower-case hexadecimal text.
     pub fn finish(self) -> String {
         hex(&self.0.finalize())
     }
@@ -234,7 +225,7 @@ mod tests {
         hasher.finish()
     }
 
-    /// The beginnings of what `openssl dgst` says of "abc".
+    /// The first digits of what `openssl dgst` prints for "abc".
     #[test]
     fn known_answers() {
         for (algorithm, start) in [

@@ -1,10 +1,8 @@
-//! What stands at both ends of the disk until the image is proven: nothing, or
-//! the table of the partitions that are kept. Either way firmware finds nothing
-//! to boot.
+//! The first and the last MiB of the disk until the commit: zeros, or a partition
+//! table with only the kept partitions. Either way firmware finds nothing to boot.
 //!
-//! Where partitions are kept, one whole copy of a table that names them is on
-//! the medium at every moment: the copy that is good stays until the other one
-//! is written and flushed.
+//! If partitions are kept, the disk has a complete table that names them at every
+//! moment: the good copy stays until the other one is written and flushed.
 
 use std::fs;
 use std::ops::Range;
@@ -20,29 +18,29 @@ use crate::disk::target::Target;
 use crate::failure::{Class, Failure, Result};
 use crate::report::mib;
 
-/// What is wiped at both ends: every partition table, and the superblocks of
-/// old RAID members at the end.
+/// In bytes: this much is wiped at each end. That covers every partition table, and
+/// the superblocks of old RAID members at the end.
 const END_LEN: u64 = 1 << 20;
-/// How many writes a disk may refuse before it is not asked for more. A sector
-/// is found by 12 of them; each may take the kernel's time limit of 30 s and more.
+/// After this many failed writes the agent stops wiping. It takes 12 failed writes
+/// to locate one bad sector, and each may last for the kernel's time limit of 30 s
+/// or more.
 const MOST_REFUSALS: u32 = 36;
 
 /// Both ends of a disk that an image is written to.
 #[derive(Debug)]
 pub struct Ends {
     kept: Option<KeptPartitions>,
-    /// After a failure the disk is left as it is then.
+    /// After a failure the agent leaves the disk as it is.
     preserve_on_error: bool,
-    /// The kept partitions' table, for a disk that may be left in any state.
+    /// A file with the table of the kept partitions. With `preserve_on_error` a
+    /// failure may leave the disk in any state; the operator can then restore the
+    /// partitions from this file.
     file: Option<PathBuf>,
 }
 
 impl Ends {
-    /// Looks for the partitions to keep, and has the target spare them. Touches
-    /// nothing.
-    ///
-    /// # Errors
-    /// See [`KeptPartitions::find`], or if the disk cannot be read.
+    /// Finds the partitions to keep, and makes the target reject writes to them.
+    /// Writes nothing to the disk.
     pub fn find(
         target: &mut Target,
         filters: &[PartitionFilter],
@@ -62,22 +60,19 @@ impl Ends {
         Ok(ends)
     }
 
-    /// Has a target that was opened again spare them, too.
+    /// Makes a target reject writes to the kept partitions. Call this again after
+    /// the disk has been reopened.
     pub fn spare(&self, target: &mut Target) {
         let ranges = self.kept.as_ref().map(KeptPartitions::ranges);
         target.spare(ranges.unwrap_or_default());
     }
 
-    /// The partitions that are kept.
     pub fn kept(&self) -> Option<&KeptPartitions> {
         self.kept.as_ref()
     }
 
-    /// Fails if an image that ends at this byte, or later, would not leave them
-    /// alone.
-    ///
-    /// # Errors
-    /// See [`KeptPartitions::refuse_collision`].
+    /// Fails if an image of `image_end` bytes or more would overlap a kept
+    /// partition.
     pub fn refuse_collision(&self, image_end: u64) -> Result<()> {
         match &self.kept {
             Some(kept) => kept.refuse_collision(image_end),
@@ -85,10 +80,11 @@ impl Ends {
         }
     }
 
-    /// Leaves nothing of the disk's former table, or only what is kept.
+    /// Wipes both ends of the disk. If partitions are kept, the table with only
+    /// these replaces the old one.
     ///
     /// # Errors
-    /// What the disk says.
+    /// If a write fails, or if the file for `preserve_on_error` cannot be created.
     pub fn clear(&mut self, target: &Target) -> Result<()> {
         if let Some(kept) = self.kept.as_ref().filter(|_| self.preserve_on_error) {
             self.file = Some(save(kept, target.path())?);
@@ -96,10 +92,11 @@ impl Ends {
         clear(target, self.kept.as_ref())
     }
 
-    /// After a failure: what `clear` leaves, unless the disk is to stay as it is.
+    /// Cleans up after a failure: leaves both ends as [`Ends::clear`] does, unless
+    /// `preserve_on_error` is set.
     pub fn after(&self, failure: &Failure, target: &Target) {
-        // Before the cleanup, which may fail or hang on a dying disk. The
-        // caller reports it as the failure that it is.
+        // Logged before the cleanup, which may fail or hang on a dying disk. It is
+        // only a warning here, because the caller reports the failure as an error.
         tracing::warn!("{failure}");
         if self.preserve_on_error {
             tracing::warn!("{} is left as it is, as asked", target.path().display());
@@ -108,7 +105,8 @@ impl Ends {
         }
     }
 
-    /// After the commit.
+    /// Call this after the commit: it deletes the file with the kept partitions'
+    /// table.
     pub fn release(&self) {
         if let Some(file) = &self.file
             && let Err(error) = fs::remove_file(file)
@@ -120,7 +118,7 @@ impl Ends {
 
 fn find_kept(target: &Target, filters: &[PartitionFilter]) -> Result<Option<KeptPartitions>> {
     let tail = tail(target);
-    // Both at most a MiB.
+    // Both casts are lossless: at most 1 MiB.
     let disk = DiskEnds {
         head: &target.read_at(0, END_LEN.min(target.size()) as usize)?,
         tail: &target.read_at(tail.start, (tail.end - tail.start) as usize)?,
@@ -158,7 +156,8 @@ fn find_kept(target: &Target, filters: &[PartitionFilter]) -> Result<Option<Kept
     Ok(found)
 }
 
-/// Puts the table of the kept partitions into a file of its own.
+/// Writes the table of the kept partitions to a new file in the temporary
+/// directory, and logs how to restore the disk from it.
 fn save(kept: &KeptPartitions, disk: &Path) -> Result<PathBuf> {
     let path = std::env::temp_dir().join(format!("landfall-partitions-{}", Uuid::new_v4()));
     let failed = |reason: String| {
@@ -198,8 +197,9 @@ fn clear(target: &Target, kept: Option<&KeptPartitions>) -> Result<()> {
     target.sync()
 }
 
-/// Goes on after errors, since the disk may be half dead, and reports instead of
-/// failing. A sector that cannot be written does not save the others.
+/// Continues after errors, because the disk may be failing, and logs them instead
+/// of returning them. After a sector that cannot be written, the other sectors are
+/// wiped nevertheless.
 fn reset(target: &Target, kept: Option<&KeptPartitions>) {
     let mut refusals = Refusals::default();
     let flushed = match kept {
@@ -210,7 +210,8 @@ fn reset(target: &Target, kept: Option<&KeptPartitions>) {
             }
             target.sync()
         }
-        // The backup first: the head may hold the only good copy.
+        // The backup is written first, because the head may hold the only good
+        // copy.
         Some(kept) => {
             let (offset, backup) = backup_of(target, kept);
             refusals.write_around(target, &backup, offset);
@@ -239,7 +240,7 @@ fn reset(target: &Target, kept: Option<&KeptPartitions>) {
     }
 }
 
-/// What a disk has refused of what it was to be wiped by.
+/// The writes that failed during a wipe.
 #[derive(Default)]
 struct Refusals {
     count: u32,
@@ -247,7 +248,7 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// What is refused is tried again in halves, down to the sector.
+    /// If a write fails, retries it in halves, down to single sectors.
     fn write_around(&mut self, target: &Target, bytes: &[u8], offset: u64) {
         if self.count >= MOST_REFUSALS {
             return;
@@ -286,7 +287,7 @@ fn write_backup(target: &Target, kept: &KeptPartitions) -> Result<()> {
 
 fn backup_of(target: &Target, kept: &KeptPartitions) -> (u64, AlignedBuffer) {
     let (offset, backup) = kept.bare().backup();
-    // As many whole sectors as the table has.
+    // Adds no padding: the backup consists of whole sectors.
     let sector = target.sector_size() as usize;
     (offset, AlignedBuffer::padded(&backup, sector))
 }
@@ -300,17 +301,17 @@ fn tail(target: &Target) -> Range<u64> {
     target.size().saturating_sub(END_LEN)..target.size()
 }
 
-/// Zeros over the last MiB but for these ranges.
+/// Zeroes the last MiB, except for the `spared` ranges.
 fn wipe_tail(target: &Target, spared: &[Range<u64>]) -> Result<()> {
     let zeros = AlignedBuffer::zeroed(END_LEN as usize);
     for gap in gaps(tail(target), spared) {
-        // At most a MiB.
+        // The cast is lossless: at most 1 MiB.
         target.write_at(&zeros[..(gap.end - gap.start) as usize], gap.start)?;
     }
     Ok(())
 }
 
-/// What of a range is in none of the others.
+/// The parts of `range` that none of `others` covers.
 fn gaps(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut others = others.to_vec();
     others.sort_by_key(|other| other.start);

@@ -1,9 +1,10 @@
-//! The image as a stream of bytes over http or https, with broken connections
-//! mended by Range requests, or from a file; from whichever of its places.
+//! Fetches an image as a stream of bytes, over HTTP or HTTPS or from a file. After
+//! a broken connection the download continues with a Range request; if a URL fails,
+//! it continues with another one.
 //!
-//! An async client on a runtime of its own thread passes the received `Bytes`
-//! on without copying; reqwest's blocking face costs 1.7 times the CPU
-//! (0.46 against 0.27 s/GiB).
+//! The async client has a runtime in a thread of its own and passes the received
+//! `Bytes` on without copying them. reqwest's blocking client takes 1.7 times the
+//! CPU time (0.46 instead of 0.27 s/GiB).
 
 mod course;
 mod local;
@@ -28,26 +29,26 @@ use transfer::Transfer;
 
 pub use location::{is_medium_of, medium_url};
 
-/// Chunks between the network and the decoder. A chunk is at most hyper's read
-/// buffer, 400 KiB; on a fast link the decoder is the slower side and the queue
-/// is full, so this is memory.
+/// The number of chunks between the network and the decoder. A chunk is at most as
+/// large as hyper's read buffer, 400 KiB. On a fast link the decoder is slower than
+/// the network, so the queue is full and all of it takes memory.
 const QUEUE: usize = 8;
 
-/// How long to bear with a server.
+/// The time limits and the pauses of a download.
 #[derive(Debug, Clone)]
 pub struct Patience {
-    /// A connection without a byte for this long is given up.
+    /// The agent closes a connection that delivers no byte for this long.
     pub stall: Duration,
-    /// The download ends after this long without progress, but not before it
-    /// was tried again this often.
+    /// The download fails after this long without progress, but not before
+    /// `retries` retries.
     pub give_up: Duration,
-    /// See `give_up`.
+    /// The minimum number of retries, see `give_up`.
     pub retries: u32,
-    /// The download ends after this long, progress or not.
+    /// The download fails after this long, even if it makes progress.
     pub deadline: Option<Duration>,
-    /// The pause before the second try; it doubles from there.
+    /// The pause before the first retry. It doubles with every further one.
     pub first_pause: Duration,
-    /// The longest pause.
+    /// The upper limit of the pauses.
     pub longest_pause: Duration,
 }
 
@@ -64,26 +65,27 @@ impl Default for Patience {
     }
 }
 
-/// Where to download from and how.
+/// What to download, and how.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The same file in several places, each by `http:`, `https:` or `file:`
-    /// (a regular file) or, on a medium that is not mounted, by [`medium_url`]. When one fails the
-    /// next goes on, from the same byte if it is known to have the same file.
+    /// URLs of the same file: `http:`, `https:`, `file:` (a regular file), or the
+    /// form of [`medium_url`] for a file on a medium that is not mounted. If one
+    /// fails, the download continues with the next one, from the same byte if the
+    /// file there is known to be the same.
     pub urls: Vec<String>,
     /// The complete value of an `Authorization` header.
     pub authorization: Option<String>,
-    /// Somebody compares the whole with a digest when it is there: places then
-    /// need no other proof than the length that they have the same file.
+    /// The caller compares the whole file with a digest at the end. Then an equal
+    /// length is enough to treat the files at two URLs as the same.
     pub checked: bool,
-    /// The reader recognises by its bytes how the file is packed.
+    /// The caller detects the compression from the content (see
+    /// `may_be_taken_as_sent` in `resume`).
     pub packed: bool,
-    /// How long to bear with the servers.
     pub patience: Patience,
 }
 
 impl Request {
-    /// A small file at one place, without credentials.
+    /// A request for a small file at one URL, without credentials.
     pub fn small(url: impl Into<String>) -> Self {
         Self {
             urls: vec![url.into()],
@@ -95,24 +97,24 @@ impl Request {
     }
 }
 
-/// A file on a server, once the server has answered.
+/// A file on a server that has answered.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The URL, with everything that is to be kept secret.
+    /// The URL with its secrets.
     url: String,
-    /// What the server said of the file.
     resource: Resource,
-    /// Whether the server sent the part that it was asked for, and not all.
+    /// Whether the server sent only the range that was requested, and not the whole
+    /// file.
     pub by_range: bool,
 }
 
 impl Place {
-    /// The URL, fit for showing.
+    /// The URL without secrets, for messages.
     pub fn shown(&self) -> String {
         shown(&self.url)
     }
 
-    /// The length of the file, if the server said it.
+    /// The length of the file in bytes, if the server stated it.
     pub fn total(&self) -> Option<u64> {
         self.resource.total
     }
@@ -121,11 +123,11 @@ impl Place {
 /// What a download delivers, in this order: one `Begin`, chunks, one `End`.
 #[derive(Debug)]
 pub enum Event {
-    /// The first answer is there.
+    /// The first answer has arrived.
     Begin(Place),
     /// The next bytes of the file.
     Chunk(Bytes),
-    /// All bytes were delivered.
+    /// All bytes have been delivered.
     End,
 }
 
@@ -136,25 +138,27 @@ pub struct Download {
 }
 
 impl Download {
-    /// Starts downloading in a thread of its own.
+    /// Starts a download in a thread of its own.
     ///
     /// # Errors
-    /// If there is no usable URL or no thread.
+    /// If the request has no URL, or the thread cannot be started.
     pub fn start(request: Request, client: reqwest::Client) -> Result<Self> {
         Self::start_at(request, client, None)
     }
 
-    /// Starts downloading a file again that was downloaded before, from this
-    /// byte on, at the place that had it then, or another. A server without Range is read from the start, as after a broken
-    /// connection; what it sends before that byte is dropped.
+    /// Downloads a file a second time, from byte `at` on. Tries the URL in `from`,
+    /// which delivered the file the first time, before the others. A server without
+    /// Range support sends the file from the start, as after a broken connection;
+    /// the bytes before `at` are dropped.
     ///
     /// # Errors
-    /// If there is no thread.
+    /// If the thread cannot be started.
     pub fn again(request: Request, client: reqwest::Client, from: Place, at: u64) -> Result<Self> {
         let others = request.urls.iter().filter(|url| **url != from.url);
         let request = Request {
             urls: [&from.url].into_iter().chain(others).cloned().collect(),
-            // Of what is read a second time the fingerprint is known.
+            // The caller compares what it reads now with a digest or fingerprint of
+            // what it read the first time.
             checked: true,
             ..request
         };
@@ -179,26 +183,27 @@ impl Download {
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        // The reader is gone: nobody needs the rest, and no
-                        // pause has to be sat out.
+                        // The receiver is gone, so nobody needs the rest. Do not
+                        // wait for a pause to end.
                         () = sender.closed() => {}
                         outcome = in_time(&request, mirrors::fetch(&request, &client, &sender, known)) => {
-                            // A reader that went away needs no outcome.
+                            // Fails if the receiver is gone; then nobody needs the
+                            // outcome.
                             let _ = sender.send(outcome.map(|()| Event::End)).await;
                         }
                     }
                 });
-                // A name lookup that hangs in its own thread must not hold us.
+                // Do not wait for a name lookup that hangs in its own thread.
                 runtime.shutdown_background();
             })
             .map_err(|e| download_error(format!("starting the download: {e}")))?;
         Ok(Self { events })
     }
 
-    /// The next event; blocks, so only for ordinary threads.
+    /// Waits for the next event. Blocks, so async code must not call it.
     ///
     /// # Errors
-    /// When the download failed for good.
+    /// If the download has failed after all retries.
     pub fn next(&mut self) -> Result<Event> {
         self.events
             .blocking_recv()
@@ -206,10 +211,10 @@ impl Download {
     }
 }
 
-/// A whole small file, of at most `limit` bytes.
+/// Downloads a whole file of at most `limit` bytes.
 ///
 /// # Errors
-/// As for a download, and if the file is larger.
+/// If the download fails, or the file is larger.
 pub fn small_file(request: Request, client: reqwest::Client, limit: usize) -> Result<Vec<u8>> {
     let url = shown(request.urls.first().map_or("", String::as_str));
     let mut download = Download::start(request, client)?;
@@ -230,8 +235,8 @@ pub fn small_file(request: Request, client: reqwest::Client, limit: usize) -> Re
     }
 }
 
-/// A place without what is secret of it, user and signed links: consoles and
-/// logs are read by many.
+/// A URL without its secrets (user, password, query), because many people read
+/// consoles and logs. The query may be the signature of a signed link.
 pub fn shown(url: &str) -> String {
     if let Ok(location::Location::Medium { device, path }) = location::Location::parse(url) {
         return format!("{path} on the medium in {}", device.display());
@@ -242,7 +247,7 @@ pub fn shown(url: &str) -> String {
     let has_user = !parsed.username().is_empty() || parsed.password().is_some();
     let has_query = parsed.query().is_some_and(|query| !query.is_empty());
     if has_user {
-        // Only impossible for URLs that have no host, hence no user.
+        // Fails only for URLs without a host, which have no user.
         let _ = parsed.set_username("***");
         let _ = parsed.set_password(None);
     }
@@ -261,7 +266,7 @@ fn download_error(details: impl Into<String>) -> Failure {
 
 type Events = mpsc::Sender<Result<Event>>;
 
-/// Ends what takes longer than the request allows.
+/// Fails if the work takes longer than the request allows.
 async fn in_time(request: &Request, work: impl Future<Output = Result<()>>) -> Result<()> {
     let Some(deadline) = request.patience.deadline else {
         return work.await;

@@ -1,11 +1,11 @@
-//! Which file system a partition holds and how it is labelled, from its first
-//! bytes. Pure. The file system's own label counts, not the partition's name:
-//! that is what boot loaders and Ignition look for.
+//! Detects the file system of a partition and its label from the first bytes. No
+//! I/O. The label is the file system's own and not the partition's name, because
+//! boot loaders and Ignition search for the former.
 
-/// How many bytes from the partition's start are needed.
+/// The number of bytes from the start of the partition that [`identify`] needs.
 pub const PROBE_LEN: usize = 36 << 10;
 
-/// A file system as far as its superblock tells.
+/// The type and the label of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
     /// The name that mount(2) takes.
@@ -14,7 +14,8 @@ pub struct FileSystem {
     pub label: String,
 }
 
-/// What these first bytes of a partition hold, `None` if nothing known.
+/// Identifies the file system from the first bytes of its partition. `None` if it
+/// is unknown.
 pub fn identify(start: &[u8]) -> Option<FileSystem> {
     let found = |kind, label: &[u8]| {
         Some(FileSystem {
@@ -62,7 +63,8 @@ mod tests {
     use super::*;
     use crate::skip::skip;
 
-    /// The start of what a mkfs program makes, `None` if it is not installed.
+    /// The first bytes of a file system that `program` makes; `None` if the program
+    /// is not installed.
     fn made_by(program: &str, arguments: &[&str], size: u64) -> Option<Vec<u8>> {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(size).unwrap();

@@ -1,4 +1,4 @@
-//! Images to write and a server that misbehaves, for the tests of this directory.
+//! Disk images and a misbehaving HTTP server, for the tests of this directory.
 
 use std::io::{BufRead, BufReader, Cursor, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,15 +20,15 @@ pub use faulty_disk::{Answer, FaultyDisk, Request as DiskRequest};
 /// The disk GUID of a CoreOS image that was never booted.
 pub const SENTINEL: &str = "00000000-0000-4000-a000-000000000001";
 
-/// A client as the agent makes it.
+/// A client with the agent's default options.
 pub fn http_client() -> reqwest::Client {
-    // The second test of the process finds it installed.
+    // Fails harmlessly if another test of this process has already installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     image_client(&HttpOptions::default()).unwrap()
 }
 
-/// A disk image with boot code, a GPT with the sentinel GUID and two
-/// partitions that hold data, zeros and data.
+/// A disk image with boot code, a GPT with the sentinel GUID, and two partitions.
+/// Each holds data, then zeros, then data.
 pub fn gpt_image(size: u64, sector: u32) -> Vec<u8> {
     let mut device = Cursor::new(vec![0u8; size as usize]);
     let last = u32::try_from(size / u64::from(sector) - 1).unwrap();
@@ -70,7 +70,7 @@ pub fn gpt_image(size: u64, sector: u32) -> Vec<u8> {
     image
 }
 
-/// A disk of old data with these partitions: number, name, type, first MiB and
+/// A disk full of old data with these partitions: number, name, type, first MiB and
 /// length in MiB.
 pub fn used_disk(size: u64, sector: u32, partitions: &[(u32, &str, Uuid, u64, u64)]) -> Vec<u8> {
     let mut table = Table::empty(sector, size, Uuid::new_v4(), 128).unwrap();
@@ -94,8 +94,8 @@ pub fn used_disk(size: u64, sector: u32, partitions: &[(u32, &str, Uuid, u64, u6
     disk
 }
 
-/// Makes the checksums of a primary table right after a change of its entries,
-/// with sectors of 512 bytes.
+/// Corrects the checksums of a primary GPT after its entries have been changed. For
+/// sectors of 512 bytes.
 pub fn sealed(mut disk: Vec<u8>) -> Vec<u8> {
     let crc = |bytes: &[u8]| {
         let mut crc = flate2::Crc::new();
@@ -110,7 +110,7 @@ pub fn sealed(mut disk: Vec<u8>) -> Vec<u8> {
     disk
 }
 
-/// What was done to a disk, in order.
+/// An operation on a disk.
 #[derive(Debug, Clone)]
 pub enum Done {
     Write(u64, Vec<u8>),
@@ -118,7 +118,7 @@ pub enum Done {
     Flush,
 }
 
-/// Takes note of it.
+/// Records the operations on a disk, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Journal(Arc<Mutex<Vec<Done>>>);
 
@@ -144,33 +144,33 @@ impl Journal {
     }
 }
 
-/// What the server was asked for.
+/// A request that the server received.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// How many requests came before this one.
     pub earlier: usize,
-    /// The path, or the whole URL for a proxy.
+    /// The path; the whole URL if the server acts as a proxy.
     pub path: String,
     /// The first byte of a `Range`.
     pub from: Option<u64>,
-    /// `If-Range`.
     pub if_range: Option<String>,
 }
 
-/// How the server answers.
+/// The answer to a request.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
     pub headers: Vec<String>,
     pub body: Vec<u8>,
-    /// The connection is closed after so many bytes of the body.
+    /// The server closes the connection after this many bytes of the body.
     pub cut: Option<usize>,
-    /// The connection stays open without a byte after the cut.
+    /// The server keeps the connection open for 20 s after the last byte, and sends
+    /// nothing.
     pub stall: bool,
 }
 
 impl Reply {
-    /// A whole file as a correct server sends it.
+    /// The whole file, as a correct server sends it.
     pub fn whole(body: &[u8], etag: &str) -> Self {
         Self {
             status: 200,
@@ -223,7 +223,7 @@ impl Reply {
     }
 }
 
-/// An HTTP server on a thread; one connection a request.
+/// An HTTP server in a thread. It serves one request per connection.
 pub struct Server {
     pub url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -286,7 +286,8 @@ fn send(mut stream: TcpStream, reply: Reply) {
     }
     head.push_str("\r\n");
     let body = &reply.body[..reply.cut.unwrap_or(reply.body.len()).min(reply.body.len())];
-    // The agent may hang up at any time.
+    // Writing fails if the agent has closed the connection, which it may do at any
+    // time.
     let _ = stream.write_all(head.as_bytes());
     let _ = stream.write_all(body);
     if reply.stall {

@@ -1,4 +1,4 @@
-//! Bringing all disks of the machine to rest.
+//! Flushes all disks of the machine.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use crate::failure::{Class, Failure, Result};
 use crate::sys::block_ioctl;
 
-/// Writes everything out and drops what the kernel has cached of every disk:
-/// the next reader may be another machine's firmware.
+/// Writes all cached data to the disks, and drops the kernel's caches of every
+/// disk, because the next reader of a disk may be another machine's firmware.
 ///
 /// # Errors
-/// If a disk does not take its data.
+/// If /sys/block cannot be read, or flushing a disk fails.
 pub fn sync_disks() -> Result<()> {
     nix::unistd::sync();
     if let Err(error) = fs::write("/proc/sys/vm/drop_caches", "3") {
@@ -18,12 +18,12 @@ pub fn sync_disks() -> Result<()> {
     }
     let disks = fs::read_dir("/sys/block").map_err(|error| fault("/sys/block", &error))?;
     for disk in disks.flatten() {
-        // Virtual ones (loop, ram, zram) have no device behind them.
+        // Virtual disks (loop, ram, zram) have no `device` in sysfs.
         if !disk.path().join("device").exists() {
             continue;
         }
         let node = Path::new("/dev").join(disk.file_name());
-        // An empty drive or a read-only one has nothing to flush.
+        // Opening fails for an empty drive, which has nothing to flush.
         if let Ok(device) = File::open(&node) {
             block_ioctl::flush_buffers(&device)
                 .map_err(|error| fault(&node.display().to_string(), &error))?;

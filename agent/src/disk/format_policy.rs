@@ -1,7 +1,9 @@
-//! Which formats of images may be written, and whether an image is what its
-//! owner said. An image that is read in another format than the one meant can
-//! be made to name files of the machine that reads it; here it could only name
-//! its own bytes, but what Ironic's operator forbids is forbidden.
+//! Decides which image formats may be written, and whether an image has the format
+//! that was declared for it.
+//!
+//! An image that a program reads in the wrong format can refer to files of the
+//! program's own machine. In the agent it could refer only to its own bytes, but
+//! the agent still enforces what Ironic's operator forbids.
 
 use std::fmt;
 
@@ -9,21 +11,19 @@ use crate::disk::image_head;
 use crate::disk::qcow2::header::MAGIC;
 use crate::failure::{Class, Failure, Result};
 
-/// A format that can be written.
+/// An image format that the agent can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// The bytes of the disk.
     Raw,
-    /// See `qcow2`.
     Qcow2,
 }
 
 impl Format {
-    /// By an unpacked image's first bytes.
+    /// Detects the format from the first bytes of an unpacked image.
     ///
     /// # Errors
-    /// If they are those of a format that is not written; or of another format
-    /// as well: whoever reads it next may take it for that.
+    /// If the agent cannot write this format, or if the bytes match another format
+    /// as well: the next program that reads the image may choose that one.
     pub fn of(start: &[u8]) -> Result<Self> {
         if !start.starts_with(MAGIC) {
             return image_head::refuse_foreign(start).map(|()| Self::Raw);
@@ -47,23 +47,19 @@ impl fmt::Display for Format {
     }
 }
 
-/// What is permitted.
 #[derive(Debug, Clone, Default)]
 pub struct FormatPolicy {
-    /// What the image is said to be (`disk_format`).
+    /// The image's `disk_format` in Ironic.
     pub declared: Option<String>,
-    /// The formats that may be written; all, if it is not given.
+    /// The formats that may be written. `None` permits all.
     pub permitted: Option<Vec<String>>,
 }
 
 impl FormatPolicy {
     /// Fails if an image of this format must not be written.
-    ///
-    /// # Errors
-    /// With what was expected.
     pub fn check(&self, found: Format) -> Result<()> {
         let declared = self.declared.as_deref().unwrap_or(UNKNOWN);
-        // A raw disk is called by its table, too.
+        // Ironic also calls a raw image by its partition table.
         let names: &[&str] = match found {
             Format::Raw => &["raw", "gpt"],
             Format::Qcow2 => &["qcow2"],
@@ -74,7 +70,8 @@ impl FormatPolicy {
             ))
             .hint("set the image's disk_format to what it is"));
         }
-        // Nobody can be harmed by the bytes of a disk that were called so.
+        // The list does not apply to an image that was declared raw and is raw:
+        // such an image harms nobody.
         let called_raw = found == Format::Raw && declared != UNKNOWN;
         let listed = self
             .permitted
@@ -91,7 +88,7 @@ impl FormatPolicy {
     }
 }
 
-/// What Ironic says of an image whose format nobody told it.
+/// What Ironic sends as `disk_format` if nobody has set it for the image.
 const UNKNOWN: &str = "unknown";
 
 fn refused(details: String) -> Failure {
@@ -150,7 +147,8 @@ mod tests {
         assert_eq!(FormatPolicy::default().check(Format::Qcow2), Ok(()));
     }
 
-    /// Called by its name, and not "raw" because it is nothing else.
+    /// The message names the format. The image does not count as raw only because
+    /// it matches nothing else.
     #[test]
     fn what_is_not_written_is_refused_whatever_was_declared() {
         let failure = Format::of(b"KDMV\x01\0\0\0").unwrap_err();
@@ -174,7 +172,8 @@ mod tests {
             let mut both = start.clone();
             both[place..place + magic.len()].copy_from_slice(magic);
             if magic == b"EFI PART" {
-                // The table of the disk inside, until an MBR points to it.
+                // Without an MBR this can be the table of the disk inside the qcow2
+                // file.
                 assert_eq!(Format::of(&both), Ok(Format::Qcow2));
                 both[510..512].copy_from_slice(&[0x55, 0xaa]);
             }

@@ -1,12 +1,12 @@
-//! The GUID partition table: read, move its backup to the disk's end, add
-//! partitions. Works on bytes of the first MiB; reading and writing them is
-//! someone else's task.
+//! The GUID partition table (UEFI specification 2.10, section 5.3): reads it, moves
+//! its backup to the end of the disk, adds partitions. Works on the bytes of the
+//! first MiB, which the caller reads and writes.
 //!
-//! The `gpt` crate reads and checks the table. It does not write it: its writer
-//! packs the entries (partition 4 becomes 3 when 2 is free), re-encodes names
-//! from lossy UTF-16 and keeps `last_usable` of a smaller disk; here only the
-//! fields that must change do change, every other byte stays as the image has
-//! it (UEFI specification 2.10, section 5.3).
+//! The `gpt` crate reads and checks the table. It does not write it, because its
+//! writer packs the entries (partition 4 becomes 3 if 2 is free), re-encodes names
+//! from lossy UTF-16 and keeps the `last_usable` of a smaller disk. This module
+//! changes only the fields that must change; every other byte stays as it is in the
+//! image.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -18,22 +18,22 @@ use crate::disk::image_head::HEAD_LEN;
 
 pub use entries::Entry;
 
-/// How a header begins.
+/// The first bytes of a header.
 pub const SIGNATURE: &[u8; 8] = b"EFI PART";
-/// The smallest header, and what every known tool writes.
+/// In bytes: the smallest header, and the one that every known tool writes.
 const HEADER_LEN: usize = 92;
 const ENTRY_LEN: u64 = 128;
-/// 128 is what every known tool writes; four times that still lies in the
-/// first MiB with both sector sizes.
+/// Every known tool writes 128 entries. Four times as many still fit into the first
+/// MiB with both sector sizes.
 const MOST_ENTRIES: u64 = 512;
 /// Partitions start at multiples of this many bytes, as all tools place them.
 const ALIGNMENT: u64 = 1 << 20;
 
 /// "Linux filesystem data".
 const LINUX_DATA: Uuid = Uuid::from_u128(0x0fc6_3daf_8483_4772_8e79_3d69_d847_7de4);
-/// GRUB's second half on a disk that BIOS boots; no file system.
+/// The type of a partition with the second part of GRUB, on a disk that a BIOS
+/// boots. It holds no file system.
 pub const BIOS_BOOT: Uuid = Uuid::from_u128(0x2168_6148_6449_6e6f_744e_6565_6445_4649);
-/// The EFI system partition.
 pub const EFI_SYSTEM: Uuid = Uuid::from_u128(0xc12a_7328_f81f_11d2_ba4b_00a0_c93e_c93b);
 
 /// Fields of the header (UEFI 2.10, table 5.5).
@@ -47,29 +47,27 @@ mod field {
     pub const ENTRIES_CRC: usize = 88;
 }
 
-/// One partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
-    /// Its number, from 1.
+    /// Counted from 1.
     pub number: u32,
-    /// Its type.
+    /// The GUID of its type.
     pub kind: Uuid,
-    /// Its own GUID.
+    /// The unique GUID of this partition.
     pub guid: Uuid,
-    /// Its first byte on the disk.
+    /// In bytes from the start of the disk.
     pub offset: u64,
-    /// Its length in bytes.
+    /// In bytes.
     pub len: u64,
-    /// Its name.
     pub name: String,
 }
 
 impl Partition {
-    /// Fails if it begins in the first MiB: that is held back and written last,
-    /// over everything that was put there before.
+    /// Fails if the partition begins in the first MiB. The agent writes that MiB
+    /// last, and would overwrite what it has put into the partition before.
     ///
     /// # Errors
-    /// With its number and place.
+    /// The message has the number and the place of the partition.
     pub fn refuse_in_head(&self) -> Result<(), String> {
         if self.offset >= HEAD_LEN as u64 {
             return Ok(());
@@ -81,7 +79,7 @@ impl Partition {
     }
 }
 
-/// A primary table that passed its checksums.
+/// A primary table whose checksums are correct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     sector: u64,
@@ -90,14 +88,15 @@ pub struct Table {
     partitions: Vec<Partition>,
 }
 
-/// Whether a GPT header for this sector size is there, valid or not.
+/// Whether `head`, the first bytes of a disk, has a GPT header for this sector
+/// size, valid or not.
 pub fn has_signature(head: &[u8], sector: u32) -> bool {
     head.get(sector as usize..)
         .is_some_and(|rest| rest.starts_with(SIGNATURE))
 }
 
-/// Whether a backup header for this sector size is at the end of a disk, valid
-/// or not.
+/// Whether `tail`, the last bytes of a disk, ends with a backup header for this
+/// sector size, valid or not.
 pub fn has_backup_signature(tail: &[u8], sector: u32) -> bool {
     let at = tail.len().checked_sub(sector as usize);
     at.is_some_and(|at| tail[at..].starts_with(SIGNATURE))
@@ -107,7 +106,8 @@ impl Table {
     /// Reads the primary table from the first bytes of a disk.
     ///
     /// # Errors
-    /// If it is not valid: checksums, places and counts.
+    /// If a checksum, a place or a count in the table is wrong, or if partitions
+    /// overlap.
     pub fn parse(head: &[u8], sector: u32) -> Result<Self, String> {
         let start = sector as usize;
         let sector = u64::from(sector);
@@ -118,7 +118,8 @@ impl Table {
         let header_len = get_u32(&header, 12);
         let entries_lba = get_u64(&header, field::ENTRIES_LBA);
         let (count, entry_len) = (get_u32(&header, 80), get_u32(&header, 84));
-        // Checked here because the crate asserts or allocates by them.
+        // Checked here, because the crate panics on wrong values or allocates
+        // memory by them.
         if header_len as usize != HEADER_LEN || u64::from(entry_len) != ENTRY_LEN {
             return Err(format!(
                 "expected a header of 92 bytes and entries of 128, found {header_len} and {entry_len}"
@@ -161,20 +162,20 @@ impl Table {
         self.sector
     }
 
-    /// The partitions in use, by number.
+    /// The partitions in use, sorted by number.
     pub fn partitions(&self) -> &[Partition] {
         &self.partitions
     }
 
-    /// The size of the disk or image that the table was made for, in bytes: its
-    /// backup header is the last sector.
+    /// The size in bytes of the disk or image that the table was made for. The
+    /// backup header is its last sector.
     pub fn image_size(&self) -> u64 {
         get_u64(&self.header, field::ALTERNATE_LBA)
             .saturating_add(1)
             .saturating_mul(self.sector)
     }
 
-    /// The first byte after the last partition.
+    /// The first byte after the last partition; 0 if there is none.
     pub fn partitions_end(&self) -> u64 {
         self.partitions
             .iter()
@@ -183,11 +184,12 @@ impl Table {
             .unwrap_or(0)
     }
 
-    /// Makes this the table of a disk of that size: backup at its end, all the
-    /// space usable. GUIDs and partitions stay as they are.
+    /// Adapts the table to a disk of `disk_size` bytes: the backup is at the end,
+    /// and all space between is usable. GUIDs and partitions stay as they are.
     ///
     /// # Errors
-    /// If a partition would reach into the backup table.
+    /// If a partition would overlap the backup table, or the disk is too small for
+    /// it.
     pub fn move_backup_to_end(&mut self, disk_size: u64) -> Result<(), String> {
         let last = (disk_size / self.sector)
             .checked_sub(1)
@@ -209,11 +211,10 @@ impl Table {
         Ok(())
     }
 
-    /// Adds a partition of this length, as near to the end of the disk as there
-    /// is room.
+    /// Adds a partition of `len` bytes, as near to the end of the disk as possible.
     ///
     /// # Errors
-    /// If there is no free entry or no free space.
+    /// If there is no free entry, or no free space.
     pub fn add_at_end(&mut self, name: &str, len: u64, guid: Uuid) -> Result<Partition, String> {
         let index = self
             .entries
@@ -253,8 +254,8 @@ impl Table {
         Ok(added)
     }
 
-    /// Puts the primary table into the first bytes of the disk, and corrects
-    /// the protective MBR there to span the disk.
+    /// Writes the primary table into `head`, the first bytes of the disk, and makes
+    /// the protective MBR there cover the disk.
     pub fn write_primary(&self, head: &mut [u8]) {
         let sector = self.sector as usize;
         head[sector..2 * sector].copy_from_slice(&self.header);
@@ -264,7 +265,8 @@ impl Table {
         protect(&mut head[446..510], last);
     }
 
-    /// The backup table, entries and header, and the byte where it belongs.
+    /// The first byte of the backup table on the disk, and its content: entries,
+    /// then header.
     pub fn backup(&self) -> (u64, Vec<u8>) {
         let last = get_u64(&self.header, field::ALTERNATE_LBA);
         let entries_lba = last - self.entries_sectors();
@@ -289,9 +291,9 @@ impl Table {
     }
 }
 
-/// The entries of the primary table, after both checksums were found right.
-/// Not `GptConfig::open`: that would fall back to whatever looks like a backup
-/// header, whose fields nobody has checked.
+/// Reads the entries of the primary table and checks both checksums. Does not use
+/// `GptConfig::open`, which falls back to anything that looks like a backup header;
+/// this module would not have checked the fields of that header.
 fn read_with_crate(
     head: &[u8],
     sector: u64,
@@ -330,8 +332,8 @@ fn partition(
     }
 }
 
-/// UEFI 2.10, 5.3.1 and 5.3.3: no sector belongs to two partitions, or to one and
-/// to the table.
+/// Fails if two partitions share a sector, or if a partition begins inside the
+/// table (UEFI 2.10, 5.3.1 and 5.3.3).
 fn refuse_overlaps(partitions: &[Partition], table_end: u64) -> Result<(), String> {
     let mut by_place: Vec<&Partition> = partitions.iter().collect();
     by_place.sort_by_key(|partition| partition.offset);
@@ -344,7 +346,7 @@ fn refuse_overlaps(partitions: &[Partition], table_end: u64) -> Result<(), Strin
         ));
     }
     for pair in by_place.windows(2) {
-        // The sum was found to fit, see `partition`.
+        // The sum does not overflow, see `partition`.
         if pair[0].offset + pair[0].len > pair[1].offset {
             return Err(format!(
                 "partitions {} and {} overlap at byte {}",
@@ -355,10 +357,10 @@ fn refuse_overlaps(partitions: &[Partition], table_end: u64) -> Result<(), Strin
     Ok(())
 }
 
-/// UEFI 2.10, 5.2.3: the entry of type EE covers the disk, as far as 32 bits
-/// reach. Its end in cylinders, heads and sectors goes by a geometry that nobody
-/// knows, and is the value for what those cannot say. A hybrid MBR, with other
-/// entries beside it, is left alone.
+/// Makes the entry of type EE cover the disk, as far as 32 bits allow (UEFI 2.10,
+/// 5.2.3). Its end as cylinder, head and sector depends on an unknown geometry, so
+/// it gets the value for addresses that this form cannot express. A hybrid MBR,
+/// which has other entries as well, stays unchanged.
 fn protect(entries: &mut [u8], last_lba: u64) {
     let used = entries.chunks_exact(16).filter(|e| e[4] != 0).count();
     if let Some(entry) = entries.chunks_exact_mut(16).find(|e| e[4] == 0xee)

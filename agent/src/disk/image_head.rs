@@ -1,5 +1,6 @@
-//! What the first MiB of an unpacked image tells, and whether the disk can take
-//! it. Pure; runs before anything on the disk is touched.
+//! Checks the first MiB of an unpacked image: whether it is a disk image, and
+//! whether the disk can take it. No I/O. Runs before anything is written to the
+//! disk.
 
 use std::ops::Range;
 
@@ -8,16 +9,16 @@ use crate::disk::gpt::{self, BIOS_BOOT, EFI_SYSTEM, Table};
 use crate::disk::mbr;
 use crate::failure::{Class, Failure, Result};
 
-/// How much of the image is looked at, held back and written last: MBR, GPT and
-/// the BIOS boot code live there.
+/// In bytes: this much of the image is inspected, held back and written last. It
+/// contains the MBR, the GPT and the BIOS boot code.
 ///
-/// It is all that firmware starts from: BIOS runs the first sector, UEFI takes no
-/// partition without one in it (UEFI 2.10, 5.2), and the volume descriptors of
-/// ISO 9660 and UDF are at byte 32768. Only the backup of a GPT lies elsewhere:
+/// Firmware needs it to start anything. A BIOS runs the first sector, UEFI accepts
+/// no partition without an MBR in it (UEFI 2.10, 5.2), and the volume descriptors
+/// of ISO 9660 and UDF are at byte 32768. Only the backup of a GPT is elsewhere:
 /// see [`stale_backup`].
 pub const HEAD_LEN: usize = 1 << 20;
 
-/// What of a disk an image must fit.
+/// The properties of a disk that an image must fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {
     /// Size in bytes.
@@ -26,30 +27,29 @@ pub struct Geometry {
     pub sector: u32,
 }
 
-/// What is known of the image's size before it is unpacked.
+/// What is known about the image's size before it is unpacked, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Promise {
-    /// The exact size: the length of an unpacked download.
+    /// The exact size: the length of a download that is not compressed, or the size
+    /// in a qcow2 header.
     pub exact: Option<u64>,
-    /// A lower bound from a packed stream's header.
+    /// A lower bound from the header of a compressed stream.
     pub at_least: Option<u64>,
 }
 
-/// What the image is.
+/// What [`inspect`] found out about the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Its partition table, if it is a GPT; otherwise it has an MBR only.
+    /// The GPT; `None` if the image has only an MBR.
     pub gpt: Option<Table>,
-    /// Where the last partition of its table ends: an image that is shorter was
-    /// cut off.
+    /// The byte where the last partition ends. A shorter image is truncated.
     pub partitions_end: u64,
-    /// Where the image ends at least, as far as its own table and the promises
-    /// tell.
+    /// A lower bound of the image's size in bytes, from its table and the promises.
     pub end: u64,
 }
 
-/// Formats that are not what belongs on a disk, with what they are called and
-/// what to do about them: where it is, what is there.
+/// Formats that must not be written to a disk: the offset of their magic bytes, the
+/// magic bytes, the name, and advice for the operator.
 const FOREIGN: &[(usize, &[u8], &str, &str)] = &[
     (0, b"QFI\xfb", "a qcow2 image", CONVERT),
     (0, b"QED\0", "a QED image", CONVERT),
@@ -79,10 +79,10 @@ const FOREIGN: &[(usize, &[u8], &str, &str)] = &[
     (0, b"\x1f\x9d", "packed with compress", UNPACK),
     (0, b"PK\x03\x04", "a ZIP archive", UNPACK),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", UNPACK),
-    // An OVA is one, too.
+    // An OVA is a tar archive, too.
     (257, b"ustar", "a tar archive", UNPACK),
-    // ISO 9660, 6.7.1: the volume descriptors start at sector 16; ECMA-167 3,
-    // 9.1 for UDF.
+    // The volume descriptors start at sector 16 (ISO 9660, 6.7.1; for UDF, ECMA-167
+    // 3, 9.1).
     (32769, b"CD001", "an ISO 9660 image", ISO),
     (32769, b"NSR02", "a UDF image", ISO),
     (32769, b"NSR03", "a UDF image", ISO),
@@ -95,11 +95,11 @@ const UNPACK: &str =
 const OTHER: &str = "serve a raw image of a whole disk";
 const ISO: &str = "an ISO boots from a CD or a stick; give the disk image (metal.raw)";
 
-/// Judges the image by its first MiB (or all of it, if it is smaller).
+/// Checks the image by its first MiB, or by all of it if it is shorter.
 ///
 /// # Errors
-/// If it is no disk image, is made for another sector size, or is larger than
-/// the disk. Nothing has been written then.
+/// If it is no disk image, has no partitions, is made for another sector size, or
+/// is larger than the disk.
 pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
     refuse_foreign(head)?;
     let gpt = find_gpt(head, disk.sector)?;
@@ -114,7 +114,7 @@ pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
         .as_ref()
         .is_some_and(|table| table.partitions().is_empty())
     {
-        // The words that are searched for.
+        // In these words, because people search for them.
         return Err(Failure::new(
             Class::DeploymentError,
             "No partitions found on the device: the image's GPT has none",
@@ -137,7 +137,7 @@ pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
     })
 }
 
-/// Fails if a UEFI firmware finds nothing to boot in the image.
+/// Fails if UEFI firmware would find nothing to boot in the image.
 ///
 /// # Errors
 /// If its table has no EFI system partition.
@@ -161,11 +161,12 @@ pub fn refuse_without_efi(head: &[u8], image: &Image) -> Result<()> {
     .hint("choose an image for UEFI or boot the machine in BIOS (legacy) mode; ipa-ignore-bootloader-failure=1 writes the image anyway"))
 }
 
-/// Fails for an image whose partitions cannot be shown to the kernel before its
-/// first MiB is on the disk: one without a GPT, or with a file system in that MiB.
+/// Fails if the kernel cannot use the image's partitions before the first MiB is on
+/// the disk.
 ///
 /// # Errors
-/// With what is there instead.
+/// If the image has no GPT, or if a partition other than BIOS boot begins in the
+/// first MiB.
 pub fn refuse_without_partitions(image: &Image) -> Result<()> {
     let Some(table) = &image.gpt else {
         return Err(invalid(
@@ -173,7 +174,8 @@ pub fn refuse_without_partitions(image: &Image) -> Result<()> {
         )
         .hint("use a CoreOS image; others are written without Ignition config, kernel arguments and network settings, by write_image or a config drive"));
     };
-    // That of BIOS boot code is there in many images, and nothing in it is changed.
+    // Many images have the BIOS boot partition in the first MiB. The agent changes
+    // nothing in it.
     let mut shown = table.partitions().iter();
     shown
         .try_for_each(|partition| match partition.kind {
@@ -183,7 +185,7 @@ pub fn refuse_without_partitions(image: &Image) -> Result<()> {
         .map_err(invalid)
 }
 
-/// What an image is besides the format of its first bytes.
+/// A second format that the bytes match, besides the one that they start with.
 pub fn second_format(head: &[u8]) -> Option<&'static str> {
     let foreign = FOREIGN.iter().find(|(offset, magic, ..)| {
         *offset > 0
@@ -193,8 +195,8 @@ pub fn second_format(head: &[u8]) -> Option<&'static str> {
     });
     match foreign {
         Some((_, _, name, _)) => Some(name),
-        // Nobody reads a GPT without an MBR that announces it; and in a qcow2 file
-        // of small clusters that of the disk inside may lie just here.
+        // No program reads a GPT without an MBR. In a qcow2 file with small
+        // clusters, the GPT of the disk inside may happen to be at this place.
         None if mbr::entries(head).is_some()
             && [512, 4096]
                 .iter()
@@ -206,8 +208,8 @@ pub fn second_format(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The image does not fit: used before writing, and while writing when only
-/// then it shows.
+/// The failure for an image that is larger than the disk, in bytes. The agent may
+/// find this out only while it writes.
 pub fn too_large(image: u64, disk: u64) -> Failure {
     Failure::new(
         Class::ImageWriteError,
@@ -222,11 +224,14 @@ fn invalid(details: impl Into<String>) -> Failure {
     Failure::new(Class::InvalidImage, details)
 }
 
-/// Where a piece of the image, from `offset` of the disk on, has the header of a
-/// backup GPT in the disk's last sector. A GPT of the image's own is written at
-/// the end; this one is left of a table that the image had before its MBR, and
-/// there is firmware that goes by it where no other table is (UEFI 2.10, 5.3.2):
-/// in the middle of the writing.
+/// Finds the header of a backup GPT that a piece of the image would put into the
+/// disk's last sector. `offset` is the place of the piece on the disk; the result
+/// is a range in `bytes`.
+///
+/// The commit writes the backup of the image's own GPT. So this header is left over
+/// from a table that the image had before its MBR. Some firmware uses a backup if
+/// it finds no other table (UEFI 2.10, 5.3.2), which is the case while the image is
+/// being written.
 pub fn stale_backup(bytes: &[u8], offset: u64, disk: Geometry) -> Option<Range<usize>> {
     let sector = u64::from(disk.sector);
     let start = (disk.size - sector).checked_sub(offset)?;
@@ -235,10 +240,10 @@ pub fn stale_backup(bytes: &[u8], offset: u64, disk: Geometry) -> Option<Range<u
     found.then_some(header)
 }
 
-/// Fails if the image is in a format that is not written to disks.
+/// Fails if the image has a format that must not be written to a disk.
 ///
 /// # Errors
-/// With the format's name and what to do.
+/// The message has the name of the format, and the hint says what to do.
 pub fn refuse_foreign(head: &[u8]) -> Result<()> {
     for (offset, magic, name, advice) in FOREIGN {
         if head
@@ -258,8 +263,8 @@ pub fn refuse_foreign(head: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The GPT for this disk's sector size. A table for the other size is the
-/// image of another kind of disk.
+/// The GPT for this sector size. A GPT for the other size is an error, because the
+/// image is made for another kind of disk.
 fn find_gpt(head: &[u8], sector: u32) -> Result<Option<Table>> {
     let other = if sector == 512 { 4096 } else { 512 };
     if gpt::has_signature(head, sector) {
@@ -268,7 +273,7 @@ fn find_gpt(head: &[u8], sector: u32) -> Result<Option<Table>> {
             .map_err(|reason| invalid(format!("the image's GPT: {reason}")));
     }
     if gpt::has_signature(head, other) {
-        // coreos-installer's words, because people search for them.
+        // In coreos-installer's words, because people search for them.
         return Err(invalid(format!(
             "source has sector size {other} but destination has sector size {sector}"
         ))
@@ -281,8 +286,9 @@ fn find_gpt(head: &[u8], sector: u32) -> Result<Option<Table>> {
     Ok(None)
 }
 
-/// Where the last partition of an MBR ends, in bytes. Always in 512 byte
-/// sectors: too small a bound on a 4K disk, which only makes the check later.
+/// The byte where the last partition of an MBR ends. Always assumes sectors of 512
+/// bytes. On a 4K disk the result is too small, so the agent detects an image that
+/// is too large only while it writes.
 fn mbr_end(head: &[u8]) -> u64 {
     let entries = mbr::entries(head).into_iter().flatten();
     entries

@@ -1,16 +1,17 @@
-//! The files of an ISO 9660 image that is a config drive: small, in memory, and
-//! made by somebody else. Pure.
+//! Reads the files of a config drive that is an ISO 9660 image. The image is small
+//! and in memory; its content is not trusted. No I/O.
 //!
-//! Names come from the Joliet tree, else from Rock Ridge (`NM`), else in lower
-//! case without their version, as Linux shows them (ECMA-119; Joliet
-//! Specification, 1995; IEEE P1282).
+//! Names come from the Joliet tree if there is one, else from Rock Ridge (`NM`).
+//! Other names are shown as Linux shows them: in lower case, without their version
+//! (ECMA-119; Joliet Specification, 1995; IEEE P1282).
 
-/// ECMA-119, 6.1.2; every writer uses it.
+/// In bytes (ECMA-119, 6.1.2). Every program that writes ISO images uses this size.
 const SECTOR: usize = 2048;
 const FIRST_DESCRIPTOR: usize = 16;
-/// ECMA-119, 6.8.2.1, and enough for a config drive.
+/// The maximum depth of directories (ECMA-119, 6.8.2.1). It is enough for a config
+/// drive.
 const DEPTH: usize = 8;
-/// A config drive has a dozen files.
+/// Counts directories, too. A config drive has about a dozen files.
 const MOST_FILES: usize = 4096;
 
 /// A file: its path (`openstack/latest/user_data`) and its content.
@@ -19,7 +20,7 @@ pub type File<'a> = (String, &'a [u8]);
 /// All files of the image.
 ///
 /// # Errors
-/// If it is no such image, or names places outside of itself.
+/// If this is no ISO 9660 image, or if it refers to bytes outside of itself.
 pub fn files(image: &[u8]) -> Result<Vec<File<'_>>, String> {
     let mut root = None;
     for index in FIRST_DESCRIPTOR.. {
@@ -29,7 +30,7 @@ pub fn files(image: &[u8]) -> Result<Vec<File<'_>>, String> {
         }
         let names = match (descriptor[0], &descriptor[88..91]) {
             (1, _) => Names::Primary,
-            // ISO 2022's sequences for the levels of UCS-2.
+            // The ISO 2022 escape sequences for UCS-2, levels 1 to 3.
             (2, b"%/@" | b"%/C" | b"%/E") => Names::Joliet,
             (255, _) => break,
             _ => continue,
@@ -79,7 +80,7 @@ impl<'a> Tree<'a> {
             {
                 let record = Record::parse(slice(sector, at, usize::from(len))?)?;
                 at += usize::from(len);
-                // Itself and its parent.
+                // The entries of the directory itself and of its parent.
                 if matches!(record.name, [0] | [1]) {
                     continue;
                 }
@@ -106,7 +107,7 @@ struct Record<'a> {
     len: usize,
     flags: u8,
     name: &'a [u8],
-    /// SUSP's fields, after the name.
+    /// The system use fields (SUSP), which follow the name.
     system_use: &'a [u8],
 }
 
@@ -114,7 +115,7 @@ impl<'a> Record<'a> {
     fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let name_len = usize::from(*bytes.get(32).ok_or("a directory record is cut off")?);
         let name = slice(bytes, 33, name_len)?;
-        // The name is padded to an even place.
+        // The name is padded to an even offset.
         let after = (33 + name_len).next_multiple_of(2);
         let record = Self {
             block: u32_at(bytes, 2) as usize,
@@ -156,8 +157,8 @@ impl<'a> Record<'a> {
         Ok(name)
     }
 
-    /// What `NM` says (RRIP 4.1.4), without continuation areas: names on a config
-    /// drive are not that long.
+    /// The name in the `NM` fields (RRIP 4.1.4). Ignores continuation areas,
+    /// because names on a config drive are not that long.
     fn rock_ridge_name(&self) -> Option<String> {
         let mut rest = self.system_use;
         let mut name = Vec::new();
@@ -202,7 +203,8 @@ pub mod tests {
     use super::*;
     use crate::skip::skip;
 
-    /// An image of these files as Ironic's tools make it; `None` without them.
+    /// An image of these files, made by genisoimage as Ironic does it; `None` if
+    /// genisoimage is not installed.
     pub fn made(files: &[(&str, &[u8])], options: &[&str]) -> Option<Vec<u8>> {
         let directory = tempfile::tempdir().unwrap();
         let tree = directory.path().join("tree");
@@ -230,7 +232,7 @@ pub mod tests {
         }
     }
 
-    /// What a config drive holds.
+    /// Files as on a config drive.
     pub const DRIVE: [(&str, &[u8]); 4] = [
         ("ec2/latest/meta-data.json", b"{}"),
         ("openstack/content/0000", &[7; 5000]),

@@ -1,6 +1,6 @@
-//! Partitions of the disk that stay while an image takes the rest of it: found
-//! before anything is touched, in a table of their own while the image is
-//! written, and beside the image's partitions at the end. Pure.
+//! Partitions that stay on the disk when an image is written to it. The agent finds
+//! them before it writes anything, puts them into a temporary table while it writes
+//! the image, and adds them to the image's table at the end. No I/O.
 
 use std::ops::Range;
 
@@ -12,41 +12,42 @@ use crate::disk::mbr;
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::failure::{Class, Failure, Result};
 
-/// The type of a kept EFI system partition as long as the image is not proven:
-/// firmware would boot what it holds, from a disk that is half another system.
-/// A type of ours, so that an installation that comes after an interrupted one
-/// knows it and gives the true one back.
+/// The type of a kept EFI system partition until the commit. With its real type,
+/// firmware would boot the old system from a disk that is half overwritten. This is
+/// a type of Landfall's own: if the installation is interrupted, the next one
+/// recognises it and restores the real type.
 pub const HIDDEN_EFI_SYSTEM: Uuid = Uuid::from_u128(0x6c61_6e64_6661_4c6c_a5ef_1e5b_0071_6865);
 
 /// The first and the last bytes of a disk.
 #[derive(Debug)]
 pub struct DiskEnds<'a> {
-    /// From its start.
     pub head: &'a [u8],
-    /// To its end.
     pub tail: &'a [u8],
-    /// The disk's size in bytes.
+    /// In bytes.
     pub size: u64,
-    /// The disk's sector size in bytes.
+    /// In bytes.
     pub sector: u32,
 }
 
-/// What stays, in the order of the numbers.
+/// The kept partitions, sorted by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptPartitions {
     partitions: Vec<(Partition, Entry)>,
-    /// Only these partitions, as it stands on the disk until the commit.
+    /// The temporary table, which is on the disk until the commit. It has only
+    /// these partitions.
     bare: Table,
-    /// The table that they come from was the backup; the primary is broken.
+    /// The partitions were read from the backup GPT, because the primary one is
+    /// damaged.
     from_backup: bool,
 }
 
 impl KeptPartitions {
-    /// Looks for them. `None` if nothing matches.
+    /// Finds the partitions of the disk that match a filter. `None` if no partition
+    /// does.
     ///
     /// # Errors
-    /// If the disk's table cannot be read or is of another kind, or cannot hold
-    /// them until the image is there.
+    /// If the disk's table is damaged or of an unsupported kind, or if the
+    /// temporary table cannot hold the partitions.
     pub fn find(disk: &DiskEnds<'_>, filters: &[PartitionFilter]) -> Result<Option<Self>> {
         if filters.is_empty() {
             return Ok(None);
@@ -82,19 +83,20 @@ impl KeptPartitions {
         }))
     }
 
-    /// The partitions, as the disk's table had them.
+    /// The partitions with their original numbers and real types.
     pub fn partitions(&self) -> impl Iterator<Item = &Partition> {
         self.partitions.iter().map(|(partition, _)| partition)
     }
 
-    /// Where they are.
+    /// The byte ranges of the partitions.
     pub fn ranges(&self) -> Vec<Range<u64>> {
         self.partitions()
             .map(|partition| partition.offset..partition.offset + partition.len)
             .collect()
     }
 
-    /// The table that holds only them; nothing boots by it.
+    /// The temporary table, with only these partitions. Firmware boots nothing from
+    /// it.
     pub fn bare(&self) -> &Table {
         &self.bare
     }
@@ -104,12 +106,14 @@ impl KeptPartitions {
         self.from_backup
     }
 
-    /// Those that firmware would boot from, if it saw what they are.
+    /// The EFI system partitions, which have the type [`HIDDEN_EFI_SYSTEM`] until
+    /// the commit.
     pub fn hidden(&self) -> impl Iterator<Item = &Partition> {
         self.partitions().filter(|p| p.kind == EFI_SYSTEM)
     }
 
-    /// Fails if an image that ends at this byte, or later, reaches one of them.
+    /// Fails if an image of `image_end` bytes or more would overlap one of the
+    /// partitions.
     ///
     /// # Errors
     /// In the words of coreos-installer, because people search for them.
@@ -128,12 +132,13 @@ impl KeptPartitions {
         }
     }
 
-    /// Enters them into the image's table: under their own numbers where these
-    /// are larger than all of the image's, else under the next free ones. Gives
-    /// the old and the new numbers.
+    /// Adds the partitions to the image's table. A partition keeps its number if
+    /// that is larger than all numbers in the table; otherwise it gets the next
+    /// free one. Returns pairs of old and new number.
     ///
     /// # Errors
-    /// If it has no entry for one of them, or its GUID already.
+    /// If the table has no free entry or no room for one of them, or already has
+    /// its GUID.
     pub fn merge_into(&self, table: &mut Table) -> std::result::Result<Vec<(u32, u32)>, String> {
         let mut next = 1 + table.partitions().last().map_or(0, |last| last.number);
         let mut numbers = Vec::new();
@@ -153,11 +158,11 @@ impl KeptPartitions {
         Ok(numbers)
     }
 
-    /// The table that holds only them, under their true types: what a file
-    /// holds from which they are restored by hand.
+    /// A table with only these partitions and their real types, for the file from
+    /// which the operator can restore them.
     ///
     /// # Errors
-    /// Not if `bare` could be made.
+    /// Never in practice, because `bare` was made in the same way.
     pub fn plain(&self) -> std::result::Result<Table, String> {
         let sector = u32::try_from(self.bare.sector_size()).map_err(|e| e.to_string())?;
         let capacity = self.bare.capacity();
@@ -187,7 +192,7 @@ fn unhidden(partition: Partition, entry: Entry) -> (Partition, Entry) {
     }
 }
 
-/// The disk's GPT and whether it is the backup, `None` if it has none.
+/// The disk's GPT, and whether it is the backup. `None` if the disk has none.
 fn read_table(disk: &DiskEnds<'_>, filters: &[PartitionFilter]) -> Result<Option<(Table, bool)>> {
     let primary = match Table::parse(disk.head, disk.sector) {
         Ok(table) => return Ok(Some((table, false))),
@@ -218,7 +223,7 @@ fn read_table(disk: &DiskEnds<'_>, filters: &[PartitionFilter]) -> Result<Option
         .iter()
         .any(|filter| matches!(filter, PartitionFilter::Index(..)));
     if has_mbr && by_index {
-        // coreos-installer's words.
+        // In coreos-installer's words, because people search for them.
         return Err(unfit(
             "saving partitions from an MBR disk is not yet supported: the disk has no GPT"
                 .to_owned(),
@@ -227,7 +232,7 @@ fn read_table(disk: &DiskEnds<'_>, filters: &[PartitionFilter]) -> Result<Option
     Ok(None)
 }
 
-/// Nothing of the disk was touched.
+/// A failure before anything was written to the disk.
 fn unfit(reason: String) -> Failure {
     Failure::new(
         Class::DeploymentError,

@@ -1,6 +1,6 @@
-//! The master boot record of a disk: its signature, its partitions, and a
-//! partition more. Works on bytes of the first MiB; reading and writing them is
-//! someone else's task.
+//! The master boot record of a disk: reads its signature and its partitions, and
+//! adds a partition. Works on the bytes of the first MiB, which the caller reads
+//! and writes; only [`signature`] reads the disk itself.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -11,37 +11,42 @@ use uuid::Uuid;
 use crate::disk::gpt::Partition;
 use crate::failure::{Class, Failure, Result};
 
-/// Where the disk's signature stands (UEFI 2.10, 5.2.1), little-endian.
+/// The byte where the disk signature begins (UEFI 2.10, 5.2.1). It is
+/// little-endian.
 const SIGNATURE_OFFSET: u64 = 440;
 
-/// Where the table stands, its four entries and their length (UEFI 2.10, table
+/// The bytes of the table: four entries of `ENTRY_LEN` bytes (UEFI 2.10, table
 /// 5.1).
 const ENTRIES: std::ops::Range<usize> = 446..510;
 const ENTRY_LEN: usize = 16;
-/// The whole disk, for programs that do not know its GPT.
+/// The type of an entry that covers the whole disk, for programs that do not know
+/// GPT.
 const PROTECTIVE: u8 = 0xee;
-/// FAT32 by sector numbers: what parted makes of the original's `fat32`.
+/// The type of FAT32 with LBA. parted uses it for `fat32`, which is what
+/// ironic-python-agent asks parted for.
 const FAT32: u8 = 0x0c;
 /// An EFI system partition (UEFI 2.10, 5.2.2).
 pub const EFI_SYSTEM: u8 = 0xef;
 const MIB: u64 = 1 << 20;
-/// Sector numbers have 32 bits; with sectors of 512 bytes that ends here.
+/// In bytes. Sector numbers have 32 bits, so with sectors of 512 bytes the table
+/// can address no more than this.
 const REACH: u64 = 2_097_152 * MIB;
 
-/// One entry of the table; sectors are logical ones.
+/// One entry of the table. Sectors are logical sectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// 0, or 0x80 of the partition that a BIOS boots.
+    /// 0x80 if a BIOS boots this partition, else 0.
     pub status: u8,
-    /// What the partition is for; 0: the entry is not used.
+    /// The type of the partition; 0 if the entry is unused.
     pub kind: u8,
-    /// Its first sector.
+    /// The first sector.
     pub first: u64,
-    /// Its length in sectors.
+    /// The number of sectors.
     pub count: u64,
 }
 
-/// The four entries, if the sector ends as an MBR does.
+/// The four entries; `None` if the sector does not end with the signature of an
+/// MBR.
 pub fn entries(sector: &[u8]) -> Option<[Entry; 4]> {
     if sector.get(510..512)? != [0x55, 0xaa] {
         return None;
@@ -64,7 +69,7 @@ pub fn entries(sector: &[u8]) -> Option<[Entry; 4]> {
 }
 
 /// Whether this is an MBR with at least one partition. FAT and NTFS boot sectors
-/// end in the same two bytes, but have text where the table would be.
+/// end with the same two bytes, but have text in place of the table.
 pub fn has_partitions(head: &[u8]) -> bool {
     entries(head).is_some_and(|entries| {
         entries.iter().all(|entry| matches!(entry.status, 0 | 0x80))
@@ -72,7 +77,7 @@ pub fn has_partitions(head: &[u8]) -> bool {
     })
 }
 
-/// The table of an MBR.
+/// The partition table of an MBR.
 #[derive(Debug, Clone)]
 pub struct Table {
     entries: [u8; 4 * ENTRY_LEN],
@@ -82,12 +87,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// Reads the table from the first bytes of a disk of this size. Logical
-    /// partitions are a part of the extended one.
+    /// Reads the table from the first bytes of a disk of `disk_size` bytes. Ignores
+    /// logical partitions, because they are inside the extended one.
     ///
     /// # Errors
-    /// If there is none, it belongs to a GPT, or a partition ends behind the
-    /// disk.
+    /// If there is no MBR, if it belongs to a GPT, or if a partition is empty or
+    /// ends beyond the disk.
     pub fn parse(head: &[u8], sector: u32, disk_size: u64) -> std::result::Result<Self, String> {
         let found = entries(head).ok_or("expected an MBR, found none")?;
         let mut bytes = [0; 4 * ENTRY_LEN];
@@ -123,16 +128,16 @@ impl Table {
         })
     }
 
-    /// The partitions in use, by number; they have no names and no GUIDs.
+    /// The partitions in use, sorted by number. They have no names and no GUIDs.
     pub fn partitions(&self) -> &[Partition] {
         &self.partitions
     }
 
-    /// Adds a partition of this length, a multiple of a MiB, at the end of what
-    /// the table can reach.
+    /// Adds a partition of `len` bytes, a multiple of 1 MiB, at the end of the disk
+    /// or of the part that the table can address.
     ///
     /// # Errors
-    /// If there is no free entry or no free space.
+    /// If there is no free entry, or no free space.
     pub fn add_at_end(&mut self, len: u64) -> std::result::Result<Partition, String> {
         let mut entries = self.entries.chunks_exact(ENTRY_LEN);
         let Some(index) = entries.position(|entry| entry[4] == 0) else {
@@ -140,7 +145,8 @@ impl Table {
                 "its MBR has four partitions already, and no room for another one".to_owned(),
             );
         };
-        // The original's places, on a disk that is too large and on others.
+        // ironic-python-agent chooses the same places, on a disk that is too large
+        // for an MBR and on others.
         let end = if self.disk_size > REACH {
             REACH - MIB
         } else {
@@ -159,14 +165,15 @@ impl Table {
         };
         let (first, count) = (number(offset)?, number(len)?);
         let entry = &mut self.entries[index * ENTRY_LEN..][..ENTRY_LEN];
-        // Cylinders, heads and sectors that say: see the other fields.
+        // These values for cylinder, head and sector mean that only the other
+        // fields are valid.
         entry.copy_from_slice(&[
             0, 0xfe, 0xff, 0xff, FAT32, 0xfe, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0,
         ]);
         entry[8..12].copy_from_slice(&first.to_le_bytes());
         entry[12..16].copy_from_slice(&count.to_le_bytes());
         let added = Partition {
-            // At most 4.
+            // The cast is lossless: at most 4.
             number: index as u32 + 1,
             kind: Uuid::nil(),
             guid: Uuid::nil(),
@@ -179,19 +186,21 @@ impl Table {
         Ok(added)
     }
 
-    /// Puts the table into the first bytes of the disk.
+    /// Writes the table into `head`, the first bytes of the disk.
     pub fn write(&self, head: &mut [u8]) {
         head[ENTRIES].copy_from_slice(&self.entries);
     }
 }
 
-/// The signature that tells disks apart, in the first bytes of a disk.
+/// The disk signature in the first bytes of a disk: a number that identifies the
+/// disk.
 pub fn signature_in(head: &[u8]) -> Option<u32> {
     let bytes = head.get(SIGNATURE_OFFSET as usize..)?.first_chunk()?;
     Some(u32::from_le_bytes(*bytes))
 }
 
-/// The signature that tells disks apart, as a number with `0x`.
+/// Reads the disk signature from a disk. Returns it as `0x` and eight hexadecimal
+/// digits.
 ///
 /// # Errors
 /// If the disk cannot be read.

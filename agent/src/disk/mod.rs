@@ -1,4 +1,6 @@
-//! The disk: open, fetch, verify, decode, place, read back. One direction.
+//! Everything that reads or writes disks: images, partition tables, config drives,
+//! software RAIDs, erasure. The data of an image goes one way: fetch, decode and
+//! hash, write, read back.
 
 pub mod aligned_buffer;
 pub mod busy;

@@ -1,5 +1,6 @@
-//! fetch -> (digest beside decode) -> buffers of 1 MiB, one thread a stage,
-//! bounded queues between them. Memory does not grow with the image.
+//! Fetches, hashes and decodes an image into buffers of 1 MiB. Each stage has a
+//! thread of its own, and hashing runs in parallel with decoding. The queues
+//! between the stages are bounded, so memory use does not grow with the image.
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
@@ -17,78 +18,83 @@ use crate::disk::fetch::{Download, Event, Place};
 use crate::failure::{Class, Failure, Result};
 use crate::sys::freed_memory::FreedMemoryKept;
 
-/// The unit of unpacked data: what one write to the disk takes at most.
+/// In bytes: the size of a buffer of unpacked data, and so the longest write to the
+/// disk.
 pub const UNIT: usize = 1 << 20;
-/// Units on their way between the decoder and the disk.
+/// The number of buffers that circulate between the decoder and the writer.
 const UNITS: usize = 4;
-/// Downloaded chunks waiting to be hashed. They are shared with the decoder.
+/// The number of downloaded chunks that may wait to be hashed. The decoder shares
+/// their memory.
 const HASH_QUEUE: usize = 8;
-/// After a decoder error the rest of the download is read for its checksum, to
-/// tell a damaged transfer from a damaged image; but not more than this.
+/// In bytes. After a decoder error the agent reads the rest of the download for its
+/// digest, to distinguish a damaged transfer from a damaged image. It does not do
+/// so if the rest is longer than this.
 const REST_LIMIT: u64 = 64 << 20;
 
-/// Packed streams can go on for ever without unpacking to anything (empty gzip
-/// members, skippable zstd frames). So much may be downloaded before the first
-/// unit, and beyond the size of the disk in all.
+/// In bytes. A compressed stream can continue forever without producing any data
+/// (empty gzip members, skippable zstd frames). So the agent downloads no more than
+/// this before the first unit, and no more than the size of the disk plus this in
+/// total.
 const PACKED_SLACK: u64 = 64 << 20;
-/// How long to wait for a step before saying that there is none.
+/// How long to wait for a step before reporting [`Step::Wait`].
 const TICK: Duration = Duration::from_secs(5);
 
-/// What comes out of the pipeline, in this order: one `Begin`, units, one `End`;
-/// a `Wait` at any place.
+/// What the pipeline delivers, in this order: one `Begin`, units, one `End`. A
+/// `Wait` may come between any two of them.
 #[derive(Debug)]
 pub enum Step {
-    /// The download and the decoder are under way.
+    /// The download and the decoder have started.
     Begin(Stream),
-    /// The next bytes of the image: a full unit, except for the last.
+    /// The next bytes of the image, and how many they are: a full unit, except for
+    /// the last.
     Unit(AlignedBuffer, usize),
-    /// Nothing came for a while.
+    /// Nothing has arrived for a while.
     Wait,
-    /// The image ends here and all of it came out well, its digest apart.
+    /// The image is complete and decoded without an error. Its digest is not yet
+    /// compared.
     End,
 }
 
-/// What is known of the stream from its start.
+/// What is known about the stream at its start.
 #[derive(Debug, Clone)]
 pub struct Stream {
-    /// The URL that it comes from, fit for showing.
+    /// The URL without secrets, for messages.
     pub url: String,
-    /// Where it comes from.
+    /// Where the stream comes from, to download parts of it again.
     pub place: Place,
-    /// The bytes to download, if the server said so.
+    /// The number of bytes to download, if the server stated it.
     pub total: Option<u64>,
-    /// How it is packed.
     pub packing: Packing,
-    /// The image's size, or less, if the stream's header promises one.
+    /// A lower bound of the unpacked size, if the stream's header states one.
     pub promised: Option<u64>,
 }
 
-/// A failure, and whether the download was read to its end all the same, so
-/// that its digest says something.
+/// A failure of the download or the decoder.
 #[derive(Debug)]
 pub struct Broken {
-    /// What happened.
     pub failure: Failure,
-    /// The digest covers the whole download.
+    /// The agent read the download to its end nevertheless, so its digest can be
+    /// compared.
     pub digest_complete: bool,
 }
 
 type Message = std::result::Result<Step, Broken>;
 
-/// The running stages. Dropping it ends them.
+/// The running stages. Dropping this ends them.
 #[derive(Debug)]
 pub struct Pipeline {
     steps: Receiver<Message>,
     free: SyncSender<AlignedBuffer>,
     hasher: JoinHandle<Computed>,
     downloaded: Arc<AtomicU64>,
-    /// The chunks of the download are freed as fast as they come.
+    /// Makes the allocator keep freed memory, because the chunks of the download
+    /// are freed as fast as they arrive.
     _kept: FreedMemoryKept,
 }
 
 impl Pipeline {
-    /// Starts the stages behind this download of an image for a disk of this
-    /// size.
+    /// Starts the stages that process this download. It is an image for a disk of
+    /// `disk_size` bytes.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -108,7 +114,8 @@ impl Pipeline {
 
         let (free, buffers) = sync_channel(UNITS);
         for _ in 0..UNITS {
-            // There is room for all of them and the other end is at hand.
+            // Neither blocks nor fails: the queue has room for all buffers, and its
+            // receiver exists.
             let _ = free.send(AlignedBuffer::zeroed(UNIT));
         }
         let (sender, steps) = sync_channel(UNITS);
@@ -125,7 +132,7 @@ impl Pipeline {
             .name("image-decode".into())
             .spawn(move || {
                 let end = decode(input, &sender, &buffers, disk_size);
-                // Without a receiver nobody waits for the end.
+                // Fails if the receiver is gone; then nobody needs the outcome.
                 let _ = sender.send(end.map(|()| Step::End));
             })
             .map_err(no_thread)?;
@@ -138,10 +145,10 @@ impl Pipeline {
         })
     }
 
-    /// The next step.
+    /// Waits for the next step.
     ///
     /// # Errors
-    /// When the download or the decoder failed.
+    /// If the download or the decoder has failed.
     pub fn next(&self) -> Message {
         match self.steps.recv_timeout(TICK) {
             Ok(message) => message,
@@ -153,7 +160,7 @@ impl Pipeline {
         }
     }
 
-    /// Gives a unit's buffer back for the next bytes.
+    /// Returns the buffer of a unit to the decoder, for the next bytes.
     pub fn give_back(&self, buffer: AlignedBuffer) {
         // The decoder may have ended already.
         let _ = self.free.try_send(buffer);
@@ -164,13 +171,13 @@ impl Pipeline {
         self.downloaded.load(Ordering::Relaxed)
     }
 
-    /// The digest of all that was downloaded; to be asked for after the end.
+    /// The digest of everything downloaded. Call this after the end.
     ///
     /// # Errors
-    /// If the digest's thread is gone.
+    /// If the hashing thread has panicked.
     pub fn digest(self) -> Result<Computed> {
-        // Lets a decoder that waits for a buffer or a reader go, and with it
-        // the digest's queue.
+        // Ends a decoder that waits for a buffer, or for room in the queue of
+        // steps. That also closes the queue of the hashing thread.
         drop((self.steps, self.free));
         self.hasher
             .join()
@@ -197,15 +204,15 @@ fn hash(chunks: &Receiver<Bytes>, hashing: &Hashing) -> Computed {
     }
 }
 
-/// The download as a reader, with a copy (of the reference, not the bytes) of
-/// everything for the digest.
+/// Reads the download for the decoder, and sends every chunk to the hashing thread
+/// as well. The chunks are shared, not copied.
 struct Tee {
     download: Download,
     current: Bytes,
     to_hash: SyncSender<Bytes>,
     downloaded: Arc<AtomicU64>,
-    /// How much may be downloaded; set anew by `decode`, which cannot reach into
-    /// the decoder that owns this.
+    /// How many bytes may be downloaded. `decode` raises it while the decoder owns
+    /// this `Tee`, so it is shared.
     limit: Arc<AtomicU64>,
     ended: bool,
 }
@@ -225,7 +232,8 @@ impl BufRead for Tee {
             match self.download.next().map_err(io::Error::other)? {
                 Event::Begin(_) => {}
                 Event::Chunk(chunk) => {
-                    // The digest's thread only ends when this end is dropped.
+                    // Does not fail: the hashing thread ends only when this sender
+                    // is dropped.
                     let _ = self.to_hash.send(chunk.clone());
                     let len = chunk.len() as u64;
                     let downloaded = self.downloaded.fetch_add(len, Ordering::Relaxed) + len;
@@ -328,8 +336,8 @@ fn carries_failure(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Failure>())
 }
 
-/// A download's failure comes through the decoder as it is; what the decoder
-/// itself has to say gets its place.
+/// Returns a failure of the download as it is. Adds the URL and the number of
+/// downloaded bytes to an error of the decoder itself.
 fn explain(error: io::Error, packing: Packing, url: &str, downloaded: u64) -> Failure {
     match error.downcast::<Failure>() {
         Ok(failure) => failure,
@@ -341,8 +349,8 @@ fn explain(error: io::Error, packing: Packing, url: &str, downloaded: u64) -> Fa
     }
 }
 
-/// Reads the download to its end for the digest. False if that would take too
-/// long or fails.
+/// Reads the download to its end for the digest. Returns `false` if this fails, or
+/// if the rest is longer than [`REST_LIMIT`] or of unknown length.
 fn read_rest(mut input: Tee, total: Option<u64>, packing: Packing) -> bool {
     let left = total.map(|total| total.saturating_sub(input.downloaded.load(Ordering::Relaxed)));
     if left.is_none_or(|left| left > REST_LIMIT) {

@@ -1,17 +1,18 @@
-//! What shows that what was downloaded is the image that was meant. Pure.
+//! How the agent verifies that the download is the intended image. No I/O.
 
 use crate::disk::digest::{Algorithm, Computed, ExpectedDigest, Hashing};
 use crate::disk::signature::ImageSignature;
 use crate::failure::{Class, Failure, Result};
 
-/// The proof of an image, over its bytes as downloaded.
+/// What proves that an image is the intended one. It covers the bytes as
+/// downloaded, before they are unpacked.
 #[derive(Debug, Clone, Default)]
 pub enum Proof {
-    /// It has this digest.
+    /// The digest that the image must have.
     Digest(ExpectedDigest),
-    /// Somebody who is trusted signed it.
+    /// The signature of the image, by a trusted key.
     Signature(Box<ImageSignature>),
-    /// None: the image is written unverified, with a warning.
+    /// There is no proof: the agent writes the image unverified and logs a warning.
     #[default]
     Nothing,
 }
@@ -23,12 +24,11 @@ impl From<Option<ExpectedDigest>> for Proof {
 }
 
 impl Proof {
-    /// Whether there is none.
     pub fn is_nothing(&self) -> bool {
         matches!(self, Self::Nothing)
     }
 
-    /// What has to be computed for it. Without a proof SHA-256, for the console.
+    /// What to compute for this proof. If there is none, SHA-256 for the console.
     pub fn hashing(&self) -> Hashing {
         match self {
             Self::Digest(expected) => Hashing::new(expected.algorithm()),
@@ -40,10 +40,11 @@ impl Proof {
         }
     }
 
-    /// Fails if the file at this URL is not the one that was meant.
+    /// Fails if the file at this URL is not the intended one.
     ///
     /// # Errors
-    /// With both digests, or the key whose signature it is not.
+    /// The message has both digests, or the key of the signature that does not
+    /// match.
     pub fn judge(&self, url: &str, got: &Computed) -> Result<()> {
         match self {
             Self::Digest(expected) if expected.hex() != got.hex => Err(Failure::new(

@@ -1,9 +1,9 @@
 //! An image that is on the disk and verified, but that no firmware can see yet.
 //!
-//! Its first MiB, with boot code and partition table, is still in memory. What
-//! else the installed system needs (a config drive, an Ignition config) is put
-//! beside it first; then [`ProvenImage::commit`] makes all of it visible at
-//! once. Power may go at any moment before: the disk does not boot.
+//! Its first MiB, with boot code and partition table, is still in memory. The agent
+//! first adds what else the installed system needs (a config drive, an Ignition
+//! config). Then [`ProvenImage::commit`] makes everything visible at once. If the
+//! power fails at any moment before that, the disk does not boot.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -30,35 +30,33 @@ use crate::permission::WritePermission;
 use crate::report::mib;
 use crate::sys::block_partition;
 
-/// How long another program may have a partition open that is to be forgotten.
+/// How many times the agent retries to remove a partition from the kernel while
+/// another program has it open.
 const HIDE_TRIES: u32 = 100;
 const HIDE_PAUSE: Duration = Duration::from_millis(100);
 
-/// What was done.
+/// The result of writing an image.
 #[derive(Debug, Clone)]
 pub struct WrittenImage {
-    /// The URL that delivered, fit for showing.
+    /// The URL that delivered the image, without secrets.
     pub url: String,
-    /// How the image was packed.
     pub packing: Packing,
-    /// Whether it was a qcow2 image, inside of that.
+    /// Whether the image was in qcow2 format, inside of any compression.
     pub qcow2: bool,
-    /// The digest of what was downloaded, and how much that was.
+    /// The digest and the length of the download.
     pub digest: Computed,
-    /// Whether there was a proof; otherwise there was nothing to compare.
+    /// Whether a proof was given. If so, the image matches it.
     pub verified: bool,
-    /// The length of the unpacked image.
+    /// The length of the unpacked image in bytes.
     pub image_bytes: u64,
-    /// What was sent to the disk and what was left out.
     pub written: Written,
-    /// The numbers that partitions which were kept have in the new table.
+    /// The numbers of the kept partitions in the new table.
     pub kept: Vec<u32>,
-    /// How long it took.
     pub seconds: f64,
 }
 
 impl WrittenImage {
-    /// All of it, for the console.
+    /// The result in one line, for the console.
     pub(super) fn line(&self, target: &Target) -> String {
         format!(
             "{} is on {}: {} downloaded ({}), {} unpacked, {} written, {} {} {}, {:.1} s",
@@ -84,7 +82,7 @@ impl WrittenImage {
     }
 }
 
-/// The image, the disk that it is on, and what is kept back.
+/// An image on a disk, except for its first MiB, which is still in memory.
 #[derive(Debug)]
 #[must_use = "the disk does not boot before the image is committed"]
 pub struct ProvenImage {
@@ -112,8 +110,8 @@ impl ProvenImage {
         }
     }
 
-    /// Writes a config drive beside the image, and its partition into the table
-    /// that the disk will get. `rebuild`: see `config_drive`.
+    /// Writes a config drive to the disk, and adds its partition to the table that
+    /// the commit writes. `rebuild`: see the module `config_drive`.
     ///
     /// # Errors
     /// If there is no room for it. The disk does not boot then.
@@ -144,13 +142,13 @@ impl ProvenImage {
         })
     }
 
-    /// Lets `work` use the partitions by their device nodes. The kernel is told
-    /// of them directly, the disk still has no table.
+    /// Calls `work` while the image's partitions have device nodes. The agent adds
+    /// them to the kernel directly, because the disk has no table yet.
     ///
     /// # Errors
-    /// If the image has no GPT or a file system in its first MiB, the kernel
-    /// does not take a partition, another disk has come in the place of this
-    /// one, or what the work says.
+    /// If the image has no GPT or has a file system in its first MiB, if the kernel
+    /// rejects a partition, if another disk has taken the place of this one, or if
+    /// `work` fails.
     pub fn with_partitions(
         mut self,
         permission: &WritePermission,
@@ -160,7 +158,7 @@ impl ProvenImage {
         let mut of_image = table.partitions().to_vec();
         of_image.retain(|partition| !self.target.spares(partition));
         for partition in &of_image {
-            // Boot code has its place there and is none of the work's business.
+            // BIOS boot code may be there; `work` does not use it.
             if partition.kind != BIOS_BOOT {
                 let path = self.target.path().display();
                 partition.refuse_in_head().map_err(|reason| {
@@ -169,9 +167,10 @@ impl ProvenImage {
             }
         }
         let identity = self.target.identity()?;
-        // What the kernel remembers of the disk's former table goes.
+        // Makes the kernel forget the partitions of the disk's former table.
         self.target.reread_partitions()?;
-        // A partition cannot be mounted while the whole disk is held alone.
+        // A partition cannot be mounted while the agent has the whole disk open
+        // exclusively.
         let path = self.target.path().to_owned();
         let _lock = DeviceLock::take(&path).map_err(|error| {
             let details = format!("{}: locking: {error}", path.display());
@@ -201,16 +200,17 @@ impl ProvenImage {
         self.target.refuse_reread();
     }
 
-    /// Writes what was kept back. From here on the disk boots. A kernel that does
-    /// not read the new table is no failure: the image was proven and is whole.
+    /// Writes the first MiB. From here on the disk boots. If the kernel cannot read
+    /// the new table, that is no failure: the image is verified and complete.
     ///
     /// # Errors
-    /// What the disk says; it was then left without a table.
+    /// If the disk reports an error. It does not boot then, see [`Ends::after`].
     pub fn commit(self) -> Result<WrittenImage> {
         self.commit_within(&critical_section::enter())
     }
 
-    /// [`Self::commit`] as the first part of what must not be cut off.
+    /// [`Self::commit`] as a part of a critical section that the caller has
+    /// entered.
     ///
     /// # Errors
     /// As [`Self::commit`].
@@ -221,7 +221,7 @@ impl ProvenImage {
                     "{} has its partition table, the image can boot",
                     self.target.path().display()
                 );
-                // The image is whole whatever the kernel makes of it.
+                // The image is complete, even if the kernel cannot read the table.
                 if let Err(failure) = self.target.reread_partitions() {
                     tracing::warn!(
                         "{failure}; the image is complete and stays, but until the reboot the kernel may not show its partitions"
@@ -238,10 +238,11 @@ impl ProvenImage {
         }
     }
 
-    /// The first sector last, and alone: without it no firmware looks further (it
-    /// is the boot code, and UEFI 2.10, 5.2.3, wants its protective MBR before
-    /// any GPT), and a sector is written or it is not. A power cut in a write of
-    /// more of them could leave boot code without a table.
+    /// Writes the first sector last, in a write of its own. Without this sector
+    /// firmware looks no further: it is the boot code, and UEFI requires its
+    /// protective MBR before any GPT (UEFI 2.10, 5.2.3). A single sector is written
+    /// completely or not at all. If the power failed during a write of several
+    /// sectors, the disk could have boot code without a table.
     fn write_table(&mut self) -> Result<()> {
         if let Some(table) = &self.table {
             table.write_primary(&mut self.head);
@@ -258,14 +259,15 @@ impl ProvenImage {
     }
 }
 
-/// Partitions that the kernel knows from us alone; it forgets them with this.
+/// Partitions that the agent has added to the kernel. Dropping this removes them.
 struct ShownPartitions {
     disk: File,
     numbers: Vec<u32>,
 }
 
 impl ShownPartitions {
-    /// `known`: the numbers of those in the disk's own table, which are in the way.
+    /// `known`: the numbers of the partitions that the kernel has read from the
+    /// disk's own table. They are removed first, because they are in the way.
     fn show(
         path: &Path,
         identity: Identity,
@@ -290,7 +292,8 @@ impl ShownPartitions {
         for number in known {
             match hide(&shown.disk, *number) {
                 Ok(()) => {}
-                // A kernel that reads no tables on such a disk (loop).
+                // The kernel reads no table on this kind of disk (loop), so it has
+                // no such partition.
                 Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {}
                 Err(error) => return Err(failed(format!("hiding partition {number}: {error}"))),
             }
@@ -312,7 +315,8 @@ impl ShownPartitions {
 impl Drop for ShownPartitions {
     fn drop(&mut self) {
         for number in &self.numbers {
-            // One that stays makes the disk busy, and opening it again says so.
+            // A partition that stays makes the disk busy. Opening the disk again
+            // then fails and says so.
             if let Err(error) = hide(&self.disk, *number) {
                 tracing::warn!("hiding partition {number}: {error}");
             }
@@ -320,8 +324,8 @@ impl Drop for ShownPartitions {
     }
 }
 
-/// Has the kernel forget a partition, once whoever looks into it (udev, a probe)
-/// has closed it.
+/// Removes a partition from the kernel. Retries while another program (udev, a
+/// probe) has it open.
 fn hide(disk: &File, number: u32) -> io::Result<()> {
     let mut tries = 0;
     loop {

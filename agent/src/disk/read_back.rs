@@ -1,10 +1,10 @@
-//! Reading back what was written, before it becomes visible.
+//! Reads back what was written, before it becomes visible.
 //!
-//! Every byte that was sent to the disk is compared by a checksum that was made
-//! while the byte was still in the processor's cache (0.02 to 0.05 s/GiB), and
-//! what the device made zeros by itself is read as well, to its last block: a
-//! device that answered and zeroed only a part leaves old data in the middle of
-//! a file system. It costs a read of the image's whole virtual size.
+//! The agent compares every byte that it sent to the disk by a checksum, made while
+//! the byte was still in the processor's cache (0.02 to 0.05 s/GiB). It also reads
+//! every block that the device zeroed by itself: a device that reports success but
+//! zeroes only a part leaves old data in the middle of a file system. All this
+//! costs a read of the image's whole virtual size.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,12 +16,12 @@ use crate::disk::target::Target;
 use crate::failure::{Class, Failure, Result};
 use crate::report::{Progress, mib};
 
-/// So many bytes are read in one call: writes that follow each other are compared
-/// together up to this length, holes in pieces of it. A mismatch is placed as
-/// exactly.
+/// In bytes: the longest read. Adjacent writes are compared together up to this
+/// length, and holes in pieces of it. So the place of a mismatch is known this
+/// precisely.
 const LONGEST: u64 = 1 << 20;
 
-/// What was sent to the disk, by place.
+/// The checksums of what was sent to the disk, by offset.
 #[derive(Debug, Default)]
 pub struct WrittenExtents {
     by_offset: BTreeMap<u64, Extent>,
@@ -34,7 +34,7 @@ struct Extent {
 }
 
 impl WrittenExtents {
-    /// Takes note of a write. Zeros count as a hole.
+    /// Records a write. A write of zeros counts as a hole.
     pub fn record(&mut self, offset: u64, bytes: &[u8]) {
         let len = bytes.len() as u64;
         self.record_zeros(offset..offset + len);
@@ -54,9 +54,10 @@ impl WrittenExtents {
         self.by_offset.insert(offset, Extent { len, crc });
     }
 
-    /// Takes note of a range that was zeroed. What is written again counts as it
-    /// is now; what reaches over its edges must not be compared any more, since a
-    /// checksum cannot be split.
+    /// Records that a range was zeroed, and forgets the earlier writes that it
+    /// overlaps. A write that it overlaps only in part is forgotten as a whole,
+    /// because a checksum cannot be split. The rest of such a write must not be
+    /// compared any more.
     pub fn record_zeros(&mut self, range: Range<u64>) {
         let overlapping: Vec<u64> = self
             .by_offset
@@ -70,11 +71,12 @@ impl WrittenExtents {
         }
     }
 
-    /// Reads every block of the range: what was written is compared, all else
+    /// Reads every block of the range. Compares what was written; everything else
     /// must be zeros.
     ///
     /// # Errors
-    /// What the disk says, or where it gives other bytes.
+    /// If the disk reports an error or returns other bytes. The message has the
+    /// place.
     pub fn compare(&self, target: &Target, range: Range<u64>) -> Result<()> {
         let len = range.end.saturating_sub(range.start);
         let mut progress = Progress::new("reading the image back", Some(len));
@@ -87,7 +89,7 @@ impl WrittenExtents {
         for (&offset, extent) in self.by_offset.range(range.clone()) {
             compare_hole(target, at..offset, &mut told)?;
             let mut crc = Crc::new();
-            // At most a write of ours.
+            // The cast is lossless: at most as long as LONGEST or one write.
             crc.update(&target.read_at(offset, extent.len as usize)?);
             if crc.sum() != extent.crc.sum() {
                 return Err(differs(target, offset..offset + extent.len, "other bytes"));
@@ -109,7 +111,7 @@ fn compare_hole(target: &Target, hole: Range<u64>, told: &mut impl FnMut(u64)) -
     let mut at = hole.start;
     while at < hole.end {
         let len = (hole.end - at).min(LONGEST);
-        // At most LONGEST.
+        // The cast is lossless: at most LONGEST.
         if !all_zero(&target.read_at(at, len as usize)?) {
             return Err(differs(target, at..at + len, "data instead of zeros"));
         }
@@ -142,8 +144,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A disk of zeros with data at 1 MiB, in two writes, at 3 MiB, and at the
-    /// very end.
+    /// A disk of zeros with data at 1 MiB (in two writes), at 3 MiB and at the very
+    /// end.
     fn written() -> (tempfile::NamedTempFile, Target) {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(8 * MIB).unwrap();
@@ -152,7 +154,8 @@ mod tests {
         target.remember_writes();
         let data = AlignedBuffer::padded(&[7; 300 << 10], 512);
         let zeros = AlignedBuffer::zeroed(MIB as usize);
-        // What is zeroed by writes first is written over afterwards.
+        // These zeros are written first, and the data below overwrites a part of
+        // them.
         target.write_at(&zeros, MIB).unwrap();
         for offset in [MIB, MIB + (300 << 10), 3 * MIB, 8 * MIB - (300 << 10)] {
             target.write_at(&data, offset).unwrap();
@@ -166,7 +169,7 @@ mod tests {
         target.read_back(MIB..8 * MIB).unwrap();
         target.read_back(MIB..4 * MIB).unwrap();
         target.read_back(MIB..MIB).unwrap();
-        // The same place once more: the last bytes count.
+        // The same place is written once more: the last bytes count.
         let other = AlignedBuffer::padded(&[9; 4096], 512);
         target.write_at(&other, MIB + 4096).unwrap();
         target.read_back(MIB + 4096..MIB + 8192).unwrap();
@@ -194,7 +197,7 @@ mod tests {
         }
     }
 
-    /// As the table of kept partitions, which the image's zeros may replace.
+    /// The image's zeros may replace the table of kept partitions in this way.
     #[test]
     fn zeros_over_what_was_written_count() {
         let (_file, target) = written();

@@ -1,37 +1,39 @@
-//! May a broken download go on where it broke? Pure decisions over what the
-//! server said then and says now (RFC 9110, sections 13.1.5 and 14).
+//! Decides whether a broken download may continue where it broke, by what the
+//! server stated first and states now (RFC 9110, sections 13.1.5 and 14). No I/O.
 //!
-//! The digest and the decoder hold the state of the bytes so far and cannot go
-//! back: a download either goes on with the same file or ends.
+//! The hasher and the decoder hold state about the bytes so far and cannot go back:
+//! a download either continues with the same file or fails.
 
 use std::time::Duration;
 
-/// The longest pause that a server may ask for with `Retry-After`.
+/// The longest pause that the agent accepts in `Retry-After`. Longer ones are
+/// shortened to it.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
 
-/// What a server said about the file.
+/// What a server stated about the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resource {
-    /// Its length in bytes, if known.
+    /// In bytes, if known.
     pub total: Option<u64>,
-    /// Its entity tag as sent, `W/` included.
+    /// As sent, `W/` included.
     pub etag: Option<String>,
-    /// Its `Last-Modified` as sent.
+    /// As sent.
     pub last_modified: Option<String>,
 }
 
 impl Resource {
-    /// What to put into `If-Range`: only a strong validator may be used there.
+    /// The value for `If-Range`. An entity tag must be strong there.
     pub fn validator(&self) -> Option<&str> {
         self.strong_tag().or(self.last_modified.as_deref())
     }
 
-    /// The entity tag, if equal tags mean equal bytes.
+    /// The entity tag if it is strong: then equal tags guarantee equal bytes.
     fn strong_tag(&self) -> Option<&str> {
         self.etag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }
 
-    /// In which way the server's file is not the one the download began with.
+    /// The difference between this file, with which the download began, and the one
+    /// that the server has now. `None` if no difference is known.
     pub fn difference(&self, now: &Self) -> Option<String> {
         let differs = |what: &str, then: &Option<String>, now: &Option<String>| match (then, now) {
             (Some(then), Some(now)) if then != now => Some(format!("{what} was {then}, is {now}")),
@@ -42,8 +44,8 @@ impl Resource {
         {
             return Some(format!("length was {then} bytes, is {now} bytes"));
         }
-        // Servers behind one name agree on the entity tag or on the time, not
-        // always on both: the stronger one that both have decides.
+        // Several servers with one name agree on the entity tag or on the time, but
+        // not always on both. So the entity tag decides if both answers have one.
         if self.etag.is_some() && now.etag.is_some() {
             return differs("entity tag", &self.etag, &now.etag);
         }
@@ -51,13 +53,15 @@ impl Resource {
     }
 }
 
-/// Whether what another place has `now` is the `file` that the download began
-/// with. `checked` is whether a digest of the whole comes at the end and would
-/// show a mixture: then the length suffices. Without one only an equal strong
-/// entity tag does, beside the length.
+/// Checks that the file of another server (`now`) is the `file` that the download
+/// began with.
+///
+/// If `checked`, the caller compares the whole file with a digest at the end, which
+/// would reveal a mixture. An equal length is enough then. Otherwise the strong
+/// entity tags must be equal, too.
 ///
 /// # Errors
-/// What tells them apart, or what is missing for a proof.
+/// The difference, or what is missing for a proof.
 pub fn same_file(file: &Resource, now: &Resource, checked: bool) -> Result<(), String> {
     if let (Some(then), Some(now)) = (file.total, now.total)
         && then != now
@@ -75,59 +79,54 @@ pub fn same_file(file: &Resource, now: &Resource, checked: bool) -> Result<(), S
     }
 }
 
-/// Whether a body may be taken as it was sent although the server calls it
-/// encoded. Object stores serve a file `image.raw.gz` with `Content-Encoding:
-/// gzip`, and mean the file as it is. A reader that recognises how an image is
-/// packed by its bytes (`packed`) can unpack what the encoding names; whatever
-/// it is, a digest over the bytes as sent (`checked`) shows whether they are
-/// the ones that were meant.
+/// Whether the agent may use a body as it was sent, although the server calls it
+/// encoded. Object stores serve a file `image.raw.gz` with
+/// `Content-Encoding: gzip`, but mean the file as it is.
+///
+/// If the caller detects compression from the content (`packed`), it can unpack the
+/// usual encodings itself. Any other encoding is accepted only if the caller also
+/// compares a digest of the bytes as sent (`checked`).
 pub fn may_be_taken_as_sent(encoding: &str, packed: bool, checked: bool) -> bool {
     const PACKINGS: [&str; 6] = ["gzip", "x-gzip", "zstd", "xz", "lz4", "bzip2"];
     let encoding = encoding.trim().to_ascii_lowercase();
     packed && (checked || PACKINGS.contains(&&*encoding))
 }
 
-/// The head of an answer, as far as it matters here.
+/// The status and the relevant headers of an answer, as sent.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// The HTTP status.
     pub status: u16,
-    /// `Content-Length`.
+    /// In bytes.
     pub content_length: Option<u64>,
-    /// `Content-Range` as sent.
     pub content_range: Option<String>,
-    /// `Content-Type` as sent.
     pub content_type: Option<String>,
-    /// `Content-Encoding` as sent, unless [`may_be_taken_as_sent`].
+    /// Also `None` if the body [`may_be_taken_as_sent`].
     pub content_encoding: Option<String>,
-    /// `ETag` as sent.
     pub etag: Option<String>,
-    /// `Last-Modified` as sent.
     pub last_modified: Option<String>,
-    /// `Retry-After` as sent.
     pub retry_after: Option<String>,
 }
 
 /// What to do with an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Read the body and drop its first `skip` bytes, which are known already.
+    /// Read the body and drop its first `skip` bytes, which have been received
+    /// before.
     Go {
-        /// What the server says of the file now.
+        /// What the server states about the file now.
         resource: Resource,
-        /// Bytes at the start of the body that came before.
         skip: u64,
     },
-    /// The server may do better later, and may have said when.
+    /// A temporary error, and the pause that the server asks for, if it does.
     Later(String, Option<Duration>),
-    /// This will not become better.
+    /// A permanent error.
     Never(String),
     /// The file is not the one that the download began with.
     Changed(String),
 }
 
-/// Judges the answer to a request for the bytes from `received` on. `known` is
-/// what the first answer said, `None` for the first request.
+/// Decides what to do with the answer to a request for the bytes from `received`
+/// on. `known` is what the first answer stated; `None` for the first request.
 pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdict {
     let mut now = Resource {
         total: answer.content_length,
@@ -155,7 +154,7 @@ pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdic
             now.total = total;
             0
         }
-        // The length that we know is beyond the end of what is there now.
+        // The file that is there now ends before `received`.
         416 => return Verdict::Changed(format!("the server has no byte {received} any more")),
         408 | 429 | 500..=599 => {
             return Verdict::Later(
@@ -177,7 +176,8 @@ pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdic
     }
 }
 
-/// Why the body of a good answer would not be the bytes of the file.
+/// Why the body of a successful answer is not the bytes of the file. `None` if it
+/// is.
 fn not_the_file(answer: &Answer) -> Option<String> {
     if !matches!(answer.status, 200 | 206) {
         return None;
@@ -191,7 +191,8 @@ fn not_the_file(answer: &Answer) -> Option<String> {
             "expected the file as it is, found Content-Encoding {encoding}: configure the server to send it without"
         ));
     }
-    // One range was asked for; its parts would each have a head of their own.
+    // The agent has asked for one range. In a multipart body each part has headers
+    // of its own.
     let parts = |kind: &String| {
         kind.trim()
             .to_ascii_lowercase()
@@ -203,8 +204,8 @@ fn not_the_file(answer: &Answer) -> Option<String> {
     None
 }
 
-/// `bytes 100-199/200` or `bytes 100-199/*`: the first byte and the length of
-/// the whole.
+/// The first byte and the length of the whole file, from `bytes 100-199/200` or
+/// `bytes 100-199/*`.
 fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
     let (range, total) = text.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -217,7 +218,8 @@ fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
     consistent.then_some((first, total))
 }
 
-/// `Retry-After` in seconds; its other form, a date, is not worth a clock.
+/// Reads `Retry-After` in seconds. Ignores its other form, a date, which would
+/// depend on the clock.
 fn retry_after(text: &str) -> Option<Duration> {
     let seconds = text.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER))

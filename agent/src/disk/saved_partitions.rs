@@ -1,46 +1,45 @@
-//! Which partitions of the disk outlive an installation: coreos-installer's
-//! `--save-partlabel` and `--save-partindex`. Pure; what becomes of them is
-//! `kept_partitions.rs`.
+//! Which partitions an installation keeps: the filters of coreos-installer's
+//! `--save-partlabel` and `--save-partindex`. No I/O. `kept_partitions.rs` keeps
+//! the partitions.
 
 use std::fmt;
 
 use crate::disk::gpt::Partition;
 
-/// A label of a GPT has 36 units; a longer pattern is a mistake.
+/// In bytes. A GPT label has at most 36 UTF-16 units, so a longer pattern is a
+/// mistake.
 const LONGEST_PATTERN: usize = 256;
 
-/// One condition; a partition is kept if it meets any.
+/// A condition. The agent keeps a partition that meets at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionFilter {
-    /// Its GPT name matches a pattern as shells have it: `*`, `?`, `[a-z]`,
-    /// `[!a-z]`.
+    /// The GPT name matches a shell pattern: `*`, `?`, `[a-z]`, `[!a-z]`.
     Label(Glob),
-    /// Its number is at least the first and at most the second, where there is
-    /// one.
+    /// The number is at least the first value and at most the second. `None` is no
+    /// limit.
     Index(Option<u32>, Option<u32>),
 }
 
 impl PartitionFilter {
-    /// Reads patterns of labels, separated by commas. An empty pattern is the
+    /// Parses label patterns, separated by commas. An empty pattern matches a
     /// partition without a name.
     ///
     /// # Errors
-    /// If a pattern has a bracket that does not close, or is too long.
+    /// If a pattern has a bracket that is not closed, or is too long.
     pub fn parse_labels(text: &str) -> Result<Vec<Self>, String> {
         text.split(',')
             .map(|pattern| Ok(Self::Label(Glob::parse(pattern)?)))
             .collect()
     }
 
-    /// Reads numbers and ranges, separated by commas: `4`, `2-4`, `5-`, `-3`.
+    /// Parses numbers and ranges, separated by commas: `4`, `2-4`, `5-`, `-3`.
     ///
     /// # Errors
-    /// If one is none, is 0, or ends before it begins.
+    /// If one of them is malformed, is 0, or ends before it begins.
     pub fn parse_indexes(text: &str) -> Result<Vec<Self>, String> {
         text.split(',').map(parse_range).collect()
     }
 
-    /// Whether this partition is to be kept.
     pub fn matches(&self, partition: &Partition) -> bool {
         match self {
             Self::Label(glob) => glob.matches(&partition.name),
@@ -52,7 +51,7 @@ impl PartitionFilter {
     }
 }
 
-/// How it was written on the command line.
+/// For messages: `label "data*"`, `number 4`, `numbers 2-3`.
 impl fmt::Display for PartitionFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |number: &Option<u32>| number.map_or_else(String::new, |n| n.to_string());
@@ -67,7 +66,7 @@ impl fmt::Display for PartitionFilter {
 fn parse_range(text: &str) -> Result<PartitionFilter, String> {
     let number = |part: &str| match part {
         "" => Ok(None),
-        // `parse` alone would take "+4".
+        // `parse` alone would accept "+4".
         digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => match digits.parse() {
             Ok(0) => Err("partition numbers begin with 1, found 0".to_owned()),
             Ok(number) => Ok(Some(number)),
@@ -123,7 +122,7 @@ impl Glob {
         while let Some(char) = rest.next() {
             parts.push(match char {
                 '?' => Part::Any,
-                // Two in a row say nothing more than one.
+                // Two in a row mean the same as one.
                 '*' if parts.last() == Some(&Part::AnyRun) => continue,
                 '*' => Part::AnyRun,
                 '[' => {
@@ -141,8 +140,8 @@ impl Glob {
         })
     }
 
-    /// Time is bounded by the product of both lengths: only the last run is
-    /// ever tried longer.
+    /// The time is at most proportional to the product of both lengths, because
+    /// only the last `*` is ever extended.
     fn matches(&self, label: &str) -> bool {
         let label: Vec<char> = label.chars().collect();
         let (mut at, mut part) = (0, 0);
@@ -184,8 +183,8 @@ impl Part {
     }
 }
 
-/// What stands after `[`, and the rest behind the `]`. A bracket that closes at
-/// once is one of the set, as in shells.
+/// Parses the text after `[`, and returns the set and the text after `]`. As in
+/// shells, a `]` in the first place belongs to the set.
 fn parse_set(text: &str) -> Option<(Part, &str)> {
     let (negated, body) = match text.strip_prefix('!') {
         Some(body) => (true, body),

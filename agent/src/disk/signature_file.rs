@@ -1,5 +1,5 @@
-//! The signature that lies beside an image: its URL with `.sig` behind the path,
-//! as coreos-installer looks for it.
+//! Downloads the signature of an image. Its URL is that of the image with `.sig`
+//! appended to the path, which is where coreos-installer looks for it, too.
 
 use reqwest::Url;
 
@@ -8,10 +8,10 @@ use crate::disk::proof::Proof;
 use crate::disk::signature::{ImageSignature, SIGNATURE_FILE_LIMIT, SigningKey};
 use crate::failure::{Class, Failure, Result};
 
-/// Fetches it. `image` is the request of the image: its URLs tell where.
+/// `image` is the request for the image itself.
 ///
 /// # Errors
-/// If there is none, or none by one of these keys.
+/// If there is no signature, or none by one of these keys.
 pub fn fetch(image: &Request, client: &reqwest::Client, keys: &[SigningKey]) -> Result<Proof> {
     let urls: Vec<String> = image
         .urls

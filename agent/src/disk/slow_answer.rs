@@ -1,10 +1,10 @@
-//! Words about a disk that does not answer.
+//! Warns about a disk that does not answer.
 //!
-//! Who waits for a disk can say nothing, and cannot be woken: the kernel waits
-//! as long as the driver does, and that of a virtual disk waits for ever. So a
-//! thread beside it looks at the clock. It gives nothing up: a flush of a disk
-//! with a large cache may take minutes, and SCSI, ATA and NVMe drivers end what
-//! hangs by themselves.
+//! A thread that waits for a disk cannot log anything and cannot be woken. The
+//! kernel waits as long as the driver does, and the driver of a virtual disk waits
+//! forever. So a second thread watches the clock. It aborts nothing: the flush of a
+//! disk with a large cache may take minutes, and SCSI, ATA and NVMe drivers abort
+//! requests that hang by themselves.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -12,17 +12,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The first word comes after this time, the next after twice as long.
+/// The agent logs the first warning after this time, and the next one when twice as
+/// much time has passed.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// What a disk was asked to do.
+/// A request to a disk.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
-    /// In words: "writing".
+    /// The operation as the message names it: "writing".
     pub what: &'static str,
-    /// Where, in bytes.
+    /// In bytes from the start of the disk.
     pub offset: u64,
-    /// How many bytes.
+    /// In bytes; 0 if the request has no range.
     pub len: u64,
 }
 
@@ -39,12 +40,13 @@ type Shared = Mutex<Option<Pending>>;
 #[derive(Debug)]
 pub struct SlowAnswer {
     pending: Arc<Shared>,
-    /// Dropped, it ends the thread. `None`: there is no thread, and no words.
+    /// Dropping this ends the thread. `None` if the thread could not be started;
+    /// then there are no warnings.
     _alive: Option<Sender<()>>,
 }
 
 impl SlowAnswer {
-    /// Starts to watch the disk of this path.
+    /// Starts a thread that watches the disk with this path.
     pub fn watch(path: &Path) -> Self {
         Self::watch_by(path, SILENCE, |line| tracing::warn!("{line}"))
     }
@@ -68,7 +70,7 @@ impl SlowAnswer {
         }
     }
 
-    /// Does what the request says.
+    /// Runs `work`, which makes this request, and logs warnings while it waits.
     pub fn during<T>(&self, request: Request, work: impl FnOnce() -> T) -> T {
         *lock(&self.pending) = Some(Pending {
             request,

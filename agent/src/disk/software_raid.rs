@@ -1,8 +1,8 @@
-//! Deleting Linux software RAIDs, assembled or not.
+//! Deletes Linux software RAID arrays, assembled or not.
 //!
-//! What belongs to an array is read from the superblocks on disks and
-//! partitions, so that it does not matter whether the kernel has assembled it,
-//! nor whether all its members are there.
+//! The agent finds the members of an array by the superblocks on disks and
+//! partitions. So it does not matter whether the kernel has assembled the array, or
+//! whether all members are present.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -23,28 +23,29 @@ use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 use crate::sys::{block_ioctl, md_ioctl};
 
-/// What an array leaves when it is stopped takes a moment to be gone.
+/// How many times to check whether a stopped array has released its members, which
+/// takes a moment.
 const STOP_TRIES: u32 = 20;
 const STOP_PAUSE: Duration = Duration::from_millis(100);
-/// A superblock may hide another one.
+/// How many times to look for superblocks, because one may hide another one.
 const PASSES: u32 = 2;
 
 /// A disk that may be changed, with its partitions.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// The disk.
     pub disk: PathBuf,
-    /// Its partitions, in the order in which they are to be worked on.
+    /// In the order in which the agent works on them.
     pub partitions: Vec<PathBuf>,
 }
 
-/// What is not to be deleted.
+/// What must not be deleted.
 #[derive(Debug, Clone, Default)]
 pub struct Keep {
     /// The names of arrays, without the host.
     pub volumes: Vec<String>,
-    /// Disks and partitions that are not changed. Without its members on the other
-    /// disks an array on them would be lost.
+    /// Disks and partitions that must not be changed. An array with a member on one
+    /// of them is kept on the other disks, too, because it would be lost without
+    /// its members there.
     pub devices: BTreeSet<PathBuf>,
 }
 
@@ -56,13 +57,14 @@ struct Member {
     superblock: MdSuperblock,
 }
 
-/// Deletes every array that has members on these disks: the array is stopped,
-/// the superblocks are zeroed, and the disks they were on lose their partition
-/// tables. Kept are the volumes that are to be kept, and arrays that have a member
-/// elsewhere, too, with everything that shares a disk with one.
+/// Deletes every array that has members on these disks: stops the array, zeroes the
+/// superblocks, and removes the partition tables of the disks that they were on.
+///
+/// Keeps the arrays in `keep`, assembled arrays that also have a member outside of
+/// `disks`, and every array that shares a disk with a kept one.
 ///
 /// # Errors
-/// `SoftwareRAIDError` if something stays that should not.
+/// `SoftwareRAIDError` if an array remains that should have been deleted.
 pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) -> Result<()> {
     let keep = Kept {
         volumes: &keep.volumes,
@@ -98,7 +100,7 @@ fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
         for path in devices {
             let superblocks = match superblocks(path) {
                 Ok(superblocks) => superblocks,
-                // A partition that went with the table of an earlier pass.
+                // An earlier pass has removed the partition with its table.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && *path != candidate.disk => {
                     continue;
                 }
@@ -126,8 +128,8 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     Ok((device, size))
 }
 
-/// The arrays that have a member on these devices. One that cannot be read tells
-/// nothing.
+/// The arrays that have a member on these devices. Ignores devices that cannot be
+/// read.
 fn arrays_on(devices: &BTreeSet<PathBuf>) -> BTreeSet<Uuid> {
     devices
         .iter()
@@ -137,7 +139,7 @@ fn arrays_on(devices: &BTreeSet<PathBuf>) -> BTreeSet<Uuid> {
         .collect()
 }
 
-/// How an array is known that is to be kept.
+/// What identifies the arrays to keep.
 #[derive(Default)]
 struct Kept<'a> {
     volumes: &'a [String],
@@ -154,8 +156,8 @@ impl Kept<'_> {
     }
 }
 
-/// The members that are to go. An array on the disk of a kept volume stays too,
-/// and so does what shares another disk with that one.
+/// The members to delete. An array that shares a disk with a kept one is kept as
+/// well, and so is an array that shares another disk with that one.
 fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
     let mut kept: BTreeSet<Uuid> = members
         .iter()
@@ -196,7 +198,8 @@ fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
     doomed
 }
 
-/// Goes on after failures: the look afterwards decides.
+/// Continues after failures and logs them, because [`delete`] checks afterwards
+/// what is left.
 fn delete_members(members: &[Member], permission: &WritePermission) {
     let paths: BTreeSet<&Path> = members.iter().map(|member| &*member.path).collect();
     if let Err(failure) = stop_arrays(&paths, permission) {
@@ -258,8 +261,8 @@ fn assembled_arrays() -> Result<Vec<Array>> {
     arrays().map_err(|e| raid_error(Path::new("/sys/block"), "looking for arrays", &e))
 }
 
-/// The members of arrays that have another member on a disk that may not be
-/// changed: what is written to such an array is written there, too.
+/// The members of assembled arrays that have another member outside of `disks`. A
+/// write to such an array would change that member, too.
 fn entangled(disks: &[Candidate], arrays: Vec<Array>) -> BTreeSet<PathBuf> {
     let ours: BTreeSet<&PathBuf> = disks
         .iter()
@@ -272,7 +275,7 @@ fn entangled(disks: &[Candidate], arrays: Vec<Array>) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Stops what the kernel has assembled of these members.
+/// Stops every assembled array that has one of these members.
 fn stop_arrays(members: &BTreeSet<&Path>, permission: &WritePermission) -> Result<()> {
     for array in assembled_arrays()? {
         if array.members.iter().any(|part| members.contains(&**part)) {
@@ -286,7 +289,8 @@ fn stop_array(path: &Path, directory: &Path, permission: &WritePermission) {
     if let Err(failure) = device_mapper::release(path, permission) {
         tracing::error!("{failure}");
     }
-    // An array that has not been started has no content.
+    // Opening fails for an array that has not been started. Such an array has no
+    // content.
     match Target::open(path, permission) {
         Ok(target) => {
             if let Err(failure) = erase_metadata(&target) {
@@ -407,8 +411,8 @@ mod tests {
         assert_eq!(left[0].disk, Path::new("/dev/sdc"));
     }
 
-    /// Two disks, one with members of two arrays (superblocks of this version),
-    /// one with an unrelated file system.
+    /// Two disks. One is a member of an array, with a superblock of this version;
+    /// the other has an unrelated file system.
     fn disks(version: Version) -> Option<[(tempfile::NamedTempFile, LoopDevice); 2]> {
         let disk = |fill: &dyn Fn(&File)| {
             let file = tempfile::NamedTempFile::new().unwrap();
@@ -446,7 +450,7 @@ mod tests {
                 ..Keep::default()
             };
             assert!(version == Version::V0_90 || is_left(&named));
-            // The other half of the array is on a disk that is not to be changed.
+            // The other half of the array is on a disk that must not be changed.
             let Some([half, _]) = disks(version) else {
                 return;
             };

@@ -1,10 +1,11 @@
-//! Writing an image without sending its zeros, onto a disk that may hold old data.
+//! Writes an image without sending its zeros, to a disk that may hold old data.
 //!
-//! Zeros are never just skipped: the file system in the image may rely on
-//! them. The range ahead of the writer is zeroed by the device, if it can, and
-//! only then granules of zeros are left out; if it cannot, they are written.
-//! Either way everything before the furthest byte that was written is either
-//! data or zeros, in whatever order the data came.
+//! The writer never just skips zeros, because the file system in the image may rely
+//! on them. If the device can zero ranges by itself, it zeroes the range ahead of
+//! the writer, and after that the writer leaves out granules of zeros. If the
+//! device cannot, the writer sends the zeros. In both cases everything before the
+//! furthest byte that was written is either data or zeros, in whatever order the
+//! data arrives.
 
 use std::ops::Range;
 
@@ -12,15 +13,16 @@ use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::target::Target;
 use crate::failure::Result;
 
-/// How much is zeroed ahead in one call: small enough that the call returns
-/// while a progress line is due, and large enough not to be noticed.
+/// In bytes: how much the device zeroes in one call. The call must return before
+/// the next progress line is due, but must not be noticeable in the total time.
 const ZERO_STEP: u64 = 256 << 20;
-/// How many zeros go out in one write where the device cannot zero.
+/// In bytes: the length of a write of zeros, if the device cannot zero by itself.
 const ZERO_WRITE: usize = 1 << 20;
-/// The unit of leaving out: finding zeros costs 0.01 to 0.05 s/GiB.
+/// In bytes: the unit in which zeros are left out. Finding them costs 0.01 to 0.05
+/// s/GiB.
 const GRANULE: usize = 64 << 10;
 
-/// Counts of what was done.
+/// The totals of a writer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
     /// Bytes sent to the disk.
@@ -29,23 +31,23 @@ pub struct Written {
     pub zeros: u64,
 }
 
-/// Writes non-overlapping pieces to a range of a disk. Where they ascend,
+/// Writes non-overlapping pieces to a range of a disk. If their offsets ascend,
 /// nothing is written twice.
 #[derive(Debug)]
 pub struct SparseWriter<'a> {
     target: &'a Target,
-    /// To here everything was zeroed, if it was not written.
+    /// Every byte before this one has been zeroed or written.
     clean_to: u64,
-    /// Whether the device zeroes; it did until it refused.
+    /// Whether the device zeroes ranges by itself. True until it has failed to.
     zeroes: bool,
-    /// Zeroing ahead stops here, writing does not.
+    /// The end of zeroing ahead. Writes may go beyond it.
     zero_limit: u64,
     written: Written,
 }
 
 impl<'a> SparseWriter<'a> {
     /// A writer that starts at `range.start`. Up to `range.end` it may zero in
-    /// large steps; beyond, only as far as it writes.
+    /// large steps, beyond it only as far as it writes.
     pub fn new(target: &'a Target, range: Range<u64>) -> Self {
         Self {
             target,
@@ -56,15 +58,11 @@ impl<'a> SparseWriter<'a> {
         }
     }
 
-    /// What was written so far.
     pub fn written(&self) -> Written {
         self.written
     }
 
     /// Writes whole sectors at `offset`.
-    ///
-    /// # Errors
-    /// What the disk says.
     pub fn write(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
         let end = offset + bytes.len() as u64;
         self.zero_ahead(end)?;
@@ -85,10 +83,7 @@ impl<'a> SparseWriter<'a> {
         Ok(())
     }
 
-    /// Makes everything up to `end` zeros that was not written.
-    ///
-    /// # Errors
-    /// What the disk says.
+    /// Zeroes everything up to `end` that was not written.
     pub fn finish(&mut self, end: u64) -> Result<()> {
         self.zero_ahead(end)?;
         if self.zeroes {
@@ -116,7 +111,7 @@ impl<'a> SparseWriter<'a> {
         Ok(())
     }
 
-    /// For a device that does not zero by itself.
+    /// Writes zeros up to `end`, for a device that does not zero by itself.
     fn write_zeros(&mut self, end: u64) -> Result<()> {
         if self.clean_to >= end {
             return Ok(());
@@ -132,9 +127,9 @@ impl<'a> SparseWriter<'a> {
         Ok(())
     }
 
-    /// Whether the device did what it said: firmware that acknowledges
-    /// write-zeroes and does nothing would bring old data into the new file
-    /// system. One granule a step costs nothing.
+    /// Whether a range that the device has zeroed begins with zeros. If firmware
+    /// acknowledges write-zeroes and does nothing, old data would get into the new
+    /// file system. To read one granule per step costs nothing.
     fn is_zero(&self, offset: u64, len: u64) -> Result<bool> {
         // At most GRANULE: fits any usize.
         let len = len.min(GRANULE as u64) as usize;
@@ -143,14 +138,13 @@ impl<'a> SparseWriter<'a> {
     }
 }
 
-/// Whether there is nothing but zeros.
 pub fn all_zero(bytes: &[u8]) -> bool {
-    // Vectorised by the compiler for whole words.
+    // The compiler vectorises this for whole words.
     let (words, rest) = bytes.as_chunks::<16>();
     words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|&b| b == 0)
 }
 
-/// The ranges of granules that are not all zero, neighbours joined.
+/// The ranges of granules that are not all zero. Adjacent granules form one range.
 pub fn data_runs(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (index, granule) in bytes.chunks(GRANULE).enumerate() {
@@ -177,7 +171,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// A disk of old data.
+    /// A disk full of old data.
     fn old_disk(size: usize) -> (tempfile::NamedTempFile, Target) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), vec![0xaa; size]).unwrap();

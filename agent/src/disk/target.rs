@@ -1,4 +1,5 @@
-//! The disk that is written to: opened once, exclusively, and known to be free.
+//! The disk that the agent writes to: opened once, exclusively, and known to be
+//! unused.
 
 mod identity;
 mod open;
@@ -26,12 +27,14 @@ use crate::disk::slow_answer::{Request, SlowAnswer};
 use crate::failure::{Class, Failure, Result};
 use crate::sys::{block_ioctl, zero_range};
 
-/// BLKRRPART fails while anything on the machine has a partition open (a blkid, a
-/// late uevent). coreos-installer waits for 2 s; a disk under load takes longer.
+/// BLKRRPART fails while any program has a partition open (blkid, or the handler of
+/// a late uevent). coreos-installer waits for 2 s, but a disk under load takes
+/// longer.
 const REREAD_TRIES: u32 = 100;
 const REREAD_PAUSE: Duration = Duration::from_millis(100);
 
-/// A whole disk, open for writing and ours alone.
+/// A disk that the agent has open exclusively, for writing unless
+/// [`Target::open_to_check`] was used.
 #[derive(Debug)]
 pub struct Target {
     path: PathBuf,
@@ -40,9 +43,9 @@ pub struct Target {
     sector: u32,
     is_device: bool,
     slow_answer: SlowAnswer,
-    /// Nothing is written here.
+    /// The byte ranges in which nothing may be written.
     spared: Vec<Range<u64>>,
-    /// What was written, if it is to be read back.
+    /// What was written. `None` unless it is to be read back.
     extents: Option<Mutex<WrittenExtents>>,
     #[cfg(test)]
     journal: Option<crate::disk::fixtures::Journal>,
@@ -61,7 +64,7 @@ impl Target {
         Ok(Self {
             path: path.to_owned(),
             file,
-            // A file's last partial sector cannot be addressed.
+            // Writes cannot address a partial sector at the end of a file.
             size: size - size % u64::from(sector),
             sector,
             is_device,
@@ -75,22 +78,23 @@ impl Target {
         })
     }
 
-    /// From now on writes into these ranges are refused, whatever asks for them.
+    /// From now on rejects every write to these byte ranges.
     pub fn spare(&mut self, ranges: Vec<Range<u64>>) {
         self.spared = ranges;
     }
 
-    /// From now on checksums are kept of all that is written, for
+    /// From now on keeps checksums of everything that is written, for
     /// [`Target::read_back`].
     pub fn remember_writes(&mut self) {
         self.extents = Some(Mutex::new(WrittenExtents::default()));
     }
 
-    /// Compares what the disk holds in a range with what was written there; all
-    /// else in it must be zeros. Nothing to do unless the writes were remembered.
+    /// Reads a range and compares it with what was written; everything else in it
+    /// must be zeros. Does nothing unless [`Target::remember_writes`] was called.
     ///
     /// # Errors
-    /// What the disk says, or where it gives other bytes.
+    /// If the disk reports an error or returns other bytes. The message has the
+    /// place.
     pub fn read_back(&self, range: Range<u64>) -> Result<()> {
         match &self.extents {
             Some(extents) => {
@@ -101,7 +105,7 @@ impl Target {
         }
     }
 
-    /// Writes, zeroings and flushes are noted there as well.
+    /// Also records writes, zeroings and flushes in this journal.
     #[cfg(test)]
     pub fn keep_journal(&mut self, journal: crate::disk::fixtures::Journal) {
         self.journal = Some(journal);
@@ -113,48 +117,44 @@ impl Target {
         self.refuses_reread = true;
     }
 
-    /// Which disk it is.
-    ///
-    /// # Errors
-    /// What the kernel says.
+    /// What identifies the disk, so that another one under the same path can be
+    /// detected.
     pub fn identity(&self) -> Result<Identity> {
         Identity::of(&self.file)
             .map_err(|e| block_device_error(&self.path, &format!("asking which disk it is: {e}")))
     }
 
-    /// Fails if this is another disk than that one.
-    ///
-    /// # Errors
-    /// See [`Identity::refuse_other`].
+    /// Fails if this is not the expected disk.
     pub fn refuse_other(&self, expected: Identity) -> Result<()> {
         expected.refuse_other(&self.path, &self.file)
     }
 
-    /// The open device, for commands of its own kind.
+    /// The open device, for commands that only some kinds of disk have.
     pub fn device(&self) -> &File {
         &self.file
     }
 
-    /// The path it was opened by.
+    /// The path by which the disk was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its size in bytes, a multiple of the sector size.
+    /// In bytes; a multiple of the sector size.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Its logical sector size in bytes: 512 or 4096.
+    /// The logical sector size in bytes: 512 or 4096.
     pub fn sector_size(&self) -> u32 {
         self.sector
     }
 
-    /// Writes whole sectors. The slice must lie in an [`AlignedBuffer`] at a
+    /// Writes whole sectors. The slice must be in an [`AlignedBuffer`] at a
     /// multiple of the sector size, and `offset` must be such a multiple.
     ///
     /// # Errors
-    /// What the kernel says, with place and length.
+    /// If the range is beyond the end of the disk or is spared, or if the kernel
+    /// reports an error. The message has the offset and the length.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         if offset.saturating_add(bytes.len() as u64) > self.size {
             return Err(self.write_error(&format!(
@@ -181,14 +181,14 @@ impl Target {
         })
     }
 
-    /// Whether nothing is written to this partition.
+    /// Whether the partition is kept, so that nothing may be written to it.
     pub fn spares(&self, partition: &Partition) -> bool {
         self.spared
             .iter()
             .any(|range| range.contains(&partition.offset))
     }
 
-    /// The last line of defence: nobody should ask.
+    /// The last line of defence: no caller should ever try to write there.
     fn refuse_spared(&self, offset: u64, len: u64) -> Result<()> {
         let end = offset.saturating_add(len);
         let hit = |range: &&Range<u64>| range.start < end && offset < range.end;
@@ -204,7 +204,7 @@ impl Target {
     /// Reads whole sectors.
     ///
     /// # Errors
-    /// What the kernel says, with place and length.
+    /// If the kernel reports an error. The message has the offset and the length.
     pub fn read_at(&self, offset: u64, len: usize) -> Result<AlignedBuffer> {
         let mut buffer = AlignedBuffer::zeroed(len);
         let read = self.watched("reading", offset, len as u64, || {
@@ -214,11 +214,11 @@ impl Target {
         Ok(buffer)
     }
 
-    /// Writes whole sectors, has them on the medium, and reads them back: for the
-    /// little that decides whether a system boots.
+    /// Writes whole sectors, flushes them, and reads them back. This is for the few
+    /// writes that decide whether a system boots.
     ///
     /// # Errors
-    /// What the kernel says, or that other bytes come back.
+    /// If the kernel reports an error, or other bytes come back.
     pub fn write_and_compare(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.write_at(bytes, offset)?;
         self.sync()?;
@@ -233,11 +233,11 @@ impl Target {
             .hint("the disk or its controller is faulty"))
     }
 
-    /// Makes a range read as zeros without writing it; `false` if the device
-    /// cannot.
+    /// Makes a range read as zeros without writing it. Returns `false` if the
+    /// device cannot.
     ///
     /// # Errors
-    /// What the kernel says for any other reason.
+    /// If the kernel reports any other error.
     pub fn punch_zeros(&self, offset: u64, len: u64) -> Result<bool> {
         self.refuse_spared(offset, len)?;
         #[cfg(test)]
@@ -254,10 +254,10 @@ impl Target {
         zeroed.map_err(|e| self.refused(&format!("zeroing {len} bytes at offset {offset}"), &e))
     }
 
-    /// Everything written so far is on the medium when this returns.
+    /// Flushes: everything written so far is on the medium when this returns.
     ///
     /// # Errors
-    /// What the kernel says; the content of the disk is then unknown.
+    /// If the kernel reports an error. The content of the disk is then unknown.
     pub fn sync(&self) -> Result<()> {
         #[cfg(test)]
         if let Some(journal) = &self.journal {
@@ -267,10 +267,10 @@ impl Target {
             .map_err(|e| self.refused("flushing", &e))
     }
 
-    /// Makes the kernel look at the new partition table. Nothing to do for a file.
+    /// Makes the kernel read the partition table again. Does nothing for a file.
     ///
     /// # Errors
-    /// If the kernel still says busy after 10 s, or anything else.
+    /// If the kernel reports busy for 10 s, or any other error.
     pub fn reread_partitions(&self) -> Result<()> {
         #[cfg(test)]
         if self.refuses_reread {
@@ -287,8 +287,8 @@ impl Target {
                     tries += 1;
                     thread::sleep(REREAD_PAUSE);
                 }
-                // A loop device without partition support; the caller that
-                // needs a partition's node will say that it is missing.
+                // A loop device without partition support. A caller that needs the
+                // node of a partition reports that it is missing.
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
                     tracing::warn!("{} has no partition scanning", self.path.display());
                     return Ok(());
@@ -303,12 +303,12 @@ impl Target {
         }
     }
 
-    /// Fails if the kernel cannot show partitions of this device, for work that will
-    /// need them once the image is written.
+    /// Fails if the kernel cannot have partitions on this device. For callers that
+    /// need the partitions of the image once it is written.
     ///
     /// # Errors
-    /// If it cannot (device-mapper: a multipath disk of a live system), or sysfs cannot
-    /// be read.
+    /// If it cannot (device-mapper: a multipath disk of a live system), or if sysfs
+    /// cannot be read.
     pub fn refuse_without_partitions(&self) -> Result<()> {
         if !self.is_device {
             return Ok(());
@@ -332,8 +332,8 @@ impl Target {
         }
     }
 
-    /// Has the kernel forget what it knows of the disk by its other paths. A path
-    /// that cannot be asked is no failure: the disk is written.
+    /// Makes the kernel forget what it has cached of the disk on its other paths.
+    /// Only logs errors, because the disk is written in any case.
     pub fn refresh_other_paths(&self) {
         if !self.is_device {
             return;
@@ -370,8 +370,9 @@ impl Target {
         self.slow_answer.during(Request { what, offset, len }, work)
     }
 
-    /// A request that failed. Of a disk that went away the kernel says that there
-    /// is no space left on it: its size is 0 then.
+    /// The error for a failed request. If a disk disappears, its size becomes 0,
+    /// and the kernel reports that no space is left on it. So this looks at the
+    /// size.
     fn refused(&self, request: &str, error: &io::Error) -> Failure {
         let size = block_ioctl::size_bytes(&self.file);
         if self.is_device && !size.is_ok_and(|size| size >= self.size) {
@@ -390,8 +391,9 @@ impl Target {
     }
 }
 
-/// What a device is that has no partitions for the kernel, whatever its content:
-/// `ext_range` of sysfs is the number of minor numbers that it may have.
+/// Names the kind of the device, if the kernel never creates partitions on it,
+/// whatever its content. `ext_range` in sysfs is the number of minor numbers that
+/// the device may have.
 fn without_partitions(directory: &Path) -> Option<String> {
     let text = |name: &str| fs::read_to_string(directory.join(name)).ok();
     if text("ext_range")?.trim() != "1" {

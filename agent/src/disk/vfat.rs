@@ -1,9 +1,9 @@
-//! A VFAT file system with given files in it, for a config drive on a disk on
-//! which an ISO 9660 image cannot be mounted. Pure; FAT16 in clusters of 4 KiB,
-//! with long names ("FAT: General Overview of On-Disk Format", 2000).
+//! Builds a VFAT file system with given files, for a config drive on a disk where
+//! an ISO 9660 image cannot be mounted. It is FAT16 with clusters of 4 KiB and long
+//! names ("FAT: General Overview of On-Disk Format", 2000). No I/O.
 //!
-//! The builder has a writer of its own for its boot medium, with 8.3 names and
-//! as small as possible; the two share nothing but the format.
+//! The builder has another FAT writer for its boot medium, with 8.3 names and as
+//! small as possible. The two have only the format in common.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use crate::disk::iso9660::File;
 const CLUSTER: usize = 4096;
 const ENTRY: usize = 32;
 const ROOT_ENTRIES: usize = 512;
-/// Drivers tell FAT16 by the number of clusters alone.
+/// The permitted numbers of clusters. Drivers recognise FAT16 by this number alone.
 const CLUSTERS: std::ops::Range<usize> = 4085..65525;
-/// Cluster numbers begin here.
+/// The number of the first cluster.
 const FIRST: usize = 2;
 const END_OF_CHAIN: u16 = 0xffff;
 const DIRECTORY: u8 = 0x10;
@@ -24,17 +24,20 @@ const LONG_NAME: u8 = 0x0f;
 /// 1 January 1980.
 const DATE: [u8; 2] = [0x21, 0];
 
-/// The first bytes of a file system of `len` bytes, as far as they are not
-/// zeros.
+/// Builds a file system of `len` bytes. Returns its first part; all bytes after it
+/// are zeros.
 ///
 /// # Errors
-/// If the files do not fit, or the length is not for FAT16.
+/// If the files do not fit, if FAT does not permit a name, or if FAT16 does not
+/// permit the length.
 pub fn build(files: &[File<'_>], label: &str, sector: usize, len: u64) -> Result<Vec<u8>, String> {
     let root_len = ROOT_ENTRIES * ENTRY;
     let count = usize::try_from(len / CLUSTER as u64).unwrap_or(usize::MAX);
-    // Too many by what the tables take: they only have to be long enough.
+    // `count` includes the space of the tables, so they get a little too long. That
+    // does no harm.
     let fat_len = (count.min(CLUSTERS.end) * 2).next_multiple_of(CLUSTER);
-    // One cluster before the tables, so that all is aligned to 4 KiB.
+    // The boot sector gets a whole cluster, so that everything after it is aligned
+    // to 4 KiB.
     let data = CLUSTER + 2 * fat_len + root_len;
     let clusters = count.saturating_sub(data / CLUSTER);
     if !CLUSTERS.contains(&clusters) {
@@ -69,14 +72,15 @@ struct Volume {
 }
 
 impl Volume {
-    /// Makes room for this many bytes; the first cluster, 0 for none.
+    /// Reserves clusters for `len` bytes. Returns the first one, or 0 if `len` is
+    /// 0.
     fn reserve(&mut self, len: usize) -> Result<u16, String> {
         let first = self.fat.len();
         let count = len.div_ceil(CLUSTER);
         if first + count > CLUSTERS.end {
             return Err("its files do not fit".to_owned());
         }
-        // Fits 16 bits, as was just seen.
+        // The casts are lossless: the check above limits the numbers to 16 bits.
         self.fat.extend((1..count).map(|n| (first + n) as u16));
         self.fat.extend((count > 0).then_some(END_OF_CHAIN));
         self.data.resize(self.data.len() + count * CLUSTER, 0);
@@ -122,10 +126,14 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Writes what is in it; its own entries, for whoever holds it.
+    /// Writes the content of the directory to the volume. Returns the directory's
+    /// entries, which the caller stores. `own` is the first cluster of the
+    /// directory.
     fn write(&self, volume: &mut Volume, own: u16) -> Result<Vec<[u8; ENTRY]>, String> {
         let mut entries = Vec::new();
         for (index, (name, node)) in self.0.iter().enumerate() {
+            // Eight characters are enough for a thousand files in a directory. Long
+            // names in a directory must not differ in case alone.
             let alias = short_text(&format!("FILE~{index:03}"));
             entries.extend(long_name(name, &alias)?);
             let (attribute, first, size) = match node {
@@ -145,21 +153,21 @@ impl<'a> Directory<'a> {
                     (DIRECTORY, first, 0)
                 }
             };
-            // A config drive is at most 64 MiB.
+            // The cast is lossless: a config drive is at most 64 MiB.
             entries.push(entry(&alias, attribute, first, size as u32));
         }
         Ok(entries)
     }
 
-    /// The number of its entries, with itself and its parent.
+    /// The number of entries, including those of the directory itself and of its
+    /// parent.
     fn len(&self) -> usize {
         let names = self.0.keys();
         2 + names.map(|name| long_name_parts(name) + 1).sum::<usize>()
     }
 }
 
-/// Names in a directory of the file system do not differ in case alone, and an
-/// alias of eight letters is enough for a thousand.
+/// The name as in a directory entry: filled with spaces up to 11 bytes.
 fn short_text(name: &str) -> [u8; 11] {
     let mut short = [b' '; 11];
     for (place, byte) in short.iter_mut().zip(name.bytes()) {
@@ -180,14 +188,14 @@ fn entry(name: &[u8; 11], attribute: u8, first: u16, size: u32) -> [u8; ENTRY] {
     entry
 }
 
-/// Thirteen letters go into each part.
+/// The number of UTF-16 units in each record of a long name.
 const PART: usize = 13;
 
 fn long_name_parts(name: &str) -> usize {
     name.encode_utf16().count().div_ceil(PART)
 }
 
-/// The records of a long name, its end first.
+/// The records of a long name, the last part first.
 fn long_name(name: &str, alias: &[u8; 11]) -> Result<Vec<[u8; ENTRY]>, String> {
     let mut units: Vec<u16> = name.encode_utf16().collect();
     if units.len() > 255 || name.contains(['"', '*', ':', '<', '>', '?', '|', '\\']) {
@@ -224,7 +232,7 @@ fn long_name(name: &str, alias: &[u8; 11]) -> Result<Vec<[u8; ENTRY]>, String> {
 }
 
 fn boot_sector(sector: usize, len: u64, fat_len: usize, label: &str) -> Vec<u8> {
-    // All of these fit: a sector is 512 or 4096 bytes, a volume of FAT16 at
+    // All casts are lossless: a sector has 512 or 4096 bytes, and a FAT16 volume at
     // most 256 MiB here.
     let short = |value: usize| (value as u16).to_le_bytes();
     let sectors = len / sector as u64;
@@ -286,7 +294,7 @@ mod tests {
             .iter()
             .map(|(path, content)| ((*path).to_owned(), *content))
             .collect();
-        // More than a cluster of directory.
+        // These make a directory that is longer than a cluster.
         files.extend((0..100).map(|n| (format!("many/a file of 26 letters.{n:03}"), &b"x"[..])));
         files
     }

@@ -1,17 +1,19 @@
-//! An image from a URL to a disk, in an order that never leaves a disk that
-//! boots a half-written or unverified system:
+//! Writes an image from a URL to a disk. The order of the steps ensures that the
+//! disk never boots a half-written or unverified system:
 //!
-//! 1. the first MiB is unpacked and judged; nothing is written before that;
-//! 2. first and last MiB of the disk are wiped and flushed;
-//! 3. the image is written from its second MiB on, and flushed;
-//! 4. its checksum and length are compared.
+//! 1. unpack and check the first MiB; nothing is written before that;
+//! 2. wipe the first and the last MiB of the disk, and flush;
+//! 3. write the image from its second MiB on, and flush;
+//! 4. compare its digest and its length.
 //!
-//! What comes out is a [`ProvenImage`]: its first MiB (boot code, MBR, GPT) is
-//! still in memory and written by its `commit`, with the GPT corrected for this
-//! disk. Whatever fails after step 1 ends with first and last MiB wiped.
+//! The result is a [`ProvenImage`]: its first MiB (boot code, MBR, GPT) is still in
+//! memory. `commit` writes it, with the GPT adapted to this disk. After a failure
+//! in steps 2 to 4 the agent wipes the first and the last MiB again, unless
+//! `preserve_on_error` is set.
 //!
-//! Where partitions are kept, these ends hold a table of them alone (`ends.rs`),
-//! and the image is refused, or ends, before their first byte.
+//! If partitions are kept, the two ends have a table with only these instead
+//! (`ends.rs`). The agent rejects an image that would reach the first kept
+//! partition, or stops writing before it.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -33,46 +35,43 @@ use crate::disk::target::Target;
 use crate::failure::{Class, Failure, Result};
 use crate::report::{Progress, mib};
 
-/// First and last MiB and something between.
+/// In bytes: the first MiB, the last MiB and something between them.
 const SMALLEST_DISK: u64 = 4 << 20;
 
-/// Where an image comes from and what it must be.
+/// Where an image comes from, and how it is verified.
 #[derive(Debug, Clone)]
 pub struct ImageSource {
-    /// The same image in several places.
+    /// URLs of the same image.
     pub urls: Vec<String>,
-    /// What shows that it is the right one.
     pub proof: Proof,
     /// The complete value of an `Authorization` header.
     pub authorization: Option<String>,
-    /// How long to bear with the server.
     pub patience: Patience,
-    /// Which formats are permitted.
     pub formats: FormatPolicy,
 }
 
-/// How to write it, besides what every image needs.
+/// How to write an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Partitions of the disk that meet any of these stay as they are.
+    /// The agent keeps the partitions of the disk that match any of these.
     pub saved: Vec<PartitionFilter>,
-    /// After a failure the disk is left as it is then.
+    /// After a failure the agent leaves the disk as it is.
     pub preserve_on_error: bool,
-    /// Everything written is read back before the image becomes visible.
+    /// The agent reads back everything that it has written before the image becomes
+    /// visible.
     pub verify: bool,
-    /// An image that UEFI cannot boot is refused.
+    /// The agent rejects an image that UEFI cannot boot.
     pub needs_efi: bool,
-    /// An image without a GPT is refused, and one whose partitions could not be used
-    /// before the commit: something in them is to be changed.
+    /// The agent rejects an image without a GPT, or whose partitions cannot be used
+    /// before the commit. For callers that change something in these partitions.
     pub needs_partitions: bool,
 }
 
-/// Writes the image to the disk, all but its first MiB.
+/// Writes the image to the disk, except for its first MiB.
 ///
 /// # Errors
-/// Nothing has been touched when the failure is that the image does not belong
-/// on this disk; after any other failure the disk does not boot, and saved
-/// partitions are what they were.
+/// A failure before the first write leaves the disk unchanged. After any other
+/// failure the disk does not boot, and kept partitions are unchanged.
 pub fn write_image_with(
     source: &ImageSource,
     options: &WriteOptions,
@@ -117,12 +116,11 @@ pub fn write_image_with(
     }
 }
 
-/// Does all of it but writing: reads the image to its end, and compares its digest.
-/// The target may be open for reading alone.
+/// Does everything except writing: reads the image to its end, and compares its
+/// digest. The target may be open for reading only.
 ///
 /// # Errors
-/// What [`write_image_with`] would fail with, as far as the image and the size of the
-/// disk tell it.
+/// As [`write_image_with`], as far as the image and the size of the disk show them.
 pub fn check_image(
     source: &ImageSource,
     options: &WriteOptions,
@@ -135,14 +133,14 @@ pub fn check_image(
     work.check(pipeline)
 }
 
-/// The first MiB as it will be on the disk, and the end that belongs to it.
+/// The first MiB as it will be on the disk, and where the data must end.
 struct Plan {
     image: Image,
     head: AlignedBuffer,
     head_len: usize,
-    /// The numbers of kept partitions in the image's table.
+    /// The numbers of the kept partitions in the image's table.
     kept: Vec<u32>,
-    /// Where the backup GPT begins that will be written with the table; else
+    /// The first byte of the backup GPT that the commit will write. Without a GPT,
     /// the end of the disk.
     data_end: u64,
 }
@@ -162,7 +160,7 @@ struct Work<'a> {
     ends: RefCell<Ends>,
     client: &'a reqwest::Client,
     disk: Geometry,
-    /// Whether anything of the disk's former content is gone.
+    /// Whether the agent has begun to write to the disk.
     touched: Cell<bool>,
 }
 
@@ -230,13 +228,14 @@ impl Work<'_> {
         Ok((stream, plan, placed))
     }
 
-    /// Whatever fails from here on leaves a disk that does not boot.
+    /// Wipes both ends of the disk. After any failure from here on, the disk does
+    /// not boot.
     fn wipe(&self) -> Result<()> {
         self.touched.set(true);
         self.ends.borrow_mut().clear(self.target)
     }
 
-    /// The first unit of the image; an empty one if the image is empty.
+    /// Waits for the first unit of the image. It is empty if the image is empty.
     fn first_unit(&self, pipeline: Pipeline) -> Result<(Stream, Pipeline, (AlignedBuffer, usize))> {
         let mut begun = None;
         let mut progress = Progress::new("fetching the image", None);
@@ -260,14 +259,14 @@ impl Work<'_> {
         }
     }
 
-    /// Judges the image by its first unit. Touches nothing.
+    /// Checks the image by its first unit. Writes nothing to the disk.
     fn plan(
         &self,
         stream: &Stream,
         (mut head, head_len): (AlignedBuffer, usize),
         promise: Promise,
     ) -> Result<Plan> {
-        // A unit is given back full of other bytes.
+        // A buffer that is used again still holds other bytes.
         head[head_len..].fill(0);
         let mut image = image_head::inspect(&head[..head_len], self.disk, promise)
             .map_err(|failure| untouched(&stream.url, failure))?;
@@ -311,7 +310,7 @@ impl Work<'_> {
         })
     }
 
-    /// Says what begins now.
+    /// Logs what the agent is about to write.
     fn announce(&self, stream: &Stream) {
         tracing::info!(
             "writing {} ({}{}) to {} ({}, {} byte sectors)",
@@ -329,7 +328,8 @@ impl Work<'_> {
     fn place(&self, stream: &Stream, pipeline: Pipeline, plan: &Plan) -> Result<Placed> {
         self.announce(stream);
         self.wipe()?;
-        // The backup GPT's place gets our backup GPT and nothing before.
+        // Nothing of the image is written to the place of the backup GPT, which the
+        // commit writes.
         let data_end = plan.data_end;
         let mut writer =
             SparseWriter::new(self.target, HEAD_LEN as u64..plan.image.end.min(data_end));
@@ -350,7 +350,7 @@ impl Work<'_> {
                     self.ends.borrow().refuse_collision(image_bytes)?;
                     let padded = len.next_multiple_of(self.disk.sector as usize);
                     buffer[len..padded].fill(0);
-                    // Less than a unit: fits any usize.
+                    // The cast is lossless: at most a unit.
                     let keep = data_end.saturating_sub(offset).min(padded as u64) as usize;
                     if let Some(header) = self.stale_backup(&buffer[..keep], offset) {
                         buffer[header].fill(0);
@@ -377,7 +377,8 @@ impl Work<'_> {
         })
     }
 
-    /// What of a piece must not be on the disk, nor is of use there.
+    /// The place of a stale backup GPT header in this piece, which must not get
+    /// onto the disk. Logs a warning if there is one.
     fn stale_backup(&self, piece: &[u8], offset: u64) -> Option<Range<usize>> {
         let header = image_head::stale_backup(piece, offset, self.disk)?;
         tracing::warn!(
@@ -386,7 +387,8 @@ impl Work<'_> {
         Some(header)
     }
 
-    /// Does nothing unless it was asked for. `end`: of what was written.
+    /// Reads back what was written, up to `end`. Does nothing unless `verify` is
+    /// set.
     fn read_back(&self, end: u64) -> Result<()> {
         let end = end.next_multiple_of(u64::from(self.disk.sector));
         self.target
@@ -407,8 +409,8 @@ impl Work<'_> {
         ))
     }
 
-    /// The better explanation of two: when the whole download has the wrong
-    /// checksum, then that is why it could not be unpacked.
+    /// Chooses the better of two explanations: if the digest of the whole download
+    /// is wrong, that is why it could not be unpacked.
     fn diagnose(&self, stream: Option<&Stream>, broken: Broken, pipeline: Pipeline) -> Failure {
         let Some(stream) = stream.filter(|_| broken.digest_complete) else {
             return broken.failure;

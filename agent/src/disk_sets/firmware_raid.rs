@@ -1,14 +1,14 @@
-//! The metadata by which a disk is a member of a RAID that firmware makes and mdadm
-//! assembles: Intel's (RST, VROC) and that of the DDF standard. mdadm assembles no
-//! other kind.
+//! Recognises members of a firmware RAID by their metadata: Intel's (RST, VROC) and
+//! that of the DDF standard. mdadm assembles no other kinds.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-/// What it is called, what is there, and how far before the end of the disk, for
-/// sectors of 512 and of 4096 bytes. (Places as in libblkid; Intel's is
-/// `struct imsm_super` of mdadm, in the last sector but one, and DDF's anchor header
-/// in the last one, or in front of what some controllers keep there.)
+/// The name, the magic bytes, and how many bytes before the end of the disk they
+/// are, for sectors of 512 and of 4096 bytes. The places are those of libblkid.
+/// Intel's is `struct imsm_super` of mdadm, in the last sector but one. DDF's
+/// anchor header is in the last sector, or in front of data that some controllers
+/// keep there.
 const SIGNATURES: [(&str, &[u8], [u64; 3]); 2] = [
     (
         "Intel, IMSM",
@@ -18,8 +18,8 @@ const SIGNATURES: [(&str, &[u8], [u64; 3]); 2] = [
     ("DDF", b"\xde\x11\xde\x11", [512, 4096, 257 * 512]),
 ];
 
-/// The kind of RAID that a disk of this size is a member of. What cannot be read
-/// is no signature.
+/// The kind of RAID that a disk of `size` bytes is a member of. A place that cannot
+/// be read counts as one without a signature.
 pub fn find(device: &File, size: u64) -> Option<&'static str> {
     let found = SIGNATURES.iter().find(|(_, magic, places)| {
         places.iter().any(|before_end| {

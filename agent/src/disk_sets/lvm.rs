@@ -1,5 +1,5 @@
-//! The volume group of a disk or partition that is a physical volume of LVM
-//! (lib/format_text/layout.h of LVM2). The parsers are pure.
+//! Finds the volume group of a disk or partition that is a physical volume of LVM
+//! (lib/format_text/layout.h of LVM2). The parsers do no I/O.
 
 use std::fs::File;
 use std::io;
@@ -8,26 +8,25 @@ use std::os::unix::fs::FileExt as _;
 /// The label is in one of the first four sectors of 512 bytes.
 const LABEL_SECTORS: usize = 4;
 const SECTOR: usize = 512;
-/// Bytes that are read of the start of a device.
+/// The number of bytes to read from the start of a device.
 const HEAD: usize = LABEL_SECTORS * SECTOR;
-/// `FMTT_MAGIC`, behind a checksum of four bytes.
+/// `FMTT_MAGIC`, which follows a checksum of four bytes.
 const AREA_MAGIC: &[u8] = b" LVM2 x[5A%r0N*>";
-/// LVM writes areas of 1 MiB; more than this is not read.
+/// In bytes: longer metadata are ignored. LVM writes areas of 1 MiB.
 const TEXT_LIMIT: u64 = 4 << 20;
 /// LVM's own limit for the areas of one device.
 const AREAS_LIMIT: usize = 32;
 
-/// A volume group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeGroup {
-    /// Its name, unless another device holds the metadata.
+    /// `None` if only other devices hold the metadata.
     pub name: Option<String>,
-    /// How many devices it is made of, if known.
+    /// The number of physical volumes, if known.
     pub devices: Option<usize>,
 }
 
-/// The volume group that a device of this size belongs to. A device that no volume
-/// group uses yet has none.
+/// The volume group that a device of `size` bytes belongs to. `None` if the device
+/// is no physical volume, or if no volume group uses it yet.
 ///
 /// # Errors
 /// If the device cannot be read.
@@ -58,7 +57,8 @@ pub fn find(device: &File, size: u64) -> io::Result<Option<VolumeGroup>> {
         if text.size > TEXT_LIMIT || area.offset.saturating_add(area.size) > size {
             continue;
         }
-        // The area is a ring: what does not fit at its end continues behind the header.
+        // The area is a ring: text that does not fit at its end continues after the
+        // header.
         let until_end = area.size.saturating_sub(text.offset).min(text.size);
         let mut bytes = vec![0; text.size as usize];
         let (first, rest) = bytes.split_at_mut(until_end as usize);
@@ -71,7 +71,7 @@ pub fn find(device: &File, size: u64) -> io::Result<Option<VolumeGroup>> {
     Ok(None)
 }
 
-/// Where something is on the device, in bytes.
+/// A range of bytes, on the device or in an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     offset: u64,
@@ -89,15 +89,15 @@ fn place(bytes: &[u8], at: usize) -> Option<Place> {
     })
 }
 
-/// The metadata areas that the label in the first sectors names; `None` if this is
+/// The metadata areas that the label in the first sectors lists. `None` if this is
 /// no physical volume.
 pub fn metadata_areas(head: &[u8]) -> Option<Vec<Place>> {
     let label = head.chunks(SECTOR).take(LABEL_SECTORS).find(|sector| {
         sector.starts_with(b"LABELONE") && sector.get(24..32) == Some(b"LVM2 001")
     })?;
     let offset = u32::from_le_bytes(label.get(20..24)?.try_into().ok()?);
-    // Behind the identity of 32 bytes and the size: data areas up to one of zeros,
-    // then metadata areas up to another one.
+    // After the identity of 32 bytes and the size come the data areas, up to one of
+    // zeros, then the metadata areas, up to another one of zeros.
     let mut at = (offset as usize).checked_add(40)?;
     let mut areas = Vec::new();
     let mut ends = 0;
@@ -114,8 +114,8 @@ pub fn metadata_areas(head: &[u8]) -> Option<Vec<Place>> {
     None
 }
 
-/// Where the newest metadata are in an area, relative to its start, by the area's
-/// header. `None` if the area is none or still empty.
+/// The place of the newest metadata, relative to the start of the area, from the
+/// area's header. `None` if this is no area, or if it is still empty.
 pub fn text_in_area(header: &[u8]) -> Option<Place> {
     if header.get(4..20) != Some(AREA_MAGIC) {
         return None;
@@ -124,7 +124,7 @@ pub fn text_in_area(header: &[u8]) -> Option<Place> {
     (text.offset >= SECTOR as u64 && text.size > 0).then_some(text)
 }
 
-/// Reads the name and the number of devices out of LVM's metadata text:
+/// Reads the name and the number of devices from LVM's metadata text:
 /// `NAME {` ... `physical_volumes {` `pv0 {` ... `}`.
 pub fn parse_metadata(text: &[u8]) -> Option<VolumeGroup> {
     let text = String::from_utf8_lossy(text);
@@ -136,7 +136,8 @@ pub fn parse_metadata(text: &[u8]) -> Option<VolumeGroup> {
     }
     let (_, devices) = rest.split_once("physical_volumes")?;
     let devices = devices.split("logical_volumes").next()?;
-    // A tag or a path in quotes may hold any of these words, but no line of it.
+    // A quoted tag or path may contain such words, but not at the start of a line.
+    // So only whole lines count.
     let count = devices
         .lines()
         .filter_map(|line| line.trim().strip_prefix("pv")?.strip_suffix('{'))

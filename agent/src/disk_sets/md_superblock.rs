@@ -1,5 +1,5 @@
-//! The superblock by which a device is a member of a Linux software RAID
-//! (include/uapi/linux/raid/md_p.h). The parser is pure.
+//! Finds the superblocks of Linux software RAID members
+//! (include/uapi/linux/raid/md_p.h). The parser does no I/O.
 
 use std::fs::File;
 use std::io;
@@ -7,15 +7,16 @@ use std::os::unix::fs::FileExt as _;
 
 use uuid::Uuid;
 
-/// Bytes that [`MdSuperblock::parse`] looks at; the kernel writes at most so
-/// much without a bitmap.
+/// The number of bytes that [`MdSuperblock::parse`] uses at most. The kernel writes
+/// no more than this, except for a bitmap.
 pub const LEN: usize = 4096;
 
 const MAGIC: u32 = 0xa92b_4efc;
-/// `MD_RESERVED_BYTES`: version 0.90 keeps this much at the end.
+/// `MD_RESERVED_BYTES`: version 0.90 reserves this many bytes at the end of the
+/// device.
 const RESERVED: u64 = 64 << 10;
 
-/// Where a superblock may be; the names are mdadm's.
+/// The places where a superblock may be. The names are mdadm's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// At the end, in the last whole 64 KiB.
@@ -29,7 +30,6 @@ pub enum Version {
 }
 
 impl Version {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::V0_90, Self::V1_0, Self::V1_1, Self::V1_2];
 
     /// The offset in bytes on a device of this size, `None` if it is too small.
@@ -44,22 +44,21 @@ impl Version {
     }
 }
 
-/// A superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MdSuperblock {
-    /// Its form and place.
     pub version: Version,
-    /// From the device's start, in bytes.
+    /// In bytes from the start of the device.
     pub offset: u64,
-    /// The array that the device belongs to.
+    /// The UUID of the array that the device belongs to.
     pub array: Uuid,
-    /// The array's name as mdadm writes it, mostly `host:name`; version 0.90 has
+    /// The array's name as mdadm writes it, usually `host:name`. Version 0.90 has
     /// none.
     pub name: Option<String>,
 }
 
 impl MdSuperblock {
-    /// Reads the bytes at the place of this version on a device of `size` bytes.
+    /// Parses the bytes that are at the offset of this version on a device of
+    /// `size` bytes. `None` if they are no superblock of this device.
     pub fn parse(bytes: &[u8], version: Version, size: u64) -> Option<Self> {
         let offset = version.offset(size)?;
         if bytes.len() < 256 {
@@ -69,14 +68,15 @@ impl MdSuperblock {
             Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
         };
         if version == Version::V0_90 {
-            // In the byte order of the machine that made it.
+            // Version 0.90 has the byte order of the machine that made it.
             let big = |at: usize| little(at).map(u32::swap_bytes);
             let is_big = big(0) == Some(MAGIC);
             let word = |at| if is_big { big(at) } else { little(at) };
             if word(0) != Some(MAGIC) || word(4) != Some(0) {
                 return None;
             }
-            // Else it is what a longer device has at this place.
+            // A larger value means that the superblock is that of a longer device
+            // which ends at the same place, such as the disk of a last partition.
             let used = u64::from(word(32)?) << 10;
             if used > offset {
                 return None;
@@ -106,15 +106,15 @@ impl MdSuperblock {
         })
     }
 
-    /// The name without the host that made the array: what `volume_name` in a
-    /// node's properties is compared with.
+    /// The name without the host that made the array, to compare with `volume_name`
+    /// in the node's properties.
     pub fn volume_name(&self) -> Option<&str> {
         let name = self.name.as_deref()?;
         Some(name.split_once(':').map_or(name, |(_, name)| name))
     }
 }
 
-/// Every superblock on a device of this size.
+/// Every superblock on a device of `size` bytes.
 ///
 /// # Errors
 /// If one of the places of a superblock cannot be read.
@@ -124,8 +124,9 @@ pub fn find(device: &File, size: u64) -> io::Result<Vec<MdSuperblock>> {
     found.filter_map(io::Result::transpose).collect()
 }
 
-/// The superblocks in those places that can be read. A bad sector at the end of
-/// a disk must not hide the superblock at its start: the disk is a member still.
+/// The superblocks in the places that can be read. A bad sector at the end of a
+/// disk must not hide the superblock at its start, because the disk is still a
+/// member.
 pub fn find_readable(device: &File, size: u64) -> Vec<MdSuperblock> {
     let places = Version::ALL.into_iter();
     places
@@ -155,7 +156,8 @@ pub(crate) mod tests {
         let offset = Version::V1_2.offset(size).unwrap();
         let bytes = superblock(Version::V1_2, size, "host:data");
         file.write_all_at(&bytes, offset).unwrap();
-        // Shorter than its size says: reads at the end fail, as on a bad sector.
+        // The file is shorter than `size`. So reads at the end fail, as from a bad
+        // sector.
         file.set_len(size / 2).unwrap();
         assert!(find(&file, size).is_err());
         let found = find_readable(&file, size);
@@ -163,7 +165,7 @@ pub(crate) mod tests {
         assert_eq!(found[0].volume_name(), Some("data"));
     }
 
-    /// A superblock as mdadm would put it at the place of this version.
+    /// A superblock as mdadm would write it to the place of this version.
     pub(crate) fn superblock(version: Version, size: u64, name: &str) -> Vec<u8> {
         let mut bytes = vec![0; 512];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -182,7 +184,8 @@ pub(crate) mod tests {
         put(16, &[7; 16]);
         put(32, name.as_bytes());
         put(144, &(version.offset(size).unwrap() / 512).to_le_bytes());
-        // md_p.h: sb_csum, over 256 bytes and two for each of max_dev devices.
+        // `sb_csum` of md_p.h covers 256 bytes, and two bytes for each of max_dev
+        // devices.
         let sum: u64 = bytes[..256]
             .chunks_exact(4)
             .map(|word| u64::from(u32::from_le_bytes(word.try_into().unwrap())))

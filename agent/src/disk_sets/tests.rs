@@ -1,4 +1,5 @@
-//! Disks of a made-up /sys, with superblocks in files in their place in /dev.
+//! Tests with disks of a made-up /sys. In place of their nodes in /dev are files
+//! with superblocks.
 
 use super::md_superblock::{Version, tests::superblock};
 use super::*;
@@ -6,7 +7,7 @@ use crate::sys_tree::{PlantedTree, plant};
 
 const SIZE: usize = 1 << 20;
 
-/// What a disk holds that is a member of this array.
+/// The content of a disk that is a member of this array.
 fn member(name: &str) -> Vec<u8> {
     let mut bytes = vec![0; SIZE];
     let superblock = superblock(Version::V1_2, SIZE as u64, name);
@@ -14,14 +15,15 @@ fn member(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// A physical volume of a group with so many devices, as LVM lays it out.
+/// The content of a physical volume of a group with this many devices, as LVM lays
+/// it out.
 fn physical_volume(group: &str, devices: usize) -> Vec<u8> {
     let mut bytes = vec![0; SIZE];
     let mut put = |at: usize, value: &[u8]| bytes[at..][..value.len()].copy_from_slice(value);
     put(512, b"LABELONE");
     put(532, &32u32.to_le_bytes());
     put(536, b"LVM2 001");
-    // One data area of any size, none more, one metadata area.
+    // One data area of any size, no further one, and one metadata area.
     put(512 + 72, &(256u64 << 10).to_le_bytes());
     put(512 + 72 + 32, &4096u64.to_le_bytes());
     put(512 + 72 + 40, &(64u64 << 10).to_le_bytes());
@@ -132,7 +134,8 @@ fn what_the_kernel_runs() {
          sys/block/dm-2/dm/uuid = CRYPT-LUKS2-x\\n",
         &[
             ("sda1", member("host:root")),
-            // One disk, and active: an operator of a live system may be using it.
+            // A group of one disk counts if it is active: an operator of a live
+            // system may be using it.
             ("sdb", physical_volume("my-vg", 1)),
         ],
     );

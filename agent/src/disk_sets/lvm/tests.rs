@@ -10,7 +10,7 @@ const MIB: u64 = 1 << 20;
 const CONFIG: &str = "devices { use_devicesfile=0 filter=[\"a|.*|\"] scan=[\"/dev\"] } \
     global { locking_type=0 } activation { udev_sync=0 udev_rules=0 } backup { backup=0 archive=0 }";
 
-/// What LVM itself says of these devices, as text.
+/// Runs a program of LVM. `None` if it is not installed.
 fn lvm(program: &str, arguments: &[&str]) -> Option<()> {
     let made = Command::new(program)
         .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
@@ -55,7 +55,7 @@ fn volume_groups_as_lvm_makes_them() {
         return;
     }
     assert_eq!(found(0), None, "in no volume group yet");
-    // Not that of another test run on this machine.
+    // Must differ from the name of another test run on this machine.
     let name = format!("landfall-test-{}", std::process::id());
     let name = name.as_str();
     let group = |devices| {
@@ -64,18 +64,18 @@ fn volume_groups_as_lvm_makes_them() {
             devices: Some(devices),
         })
     };
-    // No logical volume is made, so nothing of this is activated.
+    // The group has no logical volume, so LVM activates nothing.
     lvm("vgcreate", &[name, path(0)]).unwrap();
     assert_eq!((found(0), found(1)), (group(1), None));
     lvm("vgextend", &[name, path(1)]).unwrap();
     assert_eq!((found(0), found(1)), (group(2), group(2)));
-    // So often that the ring of the metadata begins again.
+    // Often enough that the ring of the metadata starts again.
     for number in 0..40 {
         let tag = format!("@{}{number}", "t".repeat(900));
         lvm("vgchange", &["--addtag", &tag, name]).unwrap();
         assert_eq!(found(1), group(2), "after {number} changes");
     }
-    // Metadata are elsewhere.
+    // A physical volume without a metadata area.
     let bare = ["--metadatacopies", "0", path(2)];
     lvm("pvcreate", &bare).unwrap();
     let unnamed = VolumeGroup {
