@@ -1,22 +1,22 @@
-//! A config drive in the form of its parts, and the files that are made of
-//! them: those that openstacksdk's `configdrive.populate_directory` makes for a
-//! conductor that renders it. Pure.
+//! A config drive that Ironic sends as separate parts. Makes the same files from
+//! them as `configdrive.populate_directory` of openstacksdk, which a conductor uses
+//! to render a config drive. Does no I/O.
 
 use serde_json::{Map, Value, json};
 
-/// The versions of the format that every reader looks for one of.
+/// Versions of the format. Every reader looks for at least one of them.
 const VERSIONS: [&str; 2] = ["2012-08-10", "latest"];
 
-/// Each part, as it came.
+/// The parts as Ironic sent them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Parts(Map<String, Value>);
 
 impl Parts {
-    /// Reads `{meta_data, user_data, network_data, vendor_data}`, each of which
-    /// may be missing.
+    /// Checks `{meta_data, user_data, network_data, vendor_data}`. Each part may be
+    /// missing.
     ///
     /// # Errors
-    /// If there is another part, or one is of the wrong type.
+    /// If there is any other part, or if a part has the wrong type.
     pub fn new(parts: &Map<String, Value>) -> Result<Self, String> {
         for (name, part) in parts {
             let fits = match name.as_str() {
@@ -35,7 +35,7 @@ impl Parts {
         Ok(Self(parts.clone()))
     }
 
-    /// Adds to the metadata what is not there: the node's own names.
+    /// Adds a metadata entry unless it already exists; for the names of the node.
     pub fn default_meta_data(&mut self, name: &str, value: &str) {
         let meta_data = self.0.entry("meta_data").or_insert_with(|| json!({}));
         if meta_data.is_null() {
@@ -46,7 +46,7 @@ impl Parts {
         }
     }
 
-    /// The files, by path.
+    /// The files of the config drive: path and content.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         let part = |name: &str| self.0.get(name).filter(|part| !is_empty(part));
         let text = |part: &Value| part.to_string().into_bytes();
@@ -61,7 +61,7 @@ impl Parts {
             contents.extend(part(name).map(|part| (file, text(part))));
         }
         match part("user_data") {
-            // Byte for byte: it may be a script.
+            // Unchanged, because it may be a script.
             Some(Value::String(script)) => contents.push(("user_data", script.clone().into())),
             Some(structure) => contents.push(("user_data", text(structure))),
             None => {}

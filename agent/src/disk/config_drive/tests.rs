@@ -8,7 +8,7 @@ use crate::permission::WritePermission;
 
 const MIB: u64 = 1 << 20;
 
-/// Enough of an ISO 9660 image to carry its label.
+/// Just enough of an ISO 9660 image to carry its label.
 fn iso() -> Vec<u8> {
     let mut image = vec![0; 100_000];
     image[32768..32774].copy_from_slice(b"\x01CD001");
@@ -24,7 +24,7 @@ fn packed() -> String {
     STANDARD.encode(encoder.finish().unwrap())
 }
 
-/// An 8 MiB image on a larger disk, with old data behind it.
+/// An image of 8 MiB on a larger disk. The rest of the disk holds old data.
 fn disk(size: u64) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();
     let mut disk = gpt_image(8 * MIB, 512);
@@ -37,7 +37,7 @@ fn open(disk: &NamedTempFile) -> Target {
     Target::open_file(disk.path(), 512, &WritePermission::by_operator()).unwrap()
 }
 
-/// Writes the drive beside the image that is on the disk, then the table.
+/// Writes the config drive next to the image on the disk, then the table.
 fn write(disk: &NamedTempFile, image: &[u8]) -> Result<Partition> {
     let before = std::fs::read(disk.path()).unwrap();
     let mut table = Table::parse(&before[..MIB as usize], 512).unwrap();
@@ -161,7 +161,8 @@ fn rebuilt_where_an_iso_cannot_be_mounted() {
     }
 }
 
-/// What the parts say is found again by another reader.
+/// The parts become a VFAT file system that holds each file once per format
+/// version.
 #[test]
 fn parts_become_a_file_system_of_the_partitions_size() {
     use serde_json::json;
@@ -186,7 +187,7 @@ fn parts_become_a_file_system_of_the_partitions_size() {
         let written = &disk[added.offset as usize..][..added.len as usize];
         let found = file_system::identify(&written[..PROBE_LEN]).unwrap();
         assert_eq!((found.kind, found.label.as_str()), ("vfat", "CONFIG-2"));
-        // vfat.rs has other programs read what it makes.
+        // In the tests of vfat.rs, other programs read such a file system.
         let script = b"#cloud-config\n";
         let copies = written.windows(script.len()).filter(|w| *w == script);
         assert_eq!(copies.count(), 2, "one for each version");
@@ -237,7 +238,8 @@ fn secrets_stay_out_of_debug_texts() {
     assert_eq!(format!("{drive:?}"), "ConfigDrive(8 characters)");
 }
 
-/// The image's first MiB is written last, over whatever is there.
+/// The commit writes the first MiB of the image last and would overwrite such a
+/// partition.
 #[test]
 fn a_partition_in_the_first_mib_is_refused() {
     let mut device = std::io::Cursor::new(vec![0; 8 * MIB as usize]);

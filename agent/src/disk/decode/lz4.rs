@@ -1,8 +1,8 @@
-//! The lz4 frame format (lz4_Frame_format.md, version 1.6.4): frames, linked
-//! and independent blocks, their checksums. A block is unpacked by lz4_flex.
+//! Reads the lz4 frame format (lz4_Frame_format.md, version 1.6.4): frames, linked
+//! and independent blocks, and their checksums. lz4_flex unpacks the blocks.
 //!
-//! lz4_flex has a reader of frames, too, but one that takes a file cut off
-//! between two blocks for a whole one.
+//! lz4_flex also has a frame reader, but that reader accepts a file that is
+//! truncated between two blocks.
 
 use std::hash::Hasher as _;
 use std::io::{self, BufRead, Read};
@@ -12,18 +12,18 @@ use twox_hash::XxHash32;
 
 use header::{Header, Magic};
 
-/// How far back a block may refer to those before it.
+/// How many bytes back a linked block may refer.
 const DICTIONARY: usize = 64 << 10;
-/// In a block's size: the block is stored as it is.
+/// Flag in the size of a block: the block is not compressed.
 const STORED: u32 = 1 << 31;
 
-/// A reader of one frame or more.
+/// Reads one or more frames.
 pub struct Lz4Reader<R> {
     input: R,
     frame: Option<Frame>,
-    /// A block as it is in the file.
+    /// The current block as it is in the file.
     packed: Vec<u8>,
-    /// A block, of which `given..filled` was not read yet.
+    /// The current block, unpacked. The caller has not read `given..filled` yet.
     block: Vec<u8>,
     given: usize,
     filled: usize,
@@ -31,14 +31,14 @@ pub struct Lz4Reader<R> {
 
 struct Frame {
     header: Header,
-    /// The end of what was unpacked, for linked blocks.
+    /// The last bytes that were unpacked, for linked blocks.
     dictionary: Vec<u8>,
     checksum: XxHash32,
     length: u64,
 }
 
 impl<R: BufRead> Lz4Reader<R> {
-    /// A reader at the start of a frame.
+    /// `input` must be at the start of a frame.
     pub fn new(input: R) -> Self {
         Self {
             input,
@@ -50,12 +50,12 @@ impl<R: BufRead> Lz4Reader<R> {
         }
     }
 
-    /// The input, with what was not used of it.
+    /// Returns the input, positioned after the last used byte.
     pub fn into_input(self) -> R {
         self.input
     }
 
-    /// Unpacks the next block. `false` at the end of the file.
+    /// Unpacks the next block. Returns `false` at the end of the file.
     fn next_block(&mut self) -> io::Result<bool> {
         loop {
             let Some(frame) = &mut self.frame else {
@@ -154,7 +154,7 @@ impl Frame {
         }
     }
 
-    /// What stands behind the last block.
+    /// Checks the content size and the content checksum after the last block.
     fn check_end(&self, input: &mut impl Read) -> io::Result<()> {
         if let Some(expected) = self.header.content_size
             && expected != self.length

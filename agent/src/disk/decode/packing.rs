@@ -1,8 +1,8 @@
-//! How an image is packed, by its first bytes. Pure.
+//! Detects from its first bytes how an image is packed. Does no I/O.
 
 use std::fmt;
 
-/// How an image is packed on its way.
+/// How an image is packed for the download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
     /// Not packed.
@@ -20,21 +20,21 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// What the first bytes say; everything unknown is `Raw`, whose content is
-    /// judged later.
+    /// Detects the packing. Everything unknown is `Raw`; its content is checked
+    /// later.
     pub fn by_content(start: &[u8]) -> Self {
         match start {
             // RFC 1952, 2.3.1: the only compression method is 8.
             [0x1f, 0x8b, 0x08, ..] => Self::Gzip,
-            // RFC 8878, 3.1.1 and 3.1.2: a frame, or a skippable frame, with
-            // which pzstd begins its files.
+            // RFC 8878, 3.1.1 and 3.1.2: a frame or a skippable frame. Files made
+            // by pzstd begin with a skippable frame.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
-            // A frame, or one of the legacy format, which its decoder refuses by
-            // name.
+            // A frame, or a frame of the legacy format, which the decoder rejects
+            // by name.
             [0x04, 0x22, 0x4d, 0x18, ..] | [0x02, 0x21, 0x4c, 0x18, ..] => Self::Lz4,
-            // The size of the blocks, and the first one's magic number or, of an
-            // empty stream, that of its end: three letters are in too many
+            // "BZh", the block size, and the magic number of the first block or, in
+            // an empty stream, of the end of the stream. "BZh" alone is in too many
             // texts.
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, ..]
             | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, ..] => Self::Bzip2,

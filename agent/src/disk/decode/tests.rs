@@ -40,7 +40,7 @@ fn pack(packing: Packing, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// As `xz -T2` packs it: blocks of this size, which say how long they are.
+/// Packs like `xz -T2`: in blocks of this size, which contain their length.
 fn pack_xz_blocks(bytes: &[u8], block: u64) -> Vec<u8> {
     let stream = MtStreamBuilder::new()
         .threads(2)
@@ -62,7 +62,7 @@ const PACKED: [Packing; 5] = [
     Packing::Bzip2,
 ];
 
-/// The same whatever machine the tests run on.
+/// Fixed limits, so that the tests do not depend on the machine.
 const LIMITS: Limits = Limits {
     threads: 2,
     memory: 80 << 20,
@@ -96,7 +96,7 @@ fn every_packing_is_known_by_content() {
         assert_eq!(buffer[..sample().len()], sample());
         assert_eq!(unpack(&pack(packing, b"")).unwrap(), b"", "{packing}");
     }
-    // A text is no bzip2.
+    // Plain text is not bzip2.
     assert_eq!(Packing::by_content(b"BZh9 and more"), Packing::Raw);
 }
 
@@ -121,7 +121,7 @@ fn truncated_anywhere_is_an_error() {
         {
             assert!(unpack(&packed[..keep]).is_err(), "{packing} cut at {keep}");
         }
-        // In a second member, down to its first byte.
+        // Cuts inside a second member, down to its first byte.
         let mut two = packed.clone();
         two.extend(pack(packing, b"second"));
         for keep in packed.len() + 1..two.len() {
@@ -150,7 +150,7 @@ fn trailing_bytes_are_an_error() {
 
 #[test]
 fn damaged_content_is_an_error() {
-    // zstd and lz4 need not have a checksum, these of lz4 do.
+    // Checksums are optional in zstd and lz4. The lz4 files of this test have them.
     for packing in PACKED {
         if packing == Packing::Zstd {
             continue;
@@ -172,7 +172,8 @@ fn zstd_promises_its_size() {
     assert_eq!(promised, Some(sample().len() as u64));
 }
 
-/// The input is given back where the decoder stopped, to read the rest of it.
+/// `into_input` returns the input where the decoder stopped, so that the caller can
+/// read the rest.
 #[test]
 fn what_was_not_used_is_given_back() {
     for packing in PACKED {
@@ -191,7 +192,7 @@ fn what_was_not_used_is_given_back() {
 
 #[test]
 fn an_xz_dictionary_beyond_the_limit_is_refused() {
-    // 1 GiB of dictionary, announced in the header; costs the writer nothing.
+    // The header announces a dictionary of 1 GiB, which costs the writer nothing.
     let mut options = LzmaOptions::new_preset(0).unwrap();
     options.dict_size(1 << 30);
     let mut filters = Filters::new();
@@ -207,7 +208,8 @@ fn an_xz_dictionary_beyond_the_limit_is_refused() {
     }
 }
 
-/// Blocks in parallel, blocks for whose threads there is no memory, one thread.
+/// Covers blocks in parallel, too little memory for all threads, and a single
+/// thread.
 #[test]
 fn blocks_of_xz_are_the_same_with_any_limits() {
     let sample: Vec<u8> = sample().into_iter().cycle().take(3 << 20).collect();
@@ -241,7 +243,7 @@ fn blocks_of_xz_are_the_same_with_any_limits() {
     }
 }
 
-/// xz file format 2.2: zeros in fours, between streams and at the end.
+/// xz file format 2.2: zeros in multiples of four, between streams and at the end.
 #[test]
 fn padding_of_xz_streams() {
     for (zeros, good) in [(4, true), (400, true), (1, false), (6, false)] {
@@ -269,7 +271,7 @@ proptest! {
         let _ = unpack(&packed[..keep.index(packed.len())]);
     }
 
-    /// Reads of any size over input chunks of any size give the same bytes.
+    /// Reads of any size over input chunks of any size return the same bytes.
     #[test]
     fn chunking_changes_nothing(
         kind in 0..PACKED.len(),

@@ -1,8 +1,8 @@
-//! xz on all processors, in as much memory as the machine can spare.
+//! Unpacks xz on all processors, in as much memory as the machine can spare.
 //!
-//! A file that was packed in blocks (`xz -T`, the default of xz 5.6) is unpacked
-//! one block a thread, and each takes a block's size twice. liblzma takes fewer
-//! threads where that is more than it may have, down to one.
+//! If a file has blocks (`xz -T`, the default of xz 5.6), each thread unpacks one
+//! block and needs twice the block size in memory. If that exceeds the memory
+//! limit, liblzma uses fewer threads, down to one.
 
 use std::fs;
 use std::io::{self, BufRead, Read};
@@ -10,26 +10,28 @@ use std::thread;
 
 use liblzma::stream::{Action, MtStreamBuilder, Status, Stream};
 
-/// `xz -9` has a dictionary of 64 MiB. So much is had in any case; where it is
-/// not there, liblzma says so instead of the OOM killer.
+/// In bytes. `xz -9` has a dictionary of 64 MiB, so this much is always allowed. If
+/// a stream needs more than its limit, liblzma returns an error and the OOM killer
+/// does not strike.
 const LEAST_MEMORY: u64 = 80 << 20;
-/// Five threads of `xz -9 -T0`, in blocks of 192 MiB; 35 of its default.
+/// In bytes: enough for five threads on a file of `xz -9 -T0`, which has blocks of
+/// 192 MiB, or for 35 threads on a file of the default preset.
 const MOST_MEMORY: u64 = 2 << 30;
-/// Of what is available. The rest is for whatever else the ramdisk does.
+/// One part in this many of the available memory. The rest of the ramdisk needs the
+/// other parts.
 const SHARE: u64 = 4;
 
-/// What unpacking may take.
+/// Resources that unpacking may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Threads.
     pub threads: u32,
-    /// Memory of all of them in bytes. A stream that needs more of it with one
-    /// thread (by a larger dictionary) is refused.
+    /// Memory of all threads in bytes. A stream that needs more even with one
+    /// thread (because of a larger dictionary) is rejected.
     pub memory: u64,
 }
 
 impl Limits {
-    /// All processors, and a part of the memory that is available.
+    /// All processors and a share of the available memory.
     pub fn of_this_machine() -> Self {
         let available = fs::read_to_string("/proc/meminfo")
             .ok()
@@ -55,9 +57,9 @@ fn available_memory(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// A reader of one xz stream or more. liblzma's decoder with threads knows no
-/// second stream (its flag for that is out of reach behind the crate), so that
-/// every stream has a decoder of its own here.
+/// Reads one or more xz streams. liblzma's threaded decoder handles only one stream
+/// (the crate does not expose its flag for several), so each stream gets its own
+/// decoder.
 pub struct XzReader<R> {
     input: R,
     limits: Limits,
@@ -66,13 +68,13 @@ pub struct XzReader<R> {
 
 enum State {
     Stream(Stream),
-    /// Behind a stream.
+    /// After a stream.
     Padding,
     End,
 }
 
 impl<R: BufRead> XzReader<R> {
-    /// A reader at the start of a stream.
+    /// `input` must be at the start of a stream.
     ///
     /// # Errors
     /// If there is not enough memory for a decoder.
@@ -84,13 +86,13 @@ impl<R: BufRead> XzReader<R> {
         })
     }
 
-    /// The input, with what was not used of it.
+    /// Returns the input, positioned after the last used byte.
     pub fn into_input(self) -> R {
         self.input
     }
 
-    /// Goes over the zeros between two streams (xz file format 2.2: in fours) to
-    /// the next one or to the end of the file.
+    /// Skips the zeros after a stream (xz file format 2.2: a multiple of four).
+    /// Returns the state of the next stream or of the end of the file.
     fn skip_padding(&mut self) -> io::Result<State> {
         let mut zeros = 0_u64;
         loop {
@@ -136,7 +138,7 @@ impl<R: BufRead> Read for XzReader<R> {
             let action = if at_end { Action::Finish } else { Action::Run };
             let before = (stream.total_in(), stream.total_out());
             let status = stream.process(input, buffer, action)?;
-            // Not more than the lengths of the two slices: fits any usize.
+            // At most the lengths of the two slices, so the casts are lossless.
             let used = (stream.total_in() - before.0) as usize;
             let filled = (stream.total_out() - before.1) as usize;
             self.input.consume(used);

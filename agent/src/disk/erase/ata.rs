@@ -1,7 +1,6 @@
-//! Erasing an ATA disk by its own means: the security feature set (ACS-4,
-//! section 4.18). The disk takes a password, erases itself with it and forgets
-//! it again; what goes wrong in between leaves it locked, so it is unlocked
-//! then.
+//! Erases an ATA disk with its own security feature set (ACS-4, section 4.18). The
+//! agent sets a password, the disk erases itself with it and then drops it. A
+//! failure in between leaves the disk locked, so the agent unlocks it.
 
 use std::fs::File;
 use std::io;
@@ -15,62 +14,64 @@ const SECURITY_UNLOCK: u8 = 0xf2;
 const SECURITY_ERASE_PREPARE: u8 = 0xf3;
 const SECURITY_ERASE_UNIT: u8 = 0xf4;
 const SHORT: Duration = Duration::from_secs(30);
-/// Where the disk does not say how long it takes: as hdparm.
+/// Time limit if the disk does not report how long an erase takes; the value of
+/// hdparm.
 const LONGEST_ERASE: Duration = Duration::from_secs(12 * 3600);
 
-/// The passwords that hdparm may have set when it was told `NULL`: none at all,
-/// or with old versions that very text.
+/// Passwords that hdparm may have set for the argument `NULL`: an empty one, or
+/// with old versions the text itself.
 const PASSWORDS: [&[u8]; 2] = [b"", b"NULL"];
 
-/// What a disk says of its security (IDENTIFY DEVICE).
+/// Security state of a disk (IDENTIFY DEVICE).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Security {
-    /// It has the feature set.
+    /// The disk has the feature set.
     pub supported: bool,
     /// A user password is set.
     pub enabled: bool,
-    /// It gives no data before it is unlocked.
+    /// The disk returns no data until it is unlocked.
     pub locked: bool,
-    /// Firmware has made it refuse all these commands until the next power
-    /// cycle.
+    /// The firmware has frozen the state: the disk rejects all these commands until
+    /// the next power cycle.
     pub frozen: bool,
-    /// It has the enhanced erase, which includes sectors out of use.
+    /// The disk supports the enhanced erase, which includes reallocated sectors.
     pub enhanced: bool,
-    /// How long an erase takes: plain, enhanced. `None` where it does not say.
+    /// Duration of a plain and of an enhanced erase. `None` if the disk does not
+    /// report it.
     pub durations: [Option<Duration>; 2],
 }
 
-/// What to do with a disk in this state.
+/// The next action for a disk in this state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
-    /// It cannot erase itself.
+    /// The disk cannot erase itself.
     Unsupported,
-    /// It will not: frozen.
+    /// The disk refuses, because its state is frozen.
     Frozen,
-    /// It has to be unlocked first.
+    /// Unlock the disk first.
     Unlock,
-    /// A password has to be set, then it is erased.
+    /// Set a password, then erase.
     SetPasswordAndErase,
-    /// It has our password from an earlier attempt.
+    /// Erase: a password is set, probably by an earlier attempt.
     Erase,
 }
 
 impl Security {
-    /// Reads the 256 words of IDENTIFY DEVICE.
+    /// Parses the 256 words of IDENTIFY DEVICE.
     pub fn parse(identify: &[u8; BLOCK]) -> Self {
         let word =
             |number: usize| u16::from_le_bytes([identify[number * 2], identify[number * 2 + 1]]);
         let bit = |number: usize, bit: u16| word(number) & 1 << bit != 0;
         let duration = |number: usize| {
-            // In units of two minutes; bit 15 says that there are 15 bits.
+            // In units of two minutes. If bit 15 is set, the count has 15 bits,
+            // else 8. 0 and the largest count are not a duration.
             let (count, longest) = match word(number) {
                 value if value & 1 << 15 != 0 => (value & 0x7fff, 0x7fff),
                 value => (value & 0xff, 0xff),
             };
             (count != 0 && count != longest).then(|| Duration::from_secs(u64::from(count) * 120))
         };
-        // Words 82 and 128 both have the bit; without the first the second
-        // means nothing.
+        // Both words report support. Word 128 is valid only if word 82 reports it.
         let supported = bit(82, 1) && bit(128, 0);
         Self {
             supported,
@@ -82,7 +83,6 @@ impl Security {
         }
     }
 
-    /// What to do next.
     pub fn plan(&self) -> Plan {
         match self {
             Self {
@@ -96,16 +96,16 @@ impl Security {
     }
 
     fn limit(&self) -> Duration {
-        // Disks are late by some minutes; a quarter more does no harm.
+        // Disks may take some minutes longer than they report. A quarter more does
+        // no harm.
         self.durations[usize::from(self.enhanced)].map_or(LONGEST_ERASE, |time| {
             time + time / 4 + Duration::from_secs(600)
         })
     }
 }
 
-/// A disk that executes ATA commands.
 pub trait AtaCommands {
-    /// Executes one command.
+    /// Executes one command. `limit`: time limit.
     ///
     /// # Errors
     /// See [`ata`].
@@ -118,10 +118,10 @@ impl AtaCommands for File {
     }
 }
 
-/// Has the disk erase itself; `false` if it cannot.
+/// Makes the disk erase itself. Returns `false` if it cannot.
 ///
 /// # Errors
-/// If it is frozen, locked with another password, or fails.
+/// If the disk is frozen, is locked with another password, or fails.
 pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
     let mut security = identify(disk)?;
     if security.plan() == Plan::Unlock {
@@ -141,7 +141,8 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
                 .map_err(|e| io::Error::other(format!("setting a password: {e}")))?;
             &PASSWORDS[..1]
         }
-        // An unlocked disk does not say which password it has.
+        // An unlocked disk does not report which password is set, so both are
+        // tried.
         Plan::Erase => &PASSWORDS,
     };
     let mut erased = Ok(());
@@ -152,7 +153,7 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
         }
     }
     if let Err(error) = erased {
-        // Else nothing else could overwrite it either.
+        // A locked disk could not be overwritten either.
         if let Err(second) = try_passwords(disk) {
             tracing::error!("unlocking a disk that would not erase itself: {second}");
         }
@@ -164,11 +165,11 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Unlocks a disk that an interrupted erase left locked; `false` if it was not
-/// locked. What it holds can be read afterwards, until the next power cycle.
+/// Unlocks a disk that an interrupted erase left locked. Returns `false` if it was
+/// not locked. Its content is then readable until the next power cycle.
 ///
 /// # Errors
-/// If it is locked with another password, or does not answer.
+/// If the disk is locked with another password, is frozen, or does not answer.
 pub fn unlock(disk: &impl AtaCommands) -> io::Result<bool> {
     let before = identify(disk)?;
     if !before.locked {
@@ -184,8 +185,8 @@ fn wrong_password() -> io::Error {
     io::Error::other("it is locked with a password")
 }
 
-/// Bit 1 of the first word asks for the enhanced erase; bit 0 stays 0: the user
-/// password.
+/// In the first word, bit 1 requests the enhanced erase. Bit 0 stays 0, for the
+/// user password.
 fn erase_unit(disk: &impl AtaCommands, security: &Security, text: &[u8]) -> io::Result<()> {
     disk.execute(SECURITY_ERASE_PREPARE, AtaData::None, SHORT)?;
     let parameters = password(text, u16::from(security.enhanced) << 1);
@@ -196,7 +197,7 @@ fn erase_unit(disk: &impl AtaCommands, security: &Security, text: &[u8]) -> io::
     )
 }
 
-/// Unlocks with whichever password fits. Returns the state afterwards.
+/// Tries all passwords. Returns the state afterwards.
 fn try_passwords(disk: &impl AtaCommands) -> io::Result<Security> {
     for text in PASSWORDS {
         let security = identify(disk)?;
@@ -217,7 +218,7 @@ fn identify(disk: &impl AtaCommands) -> io::Result<Security> {
     Ok(Security::parse(&data))
 }
 
-/// The parameter block: flags, then the password in 32 bytes.
+/// The parameter block: flags, then a password of 32 bytes.
 fn password(text: &[u8], flags: u16) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     block[..2].copy_from_slice(&flags.to_le_bytes());
@@ -231,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// The security feature set of a disk as ACS-4, figure 6 has it.
+    /// Models the security feature set of a disk (ACS-4, figure 6).
     #[derive(Default)]
     struct Model {
         password: Option<Vec<u8>>,
@@ -239,7 +240,8 @@ mod tests {
         frozen: bool,
         prepared: bool,
         erased: bool,
-        /// The erase ends with an error, as after a power cut of the shelf.
+        /// The erase fails and leaves the disk locked, like after a power cut of
+        /// the disk shelf.
         fails: bool,
     }
 

@@ -1,4 +1,4 @@
-//! ATA commands through the SCSI layer: ATA PASS-THROUGH (16) (SAT-4, 12.2).
+//! Sends ATA commands through the SCSI layer: ATA PASS-THROUGH (16) (SAT-4, 12.2).
 
 use std::fs::File;
 use std::io;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::sys::scsi_generic::{self, Data};
 
-/// The one block that ATA commands with data take or give here.
+/// Length in bytes of the data of an ATA command. The commands used here transfer
+/// one block or no data.
 pub const BLOCK: usize = 512;
 
 /// Data of an ATA command.
 #[derive(Debug)]
 pub enum AtaData<'a> {
-    /// None.
     None,
     /// To the disk.
     To(&'a [u8; BLOCK]),
@@ -20,10 +20,10 @@ pub enum AtaData<'a> {
     From(&'a mut [u8; BLOCK]),
 }
 
-/// Executes an ATA command with a count of one sector where it has data.
+/// Executes an ATA command. If it has data, it transfers one sector.
 ///
 /// # Errors
-/// What the kernel says, or that the disk refuses.
+/// If the kernel cannot send the command, or the disk rejects it.
 pub fn ata(device: &File, command: u8, data: AtaData<'_>, timeout: Duration) -> io::Result<()> {
     let cdb = command_block(command, &data);
     let data = match data {
@@ -42,8 +42,8 @@ pub fn ata(device: &File, command: u8, data: AtaData<'_>, timeout: Duration) -> 
 }
 
 fn command_block(command: u8, data: &AtaData<'_>) -> [u8; 16] {
-    // SAT-4, table 127: protocol in bits 4..1; byte 2 says that the length is
-    // in the sector count, in blocks, and in which direction.
+    // SAT-4, table 127: the protocol is in bits 4..1. Byte 2 says that the sector
+    // count holds the length in blocks, and gives the direction.
     let (protocol, flags, count) = match data {
         AtaData::None => (3, 0, 0),
         AtaData::To(_) => (5, 0x06, 1),

@@ -1,5 +1,5 @@
-//! Disks that are not this machine's alone: file systems for clusters, which
-//! cleaning one machine would take from all the others.
+//! Detects cluster file systems on disks that other machines may share: cleaning
+//! one machine would destroy the data of all others.
 
 use std::fs::File;
 use std::io;
@@ -15,18 +15,17 @@ const GPFS: &str = "37affc90-ef7d-4e96-91c3-2d7ae055b174";
 const VMFS: &str = "aa31e02a-400f-11db-9590-000c2911d1b8";
 /// The partition type of VMFS in an MBR.
 const VMFS_MBR: u8 = 0xfb;
-/// Extended partitions: a chain of further tables is in there.
+/// Extended partitions, which contain a chain of further tables.
 const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
-/// As many logical partitions as libblkid follows; a chain may be a ring.
+/// Limit of logical partitions, as in libblkid. A chain may be a ring.
 const LONGEST_CHAIN: usize = 100;
-/// Enough for the table of 128 partitions with sectors of 4096 bytes.
+/// In bytes: enough for a table of 128 partitions with sectors of 4096 bytes.
 const HEAD: u64 = 64 << 10;
 
-/// Fails if the disk holds a file system for clusters, in one of its
-/// partitions or without.
+/// Fails if the disk or one of its partitions holds a cluster file system.
 ///
 /// # Errors
-/// If it does, or cannot be read.
+/// If there is one, or if the disk cannot be read.
 pub fn refuse_shared(disk: &Path, partitions: &[impl AsRef<Path>]) -> Result<()> {
     let check = || -> io::Result<Option<&'static str>> {
         let device = File::open(disk)?;
@@ -68,7 +67,7 @@ fn protected(disk: &Path, what: &str) -> Failure {
     .hint("detach the volume from this machine, or allow its loss by ipa-guard-special-filesystems=0 or wipe_special_filesystems=false in driver_internal_info")
 }
 
-/// What the partition tables name.
+/// Looks for cluster file systems by the partition types in the tables.
 fn in_tables(device: &File, size: u64, sector: u32) -> io::Result<Option<&'static str>> {
     let mut head = vec![0; HEAD.min(size) as usize];
     device.read_exact_at(&mut head, 0)?;
@@ -98,7 +97,7 @@ fn in_tables(device: &File, size: u64, sector: u32) -> io::Result<Option<&'stati
     Ok(has_vmfs_type(read_sector)?.then_some("VMware VMFS partition"))
 }
 
-/// Whether a partition of an MBR, or of the chain that hangs on it, has the
+/// Whether a partition in the MBR or in its chain of extended partitions has the
 /// type of VMFS.
 fn has_vmfs_type(read_sector: impl Fn(u64) -> io::Result<Vec<u8>>) -> io::Result<bool> {
     let entries = |sector: &[u8]| -> Vec<(u8, u64)> {
@@ -127,8 +126,8 @@ fn has_vmfs_type(read_sector: impl Fn(u64) -> io::Result<Vec<u8>>) -> io::Result
     Ok(false)
 }
 
-/// `struct gfs2_sb` (linux/gfs2_ondisk.h): at 64 KiB, big-endian; its elder
-/// brother GFS has the same magic and another format number.
+/// `struct gfs2_sb` (linux/gfs2_ondisk.h): at 64 KiB, big-endian. The older GFS has
+/// the same magic and another format number.
 fn is_gfs2(device: &File, size: u64) -> io::Result<bool> {
     const PLACE: u64 = 64 << 10;
     if size < PLACE + 32 {
@@ -145,7 +144,7 @@ fn is_gfs2(device: &File, size: u64) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    /// A sector with a table of these types and places.
+    /// A sector that holds a table with these types and start sectors.
     fn sector(entries: &[(u8, u32)]) -> Vec<u8> {
         let mut bytes = vec![0; 512];
         for (index, (kind, start)) in entries.iter().enumerate() {

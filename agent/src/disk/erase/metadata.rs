@@ -1,5 +1,6 @@
-//! Everything by which anything recognises what a disk or partition holds:
-//! found, zeroed, and looked for once more. The data between stay.
+//! Erases all metadata by which software recognises the content of a disk or
+//! partition: finds signatures, zeroes them, and searches again. The data in
+//! between stay.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +9,21 @@ use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::target::Target;
 use crate::failure::{Class, Failure, Result};
 
-/// Zeroed at both ends whatever is there: more than the partition tables that
-/// the original zeroes (33 sectors of 512 or 5 of 4096 bytes), since boot code
-/// and metadata of makers that nobody listed lie there too.
+/// Bytes that are always zeroed at both ends. That is more than the partition
+/// tables that ironic-python-agent zeroes (33 sectors of 512 bytes or 5 of 4096
+/// bytes), because boot code and unlisted vendor metadata lie there too.
 const ENDS: u64 = 1 << 20;
-/// Read at once at both ends; nearly all signatures are in there.
+/// Bytes that are read at once at both ends. Nearly all signatures lie in there.
 const WINDOW: u64 = (2 << 20) + (64 << 10);
-/// What is zeroed around a signature: a multiple of both sector sizes.
+/// Bytes that are zeroed around a signature; a multiple of both sector sizes.
 const BLOCK: u64 = 4096;
 
-/// Erases the metadata of a disk or a partition. Returns what was recognised,
-/// in libblkid's words, each once.
+/// Erases the metadata of a disk or a partition. Returns the kinds of metadata that
+/// it recognised, with the names of libblkid, each once.
 ///
 /// # Errors
-/// If the device cannot be read or written, or keeps a signature.
+/// If the device cannot be read or written, or if a signature is still there
+/// afterwards.
 pub fn erase_metadata(target: &Target) -> Result<Vec<&'static str>> {
     let (kinds, blocks) = find(target)?;
     for block in blocks {
@@ -46,7 +48,8 @@ pub fn erase_metadata(target: &Target) -> Result<Vec<&'static str>> {
     .hint("the disk or its controller is faulty, or another machine writes to it"))
 }
 
-/// What there is, and the blocks that hold it.
+/// The kinds of signatures on the device, and the offsets of the blocks that hold
+/// them.
 fn find(target: &Target) -> Result<(BTreeSet<&'static str>, BTreeSet<u64>)> {
     let windows = Windows::read(target)?;
     let mut kinds = BTreeSet::new();
@@ -65,17 +68,16 @@ fn find(target: &Target) -> Result<(BTreeSet<&'static str>, BTreeSet<u64>)> {
     Ok((kinds, blocks))
 }
 
-/// Zeroes a range, as far as the device goes.
+/// Zeroes a range, up to the end of the device at most.
 fn zero(target: &Target, offset: u64, length: u64) -> Result<()> {
     let sector = u64::from(target.sector_size());
     let offset = offset - offset % sector;
     let end = (offset + length).min(target.size());
-    // At most a MiB, see the callers.
+    // At most 1 MiB: see the callers.
     let zeros = AlignedBuffer::zeroed(end.saturating_sub(offset) as usize);
     target.write_at(&zeros, offset)
 }
 
-/// Both ends of a device.
 struct Windows {
     head: AlignedBuffer,
     tail: AlignedBuffer,
@@ -85,7 +87,8 @@ struct Windows {
 impl Windows {
     fn read(target: &Target) -> Result<Self> {
         let length = WINDOW.min(target.size());
-        // Sizes are whole sectors, and the window is a multiple of both kinds.
+        // Aligned: sizes are whole sectors, and the window is a multiple of both
+        // sector sizes.
         let tail_start = target.size() - length;
         Ok(Self {
             head: target.read_at(0, length as usize)?,
@@ -94,7 +97,8 @@ impl Windows {
         })
     }
 
-    /// Whether these bytes are there; reads what is in neither window.
+    /// Whether these bytes are at `offset`. Reads from the device if neither window
+    /// has them.
     fn hold(&self, target: &Target, offset: u64, magic: &[u8]) -> Result<bool> {
         let within = |window: &AlignedBuffer, start: u64| {
             let at = usize::try_from(offset.checked_sub(start)?).ok()?;

@@ -1,4 +1,4 @@
-//! Making a disk forget: its metadata, or everything.
+//! Erases the metadata of a disk, or all of its data.
 
 pub mod ata;
 mod ata_pass_through;

@@ -1,5 +1,5 @@
-//! Erasing an NVMe disk by its own means: the command Format NVM with secure
-//! erase settings (NVM Express base specification 2.0, sections 5.14 and 5.17).
+//! Erases an NVMe disk with its own command: Format NVM with secure erase settings
+//! (NVM Express base specification 2.0, sections 5.14 and 5.17).
 
 use std::fs::File;
 use std::io;
@@ -14,19 +14,20 @@ const IDENTIFY_ACTIVE_NAMESPACES: u32 = 2;
 const IDENTIFY_LEN: usize = 4096;
 const FORMAT_NVM: u8 = 0x80;
 const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(60);
-/// A crypto erase takes seconds; overwriting every cell of a large disk hours.
+/// A cryptographic erase takes seconds; overwriting every cell of a large disk
+/// takes hours.
 const FORMAT_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
-/// What Format NVM shall do with the data (SES in dword 10).
+/// How Format NVM erases the data (SES in dword 10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecureErase {
-    /// Overwrite, or forget, all user data.
+    /// Overwrite or discard all user data.
     UserData = 1,
-    /// Forget the key that they are encrypted with.
+    /// Delete the key with which the data are encrypted.
     Cryptographic = 2,
 }
 
-/// The best that this controller can do, from its Identify data; `None` if it
+/// The best method of this controller, according to its Identify data. `None` if it
 /// cannot format.
 pub fn method(controller: &[u8]) -> Option<SecureErase> {
     // OACS, bytes 256 and 257, bit 1; FNA, byte 524, bit 2.
@@ -39,29 +40,29 @@ pub fn method(controller: &[u8]) -> Option<SecureErase> {
     })
 }
 
-/// Whether the erase of one namespace is that of all: FNA, byte 524, bit 0 says
-/// so of each format, bit 1 of each secure erase. What cannot be read says yes.
+/// Whether erasing one namespace erases all of them: FNA, byte 524, bit 0 for every
+/// format, bit 1 for every secure erase. True if the data are too short.
 pub fn erases_all_namespaces(controller: &[u8]) -> bool {
     controller.get(524).is_none_or(|fna| fna & 0b11 != 0)
 }
 
-/// The number of namespaces in a list of them, which ends with the first 0.
+/// Counts the namespaces in a list, which ends with the first 0.
 pub fn count_namespaces(list: &[u8]) -> usize {
     let numbers = list.chunks_exact(4);
     numbers.take_while(|number| *number != [0; 4]).count()
 }
 
-/// NN, bytes 516 to 519: the highest number of a namespace.
+/// NN, bytes 516 to 519: the highest namespace number.
 fn most_namespaces(controller: &[u8]) -> usize {
     let number = controller.get(516..520).and_then(|nn| nn.try_into().ok());
     number.map_or(usize::MAX, |nn| u32::from_le_bytes(nn) as usize)
 }
 
-/// Dword 10 of a Format NVM that changes nothing but the data: the format in
-/// use, from the Identify data of the namespace, is asked for again.
+/// Dword 10 of a Format NVM command that keeps the current format, which comes from
+/// the Identify data of the namespace. `None` if the data are too short.
 pub fn format_dword(namespace: &[u8], method: SecureErase) -> Option<u32> {
-    // FLBAS: format in bits 3..0 and 6..5, metadata in line in bit 4. DPS: kind
-    // of protection in bits 2..0, its place in bit 3.
+    // FLBAS: format in bits 3..0 and 6..5, in-line metadata in bit 4. DPS: type of
+    // protection in bits 2..0, its position in bit 3.
     let flbas = u32::from(*namespace.get(26)?);
     let dps = u32::from(*namespace.get(29)?);
     Some(
@@ -74,12 +75,12 @@ pub fn format_dword(namespace: &[u8], method: SecureErase) -> Option<u32> {
     )
 }
 
-/// Erases the namespace that this device is; `Ok(None)` if its controller
-/// cannot. So many namespaces of the controller may be erased: a controller
-/// that knows no erase of one alone is refused if it has more.
+/// Erases the namespace of this device. Returns `Ok(None)` if its controller
+/// cannot. `erasable`: how many namespaces of the controller the caller may erase.
+/// This matters if the controller can only erase all of them together.
 ///
 /// # Errors
-/// What the controller says, or that more would be erased than may be.
+/// If the controller fails, or if it would erase more than `erasable` namespaces.
 pub fn erase(device: &File, erasable: usize) -> io::Result<Option<SecureErase>> {
     let number = nvme_ioctl::namespace(device)?;
     let controller = identify(device, 0, IDENTIFY_CONTROLLER)?;
@@ -89,7 +90,8 @@ pub fn erase(device: &File, erasable: usize) -> io::Result<Option<SecureErase>> 
     if erases_all_namespaces(&controller) {
         let count = match identify(device, 0, IDENTIFY_ACTIVE_NAMESPACES) {
             Ok(list) => count_namespaces(&list),
-            // NVMe 1.0 has no such list, and no namespaces that are not there.
+            // NVMe 1.0 has no such list. There, every namespace number up to NN is
+            // in use.
             Err(_) => most_namespaces(&controller),
         };
         if count > erasable {

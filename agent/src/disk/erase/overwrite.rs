@@ -1,4 +1,5 @@
-//! Overwriting a whole disk: random bytes, as often as asked, then zeros.
+//! Overwrites a whole disk: first with random bytes, as often as requested, then
+//! with zeros.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -9,22 +10,19 @@ use crate::disk::target::Target;
 use crate::failure::{Class, Failure, Result};
 
 const CHUNK: u64 = 4 << 20;
-/// Between two lines on the console.
+/// Interval of the progress lines on the console.
 const REPORT: Duration = Duration::from_secs(5);
 
-/// What to overwrite with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passes {
-    /// With random bytes.
+    /// Number of passes with random bytes.
     pub random: u32,
-    /// Once more with zeros.
+    /// Whether a pass with zeros follows.
     pub zeros: bool,
 }
 
-/// Overwrites all of the disk.
-///
 /// # Errors
-/// At the first sector that cannot be written.
+/// If a sector cannot be written. The rest of the disk is then not overwritten.
 pub fn overwrite(target: &Target, passes: Passes) -> Result<()> {
     let total = passes.random + u32::from(passes.zeros);
     for pass in 0..total {
@@ -74,8 +72,8 @@ fn write_pass(target: &Target, what: &str, mut fill: impl FnMut(&mut [u8])) -> R
     Ok(())
 }
 
-/// xoshiro256++ (Blackman and Vigna 2019), seeded by the kernel: what is wanted
-/// is data that no controller compresses or recognises, faster than a disk.
+/// xoshiro256++ (Blackman and Vigna 2019), seeded by the kernel. It is faster than
+/// a disk, and no controller can compress or recognise its output.
 struct Random([u64; 4]);
 
 impl Random {
@@ -102,7 +100,7 @@ impl Random {
         result
     }
 
-    /// Chunks are whole sectors, so whole words.
+    /// Chunks are whole sectors and therefore whole words.
     fn fill(&mut self, bytes: &mut [u8]) {
         for word in bytes.as_chunks_mut::<8>().0 {
             *word = self.next().to_le_bytes();

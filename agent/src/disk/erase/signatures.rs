@@ -1,49 +1,43 @@
-//! By which bytes, and where, the kernel, boot loaders and libblkid recognise
-//! what is on a disk: file systems, RAID members, volumes, partition tables.
+//! The signatures by which the kernel, boot loaders and libblkid recognise what is
+//! on a disk: file systems, RAID members, volumes, partition tables.
 //!
-//! Places and bytes are those of the formats' own specifications, compared
-//! with libblkid's probes (util-linux 2.38 to 2.42). Checksums that follow a
-//! magic are not verified: here a signature is looked for to be destroyed.
+//! Positions and bytes come from the specifications of the formats and were
+//! compared with the probes of libblkid (util-linux 2.38 to 2.42). Checksums that
+//! follow a magic are not verified, because the agent destroys every signature that
+//! it finds.
 
-/// One signature.
 #[derive(Debug, Clone, Copy)]
 pub struct Signature {
-    /// What it is the signature of, in libblkid's words.
+    /// What the signature stands for, with the name that libblkid uses.
     pub kind: &'static str,
-    /// The bytes.
     pub magic: &'static [u8],
-    /// Where they are.
     pub place: Place,
 }
 
-/// Where a signature is, in bytes.
+/// Position of a signature. All numbers are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// So far from the start.
+    /// Offset from the start.
     Start(u64),
-    /// `count` places from the start, `step` apart.
+    /// At `count` offsets, `step` apart.
     Every {
-        /// The first.
+        /// The first offset.
         first: u64,
-        /// From one to the next.
         step: u64,
-        /// How many.
         count: u64,
     },
-    /// So far before the end, the size being rounded down to a multiple of
-    /// `align` first, and then so far on.
+    /// Relative to the end: the size, rounded down to a multiple of `align`, minus
+    /// `back`, plus `plus`.
     End {
         /// A power of two.
         align: u64,
-        /// Back from there.
         back: u64,
-        /// And forth.
         plus: u64,
     },
 }
 
 impl Place {
-    /// The offsets on a device of this size at which `len` bytes fit.
+    /// The offsets on a device of this size at which `len` bytes still fit.
     pub fn offsets(self, size: u64, len: usize) -> impl Iterator<Item = u64> {
         let (first, step, count) = match self {
             Self::Start(offset) => (Some(offset), 0, 1),
@@ -99,7 +93,8 @@ const fn end(
     }
 }
 
-/// So many sectors of 512 bytes before the end.
+/// `plus` bytes behind the start of the sector that lies `sectors` sectors of 512
+/// bytes before the end.
 const fn last(kind: &'static str, magic: &'static [u8], sectors: u64, plus: u64) -> Signature {
     end(kind, magic, 512, sectors * 512, plus)
 }
@@ -112,15 +107,13 @@ const BCACHEFS: &[u8] = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x
 const BTRFS: &[u8] = b"_BHRfS_M";
 const STRATIS: &[u8] = b"!Stra0tis\x86\xff\x02^\x41rh";
 const PROMISE: &[u8] = b"Promise Technology, Inc.";
-/// The nvlist header of a label: XDR, byte order of the host, version 0, unique
-/// names.
+/// The nvlist header of a label: XDR, host byte order, version 0, unique names.
 const ZFS: &[u8] = b"\x01\x01\0\0\0\0\0\0\0\0\0\x01";
 const ZFS_BIG_ENDIAN: &[u8] = b"\x01\0\0\0\0\0\0\0\0\0\0\x01";
 const ZFS_UBERBLOCK: &[u8] = b"\x0c\xb1\xba\0\0\0\0\0";
 const ZFS_UBERBLOCK_BIG_ENDIAN: &[u8] = b"\0\0\0\0\0\xba\xb1\x0c";
 const ZFS_LABEL: u64 = 256 * KIB;
 
-/// All of them.
 pub const SIGNATURES: &[Signature] = &[
     // Partition tables.
     at("dos", b"\x55\xaa", 510),
@@ -215,7 +208,7 @@ pub const SIGNATURES: &[Signature] = &[
     at("mpool", b"\x6d\x70\x6f\x6f\x6c\x44\x65\x76", 0),
     at("scoutfs", b"\x8b\x42\x3c\x10", 64 * KIB + 4),
     at("ubi", b"UBI#", 0),
-    // Swap and sleeping systems, for pages of 4 to 64 KiB.
+    // Swap space and hibernation images, for pages of 4 to 64 KiB.
     at("swap", b"SWAP-SPACE", 0x0ff6),
     at("swap", b"SWAPSPACE2", 0x0ff6),
     at("swap", b"SWAP-SPACE", 0x1ff6),
@@ -256,8 +249,8 @@ pub const SIGNATURES: &[Signature] = &[
         16 * KIB,
     ),
     end("zfs_member", ZFS_BIG_ENDIAN, ZFS_LABEL, ZFS_LABEL, 16 * KIB),
-    // The uberblocks of the two labels at the start; those at the end lie in
-    // what is zeroed without a look.
+    // The uberblocks of the two labels at the start. The labels at the end lie in
+    // the range that `erase_metadata` always zeroes.
     every("zfs_member", ZFS_UBERBLOCK, 128 * KIB, KIB, 128),
     every("zfs_member", ZFS_UBERBLOCK, 384 * KIB, KIB, 128),
     every("zfs_member", ZFS_UBERBLOCK_BIG_ENDIAN, 128 * KIB, KIB, 128),
@@ -343,7 +336,7 @@ pub const SIGNATURES: &[Signature] = &[
     at("xenix", b"\x44\x55\x2b", 2 * KIB),
     every("sysv", b"\x20\x7e\x18\xfd", 1016, KIB, 19),
     every("sysv", b"\xfd\x18\x7e\x20", 1016, KIB, 19),
-    // UFS: superblock at 0, 8, 64 or 256 KiB, magic at its byte 1372.
+    // UFS: the superblock is at 0, 8, 64 or 256 KiB; the magic is at its byte 1372.
     every("ufs", b"\x19\x01\x54\x19", 1372, 8 * KIB, 33),
     every("ufs", b"\x19\x54\x01\x19", 1372, 8 * KIB, 33),
     every("ufs", b"\x54\x19\x01\x00", 1372, 8 * KIB, 33),

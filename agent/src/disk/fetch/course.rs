@@ -1,4 +1,4 @@
-//! How far a file has come, whichever place it comes from.
+//! Tracks the progress of a file, whichever place it comes from.
 
 use std::time::{Duration, Instant};
 
@@ -9,20 +9,20 @@ use super::{Event, Events, Place, Request, download_error};
 use crate::disk::resume::Resource;
 use crate::failure::Failure;
 
-/// Why one connection did not bring the file to its end.
+/// Why a connection ended before the end of the file.
 pub(super) enum Break {
-    /// Worth another try, after the pause that the server asked for.
+    /// A temporary error; the server may have asked for a pause.
     Later(String, Option<Duration>),
-    /// This place could only send all of it once more.
+    /// The server ignores Range and could only send the whole file again.
     Anew,
-    /// No other try at this place would mend it.
+    /// A permanent error of this place.
     Final(Failure),
-    /// Nobody waits for the file any more.
+    /// The reader has gone away.
     Stopped,
 }
 
 impl Break {
-    /// The same, where no other attempt will ever mend it.
+    /// Marks the failure as permanent: no later attempt can succeed.
     pub(super) fn permanently(self) -> Self {
         match self {
             Self::Final(failure) => Self::Final(failure.permanently()),
@@ -41,19 +41,19 @@ pub(super) fn final_at(shown: &str, reason: impl std::fmt::Display) -> Break {
     Break::Final(download_error(format!("{shown}: {reason}")))
 }
 
-/// A file on its way to the reader.
+/// A file that is being delivered to the reader.
 pub(super) struct Course<'a> {
     pub(super) request: &'a Request,
     events: &'a Events,
-    /// What the place said where the file began.
+    /// What the first place reported about the file.
     pub(super) file: Option<Resource>,
-    /// Up to which byte the file has been delivered.
+    /// Number of bytes delivered from the start of the file.
     pub(super) received: u64,
     begun: bool,
 }
 
 impl<'a> Course<'a> {
-    /// `known` is a file that was begun before, and from which byte it goes on.
+    /// `known`: a file that was begun before, and the offset at which to continue.
     pub(super) fn new(
         request: &'a Request,
         events: &'a Events,
@@ -78,13 +78,13 @@ impl<'a> Course<'a> {
             .map_or_else(|| "unknown".to_owned(), |total| total.to_string())
     }
 
-    /// Everything is there, as far as the length is known.
+    /// Whether all bytes have arrived. False if the length is unknown.
     pub(super) fn is_complete(&self) -> bool {
         self.total() == Some(self.received)
     }
 
-    /// A place has the file, and begins to send it: `skip` bytes that are there
-    /// already, then what is wanted.
+    /// A place begins to send the file: first `skip` bytes that are already there,
+    /// then new bytes. The first call sends [`Event::Begin`] to the reader.
     pub(super) async fn begin_at(
         &mut self,
         url: &str,
@@ -93,7 +93,7 @@ impl<'a> Course<'a> {
         by_range: bool,
     ) -> Outcome<()> {
         let file = match self.file.take() {
-            // A 206 tells the length that a chunked 200 kept to itself.
+            // A 206 response contains the length that a chunked 200 response lacks.
             Some(known) => Resource {
                 total: known.total.or(resource.total),
                 ..known
@@ -121,8 +121,8 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// The next bytes of the file. The time that the reader takes for them is
-    /// not the sender's.
+    /// Passes bytes to the reader. Waiting for the reader does not count against
+    /// the speed of the server.
     pub(super) async fn deliver(
         &mut self,
         shown: &str,

@@ -1,9 +1,9 @@
-//! A file of this machine, or one on a medium in a drive, as a download: the
-//! same events, the same limits.
+//! Reads a file of this machine, or a file on a medium in a drive, with the same
+//! events and limits as a download.
 //!
-//! A virtual drive is a network connection of the BMC: reads of it fail and
-//! hang as those of a server do, and go on a while later. What is read has its
-//! thread, so that a read that the kernel does not give back holds nobody.
+//! A virtual drive depends on the network connection of the BMC: like those of a
+//! server, reads fail or hang and work again later. Each read runs in a separate
+//! thread, so that a read that never returns blocks nothing else.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -20,37 +20,37 @@ use super::mirror::Mirror;
 use super::pace::Pace;
 use crate::disk::resume::Resource;
 
-/// What one read takes: what the network gives at a time, at most.
+/// Size of one read in bytes, similar to a chunk from the network.
 const CHUNK: u64 = 256 << 10;
 
-/// One opening of a file.
+/// An attempt to read a file.
 pub(super) struct Local<'a, 'url> {
     mirror: &'a mut Mirror<'url>,
     location: Location,
 }
 
-/// An open file, or the part of a device that one is in.
+/// An open file, or the device that contains it.
 struct Source {
     file: File,
     len: u64,
-    /// Tells it from another of the same place.
+    /// Identifies the file: another file in the same place has another tag.
     tag: String,
 }
 
 /// Why a file cannot be opened or read.
 enum Trouble {
-    /// It may be there a moment later.
+    /// A temporary error.
     Passing(String),
     Lasting(String),
 }
 
 impl<'a, 'url> Local<'a, 'url> {
-    /// Nothing is opened before `go_on`.
+    /// Does not open the file; `go_on` does.
     pub(super) fn new(mirror: &'a mut Mirror<'url>, location: Location) -> Self {
         Self { mirror, location }
     }
 
-    /// Reads from the byte that the file has come to, on to its end.
+    /// Reads the file from `course.received` to its end.
     pub(super) async fn go_on(self, course: &mut Course<'_>) -> Outcome<()> {
         let stall = course.request.patience.stall;
         let Self { mirror, location } = self;
@@ -95,8 +95,8 @@ impl<'a, 'url> Local<'a, 'url> {
     }
 }
 
-/// Does what may hang in a thread of its own, for as long as a server may be
-/// silent.
+/// Runs work that may hang in a separate thread. Gives up after `stall`, the time
+/// limit for a silent server.
 async fn in_thread<T: Send + 'static>(
     stall: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -111,8 +111,8 @@ async fn in_thread<T: Send + 'static>(
 fn chunk(file: &mut File, left: u64) -> io::Result<Bytes> {
     let want = left.min(CHUNK);
     let mut bytes = Vec::with_capacity(want as usize);
-    // One that is read at once wastes nothing: what is there is delivered,
-    // whatever becomes of the rest.
+    // Bytes that were read before an error are delivered. If the error persists,
+    // the next read reports it.
     while (bytes.len() as u64) < want {
         let missing = want - bytes.len() as u64;
         match file.take(missing).read_to_end(&mut bytes) {
@@ -132,7 +132,7 @@ fn open(location: &Location, from: u64) -> Result<Source, Trouble> {
     let (source, start) = match location {
         Location::File(path) => (regular_file(path)?, 0),
         Location::Medium { device, path } => on_medium(device, path)?,
-        // Not asked for here.
+        // `Mirror::go_on` uses `Transfer` for servers.
         Location::Server => return Err(Trouble::Lasting("expected a file".to_owned())),
     };
     let mut file = &source.file;
@@ -143,7 +143,8 @@ fn open(location: &Location, from: u64) -> Result<Source, Trouble> {
 
 fn regular_file(path: &Path) -> Result<Source, Trouble> {
     let lasting = |error: io::Error| Trouble::Lasting(why(&error));
-    // Looked at first: opening a pipe would wait for somebody to write to it.
+    // Checks the type first: opening a FIFO would block until another process
+    // writes to it.
     let is_file = path.metadata().map_err(lasting)?.is_file();
     if !is_file {
         return Err(Trouble::Lasting(
@@ -167,8 +168,8 @@ fn regular_file(path: &Path) -> Result<Source, Trouble> {
 }
 
 fn on_medium(device: &Path, path: &str) -> Result<(Source, u64), Trouble> {
-    // A drive that comes back has its node again; one that does not is given up
-    // by patience.
+    // A drive may disappear and come back with its device node. If it stays away,
+    // the download gives up after `Patience::give_up`.
     let file = File::open(device).map_err(|error| Trouble::Passing(why(&error)))?;
     let mut iso = Iso::open(&file).map_err(trouble_of_iso)?;
     let extent = iso.find(path).map_err(trouble_of_iso)?;

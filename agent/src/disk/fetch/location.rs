@@ -1,4 +1,4 @@
-//! The kinds of places that an image comes from, told by the scheme of its URL.
+//! Parses the URL of an image: its scheme tells where the file is.
 
 use std::path::{Path, PathBuf};
 
@@ -14,16 +14,15 @@ pub(super) enum Location {
     /// `medium:///dev/sr0#path`: a file in the ISO 9660 image on this device,
     /// which is read without a mount.
     Medium {
-        /// The device.
         device: PathBuf,
-        /// The file's path on it.
+        /// Path of the file in the ISO 9660 image.
         path: String,
     },
 }
 
 impl Location {
     /// # Errors
-    /// What is wrong with the URL, without the URL.
+    /// If the URL is invalid. The text does not contain the URL.
     pub(super) fn parse(url: &str) -> Result<Self, String> {
         let (scheme, rest) = url
             .split_once(':')
@@ -50,8 +49,9 @@ pub fn medium_url(device: &Path, path: &str) -> String {
     format!("medium://{}#{path}", device.display())
 }
 
-/// Whether one of these URLs is of a file on the medium in this device, whose
-/// path may be a link. A stick is a disk, too, and may be chosen as the target.
+/// Whether any of these URLs names a file on the medium in `device`, whose path may
+/// be a symlink. Needed because a USB stick is also a disk and may be chosen as the
+/// target.
 pub fn is_medium_of(device: &Path, urls: &[String]) -> bool {
     let node = device.canonicalize();
     let node = node.as_deref().unwrap_or(device);

@@ -1,4 +1,4 @@
-//! One place of several that have the same file, and what is known of it.
+//! One of the places that have the same file, and its state.
 
 use super::course::{Break, Course, Outcome, final_at};
 use super::location::Location;
@@ -6,17 +6,16 @@ use super::{Local, Transfer, shown};
 use crate::disk::resume::{Resource, same_file};
 use crate::failure::Failure;
 
-/// A place, by its URL.
 pub(super) struct Mirror<'a> {
     pub(super) url: &'a str,
     pub(super) shown: String,
-    /// What it said of the file.
+    /// What this place reported about the file.
     pub(super) known: Option<Resource>,
-    /// It can only send the file from its start.
+    /// This place ignores Range, so it can only send the file from its start.
     pub(super) sends_anew: bool,
-    /// Why it was tried in vain the last time.
+    /// The last temporary error of this place.
     pub(super) trouble: Option<String>,
-    /// Why it is not to be asked again.
+    /// The permanent error after which the agent no longer uses this place.
     pub(super) lost: Option<Failure>,
 }
 
@@ -32,8 +31,8 @@ impl<'a> Mirror<'a> {
         }
     }
 
-    /// Takes the file from here until its end or until something breaks.
-    /// `anew` is whether a lot of it may be read once more for that.
+    /// Reads the file from this place until its end or an error. `anew`: whether
+    /// the place may send a large part of the file a second time.
     pub(super) async fn go_on(
         &mut self,
         course: &mut Course<'_>,
@@ -48,13 +47,13 @@ impl<'a> Mirror<'a> {
         }
     }
 
-    /// What this place has now must be the file that the download began with,
-    /// wherever that was.
+    /// Fails unless this place has the file that the download began with. Checks
+    /// only a place that has not sent any of it yet.
     pub(super) fn must_be_same(&self, course: &Course<'_>, now: &Resource) -> Outcome<()> {
         let Some(file) = course.file.as_ref().filter(|_| self.known.is_none()) else {
             return Ok(());
         };
-        // Nothing of it is used yet but its length.
+        // If no byte was delivered yet, only the length must match.
         let checked = course.request.checked || course.received == 0;
         same_file(file, now, checked).map_err(|reason| {
             Break::Final(super::download_error(format!(

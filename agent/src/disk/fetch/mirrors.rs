@@ -1,10 +1,10 @@
-//! One file in several places: which one is asked next, and when nobody is
-//! asked any more.
+//! Downloads one file from several places: chooses the next place and decides when
+//! to give up.
 //!
-//! A break that may pass goes to the next place at once; a pause comes when all
-//! of them have failed. A connection that brought something is worth another to
-//! the same place: it is the one that is proven to have the file. A place that
-//! has failed for good, or that has another file, is not asked again.
+//! After a temporary error, the agent tries the next place at once. It pauses only
+//! when all places have failed. If a connection made progress, the agent stays with
+//! its place, because that place is proven to have the file. The agent does not use
+//! a place again after a permanent error or if it has a different file.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use crate::backoff::Backoff;
 use crate::disk::resume::Resource;
 use crate::failure::{Failure, Result};
 
-/// Brings the file to its end, from whichever place.
+/// Downloads the file to its end, from any of the places.
 ///
 /// # Errors
-/// If no place is left, or patience has ended.
+/// If no place is left, or if there was no progress for too long.
 pub(super) async fn fetch(
     request: &Request,
     client: &reqwest::Client,
@@ -100,8 +100,7 @@ pub(super) async fn fetch(
     }
 }
 
-/// The place to ask after this one, if there is another; rather one that can go
-/// on in the middle.
+/// The next usable place. Prefers a place that supports Range.
 fn after(mirrors: &[Mirror<'_>], at: usize) -> Option<usize> {
     let others = || (1..mirrors.len()).map(|step| (at + step) % mirrors.len());
     let left = |at: &usize| mirrors[*at].lost.is_none();
@@ -111,20 +110,21 @@ fn after(mirrors: &[Mirror<'_>], at: usize) -> Option<usize> {
         .or_else(|| others().find(left))
 }
 
-/// Whether another place than this one may go on in the middle of the file.
+/// Whether any place other than `but` may be able to continue in the middle of the
+/// file.
 fn mirrors_that_resume(mirrors: &[Mirror<'_>], but: usize) -> bool {
     let mut others = mirrors.iter().enumerate().filter(|(at, _)| *at != but);
     others.any(|(_, mirror)| mirror.lost.is_none() && !mirror.sends_anew)
 }
 
-/// How long it has been going on without progress.
+/// Tracks how long the download has made no progress.
 struct Endurance {
     give_up: Duration,
     retries: u32,
     backoff: Backoff,
     mark: u64,
     since: Instant,
-    /// Pauses without progress.
+    /// Pauses since the last progress.
     tries: u32,
     /// Failures since the last pause.
     failures: usize,
@@ -156,7 +156,7 @@ impl Endurance {
         self.since.elapsed() >= self.give_up && self.tries >= self.retries
     }
 
-    /// How long to wait before the next connection, if at all.
+    /// How long to wait before the next connection. `None`: do not wait.
     fn pause(&mut self, brought: bool, places: usize, asked: Option<Duration>) -> Option<Duration> {
         self.failures += 1;
         if !brought && self.failures < places {
@@ -166,7 +166,8 @@ impl Endurance {
         if !brought {
             self.tries += 1;
         }
-        // One of several may be busy for long while another has recovered.
+        // With several places, ignore the pause that one server asked for: another
+        // place may have recovered.
         let asked = asked.filter(|_| places == 1);
         Some(asked.unwrap_or_else(|| self.backoff.pause()))
     }
@@ -184,7 +185,7 @@ fn given_up(mirrors: &[Mirror<'_>], course: &Course<'_>, endurance: &Endurance) 
     .hint("is the image server up and reachable from this host?")
 }
 
-/// The last failure, and what became of the other places.
+/// The error if no place is left: lists the error of each place.
 fn all_lost(mirrors: &[Mirror<'_>], last: Failure) -> Failure {
     if mirrors.len() == 1 {
         return last;

@@ -1,14 +1,14 @@
-//! How fast a download has to be.
+//! Enforces a minimum speed of a download.
 
 use std::time::{Duration, Instant};
 
 use crate::report::mib;
 
-/// Fresh bytes that count as progress and fill the patience up again.
+/// Number of bytes that count as progress and restart the time limits.
 pub(super) const PROGRESS: u64 = 1 << 20;
 
-/// Whether a connection brings enough to be kept: a server that sends a byte
-/// now and then never stalls and never ends.
+/// Measures whether a connection is fast enough. Without it, a server that sends a
+/// single byte now and then would never time out and never finish.
 pub(super) struct Pace {
     window: Duration,
     since: Instant,
@@ -16,7 +16,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// `window` is how long it may take to bring [`PROGRESS`].
+    /// `window`: the time limit for [`PROGRESS`] bytes.
     pub(super) fn new(window: Duration) -> Self {
         Self {
             window,
@@ -25,7 +25,7 @@ impl Pace {
         }
     }
 
-    /// Counts what came. Says what is wrong if that is too little.
+    /// Counts received bytes. Returns an error text if the connection is too slow.
     pub(super) fn received(&mut self, bytes: u64) -> std::result::Result<(), String> {
         self.bytes += bytes;
         if self.bytes >= PROGRESS {
@@ -41,7 +41,7 @@ impl Pace {
         ))
     }
 
-    /// The time that the disk took is not the server's.
+    /// Excludes time in which the agent waited for the disk.
     pub(super) fn excuse(&mut self, time: Duration) {
         self.since += time;
     }

@@ -19,7 +19,7 @@ fn secrets_are_not_shown() {
     assert_eq!(shown("no url"), "no url");
 }
 
-/// Each byte comes in time, the file never does.
+/// Each byte arrives in time, but the file would take forever.
 #[test]
 fn a_trickle_is_no_progress() {
     use std::io::Write as _;
@@ -66,7 +66,7 @@ fn a_trickle_is_no_progress() {
     );
 }
 
-/// Served on the loopback: how long it took to fail, and the failure.
+/// A server with a self-signed certificate: the download fails without a retry.
 #[test]
 fn an_untrusted_certificate_is_final() {
     use std::io::Write as _;
@@ -99,7 +99,8 @@ fn an_untrusted_certificate_is_final() {
         started.elapsed() < Duration::from_millis(900),
         "it was tried again"
     );
-    // The other place may have the file tomorrow.
+    // The failure is not permanent, because the other place may have the file
+    // later.
     let missing = Server::start(|_| Reply::status(404));
     let request = Request {
         urls: vec![url, missing.url.clone()],
@@ -129,7 +130,7 @@ fn got(request: Request) -> Result<Vec<u8>> {
     small_file(request, http_client(), 64 << 20)
 }
 
-/// Bytes of which none repeats at a distance that a mistake would have.
+/// Pseudo-random bytes, so that the test notices bytes from a wrong offset.
 fn body(len: usize) -> Vec<u8> {
     let mut state = 1_u32;
     let mut next = || {
@@ -199,8 +200,8 @@ fn a_file_is_read_again_from_its_middle() {
     assert!(failure.details.contains("length was 1048576"), "{failure}");
 }
 
-/// The first place breaks for good at this byte; whether the second goes on
-/// there, with nothing sent twice.
+/// The first place fails permanently at byte `BROKEN`. The second place may
+/// continue there only if it has the same file, and sends no byte twice.
 #[test]
 fn the_next_place_goes_on_where_the_first_broke() {
     const LEN: usize = 4 << 20;
@@ -260,7 +261,7 @@ fn a_place_that_only_starts_anew_is_the_last_resort() {
     let urls = [&first.url[..], &anew.url, &third.url];
     assert!(got(from(&urls, false)).unwrap() == file);
     assert_eq!((anew.asked().len(), third.asked().len()), (1, 1));
-    // Where there is no other, all of it is read once more.
+    // If there is no other place, the agent reads the whole file again.
     let whole = file.clone();
     let first = Server::start(move |asked| match asked.earlier {
         0 => Reply::correct(&whole, "\"1\"", asked).cut(3 << 20),
@@ -305,7 +306,8 @@ fn places_take_turns_while_they_fail() {
     }
 }
 
-/// An ISO 9660 image as the drive shows it, with a file.
+/// Makes an ISO 9660 image with one file and returns its path, which stands for the
+/// device node of the drive.
 fn medium(directory: &Path, content: &[u8]) -> PathBuf {
     let tree = directory.join("tree/landfall");
     std::fs::create_dir_all(&tree).unwrap();
@@ -332,15 +334,15 @@ fn a_file_on_a_medium_is_a_source() {
     assert!(failure.details.contains("is not on it"), "{failure}");
 }
 
-/// What a virtual drive does when the BMC's connection breaks: it has no medium
-/// for a while. The failure names it when it stays away.
+/// If the connection of the BMC breaks, a virtual drive has no medium for a while.
+/// If the medium stays away, the error names it.
 #[test]
 fn a_medium_that_comes_back_is_read_on() {
     let body = body(3_000_000);
     let directory = tempfile::tempdir().unwrap();
     let drive = medium(directory.path(), &body);
     let whole = std::fs::read(&drive).unwrap();
-    // It ends in the middle of the file.
+    // The medium ends in the middle of the file.
     std::fs::write(&drive, &whole[..1_500_000]).unwrap();
     let url = medium_url(&drive, "landfall/coreos-image");
     let failure = got(from(&[&url], false)).unwrap_err();
@@ -368,8 +370,8 @@ fn a_medium_that_comes_back_is_read_on() {
     assert!(received == body);
 }
 
-/// What a hostile or broken server does, by its name, and what is said of it;
-/// an empty text: the right file arrives all the same.
+/// Each case has a name, the answers of a hostile or broken server, and a part of
+/// the expected error. An empty text means that the file arrives intact.
 #[test]
 fn whatever_a_server_does() {
     const LEN: usize = 300_000;
@@ -388,7 +390,7 @@ fn whatever_a_server_does() {
                 let reply = Reply::correct(file, "\"1\"", asked);
                 match asked.earlier {
                     20.. => reply,
-                    // Somewhere, and never at the same place.
+                    // Breaks at a different place each time.
                     number => reply.cut(7_919 * (number + 1) % 15_013),
                 }
             }),
@@ -552,7 +554,7 @@ fn whatever_a_server_does() {
                 }
             }
         }
-        // Each goes on exactly where the last one broke.
+        // Each connection continues at or after the start of the one before.
         let mut starts = server.asked().into_iter().filter_map(|asked| asked.from);
         assert!(starts.by_ref().is_sorted(), "{name}");
     }

@@ -1,5 +1,5 @@
-//! One connection to a server: from the byte that the file has come to, on to
-//! its end.
+//! One connection to a server, which reads the file from `Course::received` to its
+//! end.
 
 use std::time::Duration;
 
@@ -16,20 +16,19 @@ use super::pace::{PROGRESS, Pace};
 use crate::disk::resume::{Answer, Resource, Verdict, judge, may_be_taken_as_sent};
 use crate::http_client::{is_untrusted, is_untrusted_for_good, why};
 
-/// A connection to one server.
 pub(super) struct Transfer<'a, 'url> {
     mirror: &'a mut Mirror<'url>,
     client: &'a reqwest::Client,
 }
 
 impl<'a, 'url> Transfer<'a, 'url> {
-    /// Nothing is asked before `go_on`.
+    /// Does not connect; `go_on` does.
     pub(super) fn new(mirror: &'a mut Mirror<'url>, client: &'a reqwest::Client) -> Self {
         Self { mirror, client }
     }
 
-    /// Reads to the end of the file. `anew` is whether more than a little of it
-    /// may be read once more where the server ignores Range.
+    /// Reads to the end of the file. `anew`: whether a server that ignores Range
+    /// may send more than [`PROGRESS`] bytes a second time.
     pub(super) async fn go_on(self, course: &mut Course<'_>, anew: bool) -> Outcome<()> {
         let stall = course.request.patience.stall;
         let mut response = self.ask(course, stall).await?;
@@ -67,11 +66,11 @@ impl<'a, 'url> Transfer<'a, 'url> {
                 Ok(Err(e)) => return Err(later(why(&e))),
                 Err(_) => return Err(later(format!("no byte for {} s", stall.as_secs()))),
             };
-            // Bytes that are read again count, too: there are only so many.
+            // Skipped bytes count as well, because their number is limited.
             pace.received(chunk.len() as u64).map_err(later)?;
             let known_already = skip.min(chunk.len() as u64);
             skip -= known_already;
-            // Cannot be cut: it is at most the chunk's length.
+            // At most the length of the chunk, so it fits.
             let fresh = chunk.slice(usize::try_from(known_already).unwrap_or(usize::MAX)..);
             course.deliver(&mirror.shown, fresh, &mut pace).await?;
         }
@@ -79,7 +78,8 @@ impl<'a, 'url> Transfer<'a, 'url> {
     }
 
     async fn ask(&self, course: &Course<'_>, stall: Duration) -> Outcome<reqwest::Response> {
-        // An encoding would put other bytes on the wire than the checksum is of.
+        // With a content encoding, the received bytes would not be those that the
+        // digest covers.
         let mut request = self
             .client
             .get(self.mirror.url)
@@ -107,7 +107,7 @@ impl<'a, 'url> Transfer<'a, 'url> {
     }
 }
 
-/// A 206 tells the length that a chunked 200 kept to itself.
+/// A 206 response contains the length that a chunked 200 response lacks.
 fn merged(known: Option<Resource>, now: &Resource) -> Resource {
     match known {
         Some(known) => Resource {

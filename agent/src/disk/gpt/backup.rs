@@ -1,4 +1,4 @@
-//! Reading the second copy of a table, for disks whose first is broken.
+//! Reads the backup of a table, for disks whose primary table is damaged.
 
 use super::{
     ENTRY_LEN, HEADER_LEN, MOST_ENTRIES, SIGNATURE, Table, crc32, field, get_u32, get_u64, put_u64,
@@ -9,7 +9,7 @@ impl Table {
     /// Reads the backup table from the last bytes of a disk of this size.
     ///
     /// # Errors
-    /// If it is not there or not valid, as [`Table::parse`].
+    /// If the backup is missing or not valid; see [`Table::parse`].
     pub fn parse_backup(tail: &[u8], disk_size: u64, sector: u32) -> Result<Self, String> {
         let unit = u64::from(sector);
         let header_at = tail
@@ -23,7 +23,7 @@ impl Table {
         if get_u32(&header, 12) as usize != HEADER_LEN {
             return Err("the backup header is not of 92 bytes".to_owned());
         }
-        // The parser below sees a header that was sealed again.
+        // Checked here, because `parse` gets a header with a new checksum.
         let claimed = get_u32(&header, field::CRC);
         seal_header(&mut header);
         if get_u32(&header, field::CRC) != claimed {
@@ -44,7 +44,8 @@ impl Table {
         let entries = entries_lba
             .checked_mul(unit)
             .and_then(|at| at.checked_sub(tail_start))
-            // Not beyond the tail's length in a valid one: fits any usize.
+            // In a valid table at most the length of the tail, so the cast is
+            // lossless.
             .and_then(|at| tail.get(at as usize..)?.get(..(count * ENTRY_LEN) as usize))
             .ok_or_else(|| {
                 format!("the backup entries at sector {entries_lba} are not at the end")
@@ -52,7 +53,8 @@ impl Table {
         if crc32(entries) != get_u32(&header, field::ENTRIES_CRC) {
             return Err("the backup entries have a wrong checksum".to_owned());
         }
-        // As the primary table says the same (UEFI 2.10, 5.3.2).
+        // Makes it the header of the primary table, which has the same content
+        // otherwise (UEFI 2.10, 5.3.2).
         put_u64(&mut header, field::MY_LBA, 1);
         put_u64(&mut header, super::field::ALTERNATE_LBA, last);
         put_u64(&mut header, field::ENTRIES_LBA, 2);

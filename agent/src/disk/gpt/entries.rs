@@ -1,4 +1,4 @@
-//! Entries that go from one table to another, byte for byte.
+//! Copies entries from one table to another, byte for byte, and makes new tables.
 
 use uuid::Uuid;
 
@@ -7,15 +7,15 @@ use super::{
     put_u64, refuse_overlaps,
 };
 
-/// What every known tool makes room for.
+/// Number of entries that every known tool reserves.
 const USUAL_ENTRIES: u32 = 128;
 
-/// One entry as it stands in a table.
+/// The raw bytes of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry(Vec<u8>);
 
 impl Entry {
-    /// An entry with the legacy-boot attribute, to be found again.
+    /// An entry with the legacy-boot attribute, by which a test recognises it.
     #[cfg(test)]
     pub fn of(partition: &Partition, sector: u64) -> Self {
         let mut bytes = vec![0; ENTRY_LEN as usize];
@@ -46,24 +46,24 @@ impl Entry {
 }
 
 impl Table {
-    /// A table without partitions for a disk of this size, its backup at the
-    /// end. `entries`: room for so many, 128 at least.
+    /// An empty table for a disk of this size, with its backup at the end of the
+    /// disk and with room for `entries` partitions, at least 128.
     ///
     /// # Errors
-    /// If the disk is too small for it.
+    /// If the disk is too small for the table.
     pub fn empty(sector: u32, disk_size: u64, guid: Uuid, entries: u32) -> Result<Self, String> {
         let entries = entries.max(USUAL_ENTRIES);
         let mut header = vec![0; sector as usize];
         header[..8].copy_from_slice(SIGNATURE);
         // Revision 1.0 (UEFI 2.10, table 5.5).
         put_u32(&mut header, 8, 0x0001_0000);
-        // Not more than a sector.
+        // 92, so the cast is lossless.
         put_u32(&mut header, 12, HEADER_LEN as u32);
         put_u64(&mut header, field::MY_LBA, 1);
         put_u64(&mut header, field::ENTRIES_LBA, 2);
         header[56..72].copy_from_slice(&guid.to_bytes_le());
         put_u32(&mut header, 80, entries);
-        // 128.
+        // 128, so the cast is lossless.
         put_u32(&mut header, 84, ENTRY_LEN as u32);
         let mut table = Self {
             sector: u64::from(sector),
@@ -77,23 +77,24 @@ impl Table {
         Ok(table)
     }
 
-    /// How many partitions it has room for.
+    /// Number of partitions that the table can hold.
     pub fn capacity(&self) -> u32 {
         // At most 512 entries, see `parse`.
         (self.entries.len() as u64 / ENTRY_LEN) as u32
     }
 
-    /// The entry of a partition.
     pub fn entry(&self, number: u32) -> Option<Entry> {
         self.span(number)
             .map(|span| Entry(self.entries[span].to_vec()))
     }
 
-    /// Puts an entry into a free place. `partition` is what it says.
+    /// Puts an entry into the free slot of its number. `partition` is the parsed
+    /// form of `entry`.
     ///
     /// # Errors
-    /// If there is no such place, it is taken, the partition reaches beyond the
-    /// usable space or overlaps another, or its GUID is another's.
+    /// If the table has no such slot, the slot is taken, the partition extends
+    /// beyond the usable space or overlaps another partition, or its GUID is
+    /// already in use.
     pub fn put(&mut self, partition: Partition, entry: &Entry) -> Result<(), String> {
         let Partition { number, guid, .. } = partition;
         let span = self.span(number).ok_or_else(|| {
@@ -130,18 +131,20 @@ impl Table {
         Ok(())
     }
 
-    /// Puts the primary table into the first bytes of a disk that has nothing
-    /// else there, with a protective MBR (UEFI 2.10, 5.2.3) and no boot code.
+    /// Writes the primary table into the first bytes of a disk, with a protective
+    /// MBR (UEFI 2.10, 5.2.3) and no boot code. Everything else in there becomes
+    /// zeros.
     pub fn write_primary_alone(&self, head: &mut [u8]) {
         head.fill(0);
-        // One sector on; type EE; cylinders, heads and sectors that say: see
-        // the other fields. The length is put right with the table.
+        // The entry starts at sector 1 and has type EE. Its end in cylinders, heads
+        // and sectors has the value for disks that are too large. `write_primary`
+        // sets its length.
         head[446..458].copy_from_slice(&[0, 0, 2, 0, 0xee, 0xff, 0xff, 0xff, 1, 0, 0, 0]);
         head[510..512].copy_from_slice(&[0x55, 0xaa]);
         self.write_primary(head);
     }
 
-    /// The last place of this length that no partition has, from MiB to MiB.
+    /// Offset of the last free space of this length, aligned to a MiB.
     pub(super) fn last_gap(&self, len: u64) -> Option<u64> {
         let first_usable =
             get_u64(&self.header, field::FIRST_USABLE_LBA).saturating_mul(self.sector);
@@ -159,7 +162,7 @@ impl Table {
         None
     }
 
-    /// The first byte that is the backup table's.
+    /// The first byte after the usable space, where the backup table begins.
     pub(super) fn usable_end(&self) -> u64 {
         get_u64(&self.header, field::LAST_USABLE_LBA)
             .saturating_add(1)

@@ -9,7 +9,8 @@ fn head(image: &[u8]) -> &[u8] {
     &image[..MIB as usize]
 }
 
-/// The whole disk after the table was moved to `size`, for an independent reader.
+/// The whole disk after the table was adjusted to `size`, for an independent
+/// reader.
 fn moved(image: &[u8], sector: u32, size: u64) -> Vec<u8> {
     let mut table = Table::parse(head(image), sector).unwrap();
     table.move_backup_to_end(size).unwrap();
@@ -30,7 +31,7 @@ fn place(table: &Table, image: &[u8], size: u64) -> Vec<u8> {
     disk
 }
 
-/// Both headers as the gpt crate reads them, each from where it must be.
+/// Reads both headers with the `gpt` crate, which accepts only valid ones.
 fn read_strictly(disk: &[u8], sector: u32) -> gpt::GptDisk<Cursor<Vec<u8>>> {
     gpt::GptConfig::new()
         .logical_block_size(u64::from(sector).try_into().unwrap())
@@ -74,7 +75,8 @@ fn moving_to_the_same_size_keeps_every_byte_that_counts() {
 #[test]
 fn numbers_with_gaps_stay() {
     let mut image = gpt_image(8 * MIB, 512);
-    // Entry 1 becomes entry 7: the crate's own writer would pack it to 2.
+    // Moves the second entry to slot 7. The writer of the `gpt` crate would pack it
+    // back to 2.
     let entry: Vec<u8> = image[1024 + 128..1024 + 256].to_vec();
     image[1024 + 128..1024 + 256].fill(0);
     image[1024 + 6 * 128..1024 + 7 * 128].copy_from_slice(&entry);
@@ -112,8 +114,8 @@ fn a_partition_is_added_at_the_very_end() {
     }
 }
 
-/// UEFI 2.10, 5.3.3: a type of zero makes an entry unused, whatever else it
-/// holds. Found by fuzzing.
+/// UEFI 2.10, 5.3.3: an entry whose type is zero is unused, whatever else it holds.
+/// Found by fuzzing.
 #[test]
 fn a_deleted_partition_leaves_nothing_to_the_next() {
     let mut image = gpt_image(8 * MIB, 512);
@@ -145,7 +147,8 @@ fn no_room_is_an_error() {
 #[test]
 fn protective_mbr_spans_the_disk() {
     let mut image = gpt_image(8 * MIB, 512);
-    // The end of 8 MiB with 16 heads and 63 sectors, as partitioning tools say it.
+    // The end of 8 MiB with 16 heads and 63 sectors, as partitioning tools write
+    // it.
     image[451..454].copy_from_slice(&[0x04, 0x11, 0x10]);
     let disk = moved(&image, 512, 32 * MIB);
     assert_eq!(get_u32(&disk, 446 + 12), (32 * MIB / 512 - 1) as u32);
@@ -204,7 +207,7 @@ fn partitions_share_no_sector() {
 }
 
 proptest! {
-    /// With checksums made right, so that the fields themselves are tried.
+    /// Corrects the checksums, so that the test reaches the checks of the fields.
     #[test]
     fn any_header_never_panics(
         places in proptest::collection::vec((24usize..92, any::<u8>()), 0..20),

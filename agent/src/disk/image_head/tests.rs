@@ -113,7 +113,7 @@ fn the_other_sector_size_is_refused() {
 #[test]
 fn what_is_no_disk_image_is_called_by_its_name() {
     let at = |offset: usize, magic: &[u8]| {
-        // With the marks of an MBR, as hybrid images have them.
+        // With a valid MBR, as hybrid images have it.
         let mut head = mbr(&[(0x83, 1, 1)]);
         head.resize(40_000, 0);
         head[offset..offset + magic.len()].copy_from_slice(magic);
@@ -144,7 +144,7 @@ fn what_is_no_disk_image_is_called_by_its_name() {
     }
 }
 
-/// Every format that the real programs make, by its name.
+/// The error names the format of each file that qemu-img makes.
 #[test]
 fn what_qemu_img_makes_is_called_by_its_name() {
     let directory = tempfile::tempdir().unwrap();

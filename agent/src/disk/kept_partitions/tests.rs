@@ -48,7 +48,7 @@ fn numbers(table: &Table) -> Vec<u32> {
     table.partitions().iter().map(|p| p.number).collect()
 }
 
-/// The tables as they would be on a disk, read by someone else.
+/// Puts both copies of the table on a disk and reads them with the `gpt` crate.
 fn read_strictly(table: &Table, size: u64, sector: u32) -> gpt_crate::GptDisk<Cursor<Vec<u8>>> {
     let mut disk = vec![0; size as usize];
     table.write_primary_alone(&mut disk[..MIB as usize]);
@@ -111,7 +111,7 @@ fn a_kept_esp_is_hidden_until_the_end() {
     table.move_backup_to_end(SIZE).unwrap();
     behind.merge_into(&mut table).unwrap();
     assert_eq!(table.partitions()[2].kind, EFI_SYSTEM);
-    // What an interrupted installation left is known again.
+    // A later installation recognises the hidden type that an interrupted one left.
     let mut disk = used_disk(SIZE, 512, &[]);
     kept.bare().write_primary_alone(&mut disk[..MIB as usize]);
     let again = find_on(&disk, 512, &indexes("1")).unwrap().unwrap();
@@ -128,7 +128,7 @@ fn a_broken_primary_gives_way_to_its_backup() {
     let kept = find_on(&disk, 512, &labels("var")).unwrap().unwrap();
     assert!(kept.is_of_backup());
     assert_eq!(kept.partitions, expected.partitions);
-    // Nothing at all in front.
+    // The first MiB is empty.
     disk[..MIB as usize].fill(0);
     assert!(find_on(&disk, 512, &labels("var")).unwrap().is_some());
 
@@ -150,7 +150,8 @@ fn a_broken_primary_gives_way_to_its_backup() {
     }
 }
 
-/// A head that was wiped by mistake is no disk without partitions.
+/// A disk whose first MiB was wiped by mistake must not count as a disk without
+/// partitions.
 #[test]
 fn a_backup_alone_that_is_damaged_is_not_taken_for_nothing() {
     for (sector, disk_sector, word) in [
@@ -247,7 +248,8 @@ fn numbers_after_those_of_the_image() {
         let moved = kept(filters).merge_into(&mut table).unwrap();
         (moved, table)
     };
-    // The image has 1 and 2; 8 MiB of it leave 4 and 9 alone.
+    // The image has partitions 1 and 2. It ends at 8 MiB, before partitions 4 and
+    // 9.
     let (moved, table) = merge(&indexes("4-"));
     assert_eq!(moved, [(4, 4), (9, 9)]);
     assert_eq!(numbers(&table), [1, 2, 4, 9]);
@@ -301,7 +303,8 @@ fn what_the_images_table_cannot_take() {
 
 #[test]
 fn a_partition_in_the_place_of_the_backup_is_refused() {
-    // A table of four entries leaves more of the disk than one of 128.
+    // Possible on a disk with a table of four entries, which leaves more usable
+    // space than a table of 128.
     let mut disk = used_disk(SIZE, 512, &[(1, "a", DATA, 14, 2)]);
     let at = 1024 + 40;
     disk[at..at + 8].copy_from_slice(&(SIZE / 512 - 3).to_le_bytes());

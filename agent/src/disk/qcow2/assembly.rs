@@ -1,6 +1,6 @@
-//! Puts the disk inside of a qcow2 file together, from pieces of the file in
-//! ascending order and in as many passes as it takes. Knows nothing of where the
-//! pieces come from and where the disk is.
+//! Assembles the disk inside a qcow2 file from pieces of the file. Each pass
+//! delivers pieces in ascending order; there are as many passes as needed. This
+//! module does not know where the pieces come from or where the disk is.
 
 use std::collections::VecDeque;
 
@@ -14,37 +14,36 @@ use crate::disk::qcow2::unpack_threads::UnpackThreads;
 use crate::disk::qcow2::window::{Fingerprint, PIECE, Piece, Window, fingerprint};
 use crate::failure::{Class, Failure, Result};
 
-/// Extents that may be noted at a time, 12 MiB of them. A table that has more
-/// to tell is read in a later pass.
+/// Limit of noted extents; they take 12 MiB. A table that needs more is read in a
+/// later pass.
 const MOST_EXTENTS: usize = 1 << 18;
-/// Each pass does something, but a file made to annoy could ask for one for each
-/// of its tables.
+/// Each pass makes progress, but a hostile file could require one pass for each of
+/// its tables.
 const MOST_PASSES: u32 = 100;
-/// The end of the first MiB of the disk.
 const HEAD_END: u64 = HEAD_LEN as u64;
 
-/// Takes the bytes of the disk.
+/// Receives the bytes of the disk inside.
 pub trait Sink {
-    /// Takes what belongs at `guest`: whole sectors of 512 bytes behind the
-    /// first MiB, in an [`AlignedBuffer`] at a multiple of their length's unit.
-    ///
-    /// # Errors
-    /// If it cannot.
+    /// Takes bytes for offset `guest` of the disk, always behind its first MiB.
+    /// They start at a multiple of the allocation unit of the file, or of 1 MiB if
+    /// that is smaller, in an [`AlignedBuffer`]. They are whole sectors of 512
+    /// bytes, except at the end of a file that ends early.
     fn put(&mut self, guest: u64, bytes: &[u8]) -> Result<()>;
 }
 
-/// What to read next.
+/// What the caller must read next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// The piece that begins at this byte; its fingerprint is known.
+    /// The piece at this offset of the file, and its expected fingerprint.
     Piece(u64, Fingerprint),
-    /// Bytes of which there is no fingerprint: the whole file, from its start.
+    /// The whole file from its start, because there is no fingerprint of the bytes
+    /// that are needed.
     WholeFile,
-    /// Nothing in this pass.
+    /// Nothing more in this pass.
     Nothing,
 }
 
-/// The state of a file that is on its way.
+/// The state of a file that is being read.
 #[derive(Debug)]
 pub struct Assembly {
     header: Header,
@@ -52,33 +51,34 @@ pub struct Assembly {
     file_len: Option<u64>,
     urgent: Extents,
     bulk: Extents,
-    /// Bytes that are gone, for the next pass.
+    /// Extents whose bytes have left the window, for the next pass.
     later: Vec<Extent>,
     window: Window,
-    /// Of the pieces that were not used up in the first pass, ascending.
+    /// Offset and fingerprint of the pieces that the first pass did not use
+    /// completely, ascending.
     fingerprints: Vec<(u64, Fingerprint)>,
     passes: u32,
-    /// See [`MOST_EXTENTS`].
+    /// [`MOST_EXTENTS`], or less in a test.
     room: usize,
-    /// Whether this pass did anything.
+    /// Whether this pass processed any extent.
     progress: bool,
     threads: UnpackThreads,
-    /// Compressed clusters that are not being unpacked yet.
+    /// Compressed clusters that no thread unpacks yet.
     open: Batch,
-    /// Unpacked, but not written yet.
+    /// Batches that are unpacked but not written yet.
     ready: VecDeque<Batch>,
     scratch: Vec<u8>,
     head: AlignedBuffer,
 }
 
 impl Assembly {
-    /// Starts with a file of this header and, if known, of this length. So many
-    /// threads unpack its clusters.
+    /// Starts with a file that has this header. `file_len` is its length in bytes,
+    /// if known. `threads` threads unpack its clusters.
     ///
     /// # Errors
-    /// If the file ends before its tables.
+    /// If the L1 table lies behind the end of the file.
     pub fn new(header: Header, file_len: Option<u64>, threads: usize) -> Result<Self> {
-        // A compressed cluster may take the place of two.
+        // A compressed cluster may be as long as two clusters.
         let window = Window::new(2 * header.cluster_size());
         let mut threads = UnpackThreads::new(&header, threads);
         let mut assembly = Self {
@@ -111,11 +111,11 @@ impl Assembly {
         Ok(assembly)
     }
 
-    /// Takes the next piece of the file. Gives back the buffer of one that is
-    /// done with.
+    /// Takes the next piece of the file. Returns the buffer of a piece that has
+    /// left the window.
     ///
     /// # Errors
-    /// If the tables contradict themselves or the file.
+    /// If the tables are inconsistent, or do not fit the file.
     pub fn take(&mut self, piece: Piece) -> Result<Option<AlignedBuffer>> {
         let mut done = None;
         if self.window.end() != Some(piece.offset) {
@@ -129,7 +129,7 @@ impl Assembly {
         Ok(done)
     }
 
-    /// The first MiB of the disk, as soon as all of it is known, and its length.
+    /// The first MiB of the disk and its length, once all of it is known.
     pub fn head(&self) -> Option<(&AlignedBuffer, usize)> {
         let in_head = |extent: &Extent| extent.role.is_urgent() && extent.guest < HEAD_END;
         let open = self.urgent.iter_from(0).any(|extent| in_head(&extent))
@@ -138,25 +138,26 @@ impl Assembly {
         (!open).then_some((&self.head, len))
     }
 
-    /// The file ends with the pieces taken so far. To be followed by a last
-    /// [`Assembly::write`].
+    /// Marks the end of the file. The caller must call [`Assembly::write`] once
+    /// more.
     ///
     /// # Errors
-    /// If the tables name a place behind it.
+    /// If the tables refer to bytes behind the end of the file.
     pub fn file_ends(&mut self) -> Result<()> {
         let len = self.window.end().unwrap_or(0);
         self.file_len = Some(len);
         for extent in self.urgent.split_off(len).chain(self.bulk.split_off(len)) {
             self.check_tail(&extent, len)?;
         }
-        // Clusters at the very end may be said to be longer than the file.
+        // The declared length of a compressed cluster may reach beyond the end of
+        // the file.
         self.learn_due()
     }
 
-    /// Begins the next pass; `false` if there is nothing left to read.
+    /// Begins the next pass. Returns `false` if nothing is left to read.
     ///
     /// # Errors
-    /// If the file is too much out of order, or this leads nowhere.
+    /// If the last pass made no progress, or after `MOST_PASSES` passes.
     pub fn begin_pass(&mut self) -> Result<bool> {
         self.leave_window()?;
         self.cut_before(u64::MAX);
@@ -178,8 +179,9 @@ impl Assembly {
         Ok(true)
     }
 
-    /// Which piece to read next in a pass after the first. `writing`: whether
-    /// [`Assembly::write`] is called for what is in it.
+    /// Returns what to read next in a pass after the first. `writing`: whether the
+    /// caller already calls [`Assembly::write`]. If not, only tables and the first
+    /// MiB of the disk are needed.
     pub fn next(&self, writing: bool) -> Next {
         let bulk = writing.then(|| self.bulk.first_from(0)).flatten();
         let first = [self.urgent.first_from(0), bulk].into_iter().flatten();
@@ -187,7 +189,7 @@ impl Assembly {
             return Next::Nothing;
         };
         let offset = match self.window.end() {
-            // A cluster that begins in the window and goes on behind it.
+            // The cluster begins in the window and continues behind it.
             Some(end) if host < end => end,
             _ => host - host % PIECE,
         };
@@ -200,8 +202,8 @@ impl Assembly {
         }
     }
 
-    /// The first extent of the window that is there in full, or in part if that
-    /// is enough.
+    /// The first extent in the window that can be processed: one that is complete,
+    /// or one that may be processed in parts.
     fn due(&self, extents: &Extents) -> Option<Extent> {
         let (start, end) = (self.window.start()?, self.window.end()?);
         let at_end = self.file_len == Some(end);
@@ -226,7 +228,7 @@ impl Assembly {
             Role::HeadData | Role::Data => {
                 let bytes = self.window.part(extent.host, extent.len);
                 let len = bytes.len();
-                // Cut at the end of the head when it was noted.
+                // `note_data` has cut this extent at the end of the head.
                 self.head[extent.guest as usize..][..len].copy_from_slice(bytes);
                 self.window.mark_used(extent.host, len as u64);
                 self.put_back_rest(extent, len as u64)
@@ -254,7 +256,8 @@ impl Assembly {
         Ok(())
     }
 
-    /// Puts it where it will be found: ahead, or in the next pass.
+    /// Queues an extent for this pass, or for the next pass if its start has left
+    /// the window.
     fn queue(&mut self, extent: Extent) {
         if self.window.start().is_some_and(|start| extent.host < start) {
             self.later.push(extent);
@@ -277,8 +280,8 @@ impl Assembly {
         Ok(())
     }
 
-    /// What is behind the file's end may be the rest of its last cluster, which
-    /// reads as zeros, and nothing else.
+    /// Only the rest of the last data cluster may lie behind the end of the file;
+    /// it reads as zeros. Anything else there is an error.
     fn check_tail(&self, rest: &Extent, len: u64) -> Result<()> {
         let is_data = matches!(rest.role, Role::Data | Role::HeadData);
         let cluster_end = len.next_multiple_of(self.header.cluster_size());
@@ -299,7 +302,8 @@ impl Assembly {
         self.urgent.len() + self.bulk.len() + self.later.len()
     }
 
-    /// Lets the oldest piece go; what was not done with it is for later.
+    /// Removes the oldest piece from the window. Its unprocessed extents wait for
+    /// the next pass.
     fn retire(&mut self) -> Result<Option<Piece>> {
         let Some(end) = self.window.oldest().map(Piece::end) else {
             return Ok(None);

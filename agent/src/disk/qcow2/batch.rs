@@ -1,15 +1,15 @@
-//! Compressed clusters that follow each other on the disk: what one thread
-//! unpacks at a time and one write puts there.
+//! Compressed clusters that are adjacent on the disk. One thread unpacks a batch at
+//! a time, and one write puts it on the disk.
 
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::qcow2::extents::Extent;
 use crate::disk::qcow2::unpack::Unpacker;
 
-/// What is unpacked at a time, if a cluster is not more. With 1 MiB and two
-/// threads writing an image took 36 MiB at most, without threads 23 MiB.
+/// Unpacked size of a batch in bytes, unless a cluster is larger. With 1 MiB, an
+/// installation took up to 36 MiB of memory with two threads and up to 23 MiB
+/// without threads.
 pub const BATCH: usize = 512 << 10;
 
-/// Clusters, packed and later unpacked.
 #[derive(Debug)]
 pub struct Batch {
     cluster_size: usize,
@@ -22,14 +22,13 @@ pub struct Batch {
 struct Cluster {
     host: u64,
     guest: u64,
-    /// In `packed`.
+    /// Offset in `packed`.
     start: usize,
-    /// How many bytes it took; at most, until it is unpacked.
+    /// Packed length in bytes; an upper limit until the cluster is unpacked.
     len: usize,
 }
 
 impl Batch {
-    /// An empty one.
     pub fn new(cluster_size: u64) -> Self {
         // At most 2 MiB, see `Header`.
         let cluster_size = cluster_size as usize;
@@ -41,12 +40,12 @@ impl Batch {
         }
     }
 
-    /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty()
     }
 
-    /// Whether the cluster for this place of the disk can be added.
+    /// Whether a cluster for offset `guest` of the disk can be added: it must
+    /// follow the last cluster, and there must be room for it.
     pub fn fits(&self, guest: u64) -> bool {
         let len = self.bytes().len();
         self.is_empty()
@@ -54,7 +53,7 @@ impl Batch {
                 && len + self.cluster_size <= self.unpacked.len())
     }
 
-    /// Adds a cluster, packed in these bytes at most.
+    /// Adds a cluster. `packed` starts with its packed bytes and may be longer.
     pub fn push(&mut self, extent: &Extent, packed: &[u8]) {
         self.clusters.push(Cluster {
             host: extent.host,
@@ -65,10 +64,8 @@ impl Batch {
         self.packed.extend_from_slice(packed);
     }
 
-    /// Unpacks all of it.
-    ///
     /// # Errors
-    /// If a cluster cannot be.
+    /// If a cluster is damaged.
     pub fn unpack(&mut self, unpacker: &mut Unpacker) -> Result<(), String> {
         let places = self.unpacked.chunks_exact_mut(self.cluster_size);
         for (cluster, out) in self.clusters.iter_mut().zip(places) {
@@ -83,29 +80,28 @@ impl Batch {
         Ok(())
     }
 
-    /// Where it begins on the disk.
+    /// Offset of the batch on the disk, in bytes.
     pub fn guest(&self) -> u64 {
         self.clusters.first().map_or(0, |cluster| cluster.guest)
     }
 
-    /// What was unpacked.
     pub fn bytes(&self) -> &[u8] {
         &self.unpacked[..self.clusters.len() * self.cluster_size]
     }
 
-    /// The bytes of the file that it took: place and length of each cluster.
+    /// File offset and packed length of each cluster.
     pub fn used(&self) -> impl Iterator<Item = (u64, u64)> {
         self.clusters
             .iter()
             .map(|cluster| (cluster.host, cluster.len as u64))
     }
 
-    /// Whether something of it lies before this byte of the file.
+    /// Whether any cluster begins before offset `host` of the file.
     pub fn begins_before(&self, host: u64) -> bool {
         self.clusters.iter().any(|cluster| cluster.host < host)
     }
 
-    /// Makes it empty, for the next clusters.
+    /// Empties the batch for reuse.
     pub fn clear(&mut self) {
         self.clusters.clear();
         self.packed.clear();

@@ -1,55 +1,54 @@
-//! What of a file is still to be read, ordered by its place in the file.
+//! The parts of a file that are still to be read, ordered by file offset.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::disk::qcow2::header::Header;
 
-/// What bytes of the file are for.
+/// What an extent of the file contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// A part of the L1 table.
     L1,
     /// A part of an L2 table.
     L2,
-    /// Bytes of the disk's first MiB.
+    /// Uncompressed data of the disk's first MiB.
     HeadData,
-    /// A compressed cluster with bytes of the disk's first MiB.
+    /// A compressed cluster that contains data of the disk's first MiB.
     HeadPacked,
-    /// Bytes of the disk.
+    /// Uncompressed data of the rest of the disk.
     Data,
-    /// A compressed cluster.
+    /// A compressed cluster for the rest of the disk.
     Packed,
 }
 
 impl Role {
-    /// Whether it must be read before anything can be written.
+    /// Whether the extent must be read before the agent can write anything.
     pub fn is_urgent(self) -> bool {
         !matches!(self, Self::Data | Self::Packed)
     }
 
-    /// Whether it can be read in parts.
+    /// Whether the extent can be read in parts.
     pub fn is_divisible(self) -> bool {
         !matches!(self, Self::HeadPacked | Self::Packed)
     }
 }
 
-/// Bytes of the file and what they are for. Offsets and lengths are in bytes.
+/// A range of the file and its content. Offsets and lengths are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins in the file.
+    /// Offset in the file.
     pub host: u64,
-    /// Where it begins on the disk; of a table, where that begins which its
-    /// first entry maps.
+    /// Offset on the disk. For a table: the offset on the disk that its first entry
+    /// maps.
     pub guest: u64,
-    /// Its length in the file; of a compressed cluster, at most.
+    /// Length in the file; for a compressed cluster, an upper limit.
     pub len: u64,
-    /// What it is for.
     pub role: Role,
 }
 
 impl Extent {
-    /// Whether `next` goes on where this ends, in the file and on the disk.
+    /// Whether `next` continues this extent, in the file and on the disk.
     pub fn is_followed_by(&self, next: &Self) -> bool {
         matches!(self.role, Role::Data | Role::HeadData)
             && self.role == next.role
@@ -58,7 +57,7 @@ impl Extent {
     }
 }
 
-/// How much of the disk a byte of each kind stands for.
+/// How many bytes of the disk one byte of an L1 or L2 table maps.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
     l1: u64,
@@ -66,7 +65,6 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Of a file with this header.
     pub fn new(header: &Header) -> Self {
         Self {
             l1: header.l2_coverage() / 8,
@@ -74,7 +72,7 @@ impl Scale {
         }
     }
 
-    /// What is left of an extent after its first `used` bytes.
+    /// The rest of an extent after its first `used` bytes.
     pub fn rest(self, extent: &Extent, used: u64) -> Extent {
         let scale = match extent.role {
             Role::L1 => self.l1,
@@ -83,7 +81,8 @@ impl Scale {
         };
         Extent {
             host: extent.host + used,
-            // The tables are no longer than the disk's size asks for.
+            // Cannot overflow: the tables are not longer than the size of the disk
+            // requires.
             guest: extent.guest + used * scale,
             len: extent.len - used,
             role: extent.role,
@@ -91,18 +90,17 @@ impl Scale {
     }
 }
 
-/// Extents by their place in the file; two may have the same.
+/// Extents ordered by file offset. Several extents may have the same offset.
 #[derive(Debug, Default)]
 pub struct Extents(BTreeMap<(u64, u64, Role), u64>);
 
 impl Extents {
-    /// Adds one.
     pub fn insert(&mut self, extent: Extent) {
         match self.0.entry((extent.host, extent.guest, extent.role)) {
             Entry::Vacant(place) => {
                 place.insert(extent.len);
             }
-            // The same bytes for the same purpose: once is enough.
+            // The same bytes for the same purpose need only one entry.
             Entry::Occupied(mut known) => {
                 let len = extent.len.max(*known.get());
                 known.insert(len);
@@ -110,36 +108,34 @@ impl Extents {
         }
     }
 
-    /// Takes one out.
     pub fn remove(&mut self, extent: &Extent) {
         self.0.remove(&(extent.host, extent.guest, extent.role));
     }
 
-    /// The first that begins at or after this place.
+    /// The first extent that begins at or after `host`.
     pub fn first_from(&self, host: u64) -> Option<Extent> {
         self.iter_from(host).next()
     }
 
-    /// All that begin at or after this place.
+    /// All extents that begin at or after `host`.
     pub fn iter_from(&self, host: u64) -> impl Iterator<Item = Extent> {
         self.0
             .range((host, 0, Role::L1)..)
             .map(|(&key, &len)| extent((key, len)))
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Takes out all that begin at or after this place.
+    /// Removes all extents that begin at or after `host`.
     pub fn split_off(&mut self, host: u64) -> impl Iterator<Item = Extent> + use<> {
         let map = self.0.split_off(&(host, 0, Role::L1));
         map.into_iter().map(extent)
     }
 
-    /// Takes out everything before this place, for `each`; what begins before
-    /// and ends behind is divided, if it can be.
+    /// Removes everything before `host` and passes it to `each`. An extent that
+    /// crosses `host` is split if it is divisible, else removed as a whole.
     pub fn cut_before(&mut self, host: u64, scale: Scale, mut each: impl FnMut(Extent)) {
         while let Some(extent) = self.first_from(0).filter(|extent| extent.host < host) {
             self.remove(&extent);

@@ -1,20 +1,19 @@
-//! The header of a qcow2 file: what the file is, and whether it can be written
-//! to a disk at all. Pure.
+//! Parses the header of a qcow2 file and checks whether the agent can write the
+//! image to a disk. Does no I/O.
 //!
-//! Field places and bits are those of the format's specification, QEMU's
-//! docs/interop/qcow2.txt; limits without a word there are QEMU's own
-//! (block/qcow2.h), so that every file that it opens is read here, too.
+//! Offsets and bits come from the specification, docs/interop/qcow2.txt of QEMU.
+//! Limits that it does not mention come from QEMU itself (block/qcow2.h), so that
+//! this module reads every file that QEMU opens.
 
 use std::ops::RangeInclusive;
 
-/// The first bytes of every qcow2 file.
 pub const MAGIC: &[u8; 4] = b"QFI\xfb";
 
-/// 512 bytes to 2 MiB.
+/// Clusters have 512 bytes to 2 MiB.
 const CLUSTER_BITS: RangeInclusive<u32> = 9..=21;
-/// A cluster with subclusters has 32 of them, each of 512 bytes at least.
+/// A cluster with subclusters has 32 of them, each at least 512 bytes long.
 const EXTENDED_CLUSTER_BITS: u32 = 14;
-/// `QCOW_MAX_L1_SIZE`: 32 MiB of table.
+/// `QCOW_MAX_L1_SIZE`: the L1 table has at most 32 MiB.
 const MOST_L1_ENTRIES: u64 = (32 << 20) / 8;
 const V2_HEADER_LEN: usize = 72;
 const V3_HEADER_LEN: usize = 104;
@@ -26,11 +25,12 @@ mod incompatible {
     pub const DATA_FILE: u64 = 1 << 2;
     pub const COMPRESSION: u64 = 1 << 3;
     pub const EXTENDED_L2: u64 = 1 << 4;
-    /// What does not change how the clusters are found, or is read here.
+    /// Features that this module supports, or that do not affect how clusters are
+    /// found.
     pub const READ: u64 = DIRTY | CORRUPT | COMPRESSION | EXTENDED_L2;
 }
 
-/// How compressed clusters are packed.
+/// Compression method of the clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Deflate without a header.
@@ -46,24 +46,21 @@ pub struct Header {
     pub version: u32,
     /// The size of the disk inside, in bytes; a multiple of 512.
     pub size: u64,
-    /// The size of a cluster is two to the power of this.
+    /// The cluster size is two to the power of this.
     pub cluster_bits: u32,
-    /// Where the L1 table begins.
+    /// Offset of the L1 table in the file, in bytes.
     pub l1_offset: u64,
-    /// How compressed clusters are packed.
     pub compression: Compression,
     /// Whether each L2 entry has a bitmap of 32 subclusters.
     pub subclusters: bool,
-    /// What the writer said against its own file, for a warning.
+    /// Text for a warning: the file is marked as corrupt or was not closed.
     pub suspicion: Option<&'static str>,
 }
 
 impl Header {
-    /// Reads the header from the first bytes of a file.
-    ///
     /// # Errors
-    /// If the disk inside is not all in this file, is encrypted, or is laid out
-    /// in a way that is not known.
+    /// If part of the disk inside is in another file, if it is encrypted, or if its
+    /// layout is unknown.
     pub fn parse(start: &[u8]) -> Result<Self, String> {
         let word = |at: usize| u32_at(start, at);
         let long = |at: usize| u64_at(start, at);
@@ -91,7 +88,7 @@ impl Header {
         }
         let header = Self {
             version,
-            // As QEMU does: it counts in whole sectors.
+            // Rounded down, like in QEMU, which counts whole sectors.
             size: long(24) & !511,
             cluster_bits,
             l1_offset: long(40),
@@ -120,12 +117,11 @@ impl Header {
         Ok(())
     }
 
-    /// In bytes.
     pub fn cluster_size(&self) -> u64 {
         1 << self.cluster_bits
     }
 
-    /// In bytes: what is there or not there as a whole.
+    /// In bytes: the smallest unit that is either allocated or not.
     pub fn allocation_unit(&self) -> u64 {
         if self.subclusters {
             self.cluster_size() / 32
@@ -134,17 +130,17 @@ impl Header {
         }
     }
 
-    /// The length of the L1 table as far as the disk needs it, in bytes.
+    /// Length in bytes of that part of the L1 table which the disk needs.
     pub fn l1_len(&self) -> u64 {
         self.size.div_ceil(self.l2_coverage()) * 8
     }
 
-    /// The length of an entry of an L2 table in bytes.
+    /// In bytes.
     pub fn l2_entry_len(&self) -> u64 {
         if self.subclusters { 16 } else { 8 }
     }
 
-    /// How much of the disk one L2 table maps, in bytes.
+    /// Bytes of the disk that one L2 table maps.
     pub fn l2_coverage(&self) -> u64 {
         self.cluster_size() / self.l2_entry_len() * self.cluster_size()
     }
@@ -179,7 +175,8 @@ impl Features {
             ));
         }
         let header_len = u32_at(start, 100) as usize;
-        // QEMU: one cluster at most, and that is 512 bytes at least.
+        // No upper limit is checked: QEMU allows one cluster, which has at least
+        // 512 bytes, and only the first 105 bytes are read here.
         if header_len < V3_HEADER_LEN {
             return Err(format!("its header has {header_len} bytes, expected 104"));
         }
@@ -212,7 +209,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(value)
 }
 
-/// A big-endian number; the caller knows that the bytes are there.
+/// Reads a big-endian number. Panics if `bytes` is too short.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut value = [0; 8];
     value.copy_from_slice(&bytes[at..at + 8]);

@@ -1,42 +1,42 @@
-//! Entries of the L1 and L2 tables: where a piece of the disk lies in the
-//! file. Pure.
+//! Parses entries of the L1 and L2 tables, which map the disk to the file. Does no
+//! I/O.
 
 use crate::disk::qcow2::header::Header;
 
-/// Bits 9 to 55 of an entry: the place of a table or of a cluster.
+/// Bits 9 to 55 of an entry: the file offset of a table or a cluster.
 const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
 const COMPRESSED: u64 = 1 << 62;
-/// The cluster reads as zeros, whatever its place holds.
+/// The cluster reads as zeros, whatever the file holds at its offset.
 const ZERO: u64 = 1;
-/// A compressed cluster is counted in these.
+/// Unit of the length of a compressed cluster, in bytes.
 const SECTOR: u64 = 512;
 
-/// What an L2 entry says of its cluster.
+/// What an L2 entry says about its cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cluster {
-    /// It reads as zeros.
+    /// The cluster reads as zeros.
     Zeros,
-    /// It is at `host`, as far as it is there.
+    /// An uncompressed cluster.
     Plain {
-        /// Its first byte in the file.
+        /// Offset in the file, in bytes.
         host: u64,
-        /// The subclusters that are there, all others read as zeros; all bits
-        /// are set where there are no subclusters.
+        /// Bitmap of the allocated subclusters; the others read as zeros. All bits
+        /// are set if the file has no subclusters.
         present: u32,
     },
-    /// It is packed.
     Compressed {
-        /// Its first byte in the file.
+        /// Offset in the file, in bytes.
         host: u64,
-        /// How long it is at most.
+        /// Upper limit of the packed length, in bytes.
         len: u64,
     },
 }
 
-/// The place of an L2 table, `None` if its part of the disk reads as zeros.
+/// File offset of an L2 table. `None` if the part of the disk that it maps reads as
+/// zeros.
 ///
 /// # Errors
-/// If no table can be there.
+/// If the offset is not a multiple of the cluster size.
 pub fn l1_entry(header: &Header, entry: u64) -> Result<Option<u64>, String> {
     let offset = entry & OFFSET;
     if !offset.is_multiple_of(header.cluster_size()) {
@@ -45,10 +45,10 @@ pub fn l1_entry(header: &Header, entry: u64) -> Result<Option<u64>, String> {
     Ok((offset != 0).then_some(offset))
 }
 
-/// What an L2 entry says. `bitmap` is its second half where it has one, else 0.
+/// Parses an L2 entry. `bitmap` is its second half if the entry has one, else 0.
 ///
 /// # Errors
-/// If it contradicts itself.
+/// If the entry is inconsistent.
 pub fn l2_entry(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, String> {
     if entry & COMPRESSED != 0 {
         if bitmap != 0 {
@@ -81,8 +81,9 @@ pub fn l2_entry(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, Str
     Ok(Cluster::Plain { host, present })
 }
 
-/// The place takes the low bits, the count of sectors after the first the bits
-/// above, so that a cluster can be as long as two.
+/// The low bits hold the file offset; the bits above them hold the number of 512
+/// byte sectors after the first. A compressed cluster can thus be as long as two
+/// clusters.
 fn compressed(header: &Header, entry: u64) -> Cluster {
     let count_bits = header.cluster_bits - 8;
     let count_shift = 62 - count_bits;

@@ -1,4 +1,4 @@
-//! One compressed cluster. Pure.
+//! Unpacks one compressed cluster. Does no I/O.
 
 use std::fmt;
 
@@ -7,7 +7,6 @@ use zstd::zstd_safe::{DCtx, find_frame_compressed_size, get_error_name};
 
 use crate::disk::qcow2::header::Compression;
 
-/// The decoder of a file's clusters.
 pub enum Unpacker {
     /// See [`Compression::Zlib`].
     Zlib(Decompress),
@@ -16,7 +15,6 @@ pub enum Unpacker {
 }
 
 impl Unpacker {
-    /// For clusters packed in this way.
     pub fn new(compression: Compression) -> Self {
         match compression {
             Compression::Zlib => Self::Zlib(Decompress::new(false)),
@@ -24,11 +22,11 @@ impl Unpacker {
         }
     }
 
-    /// Fills `out`, a whole cluster. `packed` may be followed by the start of
-    /// something else. Returns the bytes of it that were used.
+    /// Fills `out`, a whole cluster. Other data may follow the cluster in `packed`.
+    /// Returns how many bytes of `packed` the cluster used.
     ///
     /// # Errors
-    /// If it does not give a whole cluster.
+    /// If `packed` is damaged or does not fill the cluster.
     pub fn unpack(&mut self, packed: &[u8], out: &mut [u8]) -> Result<usize, String> {
         let (used, filled) = match self {
             Self::Zlib(inflate) => {
@@ -36,7 +34,7 @@ impl Unpacker {
                 inflate
                     .decompress(packed, out, FlushDecompress::Finish)
                     .map_err(|e| e.to_string())?;
-                // Not more than what was given: fits any usize.
+                // At most the length of the slices, so the casts are lossless.
                 (inflate.total_in() as usize, inflate.total_out() as usize)
             }
             Self::Zstd(decoder) => zstd_frames(decoder, packed, out)?,
@@ -55,8 +53,8 @@ impl fmt::Debug for Unpacker {
     }
 }
 
-/// Frame by frame, since the decoder of zstd that needs no window of its own
-/// wants to know where a frame ends.
+/// Unpacks frame by frame: the zstd decoder that needs no window of its own must
+/// know where each frame ends.
 fn zstd_frames(
     decoder: &mut DCtx<'_>,
     packed: &[u8],
@@ -110,7 +108,7 @@ mod tests {
             for end in [0, 1, packed.len() / 2, packed.len() - 8] {
                 assert!(unpacker.unpack(&packed[..end], &mut out).is_err(), "{end}");
             }
-            // More than a cluster is not read.
+            // The unpacker does not write beyond the cluster.
             let mut short = vec![1; 512];
             let outcome = unpacker.unpack(&packed, &mut short);
             assert!(outcome.is_err() || short == cluster()[..512]);

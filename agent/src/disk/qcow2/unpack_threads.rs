@@ -1,5 +1,5 @@
-//! Batches unpacked on several threads; they come back in the order in which
-//! they were given.
+//! Unpacks batches on several threads and returns them in the order in which they
+//! were begun.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,19 +11,20 @@ use crate::disk::qcow2::batch::{BATCH, Batch};
 use crate::disk::qcow2::header::{Compression, Header};
 use crate::disk::qcow2::unpack::Unpacker;
 
-/// More do not help: four inflate 2 GB/s, which no network brings.
+/// More threads do not help: four threads inflate 2 GB/s, and no network delivers
+/// more.
 const MOST_THREADS: usize = 4;
-/// What all batches may take, packed (a cluster may grow by that to its double)
-/// and unpacked.
+/// Memory limit in bytes for the pending batches, packed and unpacked. It assumes
+/// that packed data is not longer than unpacked data, although qcow2 allows twice
+/// the length.
 const MOST_MEMORY: u64 = 12 << 20;
 
 type Outcome = Result<Batch, String>;
 
-/// The threads and what they have.
 pub struct UnpackThreads {
     jobs: Jobs,
-    /// In the order in which they were given, with the first byte of the file
-    /// that each is of.
+    /// Batches in the order in which they were begun, each with the lowest file
+    /// offset of its clusters.
     pending: VecDeque<(u64, Pending)>,
     most_pending: usize,
     spare: Vec<Batch>,
@@ -31,9 +32,9 @@ pub struct UnpackThreads {
 }
 
 enum Jobs {
-    /// The caller's thread does it.
+    /// The caller's thread unpacks.
     Here(Unpacker),
-    /// Other threads do, until this is dropped.
+    /// Other threads unpack. They end when this sender is dropped.
     Threads(SyncSender<Job>),
 }
 
@@ -48,12 +49,13 @@ enum Pending {
 }
 
 impl UnpackThreads {
-    /// For the clusters of a file with this header. With one thread, or where no
-    /// other can be started, the caller's does it.
+    /// Prepares for the clusters of a file with this header. The caller's thread
+    /// unpacks if `threads` is 1 or if no thread can be started.
     pub fn new(header: &Header, threads: usize) -> Self {
         let threads = threads.min(MOST_THREADS);
         let batch = 2 * header.cluster_size().max(BATCH as u64);
-        // Two more than the threads: one to write out, one to begin with.
+        // Two more than there are threads: one batch that is being written and one
+        // that waits for a thread.
         let most_pending = (threads + 2).min((MOST_MEMORY / batch) as usize);
         let (sender, receiver) = sync_channel::<Job>(most_pending);
         let receiver = Arc::new(Mutex::new(receiver));
@@ -75,32 +77,31 @@ impl UnpackThreads {
         }
     }
 
-    /// An empty batch.
+    /// Returns an empty batch.
     pub fn batch(&mut self) -> Batch {
         self.spare
             .pop()
             .unwrap_or_else(|| Batch::new(self.cluster_size))
     }
 
-    /// Takes a batch back that is no longer needed.
+    /// Takes back a batch for reuse.
     pub fn give_back(&mut self, mut batch: Batch) {
         batch.clear();
         self.spare.push(batch);
     }
 
-    /// Whether one must be waited for before the next can be begun.
+    /// Whether the caller must wait for a batch before it can begin another one.
     pub fn is_full(&self) -> bool {
         self.pending.len() >= self.most_pending
     }
 
-    /// Begins to unpack a batch.
     pub fn begin(&mut self, mut batch: Batch) {
         let first = batch.used().map(|(host, _)| host).min().unwrap_or(0);
         let pending = match &mut self.jobs {
             Jobs::Here(unpacker) => Pending::Done(batch.unpack(unpacker).map(|()| batch)),
             Jobs::Threads(sender) => {
                 let (done, outcome) = sync_channel(1);
-                // The threads end when this end is dropped, not before.
+                // Cannot fail: the threads run until this sender is dropped.
                 let _ = sender.send(Job { batch, done });
                 Pending::Running(outcome)
             }
@@ -108,13 +109,14 @@ impl UnpackThreads {
         self.pending.push_back((first, pending));
     }
 
-    /// Whether something of what was begun lies before this byte of the file.
+    /// Whether any pending batch has a cluster that begins before offset `host` of
+    /// the file.
     pub fn begins_before(&self, host: u64) -> bool {
         self.pending.iter().any(|(first, _)| *first < host)
     }
 
-    /// The oldest of the batches that were begun, when it is unpacked; `None` if
-    /// there is none.
+    /// Waits until the oldest pending batch is unpacked. Returns `None` if no batch
+    /// is pending.
     pub fn wait(&mut self) -> Option<Outcome> {
         Some(match self.pending.pop_front()?.1 {
             Pending::Done(outcome) => outcome,
@@ -125,7 +127,7 @@ impl UnpackThreads {
     }
 }
 
-/// Whether a thread could be started.
+/// Starts a thread. Returns `false` if that fails.
 fn start(jobs: &Arc<Mutex<Receiver<Job>>>, compression: Compression) -> bool {
     let jobs = Arc::clone(jobs);
     thread::Builder::new()
@@ -136,13 +138,14 @@ fn start(jobs: &Arc<Mutex<Receiver<Job>>>, compression: Compression) -> bool {
 
 fn work(jobs: &Mutex<Receiver<Job>>, mut unpacker: Unpacker) {
     loop {
-        // Waits inside of the lock, the others for the lock.
+        // One thread waits for a job and holds the lock; the other threads wait for
+        // the lock.
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { mut batch, done }) = job else {
             return;
         };
         let outcome = batch.unpack(&mut unpacker).map(|()| batch);
-        // Nobody may wait for it any longer.
+        // The receiver may be gone.
         let _ = done.send(outcome);
     }
 }

@@ -1,6 +1,6 @@
-//! The part of a file that is in memory: the last few MiB that came by. What
-//! is told of bytes only after they came (an L2 table that lies behind its
-//! first clusters) is mostly still here.
+//! The part of a file that is in memory: the last few MiB. If a table refers to
+//! bytes that came before it (an L2 table that lies behind its first clusters),
+//! they are usually still here.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,23 +10,24 @@ use sha2::{Digest as _, Sha256};
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::pipeline::UNIT;
 
-/// The length of a piece, except for the file's last, and its alignment.
+/// Length of a piece and alignment of its offset, in bytes. The last piece of a
+/// file may be shorter.
 pub const PIECE: u64 = UNIT as u64;
 
-/// Enough of a SHA-256 that nobody finds other bytes for it.
+/// The first 16 bytes of a SHA-256: nobody can find other bytes with the same
+/// fingerprint.
 pub type Fingerprint = [u8; 16];
 
-/// The fingerprint of a piece.
 pub fn fingerprint(bytes: &[u8]) -> Fingerprint {
     let mut short = Fingerprint::default();
     short.copy_from_slice(&Sha256::digest(bytes)[..16]);
     short
 }
 
-/// Some MiB of the file, aligned to a MiB; the last piece of a file is shorter.
+/// Up to 1 MiB of a file, at a multiple of 1 MiB.
 #[derive(Debug)]
 pub struct Piece {
-    /// Where it begins in the file.
+    /// Offset in the file, in bytes.
     pub offset: u64,
     buffer: AlignedBuffer,
     len: usize,
@@ -34,7 +35,8 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The first `len` bytes of the buffer, which are at `offset` in the file.
+    /// A piece with the first `len` bytes of `buffer`, which belong at `offset` in
+    /// the file.
     pub fn new(offset: u64, buffer: AlignedBuffer, len: usize) -> Self {
         Self {
             offset,
@@ -44,28 +46,25 @@ impl Piece {
         }
     }
 
-    /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[..self.len]
     }
 
-    /// The first byte after it.
+    /// File offset of the first byte after the piece.
     pub fn end(&self) -> u64 {
         self.offset + self.len as u64
     }
 
-    /// Whether every byte of it was used.
     pub fn is_used_up(&self) -> bool {
         self.len == 0 || self.used.0.first() == Some(&(0..self.len))
     }
 
-    /// Its buffer, for the next bytes.
     pub fn into_buffer(self) -> AlignedBuffer {
         self.buffer
     }
 }
 
-/// Neighbouring pieces of a file.
+/// Consecutive pieces of a file.
 #[derive(Debug)]
 pub struct Window {
     pieces: VecDeque<Piece>,
@@ -73,51 +72,50 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window in which `longest` bytes are together, wherever they begin in
-    /// its first piece.
+    /// A window that can hold `longest` consecutive bytes, wherever in its first
+    /// piece they begin.
     pub fn new(longest: u64) -> Self {
-        // A piece of history for the tables that come late.
+        // One extra piece, for tables that come after their data.
         let capacity = longest.div_ceil(PIECE).max(2) + 1;
         Self {
             pieces: VecDeque::new(),
-            // At most 5, see `Header`.
+            // At most 5, because clusters have at most 2 MiB (see `Header`).
             capacity: capacity as usize,
         }
     }
 
-    /// Where it begins in the file.
+    /// File offset of the first byte in the window.
     pub fn start(&self) -> Option<u64> {
         self.pieces.front().map(|piece| piece.offset)
     }
 
-    /// The first byte of the file after it.
+    /// File offset of the first byte after the window.
     pub fn end(&self) -> Option<u64> {
         self.pieces.back().map(Piece::end)
     }
 
-    /// Whether a piece must go before the next can come.
+    /// Whether the caller must remove a piece before it adds another one.
     pub fn is_full(&self) -> bool {
         self.pieces.len() == self.capacity
     }
 
-    /// Takes in the piece that follows.
+    /// Adds the piece that follows the last one.
     pub fn push(&mut self, piece: Piece) {
         debug_assert!(self.end().is_none_or(|end| end == piece.offset));
         self.pieces.push_back(piece);
     }
 
-    /// The oldest piece.
     pub fn oldest(&self) -> Option<&Piece> {
         self.pieces.front()
     }
 
-    /// Lets the oldest piece go.
+    /// Removes the oldest piece.
     pub fn pop(&mut self) -> Option<Piece> {
         self.pieces.pop_front()
     }
 
-    /// What is there of `len` bytes from a place inside the window, to the end
-    /// of a piece.
+    /// Up to `len` bytes from file offset `host`, but not beyond the end of a
+    /// piece. Empty if `host` is not in the window.
     pub fn part(&self, host: u64, len: u64) -> &[u8] {
         let Some(piece) = self.piece(host) else {
             return &[];
@@ -126,8 +124,8 @@ impl Window {
         &bytes[..len.min(bytes.len() as u64) as usize]
     }
 
-    /// `len` bytes from a place, or fewer where the window ends; put together in
-    /// `scratch` if they are in several pieces.
+    /// `len` bytes from file offset `host`, or fewer if the window ends before.
+    /// Bytes from several pieces are copied to `scratch`.
     pub fn together<'a>(&'a self, host: u64, len: u64, scratch: &'a mut Vec<u8>) -> &'a [u8] {
         let first = self.part(host, len);
         if first.len() as u64 == len {
@@ -145,7 +143,7 @@ impl Window {
         scratch
     }
 
-    /// Notes that these bytes were used for all that they are known to be for.
+    /// Marks these bytes as used for every purpose known so far.
     pub fn mark_used(&mut self, host: u64, len: u64) {
         let end = host + len;
         for piece in &mut self.pieces {
@@ -164,13 +162,13 @@ impl Window {
     }
 }
 
-/// Ranges, ascending, with gaps between them.
+/// Ascending ranges with gaps between them.
 #[derive(Debug, Default)]
 struct Cover(Vec<Range<usize>>);
 
 impl Cover {
     fn add(&mut self, range: Range<usize>) {
-        // Most come in their order and touch.
+        // Most ranges arrive in order and touch the last one.
         if let Some(last) = self.0.last_mut()
             && last.start <= range.start
             && range.start <= last.end

@@ -1,4 +1,5 @@
-//! ASCII armor (RFC 9580, chapter 6), for those who publish signatures as text.
+//! Removes ASCII armor (RFC 9580, chapter 6), because some publishers provide
+//! signatures as text.
 
 use std::borrow::Cow;
 
@@ -8,8 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 const BEGIN: &str = "-----BEGIN PGP ";
 const END: &str = "-----END PGP ";
 
-/// The packets in armor; what is in none comes back as it is. The checksum is
-/// not looked at: it finds accidents, and what is in here is proven or not.
+/// Returns the packets in the armor. A file without armor is returned unchanged.
+/// The checksum of the armor is ignored: it only detects accidental damage, and a
+/// damaged signature fails its verification.
 ///
 /// # Errors
 /// If the armor is broken.
@@ -19,7 +21,7 @@ pub(super) fn open(file: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     }
     let text = str::from_utf8(file).map_err(|_| "expected text in the armor".to_owned())?;
     let mut lines = text.lines().map(str::trim_end).skip(1);
-    // The headers end with an empty line.
+    // The armor headers end with an empty line.
     lines.by_ref().find(|line| line.is_empty());
     let mut packed = String::new();
     for line in lines {

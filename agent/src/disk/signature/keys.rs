@@ -1,4 +1,4 @@
-//! Whose signatures count.
+//! The keys whose signatures the agent trusts.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use super::{RSA, armor};
 const PUBLIC_KEY: u8 = 6;
 const USER_ID: u8 = 13;
 
-/// The keys that Fedora and Red Hat sign CoreOS images with, as their packages
-/// `distribution-gpg-keys` publish them. A release of Fedora has its own, from
-/// half a year before it comes out.
+/// The keys with which Fedora and Red Hat sign CoreOS images, from their packages
+/// `distribution-gpg-keys`. Each Fedora release has its own key, which is published
+/// half a year before the release.
 const BUILT_IN: [&str; 4] = [
     include_str!("keys/redhat-release-2.asc"),
     include_str!("keys/fedora-43.asc"),
@@ -25,19 +25,19 @@ const BUILT_IN: [&str; 4] = [
 /// A key that signs images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningKey {
-    /// Its 64 bit id: the end of its fingerprint.
+    /// 64 bit key id: the end of the fingerprint.
     pub(super) id: u64,
-    /// Who it says it is.
+    /// The first user id of the key. Nothing proves it.
     pub(super) owner: String,
     pub(super) public: RsaPublicKey,
 }
 
 impl SigningKey {
-    /// The primary RSA keys in a file of public keys, armored or not. Nothing
-    /// in it is verified: who has chosen the file trusts it.
+    /// Reads the primary RSA keys from a file of public keys, armored or not. Does
+    /// not verify them: whoever chose the file trusts it.
     ///
     /// # Errors
-    /// If it is no such file, or has no such key.
+    /// If this is not a file of public keys, or if it has no RSA key.
     pub fn read(file: &[u8]) -> Result<Vec<Self>, String> {
         let file = armor::open(file)?;
         let mut keys: Vec<Self> = Vec::new();
@@ -54,7 +54,7 @@ impl SigningKey {
                         key.owner = String::from_utf8_lossy(packet.body).into_owned();
                     }
                 }
-                // Subkeys and what binds them.
+                // Subkeys and their binding signatures.
                 _ => {}
             }
         }
@@ -65,7 +65,7 @@ impl SigningKey {
         Ok(keys)
     }
 
-    /// RFC 9580, 5.5.2.2.
+    /// Parses a public key (RFC 9580, 5.5.2.2).
     fn read_one(body: &[u8]) -> Result<Self, String> {
         let mut cursor = Cursor::new(body);
         let version = cursor.byte()?;
@@ -88,17 +88,18 @@ impl SigningKey {
         })
     }
 
-    /// The length of its signatures in bytes.
+    /// Length of the signatures of this key, in bytes.
     pub(super) fn length(&self) -> usize {
         self.public.size()
     }
 }
 
-/// RFC 9580, 5.5.4.2.
+/// The key id (RFC 9580, 5.5.4.2).
 fn key_id(body: &[u8]) -> u64 {
     let mut hash = Sha1::new();
     hash.update([0x99]);
-    // Longer bodies do not fit into a packet that we read.
+    // A two-byte length. If a body is longer than 65535 bytes, the id is wrong and
+    // no signature matches the key.
     hash.update((body.len() as u16).to_be_bytes());
     hash.update(body);
     let fingerprint = hash.finalize();
@@ -109,18 +110,19 @@ fn key_id(body: &[u8]) -> u64 {
 
 impl fmt::Display for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The address behind a name helps nobody on a console.
+        // Shows the name without the mail address, which does not help on a
+        // console.
         let name = self.owner.split(" <").next().unwrap_or_default();
         write!(f, "{:016X} ({name})", self.id)
     }
 }
 
-/// The keys that count unless others are given.
+/// The keys that the agent trusts unless the operator provides others.
 pub fn built_in_keys() -> Vec<SigningKey> {
     let keys = BUILT_IN
         .iter()
         .map(|text| SigningKey::read(text.as_bytes()));
-    // A test reads every one of them.
+    // Errors are ignored: a test reads every key.
     keys.flatten().flatten().collect()
 }
 

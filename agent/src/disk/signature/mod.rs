@@ -1,11 +1,12 @@
-//! Detached OpenPGP signatures of images: `IMAGE.sig`, as Fedora and Red Hat
-//! publish them beside theirs (RFC 9580; what gpg writes is of RFC 4880).
+//! Verifies detached OpenPGP signatures of images: `IMAGE.sig`, as Fedora and Red
+//! Hat publish them next to their images (RFC 9580; gpg writes the format of RFC
+//! 4880).
 //!
-//! A signature is over the image's bytes with a few of its own behind them, so
-//! it is checked by the hash that runs beside the download. As little of
-//! OpenPGP is read as that takes: signatures of binary documents, RSA, the
-//! SHA-2 family, and primary keys, which is what CoreOS images are signed by.
-//! Pure.
+//! A signature covers the bytes of the image, followed by a few bytes of the
+//! signature itself. The agent therefore verifies it with the hash that it computes
+//! during the download. This module supports only the parts of OpenPGP that CoreOS
+//! images need: signatures of binary documents, RSA, the SHA-2 family, and primary
+//! keys. It does no I/O.
 
 mod armor;
 mod keys;
@@ -18,17 +19,17 @@ pub use keys::{SigningKey, built_in_keys};
 use crate::disk::digest::Algorithm;
 use packet::{Cursor, Packet};
 
-/// A signature file with one signature has some 600 bytes.
+/// In bytes. A file with one signature has about 600 bytes.
 pub const SIGNATURE_FILE_LIMIT: usize = 64 << 10;
 const SIGNATURE_PACKET: u8 = 2;
-/// RFC 9580, 5.2.1.1: of a binary document.
+/// RFC 9580, 5.2.1.1: a signature of a binary document.
 const BINARY_DOCUMENT: u8 = 0x00;
-/// RFC 9580, 9.1: RSA, which both signs and encrypts, and RSA that only signs.
+/// RFC 9580, 9.1: RSA for signing and encrypting, and RSA for signing only.
 const RSA: [u8; 2] = [1, 3];
 
-/// What can be done with the hash algorithms of RFC 9580, 9.5: the id, ours, and
-/// the head of the block that RSA signs (RFC 8017, 9.2, note 1). Broken ones
-/// are left out on purpose.
+/// The supported hash algorithms: the OpenPGP id (RFC 9580, 9.5), the algorithm,
+/// and the prefix of the block that RSA signs (RFC 8017, 9.2, note 1). Broken
+/// algorithms are left out on purpose.
 const HASHES: [(u8, Algorithm, &[u8]); 4] = [
     (8, Algorithm::Sha256, &digest_info(1, 32)),
     (9, Algorithm::Sha384, &digest_info(2, 48)),
@@ -36,8 +37,8 @@ const HASHES: [(u8, Algorithm, &[u8]); 4] = [
     (11, Algorithm::Sha224, &digest_info(4, 28)),
 ];
 
-/// The DER of DigestInfo up to the digest: the SHA-2 algorithms differ in the
-/// last number of their identifier and in lengths.
+/// The DER encoding of DigestInfo up to the digest. The SHA-2 algorithms differ in
+/// the last number of their identifier and in the lengths.
 const fn digest_info(number: u8, length: u8) -> [u8; 19] {
     [
         0x30,
@@ -62,7 +63,7 @@ const fn digest_info(number: u8, length: u8) -> [u8; 19] {
     ]
 }
 
-/// One signature, made by a key that is trusted.
+/// A signature that claims to be made by a trusted key.
 #[derive(Debug, Clone)]
 pub struct ImageSignature {
     key: SigningKey,
@@ -72,10 +73,10 @@ pub struct ImageSignature {
 }
 
 impl ImageSignature {
-    /// The first signature of the file that is by one of these keys.
+    /// Returns the first signature in the file that names one of these keys.
     ///
     /// # Errors
-    /// If there is none, with what there is instead.
+    /// If there is none. The text says why each signature in the file was rejected.
     pub fn by_known_key(file: &[u8], keys: &[SigningKey]) -> Result<Self, String> {
         let file = armor::open(file)?;
         let mut faults = Vec::new();
@@ -127,7 +128,8 @@ impl ImageSignature {
                 head.hash
             )
         })?;
-        // The left two bytes of the hash, only for finding faults early.
+        // Skips the first two bytes of the hash, which only serve to detect errors
+        // early.
         body.take(2)?;
         let value = body.integer()?.to_vec();
         let issuer = issuer.ok_or_else(|| "the signature does not name its key".to_owned())?;
@@ -146,30 +148,31 @@ impl ImageSignature {
         })
     }
 
-    /// The hash that the signature is over.
+    /// The hash algorithm of the signature.
     pub fn algorithm(&self) -> Algorithm {
         HASHES[self.hash].1
     }
 
-    /// What is hashed behind the image's last byte.
+    /// Bytes that are hashed after the last byte of the image.
     pub fn suffix(&self) -> &[u8] {
         &self.suffix
     }
 
-    /// The key that it claims to be by.
+    /// The key that the signature names.
     pub fn key(&self) -> &SigningKey {
         &self.key
     }
 
-    /// Whether the key signed what has this hash, [`Self::suffix`] included.
+    /// Whether the key signed data with this hash. The hash includes
+    /// [`Self::suffix`].
     pub fn is_over(&self, hash: &[u8]) -> bool {
         let (_, _, prefix) = HASHES[self.hash];
         let scheme = Pkcs1v15Sign {
             hash_len: Some(prefix[18].into()),
             prefix: prefix.into(),
         };
-        // RFC 9580, 3.2: an integer comes without its leading zeros, RSA wants
-        // the length of the key.
+        // RFC 9580, 3.2: integers have no leading zeros, but RSA expects the length
+        // of the key.
         let length = self.key.length();
         if self.value.len() > length {
             return false;
@@ -180,17 +183,17 @@ impl ImageSignature {
     }
 }
 
-/// What both versions say of a signature.
+/// The fields that both versions have.
 struct Head {
     kind: u8,
     public_key: u8,
     hash: u8,
 }
 
-/// Head, what is hashed behind the document, and the key's id.
+/// The head, the bytes that are hashed after the document, and the key id.
 type Read = (Head, Vec<u8>, Option<u64>);
 
-/// RFC 9580, 5.2.2. Signing servers of old still write it.
+/// RFC 9580, 5.2.2. Old signing servers still write version 3.
 fn read_version_3(body: &mut Cursor<'_>) -> Result<Read, String> {
     let length = body.byte()?;
     if length != 5 {
@@ -217,22 +220,24 @@ fn read_version_4(body: &mut Cursor<'_>, whole: &[u8]) -> Result<Read, String> {
     let hashed = subpackets(body.take(length)?)?;
     let mut suffix = whole[..6 + length].to_vec();
     suffix.extend([4, 0xff]);
-    // Six bytes and a 16 bit length.
+    // Six bytes plus a 16 bit length: fits in 32 bits.
     suffix.extend((6 + length as u32).to_be_bytes());
     let length = body.number(2)? as usize;
-    // Not signed, so good for a hint at most: the key decides in the end.
+    // These subpackets are not signed, so the id is only a hint. The verification
+    // with the key decides.
     let not_hashed = subpackets(body.take(length)?)?;
     Ok((head, suffix, hashed.or(not_hashed)))
 }
 
-/// The id of the key in subpackets (RFC 9580, 5.2.3.7), if they have it.
+/// The key id in the subpackets (RFC 9580, 5.2.3.7), if there is one.
 ///
 /// # Errors
-/// If one that we do not know must be obeyed.
+/// If an unknown subpacket is marked as critical.
 fn subpackets(area: &[u8]) -> Result<Option<u64>, String> {
     const CRITICAL: u8 = 0x80;
-    /// Time, key flags and who signed: what changes nothing here.
-    /// Whether it has expired (3) is for who has a clock that is right.
+    /// Subpackets that are ignored: creation time, expiration time, key flags and
+    /// user id of the signer. Expiration (3) is ignored because the clock of the
+    /// machine may be wrong.
     const HARMLESS: [u8; 4] = [2, 3, 27, 28];
     const ISSUER: u8 = 16;
     const FINGERPRINT: u8 = 33;
@@ -244,7 +249,8 @@ fn subpackets(area: &[u8]) -> Result<Option<u64>, String> {
         let kind = body.byte()?;
         match kind & !CRITICAL {
             ISSUER => issuer = Some(body.number(8)?),
-            // Version 4 and 20 bytes, of which the last 8 are the id.
+            // Version 4 and a fingerprint of 20 bytes, whose last 8 bytes are the
+            // key id.
             FINGERPRINT if body.byte()? == 4 => {
                 body.take(12)?;
                 issuer = Some(body.number(8)?);

@@ -1,15 +1,14 @@
-//! OpenPGP's framing: packets, lengths and integers (RFC 9580, chapter 4).
+//! Parses the framing of OpenPGP: packets, lengths and integers (RFC 9580, chapter
+//! 4).
 
-/// One packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Packet<'a> {
-    /// Its type.
+    /// Packet type.
     pub tag: u8,
-    /// What it holds.
     pub body: &'a [u8],
 }
 
-/// All packets of a file; ends after the first fault.
+/// The packets of a file. Ends after the first error.
 pub(super) fn packets(file: &[u8]) -> impl Iterator<Item = Result<Packet<'_>, String>> {
     let mut left = Cursor::new(file);
     std::iter::from_fn(move || {
@@ -24,7 +23,7 @@ pub(super) fn packets(file: &[u8]) -> impl Iterator<Item = Result<Packet<'_>, St
     })
 }
 
-/// Reads from the front; never past the end.
+/// Reads from the front of a slice, never beyond its end.
 #[derive(Debug)]
 pub(super) struct Cursor<'a>(&'a [u8]);
 
@@ -58,7 +57,8 @@ impl<'a> Cursor<'a> {
         Ok(bytes.fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     }
 
-    /// 3.2: a length in bits, then the number. Without leading zeros.
+    /// RFC 9580, 3.2: a length in bits, then the number. Returns the number without
+    /// leading zeros.
     pub(super) fn integer(&mut self) -> Result<&'a [u8], String> {
         let bits = self.number(2)? as usize;
         let bytes = self.take(bits.div_ceil(8))?;
@@ -66,14 +66,14 @@ impl<'a> Cursor<'a> {
         Ok(&bytes[zeros..])
     }
 
-    /// 5.2.3.7
+    /// RFC 9580, 5.2.3.7.
     pub(super) fn subpacket_length(&mut self) -> Result<usize, String> {
         let length = match self.byte()? {
             first @ 0..=191 => u64::from(first),
             first @ 192..=254 => ((u64::from(first) - 192) << 8) + u64::from(self.byte()?) + 192,
             255 => self.number(4)?,
         };
-        // Four bytes at most.
+        // A number of at most 4 bytes, so the cast is lossless.
         Ok(length as usize)
     }
 
@@ -102,7 +102,7 @@ impl<'a> Cursor<'a> {
             };
             (header >> 2 & 0xf, length)
         };
-        // Four bytes at most.
+        // A number of at most 4 bytes, so the cast is lossless.
         let body = self.take(length as usize)?;
         Ok(Packet { tag, body })
     }

@@ -1,5 +1,5 @@
-//! Signatures made by gpg (`test_data`): `image` signed in many ways by the key
-//! in `key.asc`, and by others.
+//! Tests with files made by gpg (`test_data`): `image` was signed in several ways
+//! with the key in `key.asc` and with other keys.
 
 use proptest::prelude::*;
 
@@ -88,8 +88,8 @@ fn keys_come_with_and_without_armor() {
     assert_eq!(binary, keys());
 }
 
-/// An old signing server's (RFC 9580, 5.2.2): made of a good one of today, so
-/// it is only read, not good.
+/// A version 3 signature, as old signing servers write it (RFC 9580, 5.2.2). It
+/// contains the value of a version 4 signature, so it can be read but is not valid.
 #[test]
 fn version_3_has_its_own_suffix() {
     let packet = packet::packets(signature!("sha256")).next().unwrap();
@@ -108,7 +108,8 @@ fn version_3_has_its_own_suffix() {
 }
 
 proptest! {
-    /// Whatever is changed: no panic, and nothing but the original is good.
+    /// Whatever changes, there is no panic, and only the original signature is
+    /// valid.
     #[test]
     fn a_changed_signature_is_never_good(
         place in any::<proptest::sample::Index>(),
@@ -120,7 +121,8 @@ proptest! {
         file[place] ^= 1 << bit;
         let original = ImageSignature::by_known_key(signature!("sha256"), &keys()).unwrap();
         if let Ok(signature) = ImageSignature::by_known_key(&file, &keys()) {
-            // What is not signed may change: lengths' form, subpackets beside.
+            // Parts that are not signed may change: the encoding of lengths and the
+            // unhashed subpackets.
             let same = signature.value == original.value && signature.suffix == original.suffix
                 && signature.hash == original.hash;
             prop_assert_eq!(signature.is_over(&hash(&signature, IMAGE)), same);

@@ -1,4 +1,4 @@
-//! Which disk it is, beyond the path that leads to it.
+//! Tells disks apart more reliably than by their paths.
 
 use std::fmt;
 use std::fs::File;
@@ -12,8 +12,8 @@ use super::block_device_error;
 use crate::failure::Result;
 use crate::sys::block_ioctl;
 
-/// Which disk it is. A path is not enough: when a disk goes away and another
-/// comes, it may get the same name and number.
+/// What identifies a disk. A path is not enough: if a disk disappears and another
+/// one appears, the new disk may get the same name and device number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     number: u64,
@@ -23,10 +23,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of an open disk.
-    ///
-    /// # Errors
-    /// What the kernel says.
+    /// Reads the identity of an open disk. A regular file has no disk sequence.
     pub fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let is_device = metadata.file_type().is_block_device();
@@ -45,10 +42,11 @@ impl Identity {
         })
     }
 
-    /// Fails if the disk that was opened again by this path is another one.
+    /// Fails if `file` is not the disk with this identity. `path` is for the error
+    /// text.
     ///
     /// # Errors
-    /// If it is, or cannot be asked.
+    /// If `file` is another disk, or if the kernel does not return its identity.
     pub fn refuse_other(self, path: &Path, file: &File) -> Result<()> {
         match Self::of(file) {
             Ok(found) if found == self => Ok(()),

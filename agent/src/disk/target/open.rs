@@ -1,4 +1,4 @@
-//! The ways to a [`Target`]: every one refuses what must not be written.
+//! Opens a [`Target`]. Each constructor rejects devices that must not be written.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -17,28 +17,23 @@ use crate::sys::block_ioctl;
 use crate::system_path::SystemPath;
 
 impl Target {
-    /// Opens a whole block device that nobody else uses.
+    /// Opens a whole block device that nothing else uses.
     ///
     /// # Errors
-    /// If it is missing, no block device, a partition, a boot medium, read-only,
-    /// empty or in use; a disk in use is reported with every use by name.
+    /// If the device is missing, is not a block device, is a partition, a boot
+    /// medium, read-only, empty or in use. The error for a disk in use lists every
+    /// use.
     pub fn open(path: &Path, permission: &WritePermission) -> Result<Self> {
         Self::open_device(path, false, Access::Write(permission))
     }
 
-    /// As [`Target::open`], but nothing can be written: for a look at what a write
-    /// would meet.
-    ///
-    /// # Errors
-    /// See there.
+    /// Like [`Target::open`], but read-only: applies the same checks, and nothing
+    /// can be written.
     pub fn open_to_check(path: &Path) -> Result<Self> {
         Self::open_device(path, false, Access::Check)
     }
 
-    /// As [`Target::open`], for a disk or one of its partitions.
-    ///
-    /// # Errors
-    /// See there.
+    /// Like [`Target::open`], but also accepts a partition.
     pub fn open_disk_or_partition(path: &Path, permission: &WritePermission) -> Result<Self> {
         Self::open_device(path, true, Access::Write(permission))
     }
@@ -68,8 +63,8 @@ impl Target {
             .custom_flags(libc::O_DIRECT | libc::O_EXCL)
             .open(path)
             .map_err(|e| match e.raw_os_error() {
-                // Between the look above and now, or by a user that sysfs does
-                // not show (another exclusive open).
+                // The device came into use after the check above, or sysfs does not
+                // show the user (another exclusive open).
                 Some(libc::EBUSY) => busy(path, "opened exclusively by another program"),
                 _ => block_device_error(path, &format!("opening it: {e}")),
             })?;
@@ -83,11 +78,11 @@ impl Target {
         Self::new(path, file, size, sector, true)
     }
 
-    /// Opens an existing regular file as if it were a disk of its size: a
-    /// virtual machine's, or that of a test without root.
+    /// Opens an existing regular file as if it were a disk of its size: the disk of
+    /// a virtual machine, or of a test that runs without root.
     ///
     /// # Errors
-    /// If it is no regular file or cannot be written.
+    /// If the file is not a regular file or cannot be opened for writing.
     pub fn open_file(path: &Path, sector: u32, _permission: &WritePermission) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -104,14 +99,14 @@ impl Target {
     }
 }
 
-/// What the disk is opened for.
 enum Access<'a> {
     Write(#[expect(dead_code, reason = "to have it is enough")] &'a WritePermission),
     Check,
 }
 
-/// The last guard before a write, whoever asks: steps, boot arguments, cleaning and
-/// sub-commands all come through here. The choice of a disk should have skipped it.
+/// The last check before a write: steps, boot arguments, cleaning and subcommands
+/// all call it. The code that chooses the disk should already have skipped a boot
+/// medium.
 ///
 /// # Errors
 /// If a write to this disk or partition would change a boot medium.
@@ -125,7 +120,8 @@ pub fn refuse_boot_medium(device: &SystemPath) -> Result<()> {
 }
 
 fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()> {
-    // A missing attribute says nothing; the open below will.
+    // If the attribute is missing, the open for writing that follows detects a
+    // read-only disk.
     if fs::read_to_string(device.directory.join("ro")).is_ok_and(|text| text.trim() == "1") {
         return Err(block_device_error(path, "the disk is read-only")
             .hint("look for a write-protect switch or a read-only export of the volume"));
@@ -140,7 +136,7 @@ fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()>
     }
 }
 
-/// The words that coreos-installer uses, because people search for them.
+/// The wording of coreos-installer, because people search for it.
 fn busy(path: &Path, uses: &str) -> Failure {
     block_device_error(path, &format!("found busy partitions: {uses}"))
         .hint("unmount, stop or detach these and try again")

@@ -16,7 +16,7 @@ fn what_is_no_disk_is_refused_by_name() {
     assert!(Target::open_file(Path::new("/tmp"), 512, &permission()).is_err());
 }
 
-/// A removable disk with our ISO on it, and a partition.
+/// `sda` is removable, holds the Landfall ISO and has a partition.
 #[test]
 fn a_boot_medium_is_refused_by_whatever_device_leads_to_it() {
     let tree = plant(

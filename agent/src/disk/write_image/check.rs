@@ -1,4 +1,4 @@
-//! What writing an image would check, without writing: the whole image is read.
+//! Runs the checks of an installation without writing: reads the whole image.
 
 use super::{Work, untouched};
 use crate::disk::aligned_buffer::AlignedBuffer;
@@ -11,14 +11,16 @@ use crate::disk::qcow2::window::Piece;
 use crate::failure::Result;
 use crate::report::Progress;
 
-/// The disk inside of a qcow2 file, until its first MiB is known.
+/// The disk inside a qcow2 file. Needed until its first MiB is assembled and
+/// checked.
 struct Inside {
     assembly: Assembly,
     size: u64,
 }
 
 impl Work<'_> {
-    /// Reads the image to its end, and judges its start, its length and its digest.
+    /// Reads the image to its end and checks its first MiB, its length and its
+    /// digest.
     pub(super) fn check(&self, pipeline: Pipeline) -> Result<()> {
         let (stream, pipeline, first) = self.first_unit(pipeline)?;
         let format = Format::of(&first.0[..first.1])
@@ -109,8 +111,8 @@ impl Work<'_> {
 }
 
 struct Looked {
-    /// For the next bytes.
+    /// A buffer that the pipeline can reuse.
     buffer: AlignedBuffer,
-    /// The first MiB was there, and is that of a disk that fits.
+    /// The first MiB is assembled and belongs to a disk that fits.
     is_judged: bool,
 }

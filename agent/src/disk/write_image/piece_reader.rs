@@ -1,4 +1,4 @@
-//! What of a file has to be read once more.
+//! Fetches those parts of an image file that are needed a second time.
 
 use bytes::Bytes;
 
@@ -9,19 +9,21 @@ use crate::disk::pipeline::Stream;
 use crate::disk::qcow2::window::{PIECE, Piece};
 use crate::failure::Result;
 
-/// A gap up to this is read over: a new connection costs as much.
+/// In bytes. The reader downloads and discards a gap up to this size, because a new
+/// connection costs as much.
 const SHORT_GAP: u64 = 4 << 20;
 
-/// Reads pieces of the file, ascending, over as few connections as it takes.
+/// Reads pieces of the file in ascending order over as few connections as possible.
 pub(super) struct PieceReader<'a> {
     work: &'a Work<'a>,
     stream: &'a Stream,
     download: Option<Download>,
-    /// The server sends the part that is asked for, as far as is known.
+    /// Whether the server honours range requests. True until a response proves
+    /// otherwise.
     by_range: bool,
     rest: Bytes,
     position: u64,
-    /// Bytes that came over all connections.
+    /// Bytes received over all connections.
     pub(super) received: u64,
 }
 
@@ -38,7 +40,8 @@ impl<'a> PieceReader<'a> {
         }
     }
 
-    /// The piece at this place of the file.
+    /// Returns the piece at `offset` of the file. It is shorter than [`PIECE`] at
+    /// the end of the file.
     pub(super) fn piece(&mut self, offset: u64, mut buffer: AlignedBuffer) -> Result<Piece> {
         let near = offset >= self.position && offset - self.position <= SHORT_GAP;
         if self.download.is_none() || (!near && self.by_range) {
@@ -69,7 +72,7 @@ impl<'a> PieceReader<'a> {
         Ok(Piece::new(offset, buffer, filled))
     }
 
-    /// Whether there is more of the file; waits for it.
+    /// Waits for more data. Returns `false` at the end of the file.
     fn more(&mut self) -> Result<bool> {
         let Some(download) = &mut self.download else {
             return Ok(false);

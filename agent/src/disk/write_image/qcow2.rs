@@ -1,5 +1,5 @@
-//! The way of a qcow2 image: a first pass over the whole file with its digest,
-//! and what that left out fetched again.
+//! Writes a qcow2 image: the first pass reads the whole file and computes its
+//! digest, later passes fetch the parts that the first pass could not use yet.
 
 use std::num::NonZero;
 use std::thread;
@@ -20,8 +20,8 @@ use crate::failure::{Class, Failure, Result};
 use crate::report::{Progress, mib};
 
 impl Work<'_> {
-    /// Puts the disk inside of a qcow2 file onto the disk, all but its first MiB.
-    /// `first` is the file's first unit.
+    /// Writes the disk inside a qcow2 file to the target, except for its first MiB.
+    /// `first` is the first unit of the file.
     pub(super) fn write_qcow2(
         &self,
         stream: &Stream,
@@ -56,7 +56,8 @@ impl Work<'_> {
         Ok((plan, placed))
     }
 
-    /// The clusters of a qcow2 file, and the size of the disk inside. Touches nothing.
+    /// Parses the header. Returns the assembly of the clusters and the size of the
+    /// disk inside. Does not touch the target.
     pub(super) fn open_qcow2(&self, stream: &Stream, start: &[u8]) -> Result<(Assembly, u64)> {
         let invalid = |reason: String| {
             let failure = Failure::new(Class::InvalidImage, format!("the qcow2 image: {reason}"));
@@ -86,7 +87,8 @@ impl Work<'_> {
         Ok((Assembly::new(header, file_len, threads)?, size))
     }
 
-    /// Reads the file to its end.
+    /// Reads the file to its end and passes every piece to `inner`. `unit` is the
+    /// first unit if the caller has already taken it from the pipeline.
     fn whole_file(
         &self,
         stream: &Stream,
@@ -103,7 +105,8 @@ impl Work<'_> {
             if let Some((buffer, len)) = unit.take() {
                 let done = inner.take(Piece::new(offset, buffer, len))?;
                 offset += len as u64;
-                // The pipeline gets another buffer for each that stays here.
+                // The assembly may keep a buffer; the pipeline then gets a new one
+                // in its place.
                 pipeline.give_back(done.unwrap_or_else(|| AlignedBuffer::zeroed(UNIT)));
             }
             match pipeline.next() {
@@ -117,8 +120,8 @@ impl Work<'_> {
         pipeline.digest()
     }
 
-    /// Reads the whole file once more, for what has no fingerprint. What was
-    /// written from it counts only if its digest is that of the first time.
+    /// Reads the whole file again, for pieces that have no fingerprint. Fails
+    /// unless the digest is the same as in the first pass.
     fn file_again(&self, stream: &Stream, inner: &mut Inner<'_>, first: &Computed) -> Result<()> {
         tracing::info!("{}: reading the image once more", stream.url);
         let download =
@@ -132,7 +135,8 @@ impl Work<'_> {
         }
     }
 
-    /// Fetches the pieces of one pass. `false` if some have no fingerprint.
+    /// Fetches the pieces that one pass needs. Returns `false` if some pieces have
+    /// no fingerprint.
     fn ranges(&self, stream: &Stream, inner: &mut Inner<'_>) -> Result<bool> {
         let mut reader = PieceReader::new(self, stream);
         let mut spare = None;
@@ -165,18 +169,17 @@ fn changed(url: &str, offset: u64) -> Failure {
     .hint("deploy again: the new file must be read from its start")
 }
 
-/// The disk inside of the file.
 struct Inner<'a> {
     work: &'a Work<'a>,
     stream: &'a Stream,
     size: u64,
     assembly: Assembly,
-    /// From when its first MiB is known and fits.
+    /// Set once the first MiB is known and fits the target.
     begun: Option<(Plan, InnerDisk<'a>)>,
 }
 
 impl<'a> Inner<'a> {
-    /// Looks at the header. Touches nothing.
+    /// Parses the header. Does not touch the target.
     fn open(work: &'a Work<'a>, stream: &'a Stream, start: &[u8]) -> Result<Self> {
         let (assembly, size) = work.open_qcow2(stream, start)?;
         Ok(Self {
@@ -209,7 +212,7 @@ impl<'a> Inner<'a> {
         }
     }
 
-    /// As soon as the first MiB is known it is judged, and the disk made ready.
+    /// Once the first MiB is known, checks it and wipes both ends of the target.
     fn begin(&mut self) -> Result<()> {
         let Some((head, len)) = self.assembly.head() else {
             return Ok(());
@@ -236,11 +239,10 @@ impl<'a> Inner<'a> {
     }
 }
 
-/// Where the bytes go.
 struct InnerDisk<'a> {
     work: &'a Work<'a>,
     writer: SparseWriter<'a>,
-    /// Nothing is written from here on.
+    /// End of the writable range in bytes: nothing is written from this offset on.
     end: u64,
     sector: usize,
 }
@@ -248,7 +250,7 @@ struct InnerDisk<'a> {
 impl Sink for InnerDisk<'_> {
     fn put(&mut self, guest: u64, bytes: &[u8]) -> Result<()> {
         let room = self.end.saturating_sub(guest);
-        // Not more than there are bytes: fits any usize.
+        // At most `bytes.len()`, so the cast is lossless.
         let bytes = &bytes[..room.min(bytes.len() as u64) as usize];
         if bytes.is_empty() {
             Ok(())
@@ -259,7 +261,7 @@ impl Sink for InnerDisk<'_> {
         } else if bytes.len().is_multiple_of(self.sector) {
             self.writer.write(bytes, guest)
         } else {
-            // The end of the disk inside, or of a file that ends early.
+            // The last bytes of the disk inside, or of a file that ends early.
             let padded = AlignedBuffer::padded(bytes, self.sector);
             self.writer.write(&padded, guest)
         }

@@ -28,7 +28,7 @@ fn open(path: &Path, sector: u32) -> Target {
     Target::open_file(path, sector, &WritePermission::by_operator()).unwrap()
 }
 
-/// Onto a disk that holds nothing worth keeping.
+/// Writes without options: keeps no partition.
 fn write_image(
     source: &ImageSource,
     target: Target,
@@ -78,7 +78,7 @@ fn content(disk: &NamedTempFile) -> Vec<u8> {
     std::fs::read(disk.path()).unwrap()
 }
 
-/// The disk holds the image, with the GPT of this disk.
+/// Asserts that the disk holds the image, with the GPT adjusted to this disk.
 fn assert_holds(disk: &NamedTempFile, image: &[u8]) {
     let content = content(disk);
     let mut expected = image.to_vec();
@@ -102,7 +102,7 @@ fn assert_untouched(disk: &NamedTempFile) {
     assert!(content(disk).iter().all(|&b| b == OLD), "disk was touched");
 }
 
-/// Neither a primary nor a backup table, nor boot code.
+/// Asserts that the disk has no primary GPT, no backup GPT and no boot code.
 fn assert_unbootable(disk: &NamedTempFile) {
     let content = content(disk);
     let (first, rest) = content.split_at(MIB as usize);
@@ -158,8 +158,8 @@ fn an_image_that_uefi_cannot_boot_does_not_touch_the_disk() {
     assert!(content(&disk).iter().all(|&byte| byte == OLD));
 }
 
-/// The changes to the boot partition come after the image is written; that they
-/// cannot be made shows in its first MiB.
+/// The boot partition is changed after the image is written, but its first MiB
+/// already shows whether that is possible.
 #[test]
 fn an_image_whose_partitions_cannot_be_changed_does_not_touch_the_disk() {
     let mut mbr = vec![0; 8 * MIB as usize];
@@ -342,7 +342,7 @@ fn a_stalled_connection_is_given_up() {
     assert_eq!(server.asked()[1].from, Some(3_000_000));
 }
 
-/// What a power cut in the middle would leave.
+/// The state that a power cut during the write would leave.
 #[test]
 fn while_it_is_written_the_disk_does_not_boot() {
     let image = gpt_image(8 * MIB, 512);
@@ -367,7 +367,7 @@ fn while_it_is_written_the_disk_does_not_boot() {
     in_the_middle
         .recv_timeout(Duration::from_secs(60))
         .expect("the rest to be asked for");
-    // What has been received may still be on its way to the disk.
+    // The writer may still be writing what it has received.
     let begun = 3 * MIB as usize..4 * MIB as usize;
     let deadline = Instant::now() + Duration::from_secs(60);
     while content(&disk)[begun.clone()] != image[begun.clone()] {
@@ -486,7 +486,7 @@ fn a_damaged_stream_is_a_checksum_error_when_one_was_given() {
         assert_eq!(failure.class, Class::ImageChecksumError, "{failure}");
         assert!(failure.details.contains("unpacking gzip"), "{failure}");
         assert_unbootable(&disk);
-        // The publisher's own checksum of a broken file: the file is to blame.
+        // The digest is that of the damaged file itself, so the image is at fault.
         let failure = write(&correct(&body), &body, &disk).unwrap_err();
         assert_eq!(failure.class, Class::InvalidImage, "{failure}");
         assert_unbootable(&disk);
@@ -519,7 +519,8 @@ fn larger_than_the_disk_is_refused_before_the_first_byte() {
     }
 }
 
-/// A table that lies about the size is found out when the disk is full.
+/// The table claims a smaller size, so the agent notices only when the disk is
+/// full.
 #[test]
 fn a_decompression_bomb_ends_at_the_disks_end() {
     let mut image = gpt_image(8 * MIB, 512);
@@ -556,7 +557,7 @@ fn what_is_no_image_touches_nothing() {
 fn a_length_that_lies() {
     let image = gpt_image(8 * MIB, 512);
     let body = image.clone();
-    // Promises more than it sends, on every try.
+    // Announces more bytes than it sends, on every request.
     let server = Server::start(move |asked| {
         if asked.from.is_some() {
             return Reply::status(416);
@@ -605,7 +606,7 @@ fn without_a_checksum_the_digest_is_told_all_the_same() {
 #[test]
 fn a_block_device_of_either_sector_size() {
     for sector in [512, 4096] {
-        // Not a whole number of MiB, as real disks are not.
+        // As on real disks, the size is not a whole number of MiB.
         let file = disk(DISK + 7 * 4096);
         let Some(device) = loop_device(file.path(), sector) else {
             return;
@@ -665,8 +666,8 @@ fn a_mounted_disk_is_refused_by_name() {
     Target::open(device.path(), &WritePermission::by_operator()).unwrap();
 }
 
-/// A boot sector with one partition up to 9 MiB, of which 3 MiB arrived, from a
-/// server that told no length.
+/// The MBR has one partition that ends at 9 MiB. Only 3 MiB arrive, from a server
+/// that sends no Content-Length.
 #[test]
 fn a_truncated_image_with_an_mbr_gets_no_boot_sector() {
     let mut body = vec![7; 3 << 20];
@@ -697,9 +698,9 @@ fn a_truncated_image_with_an_mbr_gets_no_boot_sector() {
     assert_unbootable(&disk);
 }
 
-/// An image that was given an MBR in the place of its GPT, and is as large as the
-/// disk. Firmware that restores a table from its backup must not find one while
-/// the image is unproven.
+/// The image has an MBR in place of its former GPT and is as large as the disk.
+/// Some firmware restores a primary GPT from the backup, so the disk must not hold
+/// the backup while the image is unproven.
 #[test]
 fn a_backup_table_behind_an_mbr_is_left_out() {
     let mut image = gpt_image(DISK, 512);
@@ -730,7 +731,7 @@ fn a_backup_table_behind_an_mbr_is_left_out() {
     }
 }
 
-/// RFC 8878, 3.1.2: a frame that unpacks to nothing.
+/// RFC 8878, 3.1.2: a frame that decompresses to nothing.
 fn skippable_frame(len: u32) -> Vec<u8> {
     let mut frame = vec![0x50, 0x2a, 0x4d, 0x18];
     frame.extend(len.to_le_bytes());
@@ -757,7 +758,8 @@ fn a_stream_that_unpacks_to_nothing_is_not_read_for_ever() {
     assert_unbootable(&disk);
 }
 
-/// A program has a partition open (udev, a probe): the image is proven and stays.
+/// If a program (udev, a probe) holds a partition open, the kernel does not reread
+/// the table. The image is proven and stays on the disk.
 #[test]
 fn a_kernel_that_does_not_read_the_table_costs_no_image() {
     let image = gpt_image(8 * MIB, 512);
@@ -770,8 +772,8 @@ fn a_kernel_that_does_not_read_the_table_costs_no_image() {
     assert_holds(&disk, &image);
 }
 
-/// What is held back would be missing while they are used, and then replace
-/// what was done to them.
+/// The first MiB is held back. A partition there would lack its data while it is in
+/// use, and the commit would overwrite changes to it.
 #[test]
 fn partitions_in_the_first_mib_are_not_shown() {
     let image = gpt_image(8 * MIB, 512);
@@ -793,7 +795,7 @@ fn partitions_in_the_first_mib_are_not_shown() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Wherever connections break, the disk ends up the same.
+    /// Wherever connections break, the content of the disk is the same.
     #[test]
     fn any_cuts_give_the_same_disk(cuts in proptest::collection::vec(1usize..3_000_000, 0..6)) {
         let image = gpt_image(5 * MIB, 512);
@@ -820,14 +822,14 @@ mod qcow2_options;
 mod signed;
 mod transfer_faults;
 
-/// A proxy is asked for the whole URL, a host among the exceptions is not
-/// asked through it.
+/// The agent requests the whole URL from a proxy, and connects directly to a host
+/// that is in the exceptions.
 #[test]
 fn an_image_comes_through_a_proxy() {
     use crate::http_client::{HttpOptions, Proxies, image_client};
 
     let image = gpt_image(8 * MIB, 512);
-    // It answers whatever it is asked for.
+    // Serves the image for every URL.
     let proxy = correct(&image);
     let through = |exceptions: &str| {
         let _ = http_client();

@@ -1,4 +1,4 @@
-//! What a frame begins with.
+//! Parses the magic number and the header of a frame.
 
 use std::io::{self, Read};
 
@@ -9,19 +9,20 @@ use super::invalid;
 const FRAME: u32 = 0x184d_2204;
 const LEGACY: u32 = 0x184c_2102;
 
-/// What four bytes begin.
+/// The kinds of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Magic {
     Frame,
     Skippable,
 }
 
-/// What these four bytes begin.
+/// Identifies the kind of frame by its first four bytes.
 pub(super) fn magic(number: u32) -> Result<Magic, String> {
     match number {
         FRAME => Ok(Magic::Frame),
         0x184d_2a50..=0x184d_2a5f => Ok(Magic::Skippable),
-        // Neither an end mark nor a checksum: where it is cut off nobody knows.
+        // The legacy format has neither an end mark nor a checksum, so a truncated
+        // file would go unnoticed.
         LEGACY => {
             Err("the file is of the legacy lz4 format, pack it without the option -l".to_owned())
         }
@@ -40,23 +41,21 @@ mod flag {
     pub const DICTIONARY: u8 = 1;
 }
 
-/// What is said of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Blocks refer to those before them.
+    /// Blocks refer to earlier blocks.
     pub linked: bool,
-    /// Each block has a checksum.
     pub block_checksums: bool,
-    /// The frame has one over what it unpacks to.
+    /// The frame has a checksum of its unpacked content.
     pub content_checksum: bool,
-    /// How much it unpacks to, in bytes.
+    /// Unpacked size of the frame, in bytes.
     pub content_size: Option<u64>,
-    /// The most that a block has, packed or unpacked, in bytes.
+    /// Maximum size of a block, packed or unpacked, in bytes.
     pub block_size: usize,
 }
 
 impl Header {
-    /// Reads what stands behind the magic number.
+    /// Reads the header, which follows the magic number.
     pub(super) fn read(input: &mut impl Read) -> io::Result<Self> {
         let mut start = [0; 2];
         input.read_exact(&mut start)?;
@@ -92,7 +91,7 @@ impl Header {
         };
         let mut checksum = [0];
         input.read_exact(&mut checksum)?;
-        // Its second byte.
+        // The header checksum is the second byte of the hash.
         if checksum[0] != XxHash32::oneshot(0, &described).to_le_bytes()[1] {
             return Err(invalid("the header's checksum is wrong".to_owned()));
         }

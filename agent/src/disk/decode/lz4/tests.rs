@@ -19,7 +19,7 @@ fn pack(info: FrameInfo, bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Text, noise that is stored, zeros; longer than the largest block.
+/// Text, incompressible noise and zeros; longer than the largest block.
 fn sample() -> Vec<u8> {
     let mut state = 1u32;
     let mut bytes: Vec<u8> = (0..5 << 20)
@@ -124,7 +124,7 @@ fn what_is_wrong_is_named() {
         b"only nine",
     );
     let mut wrong_size = size.clone();
-    // Its header with another size and the checksum of that.
+    // Changes the size in the header and corrects the header checksum.
     wrong_size[6] = 8;
     wrong_size[14] = XxHash32::oneshot(0, &wrong_size[4..14]).to_le_bytes()[1];
     for (file, word) in [
@@ -143,7 +143,7 @@ fn what_is_wrong_is_named() {
     assert_eq!(unpack(&size).unwrap(), b"only nine");
 }
 
-/// What lz4_flex's own reader does not see: the end mark is not there.
+/// The reader of lz4_flex does not notice that the end mark is missing.
 #[test]
 fn cut_off_between_two_blocks() {
     let frame = stored(b"bytes");
@@ -155,7 +155,7 @@ fn cut_off_between_two_blocks() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Linked blocks of any length, so that the dictionary is of any length.
+    /// Linked blocks of any length, so that the dictionary has any length too.
     #[test]
     fn any_lengths(lengths in proptest::collection::vec(1usize..100_000, 1..8)) {
         let info = FrameInfo::new().block_mode(BlockMode::Linked).content_checksum(true);
@@ -164,7 +164,7 @@ proptest! {
         for length in lengths {
             let bytes: Vec<u8> = (0..length).map(|at| (at % 200) as u8 ^ (at >> 13) as u8).collect();
             encoder.write_all(&bytes).unwrap();
-            // Ends a block.
+            // Ends the block.
             encoder.flush().unwrap();
             all.extend(bytes);
         }

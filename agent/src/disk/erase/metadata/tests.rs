@@ -11,7 +11,7 @@ use crate::skip::skip;
 
 const MIB: u64 = 1 << 20;
 
-/// `None`, with the reason printed, if the program is not installed.
+/// Returns `None`, with a printed reason, if the program is not installed.
 fn run(program: &str, arguments: &[&str], path: &Path) -> Option<Output> {
     let output = Command::new(program)
         .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
@@ -23,7 +23,8 @@ fn run(program: &str, arguments: &[&str], path: &Path) -> Option<Output> {
         .ok()
 }
 
-/// What wipefs and blkid recognise, as they print it; nothing if nothing.
+/// What wipefs and blkid print about the content of the file; empty if they
+/// recognise nothing.
 fn recognised(path: &Path) -> Option<String> {
     let wipefs = run("wipefs", &["--no-act", "--noheadings"], path)?;
     assert!(wipefs.status.success(), "{wipefs:?}");
@@ -76,8 +77,8 @@ fn nothing_that_the_real_programs_make_is_recognised_afterwards() {
     ] {
         let file = disk_file(size);
         let path = file.path();
-        // mkfs.erofs takes a directory after the image; sfdisk-like ones read
-        // nothing more.
+        // mkfs.erofs takes a source directory after the image; the other programs
+        // only take the image.
         let made = match program {
             "mkfs.erofs" => {
                 let source = tempfile::tempdir().unwrap();
@@ -123,7 +124,8 @@ fn luks_and_its_second_header() {
             return;
         };
         assert!(made.status.success(), "{made:?}");
-        // The first header alone is lost: the second is enough to open it.
+        // Wipes the first header of LUKS2: the second one is enough to open the
+        // volume.
         if kind == "luks2" {
             file.as_file().write_all_at(&[0; 4096], 0).unwrap();
         }
@@ -172,10 +174,10 @@ fn members_of_a_software_raid() {
     }
 }
 
-/// Each signature by itself, at every place where it may be, with data around.
+/// Writes each signature alone, at its possible positions, and erases it.
 #[test]
 fn every_signature_of_the_table_is_erased() {
-    // Ends at no multiple of 4096, so that alignments count.
+    // Not a multiple of 4096, so that alignments matter.
     let size = 68 * MIB + 5 * 512;
     let file = disk_file(size);
     for signature in SIGNATURES {

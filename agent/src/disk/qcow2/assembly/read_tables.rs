@@ -1,4 +1,4 @@
-//! What a table tells, noted as extents.
+//! Reads the tables and notes their content as extents.
 
 use super::{Assembly, HEAD_END, invalid};
 use crate::disk::qcow2::extents::{Extent, Role};
@@ -7,14 +7,15 @@ use crate::disk::qcow2::tables::{Cluster, l1_entry, l2_entry};
 use crate::failure::Result;
 
 impl Assembly {
-    /// Reads a table as far as it is there.
+    /// Reads that part of a table which is in the window.
     pub(super) fn read_table(&mut self, table: Extent) -> Result<()> {
         let bytes = self.window.part(table.host, table.len).to_vec();
         let entry_len = match table.role {
             Role::L1 => 8,
             _ => self.header.l2_entry_len(),
         };
-        // The tables of the L2 leave room for what they tell.
+        // The L1 table uses only half of the room, so that room is left for what
+        // its L2 tables contain.
         let most = match table.role {
             Role::L1 => self.room / 2,
             _ => self.room,
@@ -83,7 +84,8 @@ impl Assembly {
                 }
             }
             Cluster::Plain { host, present } => {
-                // Only a cluster that begins in the file can end behind it.
+                // A cluster may end behind the end of the file, but must not begin
+                // there.
                 self.check_place(host)?;
                 let unit = self.header.allocation_unit();
                 let units = self.header.cluster_size() / unit;
@@ -93,7 +95,7 @@ impl Assembly {
                     let skipped = u64::from(rest.trailing_zeros()).min(units - index);
                     let present = u64::from((rest >> skipped.min(31)).trailing_ones());
                     index += skipped;
-                    // Without subclusters all bits are set.
+                    // Without subclusters all bits of `present` are set.
                     let count = present.min(units - index);
                     if count > 0 {
                         self.join(run, host + index * unit, guest + index * unit, count * unit)?;
@@ -105,12 +107,12 @@ impl Assembly {
         Ok(())
     }
 
-    /// Makes data a part of the run before it, or the start of a new one.
+    /// Appends data to the current run, or starts a new run.
     fn join(&mut self, run: &mut Option<Extent>, host: u64, guest: u64, len: u64) -> Result<()> {
         let next = Extent {
             host,
             guest,
-            // The last cluster may reach beyond the end of the disk.
+            // The last cluster may extend beyond the end of the disk.
             len: len.min(self.header.size.saturating_sub(guest)),
             role: Role::Data,
         };
@@ -125,7 +127,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Divides data at the end of the head.
+    /// Notes data, split at the end of the head.
     fn note_data(&mut self, data: Extent) -> Result<()> {
         let in_head = HEAD_END.saturating_sub(data.guest).min(data.len);
         if in_head > 0 {
@@ -145,7 +147,7 @@ impl Assembly {
         match extent.role {
             Role::L1 | Role::L2 => self.check_place(extent.host + extent.len - 1)?,
             Role::HeadPacked | Role::Packed => self.check_place(extent.host)?,
-            // Their clusters were looked at one by one.
+            // `note_cluster` has checked each cluster.
             Role::HeadData | Role::Data => {}
         }
         self.queue(extent);

@@ -10,7 +10,7 @@ use crate::skip::skip;
 
 const MIB: u64 = 1 << 20;
 
-/// The disk inside, in memory; each byte of it is written once.
+/// The disk inside, in memory. Fails if a sector is written twice.
 struct Memory {
     disk: Vec<u8>,
     written: Vec<bool>,
@@ -20,7 +20,7 @@ impl Sink for Memory {
     fn put(&mut self, guest: u64, bytes: &[u8]) -> Result<()> {
         assert!(guest >= HEAD_END, "the head is not written");
         let range = guest as usize..guest as usize + bytes.len();
-        // Counted in sectors, the model's smallest unit.
+        // Counts sectors, the smallest unit of the model.
         for sector in range.start / 512..range.end.div_ceil(512) {
             assert!(!self.written[sector], "sector {sector} is written twice");
             self.written[sector] = true;
@@ -30,7 +30,7 @@ impl Sink for Memory {
     }
 }
 
-/// What was read to put a disk together.
+/// How much was read to assemble a disk.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Reads {
     /// Pieces that were fetched again.
@@ -40,9 +40,10 @@ struct Reads {
     passes: u32,
 }
 
-/// The disk inside of the file, read as the disk pipeline does.
+/// Assembles the disk inside the file like `write_image` does.
 fn assemble(file: &[u8], length_known: bool) -> Result<(Vec<u8>, Reads)> {
-    // Without threads if the length is known, so that both come to pass.
+    // Uses threads only if the length is unknown, so that the tests cover both
+    // ways.
     assemble_in(
         file,
         length_known,
@@ -122,7 +123,7 @@ fn piece(file: &[u8], offset: usize) -> Piece {
     Piece::new(offset as u64, buffer, bytes.len())
 }
 
-/// `None`, with the reason printed, where there is no qemu-img.
+/// Returns `None`, with a printed reason, if the program is missing.
 fn run(program: &str, arguments: &[&str]) -> Option<()> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => {
@@ -139,8 +140,8 @@ fn run(program: &str, arguments: &[&str]) -> Option<()> {
     }
 }
 
-/// A raw disk of 40 MiB: text, noise, holes, and an end that is no whole
-/// cluster.
+/// A raw disk of 40 MiB with text, noise and holes. Its size is not a multiple of
+/// the cluster size.
 fn sample() -> Vec<u8> {
     let mut disk = vec![0; 40 * MIB as usize + 512 * 7];
     let mut state = 1u32;
@@ -157,7 +158,7 @@ fn sample() -> Vec<u8> {
     ] {
         for (at, byte) in disk[start..start + len].iter_mut().enumerate() {
             *byte = noise();
-            // Half of it can be compressed.
+            // Half of the data is compressible.
             if (at >> 14) % 2 == 0 {
                 *byte &= 3;
             }
@@ -166,7 +167,7 @@ fn sample() -> Vec<u8> {
     disk
 }
 
-/// The disk as qemu-img packs it, and as it unpacks that again.
+/// The sample disk, converted by qemu-img with these options.
 fn by_qemu_img(directory: &Path, options: &[&str]) -> Option<Vec<u8>> {
     let raw = directory.join("disk.raw");
     if !raw.exists() {
@@ -211,15 +212,17 @@ fn everything_that_qemu_img_makes_takes_one_pass() {
         for length_known in [true, false] {
             let (disk, reads) = assemble(&file, length_known).unwrap();
             assert!(disk == sample, "{options:?}");
-            // As many threads as qemu-img has write in any order.
+            // qemu-img writes with several threads, so the order of the clusters
+            // varies.
             assert!(reads.whole == 1, "{options:?}: {reads:?}");
             assert!(reads.again < 4, "{options:?}: {reads:?}");
         }
     }
 }
 
-/// A file that was written to as a virtual machine does: from its end to its
-/// start, here and there, over again, with snapshots and a late, longer L1.
+/// A file that was written like by a virtual machine: from its end to its start, in
+/// random places, repeatedly, with snapshots and with a longer L1 table that was
+/// added later. Also returns the disk inside, as qemu-img reads it.
 fn rewritten(directory: &Path, options: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     let file = directory.join("rewritten.qcow2");
     let raw = directory.join("rewritten.raw");
@@ -230,7 +233,7 @@ fn rewritten(directory: &Path, options: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     )?;
     let mut place = 1u64;
     for round in 0..3 {
-        // Nothing of it has to outlive the test.
+        // Skips flushes, because the file need not survive a crash.
         let mut arguments = vec!["-t".to_owned(), "unsafe".to_owned()];
         for step in 0..150 {
             place = place * 48_271 % 0x7fff_ffff;
@@ -284,8 +287,8 @@ fn a_file_in_any_order_equals_what_qemu_img_reads() {
     }
 }
 
-/// Everything a table can say, packed by hand: 64 KiB clusters, each at a place
-/// of its own choice.
+/// A file whose tables are made by hand. Its clusters have 64 KiB and may be in any
+/// order.
 struct HandMade {
     file: Vec<u8>,
 }
@@ -293,7 +296,7 @@ struct HandMade {
 const CLUSTER: usize = 65536;
 
 impl HandMade {
-    /// Of this many clusters; the L1 table is at the given one.
+    /// An empty file of this many clusters. The L1 table is cluster `l1`.
     fn new(clusters: usize, size: u64, l1: usize) -> Self {
         let mut file = vec![0; clusters * CLUSTER];
         file[..4].copy_from_slice(b"QFI\xfb");
@@ -320,8 +323,8 @@ fn place(cluster: usize) -> u64 {
     (cluster * CLUSTER) as u64
 }
 
-/// Tables at the very end of a file of 200 clusters, its data before them in
-/// reverse.
+/// A file with its tables at the very end, behind data in reverse order, and the
+/// disk inside.
 fn backwards() -> (HandMade, Vec<u8>) {
     let mut made = HandMade::new(203, 20 * MIB, 202);
     let mut disk = vec![0; 20 * MIB as usize];
@@ -340,7 +343,8 @@ fn tables_at_the_end_cost_a_second_reading_and_no_more() {
     let (made, disk) = backwards();
     let (found, reads) = assemble(&made.file, true).unwrap();
     assert!(found == disk);
-    // The head is the last MiB of data: it is in the window when the tables come.
+    // The head is the last MiB of the data, so it is still in the window when the
+    // tables come.
     assert_eq!((reads.whole, reads.passes), (1, 2), "{reads:?}");
     assert!(reads.again <= 13, "{reads:?}");
 }
@@ -359,8 +363,9 @@ fn clusters_may_be_shared() {
     assert_eq!((reads.whole, reads.again), (1, 0));
 }
 
-/// A piece that was used up has no fingerprint; when a late table asks for it
-/// once more, the file is read as a whole, under its digest.
+/// The agent keeps no fingerprint of a piece that it used completely. If a late
+/// table needs that piece again, the agent reads the whole file and checks its
+/// digest.
 #[test]
 fn shared_with_a_late_table() {
     let mut made = HandMade::new(100, 1 << 30, 1);
@@ -403,7 +408,7 @@ fn what_names_no_place_of_the_file_is_an_error() {
     }
 }
 
-/// qemu reads zeros behind the end of a file; so much of its last cluster may be
+/// QEMU reads zeros behind the end of a file, so the end of the last cluster may be
 /// missing.
 #[test]
 fn the_last_cluster_may_be_cut_short() {
@@ -423,7 +428,7 @@ fn the_last_cluster_may_be_cut_short() {
     assert!(assemble(&made.file, true).is_err());
 }
 
-/// Tables that say more than may be noted are read in parts.
+/// Tables with more extents than the limit are read in parts.
 #[test]
 fn more_extents_than_there_is_room_for() {
     let (made, disk) = backwards();
@@ -441,7 +446,7 @@ fn more_extents_than_there_is_room_for() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Any order of any clusters: plain, zeros, holes and shared ones.
+    /// Clusters in any order: plain, zero, unallocated and shared.
     #[test]
     fn any_order(
         order in proptest::collection::vec((0usize..160, 0u8..4), 160),
@@ -452,7 +457,7 @@ proptest! {
         let mut disk = vec![0; 10 * MIB as usize];
         made.entry(l1, 0, place(l2));
         for (guest, (host, kind)) in order.into_iter().enumerate() {
-            // The tables and the header are not data.
+            // The header and the tables are not data.
             let host = 1 + host;
             if host == l1 || host == l2 || kind == 0 {
                 made.entry(l2, guest, 1);
@@ -466,7 +471,7 @@ proptest! {
         prop_assert!(found == disk);
     }
 
-    /// Whatever is wrong: a disk or an error, never a panic.
+    /// A damaged file results in a disk or an error, never in a panic.
     #[test]
     fn damaged_files(
         kind in 0usize..3,
@@ -499,7 +504,7 @@ proptest! {
     }
 }
 
-/// Two MiB of data in compressed clusters, packed one behind the other.
+/// 2 MiB of data in compressed clusters without gaps.
 fn small_compressed(compression: Compression) -> Vec<u8> {
     use std::io::Write as _;
     let mut made = HandMade::new(3, 2 * MIB, 1);
@@ -536,7 +541,7 @@ fn compressed_clusters_made_by_hand() {
     }
 }
 
-/// A broken cluster is named, whichever thread has it.
+/// The error names the broken cluster, whichever thread unpacks it.
 #[test]
 fn a_broken_cluster_is_named() {
     let mut file = small_compressed(Compression::Zlib);

@@ -1,16 +1,17 @@
-//! What is in the window goes to the disk.
+//! Writes extents from the window to the disk.
 
 use super::{Assembly, HEAD_END, Sink, invalid};
 use crate::disk::qcow2::extents::{Extent, Role};
 use crate::failure::Result;
 
 impl Assembly {
-    /// Writes what is in the window. Not to be called before the head was taken.
-    /// Compressed clusters may be written by one of the next calls; none is left
-    /// at the end of the file, nor in a pass after the first.
+    /// Writes the extents that are in the window. The caller must have taken the
+    /// head before. During the first pass, compressed clusters may wait for a later
+    /// call. At the end of the file and in later passes, every call writes all of
+    /// them.
     ///
     /// # Errors
-    /// What the sink says; a cluster that cannot be unpacked.
+    /// If the sink fails or a cluster cannot be unpacked.
     pub fn write(&mut self, sink: &mut dyn Sink) -> Result<()> {
         self.put_ready(sink)?;
         while let Some(extent) = self.due(&self.bulk) {
@@ -58,7 +59,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Waits for the oldest batch; `false` if there is none.
+    /// Waits for the oldest batch. Returns `false` if there is none.
     fn collect(&mut self) -> Result<bool> {
         let Some(outcome) = self.threads.wait() else {
             return Ok(false);
@@ -71,13 +72,14 @@ impl Assembly {
         Ok(true)
     }
 
-    /// Waits until it is known what the batches used before this byte of the
-    /// file.
+    /// Waits for all batches with clusters before file offset `host`, so that the
+    /// window knows which bytes they used.
     pub(super) fn settle_before(&mut self, host: u64) -> Result<()> {
         if self.open.begins_before(host) {
             self.begin_batch()?;
         }
-        // A batch that was begun later may be of earlier bytes: all of them.
+        // A batch that was begun later may have earlier clusters, so all batches
+        // are checked.
         while self.threads.begins_before(host) && self.collect()? {}
         Ok(())
     }
@@ -86,7 +88,7 @@ impl Assembly {
         while let Some(batch) = self.ready.pop_front() {
             let (guest, bytes) = (batch.guest(), batch.bytes());
             let end = (guest + bytes.len() as u64).min(self.header.size);
-            // The head has its own copy.
+            // `head` holds the first MiB; it is not written here.
             let from = guest.max(HEAD_END);
             if from < end {
                 sink.put(

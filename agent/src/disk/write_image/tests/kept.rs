@@ -1,4 +1,4 @@
-//! Partitions of the disk that outlive an installation.
+//! Partitions of the disk that survive an installation.
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use crate::disk::saved_partitions::PartitionFilter;
 
 const SIZE: u64 = 32 * MIB;
 const DATA: Uuid = Uuid::from_u128(0x0fc6_3daf_8483_4772_8e79_3d69_d847_7de4);
-/// Number, name, type, first MiB, length.
+/// Number, name, type, start in MiB, length in MiB.
 const OLD: &[(u32, &str, Uuid, u64, u64)] = &[
     (1, "ESP", EFI_SYSTEM, 1, 4),
     (2, "root", DATA, 5, 5),
@@ -37,7 +37,7 @@ fn numbers(disk: &[u8], sector: u32) -> Vec<u32> {
     table.partitions().iter().map(|p| p.number).collect()
 }
 
-/// The bytes of the last two partitions are those of before.
+/// Asserts that the last two partitions have the same content as before.
 fn assert_content(disk: &[u8], before: &[u8]) {
     for range in [12..18, 24..31] {
         let range = range.start * MIB as usize..range.end * MIB as usize;
@@ -45,7 +45,8 @@ fn assert_content(disk: &[u8], before: &[u8]) {
     }
 }
 
-/// Only these two, in both copies, and nothing that boots.
+/// Asserts that both copies of the table name only the two kept partitions, that
+/// their content is unchanged and that there is no boot code.
 fn assert_bare(disk: &[u8], before: &[u8]) {
     assert_content(disk, before);
     assert_eq!(numbers(disk, 512), [3, 9]);
@@ -72,7 +73,8 @@ fn they_stay_beside_the_image() {
         assert_content(&disk, &before);
         assert!(disk[MIB as usize..7 * MIB as usize] == image[MIB as usize..7 * MIB as usize]);
         assert!(disk[..440] == image[..440], "boot code");
-        // Read by another program: both copies, right to the end of the disk.
+        // The `gpt` crate reads the table too: both copies are valid, and the
+        // backup is at the end of the disk.
         let read = ::gpt::GptConfig::new()
             .logical_block_size(u64::from(sector).try_into().unwrap())
             .only_valid_headers(true)
@@ -100,7 +102,7 @@ fn a_failure_leaves_them_alone() {
     let disk = content(&file);
     assert!(disk[MIB as usize..3 * MIB as usize] != before[MIB as usize..3 * MIB as usize]);
     assert_bare(&disk, &before);
-    // A second try finds them.
+    // A second installation finds the partitions.
     let good = source(&server, Some(sha256(&image)));
     let target = open(file.path(), 512);
     let proven = write_image_with(&good, &keeping("var,data"), target, &http_client()).unwrap();
@@ -124,7 +126,7 @@ fn an_image_that_reaches_them_is_refused() {
         assert!(failure.details.ends_with(expected), "{failure}");
         assert!(content(&file) == before);
     }
-    // Its table says 8 MiB, it has 14: found when it is there.
+    // The table claims 8 MiB but the image has 14 MiB: detected during the write.
     let mut lying = gpt_image(8 * MIB, 512);
     lying.resize(14 * MIB as usize, 7);
     let body = gzip(&lying);
@@ -219,7 +221,8 @@ fn preserved_on_request_with_a_way_back() {
     assert!(files.is_empty(), "not needed any more: {files:?}");
 }
 
-/// Between the image and what is kept, and not in a kept one of that name.
+/// The config drive goes into the gap between the image and the kept partition, not
+/// into the kept partition, although that one has the name `config-2`.
 #[test]
 fn the_config_drive_goes_into_a_gap() {
     let size = 160 * MIB;
@@ -250,7 +253,7 @@ fn the_config_drive_goes_into_a_gap() {
     assert!(disk[kept.clone()] == before[kept]);
 }
 
-/// The kernel itself: no write of ours reaches them by zeroing either.
+/// On a real block device, neither writes nor zeroing reach the kept partitions.
 #[test]
 fn on_a_block_device() {
     let (file, before) = used(512);

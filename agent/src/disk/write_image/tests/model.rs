@@ -1,6 +1,6 @@
-//! Random images, packed and sent in random ways, onto random disks: the whole
-//! disk must be what a model says, every byte of it. The model knows the format
-//! of a GPT from the specification (UEFI 2.10, 5.3) and nothing of our code.
+//! Writes random images, compressed and transferred in random ways, to random
+//! disks. Every byte of the disk must match a model. The model follows the GPT
+//! specification (UEFI 2.10, 5.3) and shares no code with the agent.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,15 +14,16 @@ use crate::disk::fixtures::{Answer, DiskRequest, FaultyDisk};
 struct Case {
     sector: u32,
     has_gpt: bool,
-    /// In sectors.
+    /// Size in sectors.
     image: usize,
-    /// More sectors that the disk has.
+    /// How many more sectors the disk has than the image.
     more: usize,
-    /// Where data is, in 65536ths of the image, and which.
+    /// Runs of data: start in 65536ths of the data area, length in units of 37
+    /// bytes, first byte value.
     runs: Vec<(u16, u16, u8)>,
     old: u8,
     packing: Packing,
-    /// After so many bytes connections break, one after the other.
+    /// Bytes after which each successive connection breaks.
     cuts: Vec<usize>,
     chunks: Option<Vec<usize>>,
     medium: Medium,
@@ -30,13 +31,12 @@ struct Case {
 
 #[derive(Debug, Clone, Copy)]
 enum Medium {
-    /// Does what it should.
     Plain,
-    /// Takes a part of each write.
+    /// Accepts at most this many bytes of each write.
     Short(usize),
-    /// Cannot zero.
+    /// Does not support zeroing.
     NoZeroing,
-    /// Can, and forgets it after so many.
+    /// Executes this many zero requests, then reports success without zeroing.
     NoMoreZeroing(usize),
 }
 
@@ -66,8 +66,8 @@ fn case() -> impl Strategy<Value = Case> {
         |((large, has_gpt, image, more), runs, old, packing, cuts, chunks, medium)| {
             let sector = if large { 4096 } else { 512 };
             let scale = 4096 / sector as usize;
-            // The smallest disk that is taken has 4 MiB. Sizes of no round
-            // number, as disks have them.
+            // The smallest accepted disk has 4 MiB. Sizes are not round numbers, as
+            // on real disks.
             let image = image * scale + usize::from(!large && has_gpt);
             let more = (more * scale).max((1024 * scale).saturating_sub(image));
             Case {
@@ -114,7 +114,7 @@ impl Case {
     fn body(&self, image: &[u8]) -> Vec<u8> {
         match self.packing {
             Packing::Gzip => {
-                // A file of several members, as pigz and cat make them.
+                // A gzip file of several members, as pigz and cat produce it.
                 let (first, second) = image.split_at(image.len() / 3);
                 [gzip(first), gzip(second)].concat()
             }
@@ -124,7 +124,7 @@ impl Case {
         }
     }
 
-    /// The whole disk after the image was written.
+    /// The expected content of the whole disk after the installation.
     fn model(&self, image: &[u8]) -> Vec<u8> {
         let (sector, size) = (
             self.sector as usize,
@@ -142,12 +142,13 @@ impl Case {
     }
 }
 
-/// Makes the table of an image that of a disk whose last sector is `last`.
+/// Adjusts the GPT of an image to a disk whose last sector is `last`.
 fn move_gpt(disk: &mut [u8], image: &[u8], sector: usize, last: u64) {
     let table = 128 * 128;
     let entries = image[2 * sector..2 * sector + table].to_vec();
     let first_of_backup = last - (table / sector) as u64;
-    // From the old place of the backup on the image has nothing else.
+    // The new backup may begin inside the old one. The image holds nothing else
+    // there.
     let begin = first_of_backup as usize * sector;
     disk[begin..].fill(0);
     let sealed = |own: u64, other: u64, entries_at: u64| {
@@ -184,14 +185,13 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// A disk of this content behind this path.
 enum Disk {
     File(NamedTempFile),
     Faulty(FaultyDisk),
 }
 
 impl Disk {
-    /// A plain file where there is no FUSE for us.
+    /// Falls back to a plain file if FUSE is not available.
     fn new(content: Vec<u8>, medium: Medium) -> Self {
         let mut zeroed = 0;
         let script = move |request: &DiskRequest| match (medium, request) {

@@ -1,6 +1,6 @@
-//! What a power cut at any moment leaves. The writes of a whole installation
-//! are played back up to any of them; of those that were not flushed any may be
-//! lost, in whole or sector by sector.
+//! Checks what a power cut at any moment leaves on the disk. The test replays the
+//! writes of a whole installation up to each point. Any write that was not flushed
+//! may be lost, whole or sector by sector.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::disk::saved_partitions::PartitionFilter;
 
 const SIZE: u64 = 16 * MIB;
 const DATA: uuid::Uuid = uuid::Uuid::from_u128(0x0fc6_3daf_8483_4772_8e79_3d69_d847_7de4);
-/// Number, name, type, first MiB, length.
+/// Number, name, type, start in MiB, length in MiB.
 const OLD: &[(u32, &str, uuid::Uuid, u64, u64)] = &[
     (1, "ESP", EFI_SYSTEM, 1, 2),
     (2, "root", DATA, 3, 3),
@@ -20,7 +20,7 @@ const OLD: &[(u32, &str, uuid::Uuid, u64, u64)] = &[
     (8, "tail", DATA, 14, 1),
 ];
 
-/// What is done and what it is done to.
+/// An installation: the disk before it, the image, and the journal of its writes.
 struct Case {
     before: Vec<u8>,
     sector: u32,
@@ -29,7 +29,7 @@ struct Case {
     done: Vec<Done>,
 }
 
-/// Runs an installation and keeps its journal.
+/// Runs an installation and records its journal.
 fn run(before: Vec<u8>, sector: u32, image: &[u8], saved: &str, good: bool) -> Case {
     let disk = NamedTempFile::new().unwrap();
     std::fs::write(disk.path(), &before).unwrap();
@@ -72,7 +72,7 @@ fn run(before: Vec<u8>, sector: u32, image: &[u8], saved: &str, good: bool) -> C
     }
 }
 
-/// The table that firmware finds (UEFI 2.10, 5.3.2).
+/// The table that firmware uses (UEFI 2.10, 5.3.2).
 fn visible(disk: &[u8], sector: u32) -> Option<Table> {
     let tail = &disk[disk.len() - MIB as usize..];
     Table::parse(&disk[..MIB as usize], sector)
@@ -101,7 +101,7 @@ impl Case {
         let data = MIB as usize..self.image.len() - MIB as usize;
         if disk[data.clone()] == self.before[data.clone()] || disk[data.clone()] == self.image[data]
         {
-            // The old system, untouched, or the new one, proven.
+            // Either the old system is untouched, or the new system is proven.
             return;
         }
         assert!(disk[..440].iter().all(|&b| b == 0), "{moment}: boot code");
@@ -115,7 +115,8 @@ impl Case {
         }
     }
 
-    /// Any prefix, and of the writes since the last flush any part.
+    /// Checks the disk after prefixes of the journal, with random subsets of the
+    /// writes since the last flush.
     fn cut_everywhere(&self, mut random: impl FnMut() -> u32) {
         let mut durable = self.before.clone();
         let mut flying: Vec<&Done> = Vec::new();
@@ -144,7 +145,7 @@ impl Case {
             } else {
                 flying.push(done);
             }
-            // A prefix, all of it on the medium.
+            // Every write up to here has reached the medium.
             if index.is_multiple_of(7) || flying.len() < 3 {
                 let mut disk = durable.clone();
                 for done in &flying {
@@ -157,7 +158,7 @@ impl Case {
     }
 }
 
-/// Does it, sector by sector, where the sector arrives.
+/// Applies the change to the sectors for which `arrives` returns true.
 fn apply(disk: &mut [u8], done: &Done, mut arrives: impl FnMut(u64) -> bool) {
     let (offset, bytes) = match done {
         Done::Write(offset, bytes) => (*offset, bytes.clone()),
@@ -186,7 +187,7 @@ proptest! {
         let sector = if large { 4096 } else { 512 };
         let mut before = used_disk(SIZE, sector, OLD);
         if let Some(place) = broken {
-            // The header of either copy.
+            // Damages the header of one of the two copies.
             let header = if place == 0 { sector as usize } else { SIZE as usize - sector as usize };
             before[header + 60] ^= 1;
         }
@@ -194,7 +195,7 @@ proptest! {
         prop_assert_eq!(case.kept.is_empty(), saved.is_empty());
         let mut state = seed | 1;
         case.cut_everywhere(|| {
-            // Knuth's MMIX: any mixture will do.
+            // Knuth's MMIX constants; any generator would do.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as u32
         });

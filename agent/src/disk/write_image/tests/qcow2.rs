@@ -1,10 +1,10 @@
-//! qcow2 images over HTTP, packed by qemu-img.
+//! qcow2 images made by qemu-img, over HTTP.
 
 use std::process::Command;
 
 use super::*;
 
-/// The image as qemu-img packs it; `None` where there is none.
+/// The image as a qcow2 file made by qemu-img. `None` if qemu-img is missing.
 pub(super) fn packed(image: &[u8], options: &[&str]) -> Option<Vec<u8>> {
     let directory = tempfile::tempdir().unwrap();
     let (raw, file) = (directory.path().join("raw"), directory.path().join("qcow2"));
@@ -26,8 +26,8 @@ pub(super) fn packed(image: &[u8], options: &[&str]) -> Option<Vec<u8>> {
     }
 }
 
-/// The same clusters in another order: tables behind the data, the data from
-/// its end to its start. Only for files without compression.
+/// Reverses the order of the clusters: the tables come after the data, and the data
+/// runs from its end to its start. Only for files without compression.
 fn reversed(file: &[u8]) -> Vec<u8> {
     const CLUSTER: usize = 65536;
     let long = |at: usize| u64::from_be_bytes(file[at..at + 8].try_into().unwrap());
@@ -67,7 +67,7 @@ fn reversed(file: &[u8]) -> Vec<u8> {
     out
 }
 
-/// 24 MiB of which the half is data that cannot be left out.
+/// 24 MiB. Half of it is data without runs of zeros.
 fn large_image() -> Vec<u8> {
     let mut image = gpt_image(24 * MIB, 512);
     for (at, byte) in image[8 * MIB as usize..20 * MIB as usize]
@@ -129,7 +129,7 @@ fn onto_a_loop_device_of_each_sector_size() {
     }
 }
 
-/// The file with some L2 tables moved to its end.
+/// Moves some L2 tables to the end of the file.
 fn with_late_tables(file: &[u8], cluster: usize, tables: &[usize]) -> Vec<u8> {
     let mut out = file.to_vec();
     out.resize(file.len().next_multiple_of(cluster), 0);
@@ -152,7 +152,7 @@ fn what_came_too_early_is_fetched_again_by_range() {
     let Some(body) = packed(&image, &["-o", "cluster_size=4k"]) else {
         return;
     };
-    // 2 MiB each, at 8 and 16 MiB of the disk.
+    // Each of these L2 tables maps 2 MiB, at 8 and 16 MiB of the disk.
     let body = with_late_tables(&body, 4096, &[4, 8]);
     let server = correct(&body);
     let disk = disk(30 * MIB);
@@ -179,7 +179,7 @@ fn what_came_too_early_is_read_over_where_there_is_no_range() {
     assert_holds(&plain, &image);
     let asked = server.asked().len();
     assert!(asked <= 4, "{asked} readings");
-    // Packed once more there are no ranges at all.
+    // The qcow2 file itself is compressed, so the agent cannot request ranges.
     let body = gzip(&body);
     let server = correct(&body);
     let disk = disk(30 * MIB);
@@ -199,7 +199,7 @@ fn another_file_the_second_time_is_never_mixed_in() {
     let server = Server::start(move |asked| {
         let mut body = good.clone();
         if asked.earlier > 0 {
-            // One byte of the data, under the same entity tag.
+            // Changes one byte of the data but sends the same entity tag.
             body[100 * 65536 + 9] ^= 1;
         }
         Reply::correct(&body, "\"1\"", asked)

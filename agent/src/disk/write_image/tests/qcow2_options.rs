@@ -1,13 +1,13 @@
-//! qcow2 images of every option that qemu-img takes, over HTTP, compared with
-//! what qemu-img itself reads from them.
+//! Writes qcow2 images with every option of qemu-img over HTTP and compares the
+//! disk with what qemu-img reads from them.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::*;
 
-/// What a combination needs of the tools; `None`, with the reason printed,
-/// where there is none.
+/// Runs a program that must succeed. `None`, with a printed reason, if the program
+/// is missing.
 fn run(program: &str, arguments: &[&str]) -> Option<()> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => {
@@ -39,7 +39,7 @@ fn random_image(seed: u64, len: u64) -> Vec<u8> {
             .wrapping_add(1);
         (state >> 33) % below
     };
-    // The tables at both ends stay.
+    // Leaves the tables at both ends unchanged.
     let room = image.len() as u64 - (96 << 10);
     for _ in 0..40 {
         let start = (64 << 10) + random(room - (64 << 10));
@@ -56,7 +56,7 @@ fn random_image(seed: u64, len: u64) -> Vec<u8> {
     image
 }
 
-/// How it is served.
+/// How the server sends the file.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Range,
@@ -93,7 +93,7 @@ fn serve(way: Way, file: Vec<u8>) -> (Server, Vec<u8>) {
     (server, body)
 }
 
-/// RFC 9112, 7.1: without a length, so that a Range is not asked for either.
+/// RFC 9112, 7.1: a chunked body without Content-Length. The server ignores Range.
 fn chunked(body: &[u8]) -> Reply {
     let mut sent = Vec::new();
     for chunk in body.chunks(30_011) {
@@ -108,7 +108,7 @@ fn chunked(body: &[u8]) -> Reply {
     }
 }
 
-/// Written to a disk, the file is what qemu-img reads from it.
+/// Asserts that the disk holds what qemu-img reads from the file.
 fn assert_written(directory: &Path, file: &Path, way: Way, what: &str) {
     let raw = directory.join("read.raw");
     run(
@@ -125,8 +125,8 @@ fn assert_written(directory: &Path, file: &Path, way: Way, what: &str) {
     assert_holds(&disk, &std::fs::read(&raw).unwrap());
 }
 
-/// All cluster sizes, compressions, preallocations and subclusters with each
-/// other; widths of the refcounts and the ways to serve go round.
+/// Tests every combination of cluster size, compression, preallocation and
+/// subclusters. The refcount widths and the serving methods rotate.
 fn every_combination(compat: &str) {
     let directory = tempfile::tempdir().unwrap();
     let (raw, file) = (directory.path().join("raw"), directory.path().join("qcow2"));
@@ -139,7 +139,7 @@ fn every_combination(compat: &str) {
         for (compress, compression) in [(false, "zlib"), (true, "zlib"), (true, "zstd")] {
             for preallocation in ["off", "metadata", "falloc", "full"] {
                 for subclusters in [false, true] {
-                    // What qemu-img refuses.
+                    // qemu-img rejects these combinations.
                     if (!new && (subclusters || compression == "zstd"))
                         || (subclusters && bits < 14)
                         || (compress && preallocation != "off")
@@ -185,8 +185,8 @@ fn every_option_of_version_2() {
     every_combination("0.10");
 }
 
-/// What lies beside the disk in the file is left alone: bitmaps, snapshots and
-/// the clusters that only they have, marks of an unclean end.
+/// The agent ignores whatever the file holds in addition to the disk: bitmaps,
+/// snapshots and their clusters, and marks of an unclean shutdown.
 #[test]
 fn what_else_a_file_may_hold() {
     let directory = tempfile::tempdir().unwrap();
@@ -222,7 +222,7 @@ fn what_else_a_file_may_hold() {
         ],
     );
     assert_written(directory.path(), &file, Way::Range, "a snapshot");
-    // It is not gone back where there is a bitmap.
+    // qemu-img cannot revert to a snapshot while the file has a bitmap.
     run("qemu-img", &["bitmap", "--remove", text(&file), "b0"]);
     run("qemu-img", &["snapshot", "-a", "before", text(&file)]);
     assert_written(
@@ -232,13 +232,14 @@ fn what_else_a_file_may_hold() {
         "a snapshot that was gone back to",
     );
     let mut dirty = std::fs::read(&file).unwrap();
-    // incompatible_features: dirty, as lazy refcounts leave it.
+    // incompatible_features: the dirty bit, as lazy refcounts leave it.
     dirty[79] |= 1;
     std::fs::write(&file, dirty).unwrap();
     assert_written(directory.path(), &file, Way::Chunked, "not closed");
 }
 
-/// Of what is not all in the file nothing is written.
+/// The agent rejects an image whose data is not all in the file, and writes
+/// nothing.
 #[test]
 fn what_is_not_all_in_the_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();

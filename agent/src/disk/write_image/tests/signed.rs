@@ -1,4 +1,4 @@
-//! An image whose proof is a signature beside it.
+//! An image that is proven by a signature file next to it.
 
 use rsa::traits::PublicKeyParts as _;
 use rsa::{BigUint, Pkcs1v15Sign, RsaPrivateKey};
@@ -9,7 +9,7 @@ use crate::disk::proof::Proof;
 use crate::disk::signature::SigningKey;
 use crate::disk::signature_file;
 
-/// Two primes, for a key that signs nothing else.
+/// The primes of a key that signs nothing else.
 const PRIMES: [&str; 2] = [
     "FF56E81A6730BD14A146185547E98B75A3B70BD96E832A4BA3FFCA7C28BC23700DDE316F866195C5E533C833C6F168CA97438054F68808371C32AF6699CD1E55",
     "C793E22CB16A7AF478B0E2E17C1DE281ADE9AE9F70B244FFDCB062A1850E6784A8E60221D8D651130CDB46D95129D0F97B72D6E1B3702775372BE7827241D3C1",
@@ -34,7 +34,7 @@ fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The key as OpenPGP has it.
+/// The public key in OpenPGP format.
 fn public_key(key: &RsaPrivateKey) -> Vec<u8> {
     let mut body = vec![4, 0, 0, 0, 0, 1];
     body.extend(integer(&key.n().to_bytes_be()));
@@ -70,7 +70,7 @@ fn hash(bytes: &[u8]) -> Vec<u8> {
     hasher.with_suffix(bytes).to_vec()
 }
 
-/// The key's id, as a signature that names another one tells.
+/// The id of the first key, taken from its text form.
 fn id_of(keys: &[SigningKey]) -> u64 {
     let shown = keys[0].to_string();
     u64::from_str_radix(shown.split(' ').next().unwrap(), 16).unwrap()

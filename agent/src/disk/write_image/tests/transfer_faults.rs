@@ -1,8 +1,9 @@
-//! Images that do not come as they were: what is said, and what is on the disk.
+//! Damaged and broken transfers: the reported error and what the disk holds
+//! afterwards.
 
 use super::*;
 
-/// The image in each packing that changes its bytes, and as it is.
+/// The image as it is, in three packings and, if qemu-img is there, as qcow2.
 fn packed_in_each_way(image: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let mut bodies = vec![
         ("raw", image.to_vec()),
@@ -15,7 +16,7 @@ fn packed_in_each_way(image: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     bodies
 }
 
-/// Each connection breaks, twenty of them; no byte is asked for twice.
+/// The first twenty connections break. The agent never requests a byte twice.
 #[test]
 fn broken_twenty_times() {
     const BREAKS: usize = 20;
@@ -41,7 +42,7 @@ fn broken_twenty_times() {
     }
 }
 
-/// A lie of the server: its answer, and what comes of it.
+/// A wrong response of the server and the expected failure.
 struct Lie {
     name: &'static str,
     answer: fn(&[u8], &Asked) -> Reply,
@@ -49,7 +50,7 @@ struct Lie {
     says: &'static [&'static str],
 }
 
-/// The first 3000000 bytes, then what a Range request gets.
+/// Sends the first 3000000 bytes, then answers the Range request with `more`.
 fn then(body: &[u8], asked: &Asked, more: impl Fn(Reply) -> Reply) -> Reply {
     if asked.from.is_none() {
         return Reply::whole(body, "\"1\"").cut(3_000_000);
@@ -62,7 +63,7 @@ fn content_range(mut reply: Reply, text: &str) -> Reply {
     reply
 }
 
-/// RFC 9112, 7.1: the body in chunks of these sizes, in turn.
+/// RFC 9112, 7.1: sends the body in chunks of these sizes, in rotation.
 pub(super) fn chunked(mut reply: Reply, sizes: &[usize]) -> Reply {
     let mut body = Vec::new();
     let (mut rest, mut sizes) = (&reply.body[..], sizes.iter().cycle());
@@ -215,7 +216,8 @@ fn a_server_that_lies() {
     }
 }
 
-/// What is sent in parts only, and every part of it right, is no lie.
+/// A server may send less than the requested range, as long as every part is
+/// correct.
 #[test]
 fn a_server_that_sends_less_than_it_was_asked_for() {
     let image = gpt_image(8 * MIB, 512);
@@ -234,14 +236,14 @@ fn a_server_that_sends_less_than_it_was_asked_for() {
     assert_holds(&disk, &image);
 }
 
-/// A disk that was not touched has only what was on it.
+/// Asserts that the disk is either untouched or does not boot.
 fn assert_nothing_boots(disk: &NamedTempFile) {
     if content(disk).iter().any(|&byte| byte != OLD) {
         assert_unbootable(disk);
     }
 }
 
-/// One bit, anywhere: in the header, in tables, in data, in checksums.
+/// Flips one bit anywhere: in the header, in tables, in data, in checksums.
 #[test]
 fn a_bit_flipped_in_flight() {
     let image = gpt_image(6 * MIB, 512);
@@ -263,8 +265,9 @@ fn a_bit_flipped_in_flight() {
                 "{name}: bit {bit} of byte {place}: {failure}"
             );
             assert_nothing_boots(&disk);
-            // What carries its own checksum needs no other. A bit may be one that
-            // changes nothing, as those that fill the last byte of a block.
+            // gzip and xz contain their own checksum, so the agent detects the
+            // damage without a digest. Some bits have no effect, for example the
+            // padding in the last byte of a block.
             if ["gzip", "xz"].contains(&name) && place > 10 {
                 let target = open(disk.path(), 512);
                 let unproven = write_image(&source(&server, None), target, &http_client());
@@ -280,7 +283,7 @@ fn a_bit_flipped_in_flight() {
     }
 }
 
-/// As object stores serve a file that was uploaded with the header.
+/// Object stores send this header if the file was uploaded with it.
 #[test]
 fn an_encoding_that_is_the_packing_is_taken_as_sent() {
     let image = gpt_image(8 * MIB, 512);
@@ -290,12 +293,12 @@ fn an_encoding_that_is_the_packing_is_taken_as_sent() {
         ("gzip", Some(sha256(&body)), true),
         ("br", Some(sha256(&body)), true),
         ("br", None, false),
-        // The server packs on its own: that is not the file of the digest.
+        // The server compressed the file, so the digest is not that of the body.
         ("gzip", Some(sha256(&image)), false),
     ] {
         let served = body.clone();
         let server = Server::start(move |asked| {
-            // In the middle, too, the body is that of the file.
+            // A range response also carries the bytes of the compressed file.
             let mut reply = Reply::correct(&served, "\"1\"", asked).cut(served.len() / 2 + 1);
             let header = format!("Content-Encoding: {encoding}");
             reply.headers.push(header);
