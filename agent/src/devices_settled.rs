@@ -1,32 +1,32 @@
-//! When the devices of the boot have their drivers, as init tells the agent.
+//! Learns from init when the devices present at boot have their drivers.
 
 use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// When they had; `None` while they have not.
+/// When the devices got their drivers; `None` before that.
 pub type DevicesSettled = watch::Receiver<Option<Instant>>;
 
-/// Watches the end of the agent's standard input, by which init says so (see
-/// `early::supervise`).
+/// Watches the agent's standard input. Its end means that the devices have their
+/// drivers (see `early::supervise`).
 pub fn devices_settled() -> DevicesSettled {
     let (settled, receiver) = watch::channel(None);
     std::thread::spawn(move || {
-        // End of file and a broken pipe both mean that init is done with it.
+        // An error also means that init has closed the pipe.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         settled.send_replace(Some(Instant::now()));
     });
     receiver
 }
 
-/// Waits until they have, at most `limit`: a controller that does not answer
-/// keeps its driver loading for ever, and the disk may be on another one.
-/// Returns since when.
+/// Waits until the devices have their drivers, up to `limit`, and returns when that
+/// was. There is a limit because a controller that does not answer keeps its driver
+/// loading forever, and the disk may be on another controller.
 pub async fn wait(mut settled: DevicesSettled, limit: Duration) -> Instant {
     match tokio::time::timeout(limit, settled.wait_for(Option::is_some)).await {
         Ok(Ok(since)) => since.unwrap_or_else(Instant::now),
-        // Fails only without a sender: then nothing more will settle.
+        // Fails only if the sender is gone, so nothing more will settle.
         Ok(Err(_)) => Instant::now(),
         Err(_) => {
             tracing::warn!(

@@ -1,5 +1,5 @@
-//! Devices that have no driver, or whose driver misses its firmware: why a disk or
-//! a NIC is not there. For those who miss one.
+//! Finds out why there is no disk or no NIC, for example because a controller has
+//! no driver or the driver lacks its firmware.
 
 use std::fmt;
 
@@ -7,13 +7,11 @@ use crate::logs::kernel_log;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// What a device is for: the first byte of its PCI class (PCI Code and ID
-/// Assignment Specification, 1.1).
+/// The kind of device: the first byte of its PCI class (PCI Code and ID Assignment
+/// Specification, 1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Mass storage controllers.
     Storage,
-    /// Network controllers.
     Network,
 }
 
@@ -33,16 +31,15 @@ impl Purpose {
     }
 }
 
-/// A device on the PCI bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Device {
     address: String,
-    /// `1000:00e5`
+    /// PCI vendor and device ID: `1000:00e5`.
     id: String,
     driver: Option<String>,
 }
 
-/// Why something is not there, and what to do.
+/// Why a device is missing, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
     /// `no driver for storage controller 0000:03:00.0 (PCI ID 1000:00e5)`
@@ -57,7 +54,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Why there is no disk, or no NIC.
+/// Explains why there is no disk or no NIC.
 pub fn why_none(root: &SystemPath, purpose: Purpose) -> Reason {
     let log: Vec<String> = match root.is_live() {
         true => kernel_log::records()
@@ -69,8 +66,8 @@ pub fn why_none(root: &SystemPath, purpose: Purpose) -> Reason {
     reason(&devices(root, purpose), &log, purpose)
 }
 
-/// The firmware that the driver of this NIC has asked for and not found, as far as
-/// the kernel still remembers it.
+/// The firmware file that the driver of this NIC requested and did not find, if the
+/// kernel log still contains the message.
 pub fn missing_firmware_of(nic: &str) -> Option<String> {
     let root = SystemPath::live();
     let device = root.join("sys/class/net").join(nic).join("device");
@@ -148,9 +145,10 @@ fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
     }
 }
 
+/// Finds the last missing firmware file of a device in kernel messages such as
 /// `bnx2x 0000:03:00.0: Direct firmware load for bnx2x/x.fw failed with error -2`
 /// (`fw_get_filesystem_firmware` in drivers/base/firmware_loader/main.c). The last
-/// of several: drivers try older files before they give up.
+/// one counts, because drivers try older files before they give up.
 fn missing_firmware<'a>(address: &str, log: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut missing = None;
     for line in log {

@@ -6,31 +6,34 @@ use super::scheme::{BridgeSlot, Scheme};
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// <linux/if_arp.h>
+/// Hardware types from `linux/if_arp.h`.
 const ETHERNET: u32 = 1;
 const INFINIBAND: u32 = 32;
 const SLIP: u32 = 256;
-/// A name that udev cannot store (`ALTIFNAMSIZ` with its NUL) is none.
+/// The longest name that udev can store: `ALTIFNAMSIZ` without its NUL. Longer
+/// candidates are dropped.
 const LONGEST: usize = 127;
 
-/// The candidates; each may be missing.
+/// The possible names of an interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Candidates {
     /// `enx` and the hardware address.
     pub mac: Option<String>,
-    /// By the firmware's index: `eno1`.
+    /// From the firmware's index: `eno1`.
     pub onboard: Option<String>,
-    /// By the number of the slot: `ens3f0`.
+    /// From the slot number: `ens3f0`.
     pub slot: Option<String>,
-    /// By the bus: `enp5s0`.
+    /// From the place on the bus: `enp5s0`.
     pub path: Option<String>,
 }
 
-/// The candidates for the interface whose directory in /sys/class/net this is.
+/// Returns the candidates for an interface. `interface` is its directory in
+/// /sys/class/net.
 pub fn candidates(root: &SystemPath, interface: &SystemPath, scheme: &Scheme) -> Candidates {
     let number = |name: &str| sysfs::number::<u32>(&interface.join(name));
     let kind = number("type");
-    // A VLAN or the like: it goes with the interface below it.
+    // A VLAN or another interface on top of this machine's interfaces has no
+    // candidates.
     let stacked = number("ifindex") != number("iflink");
     let Some(prefix) = prefix(interface, kind, scheme) else {
         return Candidates::default();
@@ -117,7 +120,7 @@ fn prefix(interface: &SystemPath, kind: Option<u32>, scheme: &Scheme) -> Option<
     }
 }
 
-/// The digits of a permanent address.
+/// The hexadecimal digits of the address, if it is permanent.
 fn mac(interface: &SystemPath, kind: Option<u32>) -> Option<String> {
     /// `NET_ADDR_PERM`.
     const PERMANENT: u32 = 0;
@@ -130,10 +133,10 @@ fn mac(interface: &SystemPath, kind: Option<u32>) -> Option<String> {
         .then(|| digits.to_ascii_lowercase())
 }
 
-/// Which port of a card it is: `n<name>`, `r<representor>`, `d<number>`.
+/// The port of a card: `n<name>`, `r<representor>` or `d<number>`.
 struct Port {
     text: String,
-    /// The same for names by index, which do not use `dev_id`.
+    /// The text for names from the firmware's index, which ignore `dev_id`.
     of_index: String,
 }
 
@@ -175,8 +178,8 @@ fn representor(name: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// A PCI device that names an interface, and which of its virtual functions the
-/// interface is on.
+/// The PCI device that an interface is named after, and the virtual function of the
+/// interface.
 struct Place {
     device: PciLocation,
     virtual_function: String,
@@ -190,7 +193,8 @@ impl Place {
         }
     }
 
-    /// The PCI device that is the interface's own parent, virtio not counted.
+    /// The PCI device that is the interface's parent. Virtio devices in between are
+    /// skipped.
     fn behind_virtio(device: &SystemPath, scheme: &Scheme) -> Option<Self> {
         let directory = device.ancestors().find(|directory| {
             sysfs::link_name(&directory.join("subsystem")).as_deref() != Some("virtio")
@@ -209,7 +213,7 @@ impl Place {
         Some(Self::physical(device))
     }
 
-    /// The firmware's index: ACPI's, else SMBIOS'.
+    /// The firmware's index: from ACPI, otherwise from SMBIOS.
     fn index(&self, scheme: &Scheme) -> Option<u32> {
         let number = |name: &str| sysfs::text(&self.device.directory.join(name));
         let index: u32 = number("acpi_index")
@@ -273,13 +277,13 @@ impl Place {
         })
     }
 
-    /// The slot that this device is plugged into, or a bridge above it, and
-    /// the text of its domain.
+    /// The number of the slot that holds this device or a bridge above it, and the
+    /// text of its domain.
     fn hotplug_slot(&self, root: &SystemPath, scheme: &Scheme) -> Option<(u32, String)> {
         let slots = slots(root);
         for device in self.device.and_above() {
             if let Some(function) = function_id(root, &device).filter(|_| scheme.function_id) {
-                // Unique by itself, whatever the domain.
+                // The number is unique in all domains.
                 return Some((function, String::new()));
             }
             let Some(name) = device.directory.name() else {
@@ -300,7 +304,7 @@ impl Place {
     }
 }
 
-/// The number N of the link `virtfnN` of a physical function that leads here.
+/// The number N of the physical function's link `virtfnN` that leads to `here`.
 fn number_of_function(physical: &SystemPath, here: &SystemPath) -> Option<u32> {
     sysfs::names(physical).iter().find_map(|name| {
         let number = name.strip_prefix("virtfn")?.parse().ok()?;
@@ -308,7 +312,7 @@ fn number_of_function(physical: &SystemPath, here: &SystemPath) -> Option<u32> {
     })
 }
 
-/// The function's number on a mainframe, where a slot is called after it.
+/// The function's number on a mainframe, if a slot has this number as its name.
 fn function_id(root: &SystemPath, device: &PciLocation) -> Option<u32> {
     let id = sysfs::text(&device.directory.join("function_id"))?;
     let id = u32::from_str_radix(id.trim_start_matches("0x"), 16).ok()?;
@@ -316,8 +320,9 @@ fn function_id(root: &SystemPath, device: &PciLocation) -> Option<u32> {
     (id > 0 && slot.is_dir()).then_some(id)
 }
 
-/// Slots with a number, and the address that they begin with. `0-1` and `1-2`
-/// are made up by the kernel where numbers are missing or used twice.
+/// The slots that have a number, with the address prefix of their devices. Leaves
+/// out names such as `0-1` and `1-2`, which the kernel makes up if numbers are
+/// missing or used twice.
 fn slots(root: &SystemPath) -> Vec<(u32, String)> {
     let directory = root.join("sys/bus/pci/slots");
     sysfs::names(&directory)
@@ -329,7 +334,7 @@ fn slots(root: &SystemPath) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// udev's own test: `...sc04...` at the end of a modalias.
+/// Whether the modalias ends with `sc04...`, which is udev's own test for a bridge.
 fn is_bridge_by_modalias(device: &SystemPath) -> bool {
     sysfs::text(&device.join("modalias"))
         .and_then(|alias| {

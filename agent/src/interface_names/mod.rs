@@ -1,8 +1,8 @@
-//! The names that the installed system will give its network interfaces.
+//! Computes the names that the installed system will give its network interfaces.
 //!
-//! Hosts are described by those names (`enp2s0`, `ens3f0np0`), and there is no
-//! udev in the ramdisk. So the rules of udev's net_id and of 99-default.link are
-//! followed here, from /sys alone.
+//! Hosts are described by those names (`enp2s0`, `ens3f0np0`), and the ramdisk has
+//! no udev. So this module follows the rules of udev's net_id and 99-default.link,
+//! with /sys as its only source.
 
 mod candidates;
 mod other_buses;
@@ -18,36 +18,37 @@ use landfall_boot_params::{CommandLine, MacAddr, NetArgs, Token};
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// `IFNAMSIZ` without its NUL.
 const LONGEST: usize = 15;
-/// `NET_NAME_PREDICTABLE`, `NET_NAME_USER`, `NET_NAME_RENAMED`.
+/// `NET_NAME_PREDICTABLE`, `NET_NAME_USER` and `NET_NAME_RENAMED`: interfaces that
+/// keep their current name.
 const SETTLED: [u32; 3] = [2, 3, 4];
 
-/// How interfaces are to be named.
+/// How interfaces are named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamingPolicy {
-    /// Names that the operator has given (`ifname=`), which go before all else.
+    /// Names given by the operator (`ifname=`). They take precedence over all
+    /// others.
     pub given: Vec<NameArgument>,
-    /// The kernel's names stay (`net.ifnames=0`).
+    /// Keep the kernel's names (`net.ifnames=0`).
     pub keep_kernel_names: bool,
-    /// The scheme by which names are made.
     pub scheme: Scheme,
 }
 
-/// A name that an interface is to have.
+/// The names that an interface gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceName {
-    /// What the kernel calls it now.
+    /// Current name in the kernel.
     pub kernel_name: String,
-    /// What it shall be called; the same if it stays.
+    /// Future name; the same as `kernel_name` if the interface is not renamed.
     pub name: String,
-    /// By what else it shall be found.
+    /// Alternative names.
     pub alternatives: Vec<String>,
 }
 
 impl NamingPolicy {
-    /// By `ifname=`, `net.ifnames=` and `net.naming_scheme=`; a warning for a
-    /// scheme that is not known. (Of `ifname=` the network's arguments warn.)
+    /// Reads `ifname=`, `net.ifnames=` and `net.naming_scheme=`. Returns a warning
+    /// for an unknown scheme. (Warnings about `ifname=` come from the network
+    /// arguments.)
     pub fn from_command_line(line: &CommandLine) -> (Self, Vec<String>) {
         let mut policy = Self {
             given: NetArgs::from_command_line(line).names,
@@ -58,7 +59,7 @@ impl NamingPolicy {
             policy.keep_kernel_names = ["0", "no", "n", "off", "false", "f"]
                 .contains(&value.to_ascii_lowercase().as_str());
         }
-        // Keys are compared with `-` and `_` as equals (systemd, proc-cmdline.c).
+        // systemd treats `-` and `_` in keys as equal (proc-cmdline.c).
         let wanted = line
             .last("net.naming_scheme")
             .or_else(|| line.last("net.naming-scheme"));
@@ -74,21 +75,20 @@ impl NamingPolicy {
         (policy, warnings)
     }
 
-    /// The name that the operator has given to a NIC.
     pub fn given_to(&self, mac: MacAddr) -> Option<&str> {
         let given = self.given.iter().find(|given| given.mac == mac);
         given.map(|given| given.name.as_str())
     }
 
-    /// Whether the operator has given this name to another NIC.
+    /// Whether the operator has given this name to a NIC with another address.
     pub fn is_reserved(&self, name: &str, mac: Option<MacAddr>) -> bool {
         let mut given = self.given.iter();
         given.any(|given| given.name == name && Some(given.mac) != mac)
     }
 }
 
-/// The name of every interface that has a candidate, in the order in which the
-/// kernel found them: of two that want the same, the first gets it.
+/// The names of all interfaces that have a candidate or a given name. If two
+/// interfaces have the same candidate, the one that the kernel found first gets it.
 pub fn names(root: &SystemPath, policy: &NamingPolicy) -> Vec<InterfaceName> {
     let directory = root.join("sys/class/net");
     let mut interfaces: Vec<(u32, String)> = sysfs::names(&directory)
@@ -110,8 +110,8 @@ pub fn names(root: &SystemPath, policy: &NamingPolicy) -> Vec<InterfaceName> {
     named
 }
 
-/// The name of one interface with this permanent address, where those before it
-/// have theirs already. `None` if it has no candidate.
+/// The names of one interface with this permanent address, if the interfaces before
+/// it are already named. `None` if it has neither a candidate nor a given name.
 pub fn name_of(
     root: &SystemPath,
     kernel_name: &str,
@@ -152,7 +152,8 @@ fn name_where(
             .filter(|name| !stays && is_free(name))
             .unwrap_or_else(|| kernel_name.to_owned()),
     };
-    // MAC names are found, too, from v257 on; harmless before.
+    // udev makes the MAC name an alternative name from v257 on. Before that it does
+    // no harm.
     found.extend(candidates.mac);
     let mut alternatives: Vec<String> = Vec::new();
     for candidate in found {
@@ -168,7 +169,7 @@ fn name_where(
     })
 }
 
-/// What the kernel and udev take for a name (udev's `ifname_valid_full`).
+/// Whether the kernel and udev accept the name (udev's `ifname_valid_full`).
 fn is_interface_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_graphic() && !['/', ':', '%'].contains(&c);
     (1..=LONGEST).contains(&name.len())

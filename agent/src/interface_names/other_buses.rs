@@ -1,12 +1,11 @@
-//! Names of interfaces by a parent that is neither PCI nor USB: firmware
-//! tables, channels of mainframes, hypervisors, the kernel's simulator.
+//! Names of interfaces whose parent is neither PCI nor USB: firmware tables,
+//! mainframe channels, hypervisors, the kernel's simulator.
 
 use super::candidates::Candidates;
 use super::scheme::Scheme;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// Where a device tree's aliases are.
 const ALIASES: &str = "sys/firmware/devicetree/base/aliases";
 const DEVICE_TREE: &str = "sys/firmware/devicetree/base";
 
@@ -14,14 +13,15 @@ const DEVICE_TREE: &str = "sys/firmware/devicetree/base";
 pub(super) struct Child<'a> {
     pub(super) root: &'a SystemPath,
     pub(super) prefix: &'static str,
-    /// Its directory in /sys/class/net.
+    /// The interface's directory in /sys/class/net.
     pub(super) interface: &'a SystemPath,
-    /// Its direct parent.
+    /// The interface's direct parent.
     pub(super) device: &'a SystemPath,
 }
 
 impl Child<'_> {
-    /// Adds what the parent's bus gives, in udev's order: a later one counts.
+    /// Sets the names that come from the parent's bus. PCI and USB come afterwards,
+    /// as in udev, and replace them.
     pub(super) fn add_names(&self, found: &mut Candidates, scheme: &Scheme) {
         let prefix = self.prefix;
         let named = |text: Option<String>| text.map(|text| format!("{prefix}{text}"));
@@ -56,7 +56,7 @@ impl Child<'_> {
         let names = sysfs::names(&aliases);
         names.iter().find_map(|alias| {
             let number: u32 = match alias.strip_prefix("ethernet")? {
-                // The only one may have no number.
+                // The only interface may have no number.
                 "" if names.iter().any(|other| other == "ethernet0") => return None,
                 "" => 0,
                 digits => digits.parse().ok()?,
@@ -100,7 +100,7 @@ impl Child<'_> {
             return None;
         }
         let (id, instance) = self.device.name()?.split_once(':')?;
-        // PNP ids have three letters and four digits, ACPI ids four and four.
+        // PNP IDs have three letters and four digits, ACPI IDs four of each.
         let (vendor, model) = id.split_at_checked(id.len().checked_sub(4)?)?;
         let known = match vendor.len() {
             3 => vendor.bytes().all(|byte| byte.is_ascii_uppercase()),

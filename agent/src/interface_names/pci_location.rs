@@ -1,16 +1,16 @@
-//! Where a PCI device is: the numbers that its names are made of.
+//! The location of a PCI device, from which its names are made.
 
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
 /// The base and sub-class of a PCI-to-PCI bridge.
 const BRIDGE_CLASS: &str = "0x0604";
-/// Offset of the header type in the configuration space, and its bit "this
-/// device has several functions" (PCI 3.0, 6.2.1).
+/// Offset of the header type in the configuration space, and its bit for several
+/// functions (PCI 3.0, 6.2.1).
 const HEADER_TYPE: usize = 0x0e;
 const MULTI_FUNCTION: u8 = 0x80;
 
-/// A PCI device by its directory in /sys/devices.
+/// A PCI device, identified by its directory in /sys/devices.
 #[derive(Debug, Clone)]
 pub struct PciLocation {
     pub directory: SystemPath,
@@ -21,7 +21,8 @@ pub struct PciLocation {
 }
 
 impl PciLocation {
-    /// The device in this directory: `.../0000:3b:00.1`.
+    /// The device in a directory such as `.../0000:3b:00.1`. `None` if it is not a
+    /// PCI device.
     pub fn of(directory: &SystemPath) -> Option<Self> {
         if sysfs::link_name(&directory.join("subsystem")).as_deref() != Some("pci") {
             return None;
@@ -51,19 +52,19 @@ impl PciLocation {
         self.and_above().nth(1)
     }
 
-    /// Whether the function says of itself that it has siblings.
+    /// Whether the function reports that its device has several functions.
     pub fn is_multi_function(&self) -> bool {
         sysfs::bytes(&self.directory.join("config"))
             .and_then(|config| config.get(HEADER_TYPE).copied())
             .is_some_and(|header| header & MULTI_FUNCTION != 0)
     }
 
-    /// Whether functions are numbered across slots (PCIe, ARI).
+    /// Whether function numbers continue across slots (PCIe ARI).
     pub fn has_ari(&self) -> bool {
         sysfs::flag(&self.directory.join("ari_enabled"))
     }
 
-    /// Whether this is a bridge by its class.
+    /// Whether the class is that of a PCI-to-PCI bridge.
     pub fn is_bridge(&self) -> bool {
         sysfs::text(&self.directory.join("class"))
             .is_some_and(|class| class.starts_with(BRIDGE_CLASS))

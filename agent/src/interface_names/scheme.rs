@@ -1,53 +1,53 @@
-//! Naming schemes: which rules a release of systemd, or of RHEL, follows.
+//! Naming schemes: which rules a release of systemd or RHEL follows.
 //!
-//! systemd.net-naming-scheme(7), and the table of RHEL's own fork. A scheme is
-//! the one before it with rules added or taken back.
+//! The sources are systemd.net-naming-scheme(7) and the table in RHEL's own fork.
+//! Each scheme is defined as an earlier one with rules added or removed.
 
-/// RHEL CoreOS and CentOS Stream CoreOS are RHEL 9, which compiles this one in
-/// for all its minor releases.
+/// RHEL CoreOS and CentOS Stream CoreOS are RHEL 9, which compiles in this scheme
+/// for all minor releases.
 pub const DEFAULT: &str = "rhel-9.0";
 
-/// What may be made of a slot whose number belongs to a bridge above the NIC.
+/// What to do with a slot number that belongs to a bridge above the NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BridgeSlot {
-    /// The number counts for every device behind it.
+    /// Every device behind the bridge uses the number.
     Used,
-    /// It would count twice, so it does not count.
+    /// No device uses the number, because several devices could share it.
     Refused,
-    /// It counts if the NIC says that it has several functions.
+    /// The NIC uses the number if it reports several functions.
     ForMultiFunction,
 }
 
-/// The rules of one scheme, as far as they differ.
+/// The rules in which the schemes differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheme {
-    /// Virtual functions have `vN` after the name of their physical one.
+    /// Virtual functions get `vN` after the name of their physical function.
     pub virtual_functions: bool,
-    /// Functions above 7 are counted as ARI does.
+    /// Functions above 7 are numbered as in ARI.
     pub ari_functions: bool,
-    /// InfiniBand interfaces have names.
+    /// InfiniBand interfaces get names.
     pub infiniband: bool,
-    /// The firmware's index 0 is one.
+    /// The firmware's index 0 is valid.
     pub index_zero: bool,
     /// The firmware's index may have 16 bits instead of 14.
     pub wide_index: bool,
     /// See [`BridgeSlot`].
     pub bridge_slot: BridgeSlot,
-    /// Slots of mainframes are found by the function's number.
+    /// Slots of mainframes are identified by the function's number.
     pub function_id: bool,
-    /// The kernel's simulated interfaces have names.
+    /// The kernel's simulated interfaces get names.
     pub netdevsim: bool,
-    /// Xen's virtual interfaces have names.
+    /// Xen's virtual interfaces get names.
     pub xen: bool,
     /// Device trees number their interfaces.
     pub device_tree: bool,
-    /// They number the ports of one device, too.
+    /// Device trees number the ports of one device, too.
     pub device_tree_ports: bool,
-    /// USB NICs have names where there is no PCI.
+    /// USB NICs get names even without PCI.
     pub usb_without_pci: bool,
-    /// Representors of virtual functions have `rN`.
+    /// Representors of virtual functions get `rN`.
     pub representors: bool,
-    /// ACPI's `_SUN` is asked for the slot first.
+    /// ACPI's `_SUN` takes precedence as the slot number.
     pub acpi_slot: bool,
 }
 
@@ -134,8 +134,8 @@ const RHEL_9_5: Scheme = Scheme {
     ..RHEL_9_3
 };
 
-/// Releases which differ in more than names of network interfaces on hardware
-/// (containers, addresses of virtual devices) share a scheme here.
+/// Releases share a scheme here if they name hardware interfaces alike. They may
+/// differ in other things (containers, addresses of virtual devices).
 const SCHEMES: [(&[&str], Scheme); 17] = [
     (&["v238"], V238),
     (
@@ -160,7 +160,6 @@ const SCHEMES: [(&[&str], Scheme); 17] = [
 ];
 
 impl Scheme {
-    /// The scheme of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         SCHEMES
             .iter()
@@ -171,7 +170,7 @@ impl Scheme {
 
 impl Default for Scheme {
     fn default() -> Self {
-        // The table has it; a test says so.
+        // The table contains the default; a test checks that.
         Self::by_name(DEFAULT).unwrap_or(V251)
     }
 }

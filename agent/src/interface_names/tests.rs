@@ -1,4 +1,5 @@
-//! Captured machines under a real udev: the same names, by every scheme.
+//! Compares the names with those of a real udev, for captured machines and every
+//! scheme.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +18,7 @@ fn test_data(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// What udev said, by machine.
+/// The names that udev gave, by machine.
 fn expected() -> BTreeMap<String, Value> {
     serde_json::from_str(&fs::read_to_string(test_data("udev.json")).unwrap()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! What is taken from a medium, and how much of it at most.
+//! Reads the wanted files of a medium, up to a size limit.
 
 use std::path::{Component, Path};
 
@@ -7,27 +7,26 @@ use landfall_boot_params::agent_args::MAX_PARAMETERS;
 use super::volumes::Volume;
 use crate::private_file;
 
-/// Directories whose files are taken over.
+/// Directories whose files are copied.
 const CONFIGURATION: [&str; 2] = ["etc/ironic-python-agent", "etc/ironic-python-agent.d"];
-/// Where the network of the host stands.
 const NETWORK_DATA: &str = "openstack/latest/network_data.json";
 
-/// Largest file that is taken over: the bundle of a distribution's certificate
+/// Bytes; largest file that is copied. The bundle of a distribution's certificate
 /// authorities has a quarter of that.
 const FILE_LIMIT: u32 = 1 << 20;
-/// Most files of one directory.
+/// Most files that are copied from one directory.
 const FILES: usize = 64;
-/// Largest description of a network.
+/// Bytes.
 const NETWORK_DATA_LIMIT: u32 = 1 << 20;
 
-/// `parameters.txt`, if there is one.
+/// Returns the content of `parameters.txt`; `None` if there is no such file.
 pub(super) fn parameters(volume: &mut Volume) -> Result<Option<String>, String> {
-    // At most 64 KiB.
+    // At most 64 KiB, so the cast loses nothing.
     let bytes = volume.read("parameters.txt", MAX_PARAMETERS as u32)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// The network of the host, if it is there.
+/// Returns the network data of the host; `None` if there is none.
 pub(super) fn network_data(volume: &mut Volume) -> Result<Option<String>, String> {
     let Some(bytes) = volume.read(NETWORK_DATA, NETWORK_DATA_LIMIT)? else {
         return Ok(None);
@@ -37,8 +36,8 @@ pub(super) fn network_data(volume: &mut Volume) -> Result<Option<String>, String
         .map_err(|_| volume.fault(&format!("{NETWORK_DATA}: expected UTF-8")))
 }
 
-/// Copies the files of the two directories to the same place below `to`.
-/// Returns their paths and what could not be copied.
+/// Copies the files of the two directories to the same paths below `to`. Returns
+/// the paths of the copied files, and the faults.
 pub(super) fn copy_configuration(volume: &mut Volume, to: &Path) -> (Vec<String>, Vec<String>) {
     let (mut copied, mut faults) = (Vec::new(), Vec::new());
     for directory in CONFIGURATION {
@@ -68,7 +67,7 @@ pub(super) fn copy_configuration(volume: &mut Volume, to: &Path) -> (Vec<String>
 }
 
 fn copy(volume: &mut Volume, directory: &str, name: &str, to: &Path) -> Result<(), String> {
-    // The medium's directory may hold any bytes for a name.
+    // A name in the medium's directory may contain any bytes.
     let mut parts = Path::new(name).components();
     let plain = matches!(
         (parts.next(), parts.next()),
@@ -83,6 +82,6 @@ fn copy(volume: &mut Volume, directory: &str, name: &str, to: &Path) -> Result<(
     let Some(bytes) = volume.read(&path, FILE_LIMIT)? else {
         return Err(volume.fault(&format!("{path} is not on it")));
     };
-    // A client's key may be among them.
+    // The file may hold a client's private key.
     private_file::write(&to.join(&path), &bytes).map_err(|error| format!("/{path}: {error}"))
 }

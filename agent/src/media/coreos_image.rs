@@ -1,8 +1,8 @@
-//! The CoreOS image that our own ISO can bring, for sites that have no server
-//! for it.
+//! Finds the CoreOS image on the builder's own ISO, for sites that have no server
+//! for the image.
 //!
-//! From removable media alone, as everything here: what an old disk holds must
-//! not become the system of this host.
+//! Like the rest of this module it reads removable media alone: the content of an
+//! old disk must not become the system of this host.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,28 +14,27 @@ use super::volumes::{self, Volume};
 use super::{Places, search};
 use crate::sys::uevent::UeventSocket;
 
-/// How long to wait for a drive that must be there: as long as a BMC takes to
-/// show its medium again.
+/// How long to wait for a drive that must exist: a BMC may take this long to
+/// present its medium again.
 pub const DRIVE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A drive is looked into this often while a medium is missed.
+/// How often the agent looks at the drives while the medium is missing.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// An image and the drive that it is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageInDrive {
-    /// The device of the drive.
     pub device: PathBuf,
-    /// What the image must be.
+    /// The description of the image, with its expected digest.
     pub image: CoreosImage,
 }
 
-/// Why no image can be taken from a drive; the text is for the operator.
+/// Why no drive has a usable image. The text is for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoImage {
-    /// No medium brings one.
+    /// No medium contains an image.
     Missing(String),
-    /// A medium brings one that cannot be read, or several bring different ones.
+    /// The description of an image is invalid, or two media contain different
+    /// images.
     Unfit(String),
 }
 
@@ -46,13 +45,13 @@ impl fmt::Display for NoImage {
     }
 }
 
-/// Looks for the image in the drives of this machine, and waits for at most
-/// `patience` for a BMC that shows its drive late.
+/// Looks for the image in the drives of this machine. Waits up to `patience`,
+/// because a BMC may present its drive late.
 ///
 /// # Errors
-/// What is in the drives instead, for the operator.
+/// What the drives contain instead.
 pub fn find(places: &Places, patience: Duration) -> Result<ImageInDrive, NoImage> {
-    // Opened before the first look, so that nothing is missed.
+    // Opened before the first look, so that no event is missed.
     let events = UeventSocket::open().ok();
     let end = Instant::now() + patience;
     loop {

@@ -1,10 +1,11 @@
-//! Virtual media: what Ironic puts into the drive of a host beside the kernel.
+//! Reads virtual media, which Ironic inserts into a host's drives in addition to
+//! the kernel.
 //!
-//! Three things can be on them, each by a rule of its own (`volumes.rs`):
-//! configuration files, `parameters.txt` and the network of the host. They are
-//! what a boot over the network gets from its boot server, and they are taken
-//! from removable media alone: a partition labelled `config-2` on a disk is the
-//! config drive of whatever the disk held before.
+//! They can hold three things, each found by its own rule (`volumes.rs`):
+//! configuration files, `parameters.txt` and the network of the host. A network
+//! boot gets these from its boot server instead. The agent reads removable media
+//! alone, because a partition labelled `config-2` on a disk belongs to whatever the
+//! disk held before.
 
 mod contents;
 mod coreos_image;
@@ -23,37 +24,39 @@ use volumes::Volume;
 
 pub use coreos_image::{DRIVE_PATIENCE, ImageInDrive, NoImage, find as coreos_image};
 
-/// What is to be looked for in this boot.
+/// What to look for in this boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// The host was booted from virtual media: configuration files and
-    /// `parameters.txt` are taken as well as the network.
+    /// The host booted from virtual media, so configuration files and
+    /// `parameters.txt` are read as well as the network.
     pub virtual_media: bool,
-    /// The publisher of the ISO that the host was booted from, as the kernel
-    /// command line says it.
+    /// The publisher of the ISO that the host booted from, according to the kernel
+    /// command line.
     pub publisher: Option<String>,
-    /// The host was booted over the network.
+    /// The host booted over the network.
     pub network_boot: bool,
     /// Ironic's address is known already.
     pub service_known: bool,
-    /// The command line says what the network shall be.
+    /// The command line contains network arguments.
     pub network_given: bool,
 }
 
 impl Wanted {
-    /// Whether there can be anything. A boot over the network has its settings
-    /// from elsewhere, and looks at no drive.
+    /// Whether the agent looks at drives at all. A network boot without a publisher
+    /// does not, because its settings come from elsewhere.
     pub fn anything(&self) -> bool {
         self.virtual_media || self.network_data()
     }
 
-    /// The command line speaks of a medium, so one is waited for.
+    /// The kernel command line mentions virtual media, so the agent waits for it.
     fn announced(&self) -> bool {
         self.virtual_media || self.publisher.is_some()
     }
 
-    /// A network boot that names no publisher: what is in the drive is old.
-    /// Where nobody speaks of a medium, none is looked for in vain.
+    /// Whether to look for network data. Not on a network boot without a publisher:
+    /// a medium in the drive is then an old one. Also not if the command line has
+    /// network arguments and mentions no virtual media: the search would be in
+    /// vain.
     fn network_data(&self) -> bool {
         self.publisher.is_some()
             || !self.network_boot && (self.virtual_media || !self.network_given)
@@ -64,41 +67,37 @@ impl Wanted {
     }
 }
 
-/// A text and the device it was read from.
+/// A text and the device that it was read from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MediaText {
-    /// The text.
     pub text: String,
-    /// The device: `/dev/sr0`.
+    /// For example `/dev/sr0`.
     pub device: String,
 }
 
-/// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Media {
-    /// `parameters.txt`.
+    /// Content of `parameters.txt`.
     pub parameters: Option<MediaText>,
-    /// `openstack/latest/network_data.json`.
+    /// Content of `openstack/latest/network_data.json`.
     pub network_data: Option<MediaText>,
-    /// What was wrong, one line each.
+    /// Faults, one line each.
     pub warnings: Vec<String>,
 }
 
-/// Where a machine keeps what is needed here; another place in tests.
+/// The paths that this module uses; tests use others.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// /sys
     sys: PathBuf,
-    /// /dev
     dev: PathBuf,
-    /// /, the root of where configuration files are copied to.
+    /// Configuration files are copied to their places below this directory.
     root: PathBuf,
-    /// What an agent remembers that is started again.
+    /// What a restarted agent remembers.
     state: StateFile,
 }
 
 impl Places {
-    /// Those of the ramdisk.
+    /// The paths in the ramdisk.
     pub fn of_ramdisk() -> Self {
         let state = Path::new(STATE_DIRECTORY);
         Self {
@@ -110,11 +109,11 @@ impl Places {
     }
 }
 
-/// Looks for media, waits for them where there must be one, and reads them.
-/// `settled` tells when the devices of the boot have their drivers.
+/// Looks for virtual media, waits for it if there must be one, and reads it.
+/// `settled` returns true when the devices present at boot have their drivers.
 ///
-/// An agent that is started again gets what the first one has read: Ironic
-/// takes the media out of the drive at a time of its own.
+/// A restarted agent gets what the first one has read, because Ironic may have
+/// ejected the media in the meantime.
 pub fn read(wanted: &Wanted, places: &Places, settled: impl Fn() -> bool) -> Media {
     if let Ok(Some(bytes)) = places.state.load()
         && let Ok(media) = serde_json::from_slice(&bytes)
@@ -152,7 +151,7 @@ fn read_volumes(wanted: &Wanted, places: &Places, volumes: &mut [Volume], media:
         let volume = &mut volumes[at];
         match contents::network_data(volume) {
             Ok(Some(text)) => media.network_data = Some(volume.says(text)),
-            // A config drive need not say anything about the network.
+            // A config drive may lack network data.
             Ok(None) => {}
             Err(fault) => media.warnings.push(fault),
         }

@@ -1,4 +1,5 @@
-//! Waiting for media: a BMC's drive may show up long after the kernel has started.
+//! Waits for virtual media: a BMC's drive may appear long after the kernel has
+//! started.
 
 use std::time::{Duration, Instant};
 
@@ -6,38 +7,40 @@ use super::volumes::{self, Volume};
 use super::{Places, Wanted};
 use crate::sys::uevent::{Received, UeventSocket};
 
-/// How long a medium is waited for that the command line speaks of; what the
-/// ramdisk of Ironic's agent takes.
+/// How long the agent waits for virtual media that the kernel command line
+/// mentions. The ramdisk of Ironic's agent waits as long.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long one is waited for that nobody speaks of: an image of our own, with
-/// a config drive beside it.
+/// How long the agent waits if the command line mentions no virtual media: the
+/// builder's own image may have booted with a config drive next to it.
 const UNANNOUNCED_LIMIT: Duration = Duration::from_secs(3);
-/// How long a second medium is waited for once one is there.
+/// How long the agent waits for a second medium after the first.
 const SECOND_MEDIUM: Duration = Duration::from_secs(5);
-/// Media that are put into a drive announce themselves only where the kernel
-/// polls the drive, which it does not by itself.
+/// How often the agent looks at the drives. The kernel reports an inserted medium
+/// only if it polls the drive, which it does not do by default.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long nothing is said about the wait.
+/// The wait is logged only if it takes longer than this.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
-/// What came out.
+/// The result of a search.
 pub(super) struct Search {
     pub(super) volumes: Vec<Volume>,
     pub(super) warnings: Vec<String>,
 }
 
-/// Looks into the drives until what is wanted is there, at most [`LIMIT`].
+/// Looks at the drives until they contain what is wanted, at most for [`LIMIT`] or
+/// [`UNANNOUNCED_LIMIT`].
 pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -> bool) -> Search {
     let announced = wanted.announced();
     let limit = if announced { LIMIT } else { UNANNOUNCED_LIMIT };
-    // Opened before the first look, so that nothing is missed.
+    // Opened before the first look, so that no event is missed.
     let events = UeventSocket::open().ok();
     let start = Instant::now();
     let mut first_seen = None;
     let mut told = false;
     loop {
-        // Asked first: what settles behind it is seen by the look.
+        // Read before the look at the drives, so the look sees every device that
+        // has settled by now.
         let all_there = settled();
         let volumes = volumes::in_drives(&places.sys, &places.dev);
         let now = Instant::now();
@@ -76,9 +79,10 @@ pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No medium of ours.
+    /// No wanted medium.
     Nothing,
-    /// The one or the other; Ironic's address may still be on a second one.
+    /// Only the boot medium or only `parameters.txt`. A second medium may still
+    /// bring Ironic's address.
     Partial,
     /// Nothing more is needed.
     Complete,
@@ -102,7 +106,7 @@ fn state(volumes: &[Volume], wanted: &Wanted) -> State {
     }
 }
 
-/// What was in the drives instead.
+/// Describes what the drives contain instead.
 pub(super) fn seen(volumes: &[Volume]) -> String {
     if volumes.is_empty() {
         return "; no drive has a medium with a file system".to_owned();
@@ -114,7 +118,7 @@ pub(super) fn seen(volumes: &[Volume]) -> String {
     format!("; found {}", list.join(", "))
 }
 
-/// Until something happens to a block device, at most `limit`.
+/// Waits for an event of a block device, at most `limit`.
 pub(super) fn wait(events: Option<&UeventSocket>, limit: Duration) {
     let end = Instant::now() + limit;
     let Some(events) = events else {

@@ -1,5 +1,5 @@
-//! Drives of a made-up /sys with real images in them: CDs by genisoimage with
-//! the options that Ironic uses, floppies by mkfs.vfat as Ironic makes them.
+//! Tests with a simulated /sys whose drives hold real images: CDs made by
+//! genisoimage with Ironic's options, and floppies made by mkfs.vfat like Ironic's.
 
 use std::cell::Cell;
 use std::fs;
@@ -38,7 +38,8 @@ impl Host {
         }
     }
 
-    /// A drive at this place below /sys/devices, with an image in it.
+    /// Adds a drive at this place below /sys/devices. Returns the path of its
+    /// image.
     fn drive(&self, name: &str, bus: &str, scsi_type: &str, sectors: u64) -> PathBuf {
         let device = self.path("sys/devices").join(bus).join("block").join(name);
         fs::create_dir_all(device.join("device")).unwrap();
@@ -72,7 +73,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {output:?}");
 }
 
-/// An ISO of these files.
+/// Writes an ISO with these files to `out`.
 fn iso(out: &Path, label: &str, publisher: &str, files: &[(&str, &str)]) {
     let tree = tempfile::tempdir().unwrap();
     for (name, content) in files {
@@ -126,7 +127,7 @@ fn floppy(out: &Path, label: &str, parameters: Option<&str>) {
     }
 }
 
-/// A boot from virtual media as Ironic's command line tells of it.
+/// A boot from virtual media, with Ironic's command line.
 fn wanted() -> Wanted {
     Wanted {
         virtual_media: true,
@@ -157,7 +158,7 @@ fn an_iso_that_ironic_has_built() {
     assert_eq!(host.copied("ironic-python-agent/sub/deep.conf"), None);
     assert_eq!(host.copied("passwd"), None);
 
-    // Ironic takes the medium out; a restarted agent knows what was on it.
+    // Ironic ejects the medium. A restarted agent still knows its content.
     fs::remove_dir_all(host.path("dev")).unwrap();
     assert_eq!(read(&wanted(), &host.places(), || false), media);
 }
@@ -193,7 +194,7 @@ fn parameters_on_a_floppy() {
     assert!(parameters.device.ends_with("dev/sdb"));
     assert_eq!(media.warnings, [""; 0]);
 
-    // No label, but a drive that says what it is.
+    // No label, but a drive with a telling name.
     let host = Host::new();
     floppy(&host.usb_disk("sdb", 2880), "x", Some(text));
     let model = host.path("sys/block/sdb/device/model");
@@ -202,7 +203,7 @@ fn parameters_on_a_floppy() {
     let media = read(&self::wanted(), &host.places(), || false);
     assert_eq!(media.parameters.unwrap().text, text);
 
-    // A label that promises too much.
+    // The label promises `parameters.txt`, but the file is missing.
     let host = Host::new();
     floppy(&host.usb_disk("sdb", 2880), "IR-VFD-DEV", None);
     boot_iso(&host.cd_drive("sr0"), "VMEDIA_BOOT_ISO", ID);
@@ -233,7 +234,7 @@ fn disks_are_not_looked_at() {
     };
     assert_eq!(read(&wanted, &host.places(), || true), Media::default());
 
-    // The largest USB disk that counts.
+    // The largest USB disk that is read.
     let host = Host::new();
     boot_iso(&host.usb_disk("sdb", sectors_of_4_gib - 1), "config-2", "");
     let media = read(&wanted, &host.places(), || true);
@@ -298,7 +299,7 @@ fn a_damaged_medium_is_told() {
     let node = host.cd_drive("sr0");
     boot_iso(&node, "config-2", ID);
     let whole = fs::read(&node).unwrap();
-    // The descriptors stay, the directories go.
+    // Keeps the descriptors and cuts off the directories.
     fs::write(&node, &whole[..40_000]).unwrap();
     let media = read(&wanted(), &host.places(), || true);
     assert_eq!(media.network_data, None);
@@ -337,7 +338,7 @@ fn unfit(host: &Host) -> String {
 #[test]
 fn the_image_on_our_own_iso() {
     let host = Host::new();
-    // Written to a stick, which is larger than any virtual floppy.
+    // The ISO is written to a USB stick, which is larger than any virtual floppy.
     let stick = host.usb_disk("sda", 64 << 21);
     let description = image("rhcos.raw.gz", "a");
     let files = [
@@ -351,7 +352,8 @@ fn the_image_on_our_own_iso() {
         (&found.image.name[..], found.image.size, found.image.sha256),
         ("rhcos.raw.gz", 5, "a".repeat(64))
     );
-    // The same in two drives is one; another is none of them.
+    // The same image in two drives counts as one. Two different images are an
+    // error.
     let cd = host.cd_drive("sr0");
     iso(&cd, "LANDFALL", "", &files);
     assert!(look(&host).is_ok());
@@ -380,7 +382,7 @@ fn no_image_in_any_drive() {
         missing(&host),
         "no drive has a medium with an image; no drive has a medium with a file system"
     );
-    // A disk is no drive: what it holds is of the host's past.
+    // A disk is not a drive: its content is from an earlier use of the host.
     let disk = host.drive("sda", "pci0000:00/0000:00:1f.2/ata1", "0\n", 1 << 21);
     let description = image("old.raw", "a");
     iso(

@@ -1,4 +1,4 @@
-//! The media in the drives of a host, and which of them is for what.
+//! Lists the media in the drives of a host and decides what each is used for.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,32 +8,31 @@ use landfall_media_reader::{Medium, MediumError};
 
 use super::MediaText;
 
-/// BMCs show small images as USB disks; what is larger is somebody's disk.
+/// Bytes. BMCs present small images as USB disks; a larger disk is an ordinary one.
 const USB_DISK_LIMIT: u64 = 4 << 30;
 
 /// SCSI's peripheral device type of CD and DVD drives (SPC-4, table 138).
 const CD_TYPE: &str = "5";
 
-/// Labels of the ISO that Ironic builds: with the host's network, and without.
+/// Labels of the ISOs that Ironic builds: with the host's network data, and
+/// without.
 const CONFIG_2: &str = "config-2";
 const BOOT_ISO: &str = "VMEDIA_BOOT_ISO";
 /// Label of the medium with `parameters.txt`.
 const PARAMETERS: &str = "ir-vfd-dev";
-/// What such a drive may call itself where the label is lost.
+/// The name of such a drive, in lower case; used if the label is missing.
 const MODEL: &str = "virtual media";
 
 /// A medium with a file system.
 #[derive(Debug)]
 pub(super) struct Volume {
-    /// The device.
     pub(super) node: PathBuf,
-    /// Its label.
     pub(super) label: String,
-    /// The publisher of an ISO 9660 image, which may be empty.
+    /// The publisher of an ISO 9660 image; may be empty. `None` for other file
+    /// systems.
     publisher: Option<String>,
-    /// The drive's own name.
+    /// The drive's model name.
     model: String,
-    /// What is on it.
     medium: Medium<File>,
 }
 
@@ -49,19 +48,19 @@ impl Volume {
         format!("{}: {text}", self.node.display())
     }
 
-    /// A file; `None` if there is none.
+    /// Reads a file of at most `limit` bytes; `None` if there is none.
     pub(super) fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, String> {
         let read = self.medium.read(path, limit);
         read.map_err(|error| self.fault(&error.to_string()))
     }
 
-    /// The names of the files in a directory.
     pub(super) fn files(&mut self, directory: &str) -> Result<Vec<String>, String> {
         let files = self.medium.files(directory);
         files.map_err(|error| self.fault(&error.to_string()))
     }
 
-    /// The CoreOS image that it brings, if it does. Its bytes are not looked at.
+    /// The description of the CoreOS image on this medium, if there is one. Does
+    /// not read the image itself.
     pub(super) fn coreos_image(&mut self) -> Result<Option<CoreosImage>, String> {
         let limit = coreos_image::DESCRIPTION_LIMIT;
         let Some(json) = self.read(coreos_image::DESCRIPTION, limit)? else {
@@ -73,12 +72,12 @@ impl Volume {
             .map_err(|reason| fault(&reason))
     }
 
-    /// By its label, which is a promise.
+    /// Whether the label promises `parameters.txt`; the file may still be missing.
     pub(super) fn holds_parameters(&self) -> bool {
         self.is_labelled(PARAMETERS)
     }
 
-    /// One of the two kinds that Ironic builds.
+    /// Whether this is one of the two kinds of ISO that Ironic builds.
     pub(super) fn is_boot_medium(&self, publisher: &str) -> bool {
         (self.is_labelled(CONFIG_2) || self.is_labelled(BOOT_ISO)) && !self.is_of_other(publisher)
     }
@@ -92,30 +91,32 @@ impl Volume {
         ours.eq_ignore_ascii_case(publisher)
     }
 
-    /// An ISO that somebody else has left in a drive. Where nobody says which
-    /// one is ours, none is other.
+    /// Whether this is an ISO of another publisher, left in the drive. False if
+    /// this boot names no publisher.
     fn is_of_other(&self, publisher: &str) -> bool {
         self.publisher.is_some() && !publisher.is_empty() && !self.is_of(publisher)
     }
 }
 
-/// Where configuration files come from: an ISO of this publisher rather than
-/// another medium. This and the next ones return places in `volumes`.
+/// Chooses the medium for configuration files: an ISO of this publisher takes
+/// precedence over other media. Like the next functions, returns an index into
+/// `volumes`.
 pub(super) fn for_configuration(volumes: &[Volume], publisher: &str) -> Option<usize> {
     let ours = |volume: &Volume| volume.is_boot_medium(publisher);
     let named = volumes.iter().position(|v| ours(v) && v.is_of(publisher));
     named.or_else(|| volumes.iter().position(ours))
 }
 
-/// Where the host's network comes from. No publisher on either side is equal
-/// as well: Ironic did not always name one.
+/// Chooses the medium for the host's network data. An empty publisher matches an
+/// empty or missing one: Ironic did not always set one.
 pub(super) fn for_network_data(volumes: &[Volume], publisher: &str) -> Option<usize> {
     volumes
         .iter()
         .position(|volume| volume.is_labelled(CONFIG_2) && volume.is_of(publisher))
 }
 
-/// Where `parameters.txt` may be: by label or, without one, by the drive's name.
+/// The media that may hold `parameters.txt`: the one with the label, otherwise
+/// those whose drive has the right name.
 pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
     match volumes.iter().position(Volume::holds_parameters) {
         Some(labelled) => vec![labelled],
@@ -125,13 +126,14 @@ pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
     }
 }
 
-/// Every medium with a file system in a drive that may show virtual media, in
+/// Every medium with a file system in a drive that may present virtual media, in
 /// the order of the drives' names.
 pub(super) fn in_drives(sys: &Path, dev: &Path) -> Vec<Volume> {
     in_drives_up_to(sys, dev, USB_DISK_LIMIT)
 }
 
-/// The same with USB disks of any size: an ISO may have been written to a stick.
+/// Like [`in_drives`], with USB disks of any size: an ISO may have been written to
+/// a USB stick.
 pub(super) fn in_drives_and_sticks(sys: &Path, dev: &Path) -> Vec<Volume> {
     in_drives_up_to(sys, dev, u64::MAX)
 }
@@ -153,8 +155,8 @@ fn in_drives_up_to(sys: &Path, dev: &Path, limit: u64) -> Vec<Volume> {
         .collect()
 }
 
-/// A CD drive, or a disk on USB of less than `limit` bytes. Partitions are not
-/// in /sys/block.
+/// Whether this is a CD drive, or a USB disk smaller than `limit` bytes. /sys/block
+/// has no partitions.
 fn may_show_media(drive: &Path, limit: u64) -> bool {
     if attribute(drive, "device/type") == CD_TYPE {
         return true;
@@ -165,12 +167,12 @@ fn may_show_media(drive: &Path, limit: u64) -> bool {
             bus.is_some_and(|bus| bus.parse::<u32>().is_ok())
         })
     });
-    // In units of 512 bytes, whatever the sector size.
+    // The unit is 512 bytes, whatever the sector size.
     let sectors: u64 = attribute(drive, "size").parse().unwrap_or(0);
     on_usb && sectors > 0 && sectors < limit / 512
 }
 
-/// An empty or unreadable drive has no volume.
+/// `None` if the drive is empty or unreadable.
 fn volume(drive: &Path, node: &Path) -> Option<Volume> {
     let medium = File::open(node)
         .map_err(MediumError::from)

@@ -1,10 +1,11 @@
-//! What routers advertise, as far as the kernel leaves it to us (RFC 4861).
+//! The parts of router advertisements that the kernel leaves to user space (RFC
+//! 4861).
 //!
-//! Addresses, prefixes and routes are the kernel's work. It passes on two
-//! things: whether there is DHCP to be asked ([`RouterFlags`]), and the options
-//! that it does not read itself, of which those for the resolver are ours
-//! (RFC 8106). No raw ICMPv6 socket is needed, and what did not come from the
-//! link itself has been thrown away by the kernel already.
+//! The kernel handles addresses, prefixes and routes. It passes on two things: the
+//! flags that announce DHCP ([`RouterFlags`]), and the options that it does not
+//! read itself. The agent uses those for the resolver (RFC 8106). No raw ICMPv6
+//! socket is needed, and the kernel has already dropped packets that did not come
+//! from the link itself.
 
 pub(crate) mod dns;
 mod flags;

@@ -1,10 +1,11 @@
-//! What the network of this boot is made of, as the console tells it.
+//! Logs where the network configuration of this boot comes from.
 
 use landfall_network_plan::Choice;
 use landfall_network_plan::describe::describe;
 
-/// Tells where the plan is from and what was wrong with better sources, and the
-/// plan itself where it `is_carried_out` by us.
+/// Logs the source of the plan and the faults of the sources with higher
+/// precedence. Logs the plan itself only if it `is_carried_out`, by the agent or by
+/// another program.
 pub(super) fn announce(choice: &Choice, is_carried_out: bool) {
     for fault in &choice.faults {
         tracing::error!("{fault}");

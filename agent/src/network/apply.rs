@@ -1,7 +1,8 @@
-//! Changes to devices, addresses and routes: the only place that makes them.
+//! Changes devices, addresses and routes through netlink. Other modules of this
+//! directory add methods to [`Changes`].
 //!
-//! Every function may be called again with the same arguments: what is there
-//! already is no error.
+//! Adding what already exists succeeds, except for alternative names. Removing what
+//! is already gone succeeds.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,23 +18,23 @@ use rtnetlink::{AddressAddRequest, Handle, LinkUnspec, RouteMessageBuilder};
 
 use super::nic::DeviceRoute;
 
-/// The connection to the kernel over which changes are made.
+/// The netlink connection that makes the changes.
 #[derive(Clone)]
 pub struct Changes {
     pub(super) handle: Handle,
 }
 
-/// How long an address is there; `None`: for ever.
+/// How long an address is valid; `None` means forever.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lifetime {
-    /// How long new connections may come from it.
+    /// How long new connections may use the address as their source.
     pub preferred: Option<Duration>,
-    /// How long it may be used at all.
+    /// How long the address may be used at all.
     pub valid: Option<Duration>,
 }
 
 impl Lifetime {
-    /// The same time for both.
+    /// Uses the same time for both fields.
     pub fn of(time: Option<Duration>) -> Lifetime {
         Lifetime {
             preferred: time,
@@ -43,32 +44,32 @@ impl Lifetime {
 }
 
 impl Changes {
-    /// Opens the connection; it is served by a task of the current runtime.
+    /// Opens the connection. A task on the current runtime serves it.
     pub fn open() -> io::Result<Changes> {
         let (connection, handle, _) = rtnetlink::new_connection()?;
         tokio::spawn(connection);
         Ok(Changes { handle })
     }
 
-    /// Switches a device on.
     pub async fn up(&self, index: u32) -> io::Result<()> {
         self.change(LinkUnspec::new_with_index(index).up().build())
             .await
     }
 
-    /// Switches a device off: most drivers want it so for a new hardware address.
+    /// Switches a device off. Most drivers require this before they accept another
+    /// hardware address.
     pub async fn down(&self, index: u32) -> io::Result<()> {
         self.change(LinkUnspec::new_with_index(index).down().build())
             .await
     }
 
-    /// Calls a device something else. Kernels before 6.2 want it switched off.
+    /// Kernels before 6.2 refuse to rename a device that is switched on.
     pub async fn rename(&self, index: u32, name: &str) -> io::Result<()> {
         let message = LinkUnspec::new_with_index(index).name(name.to_owned());
         self.change(message.build()).await
     }
 
-    /// Lets a device be found by this name as well.
+    /// Adds an alternative name.
     pub async fn add_name(&self, index: u32, name: &str) -> io::Result<()> {
         self.handle
             .link()
@@ -79,26 +80,23 @@ impl Changes {
             .map_err(cause)
     }
 
-    /// Gives a device a hardware address.
     pub async fn set_mac(&self, index: u32, mac: MacAddr) -> io::Result<()> {
         let message = LinkUnspec::new_with_index(index).address(mac.0.to_vec());
         self.change(message.build()).await
     }
 
-    /// Sets the MTU of a device.
     pub async fn set_mtu(&self, index: u32, mtu: u32) -> io::Result<()> {
         self.change(LinkUnspec::new_with_index(index).mtu(mtu).build())
             .await
     }
 
-    /// What there is under a name, in all that the kernel tells of it.
+    /// Returns everything that the kernel reports about the device with this name.
     pub async fn look_up(&self, name: &str) -> io::Result<LinkMessage> {
         let request = self.handle.link().get().match_name(name.to_owned());
         let answer = request.execute().try_next().await.map_err(cause)?;
         answer.ok_or_else(|| io::Error::from_raw_os_error(Errno::ENODEV as i32))
     }
 
-    /// What a device is called now.
     pub async fn name_of(&self, index: u32) -> io::Result<Option<String>> {
         let request = self.handle.link().get().match_index(index);
         let answer = request.execute().try_next().await.map_err(cause)?;
@@ -109,13 +107,13 @@ impl Changes {
         }))
     }
 
-    /// Makes a VLAN, bond or bridge, unless the name is taken.
+    /// Creates a virtual device. Succeeds without a change if the name is taken.
     pub async fn make(&self, message: LinkMessage) -> io::Result<()> {
         let result = self.handle.link().add(message).execute().await;
         unless(result.map_err(cause), Errno::EEXIST)
     }
 
-    /// Changes what the message names.
+    /// Changes the attributes that the message contains.
     pub async fn change(&self, message: LinkMessage) -> io::Result<()> {
         self.handle
             .link()
@@ -125,10 +123,10 @@ impl Changes {
             .map_err(cause)
     }
 
-    /// Adds an address, or gives it another lifetime. With a lifetime the
-    /// kernel takes the address away by itself: nobody keeps using it should
-    /// the agent be gone when the lease ends. The metric is that of the route to
-    /// the network of the address, which goes before every other without one.
+    /// Adds an address, or changes the lifetime of an existing one. The kernel
+    /// removes the address at the end of the lifetime, so nobody keeps using it if
+    /// the agent is gone by then. `metric` is for the route to the address's own
+    /// network. Without a metric this route would take precedence over every other.
     pub async fn add_address(
         &self,
         index: u32,
@@ -145,16 +143,16 @@ impl Changes {
             attributes.push(AddressAttribute::CacheInfo(times));
         }
         if address.address.is_ipv6() {
-            // Used while the kernel asks whether somebody else has it, where
-            // the device may do so; see `ipv6_sysctl`.
+            // Where the device allows it, the address is used during duplicate
+            // address detection; see `ipv6_sysctl`.
             let optimistic = AddressAttribute::Flags(AddressFlags::Optimistic);
             attributes.push(optimistic);
         }
         request.execute().await.map_err(cause)
     }
 
-    /// Adds an address that another machine has had. An IPv6 one is not used
-    /// before the kernel has asked who has it.
+    /// Adds an address that another machine used before. An IPv6 address is not
+    /// used until duplicate address detection has succeeded.
     pub async fn try_address(&self, index: u32, address: IpPrefix, metric: u32) -> io::Result<()> {
         let request = self.address_request(index, address, metric);
         request.execute().await.map_err(cause)
@@ -169,30 +167,28 @@ impl Changes {
         request
     }
 
-    /// Takes an address away.
     pub async fn remove_address(&self, index: u32, address: IpPrefix) -> io::Result<()> {
         let ip = address.address;
-        // The message that adds an address says all that removing it takes.
+        // The message that adds an address holds everything that its removal needs.
         let mut request = self.handle.address().add(index, ip, address.length);
         let message = std::mem::take(request.message_mut());
         let result = self.handle.address().del(message).execute().await;
         unless(result.map_err(cause), Errno::EADDRNOTAVAIL)
     }
 
-    /// Adds a route, in place of one with the same destination and metric.
+    /// Replaces a route that has the same destination and metric.
     pub async fn add_route(&self, index: u32, route: &DeviceRoute) -> io::Result<()> {
         let request = self.handle.route().add(message(index, route)).replace();
         request.execute().await.map_err(cause)
     }
 
-    /// Takes a route away.
     pub async fn remove_route(&self, index: u32, route: &DeviceRoute) -> io::Result<()> {
         let request = self.handle.route().del(message(index, route));
         unless(request.execute().await.map_err(cause), Errno::ESRCH)
     }
 }
 
-/// As the kernel counts: its largest number is for ever.
+/// In seconds; the kernel reads its largest number as forever.
 fn seconds(time: Option<Duration>) -> u32 {
     time.map_or(u32::MAX, |time| {
         u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
@@ -208,8 +204,8 @@ fn message(index: u32, route: &DeviceRoute) -> RouteMessage {
             builder = match route.via {
                 _ if route.kind != RouteKind::Unicast => builder,
                 Some(IpAddr::V4(via)) => builder.gateway(via),
-                // Without a next hop the destination is on the link, and the
-                // kernel wants to be told so for IPv4.
+                // Without a next hop the destination is on the link. The kernel
+                // requires the scope to say so for IPv4.
                 _ => builder.scope(RouteScope::Link),
             };
             finished(builder, index, route)
@@ -247,7 +243,7 @@ fn finished<T>(builder: RouteMessageBuilder<T>, index: u32, route: &DeviceRoute)
     builder.build()
 }
 
-/// The kernel's reason alone, without the library's frame around it.
+/// Returns the kernel's error without the library's text around it.
 pub(super) fn cause(error: rtnetlink::Error) -> io::Error {
     match error {
         rtnetlink::Error::NetlinkError(message) => message.to_io(),

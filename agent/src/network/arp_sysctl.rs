@@ -1,18 +1,18 @@
-//! ARP is answered by the NIC that has the address.
+//! Makes each NIC answer ARP only for its own addresses.
 //!
-//! By itself the kernel answers for every address of the machine on every NIC
-//! (Documentation/networking/ip-sysctl, `arp_ignore`). With two NICs in one
-//! network the other machines then learn either, and the answers to a probe of
-//! one NIC come in by another, which may be one that shall send nothing.
+//! By default the kernel answers on every NIC for every address of the machine
+//! (Documentation/networking/ip-sysctl, `arp_ignore`). With two NICs in one network
+//! the other machines then learn either MAC address. The answers to a probe from
+//! one NIC arrive on the other, which may be a NIC that must not send anything.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Tells the kernel so, for the NICs to come as well.
+/// Applies to all NICs, including those that appear later. `root` is /proc/sys/net.
 ///
 /// # Errors
-/// The switch that could not be set.
+/// If the switch cannot be set; the message names its file.
 pub fn answer_for_own_addresses(root: &Path) -> io::Result<()> {
     let path = root.join("ipv4/conf/all/arp_ignore");
     fs::write(&path, "1").map_err(|error| io::Error::other(format!("{}: {error}", path.display())))

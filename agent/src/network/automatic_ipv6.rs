@@ -1,5 +1,5 @@
-//! What the network has told one NIC for IPv6, beside what the kernel does
-//! with it by itself.
+//! What one NIC has learned from routers and DHCPv6 servers, apart from what the
+//! kernel handles by itself.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -10,35 +10,34 @@ use tokio::time::Instant;
 use super::advertisements::{AdvertisedDns, RouterFlags};
 use super::dhcp6::{self, Lease, Want};
 
-/// Routers, the DHCP client and its lease.
 #[derive(Default)]
 pub(super) struct AutomaticIpv6 {
-    /// It has been given what the plan has for it.
+    /// The NIC has its planned IPv6 addresses and routes.
     pub(super) begun: bool,
-    /// The last word of the routers on DHCP.
+    /// The flags of the last router advertisement.
     pub(super) routers: Option<RouterFlags>,
-    /// What they say to the resolver.
+    /// DNS servers and search domains from router advertisements.
     pub(super) dns: AdvertisedDns,
     pub(super) client: Option<Client>,
-    /// Since when.
+    /// The lease and the time when it was received.
     lease: Option<(Lease, Instant)>,
 }
 
-/// A running client. It ends when this is dropped.
+/// A running DHCPv6 client. It ends when this is dropped.
 pub(super) struct Client {
-    /// Tells its events from those of an earlier client of the same NIC.
+    /// Distinguishes its events from those of an earlier client of the same NIC.
     pub(super) generation: u64,
     pub(super) kind: Kind,
     pub(super) commands: mpsc::Sender<dhcp6::Command>,
     pub(super) task: JoinHandle<()>,
 }
 
-/// What is asked for by DHCP.
+/// What the client asks the server for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// An address and everything else.
+    /// An address and all other configuration.
     Stateful,
-    /// Everything but an address.
+    /// All configuration except an address.
     Stateless,
 }
 
@@ -49,7 +48,6 @@ impl Drop for Client {
 }
 
 impl AutomaticIpv6 {
-    /// A router has been heard.
     pub(super) fn has_router(&self) -> bool {
         self.routers.is_some_and(|routers| routers.heard)
     }
@@ -62,7 +60,7 @@ impl AutomaticIpv6 {
         self.lease.as_ref().map(|(lease, _)| lease)
     }
 
-    /// Has this lease now, and returns the one before.
+    /// Replaces the lease and returns the previous one.
     pub(super) fn take_lease(&mut self, lease: Lease) -> Option<Lease> {
         let before = self.lease.replace((lease, Instant::now()));
         before.map(|(lease, _)| lease)
@@ -72,8 +70,8 @@ impl AutomaticIpv6 {
         self.lease.take().map(|(lease, _)| lease)
     }
 
-    /// What a new client of this kind is to ask for: the present address,
-    /// where there is one.
+    /// What a new client of this kind asks for. A stateful client asks for the
+    /// current address again, if there is one.
     pub(super) fn want(&self, kind: Kind) -> Want {
         match kind {
             Kind::Stateless => Want::Information,
@@ -86,7 +84,7 @@ impl AutomaticIpv6 {
         }
     }
 
-    /// Where the lease of this address came from.
+    /// The server that leased this address; `None` if it is not leased.
     pub(super) fn server_of(&self, address: IpAddr) -> Option<Ipv6Addr> {
         let lease = self.lease()?;
         let leased = lease.address?.address;

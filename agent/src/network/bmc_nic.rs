@@ -1,15 +1,16 @@
-//! The USB NIC that a BMC shows to its host. Its MAC address is the same on every
-//! host of a model, so as a port of the node it would be wrong, and a lookup by it
-//! finds several nodes (metal3's DuplicateNodeOnLookup).
+//! Detects the USB NIC that a BMC presents to its host. Its MAC address is the same
+//! on every host of a model, so a port of the node with this address would be
+//! wrong, and a lookup by it finds several nodes (metal3's DuplicateNodeOnLookup).
 
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// USB communication classes without hardware of their own behind them: what the
-/// gadget side of a BMC offers. USB NICs that one buys have drivers of their own.
+/// Drivers of the generic USB network classes, which the USB gadget of a BMC uses.
+/// Ordinary USB NICs have drivers of their own.
 const DRIVERS: [&str; 3] = ["cdc_ether", "cdc_ncm", "rndis_host"];
 
-/// Whether the NIC `name` below `root` leads to the BMC, by its driver.
+/// Whether the NIC `name` leads to the BMC, judged by its driver. `root` stands for
+/// /.
 pub fn leads_to_bmc(root: &SystemPath, name: &str) -> bool {
     let driver = root.join("sys/class/net").join(name).join("device/driver");
     sysfs::link_name(&driver).is_some_and(|driver| DRIVERS.contains(&driver.as_str()))

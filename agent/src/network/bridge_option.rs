@@ -1,14 +1,14 @@
-//! A bridge's options: NetworkManager's names and units → the kernel's.
+//! Translates bridge options from NetworkManager's names and units to the kernel's.
 
 use rtnetlink::packet_route::link::{BridgeMulticastRouterType, InfoBridge, VlanProtocol};
 
 use landfall_network_plan::MacAddr;
 
-/// One setting of a keyfile's section `bridge` for the kernel; `None` for one
-/// that is not the bridge's own, or that cannot be read.
+/// Translates one setting from the `bridge` section of a keyfile. Returns `None` if
+/// the setting does not belong to the bridge itself, or if its value is invalid.
 pub(super) fn bridge_option(name: &str, value: &str) -> Option<InfoBridge> {
-    // The kernel counts in hundredths where NetworkManager has seconds; all
-    // that is about multicast is in hundredths for both.
+    // NetworkManager gives times in seconds and the kernel in hundredths of a
+    // second. For multicast options both use hundredths.
     let hundredths = || {
         value
             .parse()
@@ -48,8 +48,9 @@ pub(super) fn bridge_option(name: &str, value: &str) -> Option<InfoBridge> {
             "802.1ad" => VlanProtocol::Ieee8021Ad,
             _ => VlanProtocol::Ieee8021Q,
         }),
-        // Filtering without a table of VLANs on the ports would let nothing
-        // tagged through; the table is the installed system's.
+        // This includes `vlan-filtering`: without a VLAN table on the ports the
+        // bridge would drop all tagged frames. Only the installed system sets up
+        // that table.
         _ => return None,
     })
 }

@@ -1,8 +1,8 @@
-//! The task that makes the network what the plan says, event by event.
+//! The task that configures the network as the plan says, event by event.
 //!
-//! It is the only one that changes anything, so changes never meet each other.
-//! It never waits for anything but the next event: what takes long (DHCP,
-//! duplicate address detection) is done by others who report.
+//! No other task changes the network, so no two changes interfere. The task never
+//! waits for anything but the next event: slow work (DHCP, duplicate address
+//! detection) runs elsewhere and reports its result as an event.
 
 mod advertised;
 mod configurator;
@@ -39,47 +39,44 @@ use crate::interface_names::NamingPolicy;
 use configurator::Configurator;
 pub(super) use link_retries::pauses;
 
-/// What is to be done, and where the files are that go with it.
+/// What to configure, and the paths of the files that the task writes.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The plan, where it is from, and what was wrong with better sources.
+    /// The plan, its source, and the faults of sources with higher precedence.
     pub choice: Choice,
-    /// The resolver's file.
     pub resolv_conf: PathBuf,
-    /// The file of local names.
+    /// The file of local host names.
     pub hosts: PathBuf,
-    /// Where the state is told in JSON, for operators and log collection.
+    /// The state as JSON, for operators and log collection.
     pub state_file: StoredState,
-    /// How NICs are called.
     pub naming: NamingPolicy,
-    /// Whether the machine's name may be set.
+    /// Whether the task may set the machine's host name.
     pub set_host_name: bool,
 }
 
-/// The network at work, as long as the process lives.
+/// The connections to the running network task.
 #[derive(Debug)]
 pub struct Network {
-    /// What it has become.
     pub state: watch::Receiver<NetworkState>,
-    /// Where discovery tells what it finds out about the way to the service.
+    /// Discovery sends here what it finds out about the way to the service.
     pub reach: watch::Sender<Reach>,
-    /// Takes the VLANs that switches have named.
+    /// Takes the VLANs that switches announce.
     pub heard_vlans: mpsc::Sender<HeardVlans>,
 }
 
-/// What the switches have said, for the network to make of it what is wanted.
+/// The VLANs that switches announce, and which of them the operator wants.
 #[derive(Debug)]
 pub struct HeardVlans {
-    /// `ipa-enable-vlan-interfaces`
+    /// The value of `ipa-enable-vlan-interfaces`.
     pub wanted: Vec<String>,
-    /// The tags that a switch has named, by the NIC that heard it.
+    /// VLAN tags by the name of the NIC that received them.
     pub tags: BTreeMap<String, Vec<u16>>,
-    /// Told when all that is wanted has been made.
+    /// Notified when all wanted VLANs have been created.
     pub made: oneshot::Sender<()>,
 }
 
 impl Setup {
-    /// This choice, on a machine that runs our ramdisk.
+    /// The setup for a machine that runs the ramdisk.
     pub fn in_ramdisk(choice: Choice, naming: NamingPolicy) -> Setup {
         Setup {
             choice,
@@ -92,10 +89,10 @@ impl Setup {
     }
 }
 
-/// Starts the task on the current runtime, where it stays.
+/// Starts the task on the current runtime. It runs until the process ends.
 ///
 /// # Errors
-/// If the kernel does not talk about its network at all.
+/// If the kernel refuses the netlink connections.
 pub fn start(setup: Setup) -> io::Result<Network> {
     let (sender, state) = watch::channel(NetworkState::default());
     let (reach, found_out) = watch::channel(Reach::default());

@@ -1,10 +1,10 @@
 //! A DHCPv6 client (RFC 8415) for one interface.
 //!
-//! It begins where a router says that there is DHCP, or where the plan wants
-//! it without one; the addresses that routers give are the kernel's. Like its
-//! sister for IPv4 it never gives up, and each interface has one of its own.
-//! What to do next is decided in [`machine`], without sockets or clocks; the
-//! messages are `dhcproto`'s, and [`client`] carries them.
+//! It starts if a router announces DHCP, or if the plan requires DHCP without a
+//! router. Addresses from router advertisements are the kernel's work. Like the
+//! DHCPv4 client it never gives up, and each interface has its own. [`machine`]
+//! decides what to do next, without sockets or clocks. `dhcproto` encodes and
+//! decodes the messages, and [`client`] sends and receives them.
 
 mod client;
 mod exchange;
@@ -24,48 +24,40 @@ pub use client::{Command, run};
 pub use identity::Identity;
 pub use lease::{Lease, LeasedAddress};
 
-/// Who asks, and what for.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The kernel's index of the interface.
     pub index: u32,
-    /// The kernel's name of the interface.
     pub name: String,
-    /// Its hardware address.
     pub mac: MacAddr,
-    /// Its link-local address, which questions come from.
+    /// Link-local address from which the client sends.
     pub link_local: Ipv6Addr,
-    /// What is asked for.
     pub want: Want,
-    /// Host name to send.
     pub host_name: Option<String>,
-    /// After how long without an answer that is to be said.
+    /// How long the client stays without an answer before it reports
+    /// [`Event::Silent`].
     pub series: Duration,
 }
 
-/// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Want {
-    /// An address and everything else; the one that the interface had before
-    /// and that has not ended yet, if there is any.
+    /// An address and all other configuration. Holds the interface's previous lease
+    /// if that has not ended yet; the client then asks for the same address.
     Address(Option<Box<Lease>>),
-    /// Everything but an address.
+    /// All configuration except an address.
     Information,
 }
 
-/// What a client has to tell.
+/// What a client reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// There is a lease, new or renewed; without an address where none was
-    /// wanted.
+    /// A new or renewed lease. It has no address if the client did not ask for one.
     Bound(Box<Lease>),
-    /// Nobody has answered for so long; the client goes on.
+    /// No server has answered for this long; the client continues.
     Silent(Duration),
-    /// A server has an answer, but no address; the client goes on. What the
-    /// server says about it.
+    /// A server answered without an address, for this reason; the client continues.
     Refused(String),
-    /// Sockets cannot be opened or used; the client goes on.
+    /// The client cannot open or use its socket; it continues.
     Trouble(String),
-    /// The lease has ended and the address must go.
+    /// The lease has ended, and the address must be removed.
     Lost,
 }

@@ -1,4 +1,4 @@
-//! `/sys/firmware/ibft` → the texts that `ip=ibft` is about.
+//! Reads from `/sys/firmware/ibft` the values that `ip=ibft` refers to.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use crate::interface_names::InterfaceName;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// The table's structures have no room for more NICs than two; the kernel's
-/// driver makes a directory for each that it finds.
+/// Limits for one table. Its structures have room for only two NICs; the kernel's
+/// driver creates a directory for each NIC that it finds.
 const MOST_RECORDS: usize = 16;
 const MOST_FILES: usize = 32;
-/// A host name of DHCP is the longest text in there.
+/// Bytes. The longest value is a DHCP host name.
 const LONGEST: usize = 256;
 
-/// Reads what the arguments ask of the firmware, if they do, from a mounted
-/// sysfs. NICs are known by the names they have, and by those in `names` that
-/// they will have.
+/// Reads the firmware's records from a mounted sysfs into `args`, if an argument
+/// asks for them. NICs are listed under their current names and under the names in
+/// `names` that they will get.
 pub fn read_firmware_nics(args: &mut NetArgs, sysfs: &SystemPath, names: &[InterfaceName]) {
     if !args.asks_firmware() {
         return;
@@ -35,7 +35,7 @@ pub fn read_firmware_nics(args: &mut NetArgs, sysfs: &SystemPath, names: &[Inter
             .collect(),
         interfaces: interfaces(sysfs, names),
     };
-    // A name that an argument gives comes before all others.
+    // Names from arguments take precedence over all others.
     let given = args
         .names
         .iter()

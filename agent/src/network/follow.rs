@@ -1,5 +1,6 @@
-//! A network that somebody else configures: the same account of it as of our
-//! own, and not one change. In a live system NetworkManager does the work.
+//! Observes a network that another program configures, and reports it like the
+//! agent's own. Changes nothing. In a live system NetworkManager configures the
+//! network.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,16 +20,16 @@ use super::state::{AddressOrigin, NetworkState};
 use super::state_json::{StoredState, state_json};
 use crate::network::reach::Reach;
 
-/// As long as a NIC that has no carrier yet may be on its way to one.
+/// How long a NIC may take to get its carrier.
 const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
-/// Between two attempts to talk to the kernel after it has refused.
+/// Pause before the next attempt after the kernel has refused a connection.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
-/// No resolver reads more of its file.
+/// Bytes. No resolver reads more of its file.
 const RESOLV_CONF_LIMIT: u64 = 64 << 10;
 
-/// Follows the network on the current runtime, for as long as the process
-/// lives. `choice` tells addresses of a plan from others. Its plan is told where
-/// it is a document's, which somebody then carries out.
+/// Observes the network on the current runtime until the process ends. The plan in
+/// `choice` serves to recognise planned addresses. It is logged only if it comes
+/// from a document, because another program then carries it out.
 pub fn follow(choice: Choice) -> watch::Receiver<NetworkState> {
     announce(&choice, choice.source.is_document());
     let (state, receiver) = watch::channel(NetworkState::default());
@@ -63,7 +64,8 @@ impl Observer {
         }
     }
 
-    /// Takes over what there is, then follows the events until some get lost.
+    /// Applies the snapshot, then handles events until the kernel reports that
+    /// events were lost.
     async fn follow(&mut self, mut watch: LinkWatch, snapshot: Snapshot) {
         let is_there = |index: &u32| snapshot.links.iter().any(|link| link.index == *index);
         self.nics.retain(|index, _| is_there(index));
@@ -109,7 +111,7 @@ impl Observer {
                     nic.forget_address(address.prefix.address);
                 }
             }
-            // Whoever configures the network listens to routers.
+            // The program that configures the network handles routers.
             LinkEvent::Router(_) => {}
         }
     }
@@ -176,7 +178,8 @@ impl Observer {
             dns: servers(Path::new("/etc/resolv.conf")),
             ..NetworkState::default()
         };
-        // NetworkManager has rules of its own for which NIC goes first.
+        // NetworkManager has its own rules for the preferred NIC, so the file
+        // reports no reach.
         let shown = state_json(&self.choice, &new, &self.nics, &Reach::default());
         self.stored_state.store(&shown);
         self.state.send_if_modified(|old| {
@@ -190,7 +193,7 @@ impl Observer {
 /// The servers that the resolver asks (resolv.conf(5)).
 fn servers(path: &Path) -> Vec<DnsServer> {
     let mut text = String::new();
-    // Without the file there is none.
+    // Without the file there are no servers.
     let _ =
         File::open(path).and_then(|file| file.take(RESOLV_CONF_LIMIT).read_to_string(&mut text));
     text.lines()

@@ -1,10 +1,9 @@
-//! Waiting for addresses before the hardware is reported.
+//! Waits for addresses before the agent reports the hardware.
 //!
-//! Ironic's agent waits for an IPv4 address, on the NIC that the host was
-//! booted over or on all of them, which costs a host with IPv6 alone, or with
-//! a NIC without a cable, the whole time. Here any address will do that
-//! reaches further than its link, and only NICs are waited for that have a
-//! carrier (or may still get one) and shall have an address.
+//! Ironic's agent waits for an IPv4 address, on the boot NIC or on all NICs. A host
+//! with IPv6 alone, or with a NIC without a cable, then waits the whole time. Here
+//! any address counts that reaches further than its link. The agent waits only for
+//! NICs that should have an address and that have a carrier, or may still get one.
 
 use std::time::Duration;
 
@@ -13,33 +12,33 @@ use tokio::sync::watch;
 
 use super::state::{NetworkState, NicState};
 
-/// When those NICs have an address that must have one: how long the others, and
-/// the second address family, may take. Ironic makes ports of the NICs that have
-/// an address (`add_ports = active`), a cable of 1 Gbit/s is negotiated in 2 to
-/// 3 s, and a DHCP server takes a moment longer than a router. Not the whole
-/// limit: in a network of IPv6 alone, or without DHCP, nobody answers.
+/// How long the other NICs and the second address family may take, once every
+/// required NIC has an address. Ironic creates ports for the NICs that have an
+/// address (`add_ports = active`). A 1 Gbit/s link negotiates for 2 to 3 s, and a
+/// DHCP server takes a moment longer than a router. The agent does not wait for the
+/// whole limit: in a network with IPv6 alone, or without DHCP, nobody answers.
 const THE_REST: Duration = Duration::from_secs(3);
 
 /// Which NICs must have an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitFor {
-    /// None of them.
     Nothing,
-    /// The one that the host was booted over.
+    /// The NIC that the host booted from.
     BootNic(MacAddr),
-    /// All of them.
+    /// All NICs that should have an address and have a carrier, or may still get
+    /// one.
     AllNics,
 }
 
-/// Waits until they have, and no longer than the limit, then a moment for all
-/// others. False: not all have that must.
+/// Waits up to `limit` until the wanted NICs have an address, then up to 3 s for
+/// all others. Returns false if a wanted NIC has no address.
 pub async fn inspection_addresses(
     network: &mut watch::Receiver<NetworkState>,
     wanted: WaitFor,
     limit: Duration,
 ) -> bool {
     let is_ready = |state: &NetworkState| state.has_addresses(wanted);
-    // An error means that the network's task has ended: nothing will come.
+    // An error means that the network task has ended, so no address will come.
     let waited = tokio::time::timeout(limit, network.wait_for(is_ready));
     let is_ready = matches!(waited.await, Ok(Ok(_)));
     if is_ready {
@@ -51,7 +50,7 @@ pub async fn inspection_addresses(
 }
 
 impl NicState {
-    /// Whether it may still get an address besides those that it has.
+    /// Whether the NIC may still get a further address.
     fn may_get_more(&self) -> bool {
         let asks = self.carrier && (self.awaits_ipv4 || !self.is_online());
         self.trouble.is_none() && self.shall_have_address && (asks || self.awaits_carrier)

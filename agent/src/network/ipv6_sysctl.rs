@@ -1,4 +1,4 @@
-//! What the kernel does with IPv6 on a device by itself.
+//! Sets what the kernel does by itself with IPv6 on a device.
 
 use std::fs;
 use std::io;
@@ -6,18 +6,19 @@ use std::path::{Path, PathBuf};
 
 use landfall_network_plan::{IpPlan, Method};
 
-/// Where the switches of each device are. The directory is missing when the
-/// kernel was started with `ipv6.disable=1`.
+/// The directory with the switches of each device. It is missing if the kernel was
+/// started with `ipv6.disable=1`.
 pub const ROOT: &str = "/proc/sys/net/ipv6/conf";
 
-/// Sets the switches of a device for what the plan says of IPv6; `None` and off
-/// are the same.
-/// It has to be done before the device is switched on: with the defaults the
-/// kernel would at once send router solicitations and take what comes.
+/// Sets the switches of a device as the plan's IPv6 settings require. `None` means
+/// that IPv6 is off.
+///
+/// Call this before the device is switched on: with its defaults the kernel would
+/// at once send router solicitations and accept the answers.
 ///
 /// # Errors
-/// The switch that could not be set. A kernel without IPv6 is an error only
-/// where IPv6 is asked for.
+/// If a switch cannot be set; the message names its file. A kernel without IPv6 is
+/// an error only if the plan uses IPv6.
 pub fn set(root: &Path, device: &str, ipv6: Option<&IpPlan>) -> io::Result<()> {
     let ipv6 = ipv6.filter(|ip| ip.method != Method::Disabled);
     let wanted = ipv6.map(|ip| ip.method);
@@ -31,13 +32,13 @@ pub fn set(root: &Path, device: &str, ipv6: Option<&IpPlan>) -> io::Result<()> {
         |name: &str| -> PathBuf { [root, Path::new(device), Path::new(name)].iter().collect() };
     if wanted.is_some() {
         for (name, value) in WITHOUT_DELAY {
-            // A kernel without CONFIG_IPV6_OPTIMISTIC_DAD takes its time.
+            // A kernel without CONFIG_IPV6_OPTIMISTIC_DAD only takes longer.
             let _ = fs::write(path(name), value);
         }
     }
     if let Some(ip) = ipv6.filter(|ip| ip.method.is_automatic()) {
         for (name, value) in route_switches(ip) {
-            // A kernel without CONFIG_IPV6_ROUTE_INFO takes no such routes.
+            // A kernel without CONFIG_IPV6_ROUTE_INFO ignores such routes.
             let _ = fs::write(path(name), value);
         }
     }
@@ -49,43 +50,47 @@ pub fn set(root: &Path, device: &str, ipv6: Option<&IpPlan>) -> io::Result<()> {
     Ok(())
 }
 
-/// What a kernel does by itself when a link comes up costs a static address 1.0
-/// to 2.1 s until the first packet (measured; a random delay and the wait for
-/// answers, RFC 4862, 5.1 and 5.4.2). With these it is 0.2 ms:
+/// Switches that let the host use a static address at once. By default the first
+/// packet leaves 1.0 to 2.1 s after the link comes up (measured; a random delay and
+/// the wait for answers, RFC 4862, 5.1 and 5.4.2). With these switches it takes 0.2
+/// ms.
 ///
-/// Addresses are used while the kernel still asks whether somebody else has
-/// them (RFC 4429). A conflict is the exception, and then it stops using one.
+/// Optimistic addresses are used while the kernel still checks for duplicates (RFC
+/// 4429). If it finds one, which is rare, the kernel stops using the address.
 ///
-/// That alone is not enough, as nobody may be asked for a neighbour from an
-/// address that is not certain yet: the link-local one has to be. It is made of
-/// the hardware address; who has the same one of these cannot be told from us
-/// by any answer. So nobody is asked for it, see [`detect_duplicates`].
+/// That alone is not enough. Neighbour discovery needs a source address that is not
+/// optimistic, so the link-local address must be valid at once. It is derived from
+/// the hardware address. No answer could distinguish a machine that has the same
+/// hardware address from this one. So the kernel does not check the link-local
+/// address; see [`detect_duplicates`].
 const WITHOUT_DELAY: [(&str, &str); 3] = [
     ("optimistic_dad", "1"),
     ("use_optimistic", "1"),
     ("dad_transmits", "0"),
 ];
 
-/// Has the kernel ask for all addresses that come from now on: to be called when
-/// the link-local address is there.
+/// Makes the kernel check every address added from now on for duplicates. Call this
+/// once the link-local address exists.
 pub fn detect_duplicates(root: &Path, device: &str) {
     let path: PathBuf = [root, Path::new(device), Path::new("dad_transmits")]
         .iter()
         .collect();
-    // Missing where the kernel has no IPv6, and nothing to ask.
+    // The file is missing if the kernel has no IPv6; then there is nothing to
+    // check.
     let _ = fs::write(path, "1");
 }
 
-/// Which routes the kernel takes from router advertisements, and how often it
-/// asks for one.
+/// Which routes the kernel accepts from router advertisements, and how often it
+/// asks for an advertisement.
 ///
-/// By default it drops every route to a particular network (RFC 4191): the
-/// longest prefix that it takes is 0. NetworkManager and systemd-networkd take
-/// all of them.
+/// By default the kernel drops every route to a specific network (RFC 4191),
+/// because it accepts only prefix length 0. NetworkManager and systemd-networkd
+/// accept all lengths.
 ///
-/// It asks at 0, 4, 12, 28 and 60 s (RFC 7559 doubles the pause up to an hour).
-/// A switch port with spanning tree forwards after 30 s, and a router that
-/// nobody asks may be silent for half an hour.
+/// By default the kernel asks at 0, 4, 12, 28 and 60 s (RFC 7559 doubles the pause
+/// up to an hour). A switch port with spanning tree forwards after 30 s, and a
+/// router that receives no solicitation may be silent for half an hour. So the
+/// longest pause is set to 8 s.
 fn route_switches(ip: &IpPlan) -> [(&'static str, &'static str); 3] {
     let automatic = &ip.automatic;
     let longest_prefix = match automatic.ignore_routes {
@@ -106,15 +111,15 @@ fn route_switches(ip: &IpPlan) -> [(&'static str, &'static str); 3] {
 fn switches(method: Option<Method>) -> &'static [(&'static str, &'static str)] {
     match method {
         None | Some(Method::Disabled) => &[("accept_ra", "0"), ("disable_ipv6", "1")],
-        // Link-local addresses are made of the hardware address, as the
-        // installed system's NetworkManager does it in its initramfs.
+        // Link-local addresses are derived from the hardware address, as the
+        // installed system's NetworkManager does in its initramfs.
         Some(Method::Manual | Method::LinkLocal) => &[
             ("accept_ra", "0"),
             ("autoconf", "0"),
             ("addr_gen_mode", "0"),
             ("disable_ipv6", "0"),
         ],
-        // 2: even should forwarding be on.
+        // 2: accept advertisements even if forwarding is on.
         Some(Method::Auto) => &[
             ("accept_ra", "2"),
             ("autoconf", "1"),
@@ -122,7 +127,8 @@ fn switches(method: Option<Method>) -> &'static [(&'static str, &'static str)] {
             ("addr_gen_mode", "0"),
             ("disable_ipv6", "0"),
         ],
-        // No router is waited for, but only a router knows the way out.
+        // DHCP starts without a router, but only a router announces the default
+        // route.
         Some(Method::Dhcp) => &[
             ("accept_ra", "2"),
             ("autoconf", "0"),

@@ -1,17 +1,18 @@
-//! Routes of a NIC without a carrier are passed over.
+//! Makes the kernel ignore the routes of a NIC without a carrier.
 //!
-//! The kernel keeps them and goes on sending there, unless told otherwise
-//! (Documentation/networking/ip-sysctl, `ignore_routes_with_linkdown`): a host
-//! with another NIC that works would be cut off by a cable that is pulled.
+//! By default the kernel keeps using these routes
+//! (Documentation/networking/ip-sysctl, `ignore_routes_with_linkdown`). A pulled
+//! cable would then cut off a host whose other NIC still works.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Tells the kernel so, for the NICs to come as well.
+/// Applies to all NICs, including those that appear later. `root` is /proc/sys/net.
 ///
 /// # Errors
-/// The switch that could not be set. A kernel without IPv6 has none for it.
+/// If a switch cannot be set; the message names its file. A missing address family
+/// is no error.
 pub fn ignore_routes(root: &Path) -> io::Result<()> {
     for family in ["ipv4", "ipv6"] {
         if !root.join(family).exists() {

@@ -1,4 +1,4 @@
-//! What network devices there are, and what the kernel tells about them.
+//! Lists the network devices and follows the kernel's events about them.
 
 use std::io;
 use std::pin::Pin;
@@ -20,88 +20,83 @@ use tokio::task::JoinHandle;
 
 use super::advertisements::{RouterFlags, is_of_ipv6};
 
-/// Room for events while others are worked on: a server with hundreds of
-/// virtual functions brings them all up at once.
+/// Bytes for events that wait: a server with hundreds of virtual functions brings
+/// them all up at once.
 const QUEUE_BYTES: usize = 4 << 20;
 
-/// A network device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// The kernel's index.
     pub index: u32,
-    /// The kernel's name.
     pub name: String,
-    /// What else the kernel finds it by.
+    /// Alternative names that the kernel accepts for the device.
     pub alternative_names: Vec<String>,
-    /// What the device is to us.
     pub kind: LinkKind,
-    /// Its hardware address.
+    /// The current hardware address.
     pub mac: MacAddr,
-    /// The hardware address it came with, where the driver knows it.
+    /// The factory hardware address, if the driver knows it.
     pub permanent_mac: Option<MacAddr>,
-    /// Somebody has switched it on.
+    /// The device is switched on.
     pub up: bool,
-    /// There is a cable, and somebody at its other end.
+    /// A cable is plugged in, and the other end is active.
     pub carrier: bool,
-    /// Its MTU.
     pub mtu: u32,
-    /// The index of the bond or bridge that it is a port of.
+    /// Index of the bond, bridge or VRF that the device is a port of.
     pub controller: Option<u32>,
 }
 
-/// What a network device is to us.
+/// How the agent treats a network device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkKind {
-    /// `lo`.
+    /// The device `lo`.
     Loopback,
     /// A network interface card.
     Nic,
-    /// What software has made on or of others, a VLAN for example, and a port of
-    /// InfiniBand: ours if the plan has one of its name.
+    /// A device that software created on top of others, such as a VLAN, or an
+    /// InfiniBand port. The agent configures it if the plan contains its name.
     Virtual,
-    /// Anything else that software has made, or that is no Ethernet.
+    /// Any other software device, or a device that is not Ethernet. The agent
+    /// ignores it.
     Other,
 }
 
-/// An address of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkAddress {
-    /// The kernel's index of the device.
     pub index: u32,
-    /// The address.
     pub prefix: IpPrefix,
-    /// It cannot be used before duplicate address detection is over.
+    /// The address cannot be used until duplicate address detection is over.
     pub tentative: bool,
-    /// Somebody else has the address.
+    /// Another machine has the address.
     pub duplicate: bool,
-    /// The kernel has made it from a router advertisement.
+    /// The kernel derived the address from a router advertisement, or this is an
+    /// IPv6 address with a time limit, such as a DHCPv6 lease.
     pub advertised: bool,
 }
 
-/// What has happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// A device is there, or is different.
+    /// A device is new or has changed.
     Link(Link),
-    /// A device is gone.
+    /// A device is gone. Holds its index.
     LinkGone(u32),
-    /// An address is there, or is different.
+    /// An address is new or has changed.
     Address(LinkAddress),
-    /// An address is gone; with the mark of a duplicate because it was one.
+    /// An address is gone. `duplicate` is set if the kernel removed it for that
+    /// reason.
     AddressGone(LinkAddress),
-    /// What the routers of a link say about DHCP.
+    /// The routers of a link announce something about DHCP.
     Router(RouterFlags),
 }
 
 impl Link {
-    /// The names that it may be called by.
+    /// All names of the device, its current name first.
     pub fn names(&self) -> Vec<&str> {
         let others = self.alternative_names.iter().map(String::as_str);
         std::iter::once(self.name.as_str()).chain(others).collect()
     }
 
-    /// The addresses that it may be called by. A port of a bond has taken the
-    /// bond's, which is that of another port.
+    /// The hardware addresses by which a plan can match the device. Leaves out the
+    /// current address of a port: a bond may have given it the address of another
+    /// port.
     pub fn macs(&self) -> Vec<MacAddr> {
         let borrowed = self.controller.is_some() && self.permanent_mac.is_some();
         let own = Some(self.mac).filter(|mac| !borrowed && Some(*mac) != self.permanent_mac);
@@ -160,14 +155,16 @@ fn alternative(property: &Prop) -> Option<String> {
     }
 }
 
-/// A bridge sends its own news of its ports into the same group: half of the
-/// attributes, and "gone" when a port only leaves.
+/// Whether a bridge sent the message. A bridge reports on its ports in the same
+/// multicast group, with half of the attributes, and with "gone" when a port only
+/// leaves the bridge.
 fn is_of_a_bridge(message: &LinkMessage) -> bool {
     message.header.interface_family == AddressFamily::Bridge
 }
 
-/// Devices of a driver for hardware have no kind. A veth has one, but stands
-/// for the NIC of a container, where the agent can run as well.
+/// The kind of a software device; hardware devices have none. A veth has one but
+/// counts as a NIC: it is the NIC of a container, and the agent also runs in
+/// containers.
 fn made_by_software(info: &LinkInfo) -> Option<LinkKind> {
     match info {
         LinkInfo::Kind(InfoKind::Veth) => None,
@@ -207,10 +204,11 @@ impl LinkAddress {
                 _ => {}
             }
         }
-        // On a point-to-point link the first is the peer's.
+        // On a point-to-point link `address` is the peer's.
         let ip = local.or(address)?;
-        // Kernels before 5.18 do not say who made an address; of IPv6 only
-        // those of router advertisements have a time limit here.
+        // Kernels before 5.18 do not report who created an address. IPv6 addresses
+        // with a time limit come from router advertisements, or from DHCPv6 leases,
+        // which `Nic::origin` recognises first.
         let limited = ip.is_ipv6() && !flags.contains(AddressFlags::Permanent);
         Some(LinkAddress {
             index: message.header.index,
@@ -218,7 +216,7 @@ impl LinkAddress {
                 address: ip,
                 length: message.header.prefix_len,
             },
-            // An optimistic one is in use meanwhile (RFC 4429).
+            // An optimistic address is already in use (RFC 4429).
             tentative: flags.contains(AddressFlags::Tentative)
                 && !flags.contains(AddressFlags::Optimistic),
             duplicate: flags.contains(AddressFlags::Dadfailed),
@@ -227,18 +225,16 @@ impl LinkAddress {
     }
 }
 
-/// Everything there is at one moment.
+/// All devices and addresses at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// The devices.
     pub links: Vec<Link>,
-    /// Their addresses.
     pub addresses: Vec<LinkAddress>,
-    /// What routers have said so far.
+    /// The flags of the router advertisements received so far.
     pub routers: Vec<RouterFlags>,
 }
 
-/// The kernel's account of every change to devices and addresses.
+/// A subscription to all changes of devices and addresses.
 pub struct LinkWatch {
     messages: Pin<Box<dyn Stream<Item = Message> + Send>>,
     connection: JoinHandle<()>,
@@ -247,10 +243,11 @@ pub struct LinkWatch {
 type Message = (NetlinkMessage<RouteNetlinkMessage>, SocketAddr);
 
 impl LinkWatch {
-    /// Subscribes, then asks for what there is, so that nothing falls between.
+    /// Subscribes first and then reads the current state, so that no change is
+    /// missed.
     ///
     /// # Errors
-    /// If the kernel does not talk to us.
+    /// If the kernel refuses the connection or a query.
     pub async fn open() -> io::Result<(LinkWatch, Snapshot)> {
         LinkWatch::with_queue(QUEUE_BYTES).await
     }
@@ -263,7 +260,7 @@ impl LinkWatch {
             MulticastGroup::Ipv6Ifinfo,
         ];
         let (mut connection, handle, messages) = rtnetlink::new_multicast_connection(&groups)?;
-        // Past the limit of net.core.rmem_max, as far as we may.
+        // Exceeds the limit in net.core.rmem_max, if the agent has the privilege.
         let socket = connection.socket_mut().socket_mut();
         if setsockopt(socket, sockopt::RcvBufForce, &bytes).is_err() {
             setsockopt(socket, sockopt::RcvBuf, &bytes)?;
@@ -287,8 +284,8 @@ impl LinkWatch {
         Ok((watch, snapshot))
     }
 
-    /// The next event. `None`: events were lost (the kernel's queue for us was
-    /// full), so that only opening again tells what there is.
+    /// Returns the next event. `None` means that events were lost, because the
+    /// kernel's queue was full. Only opening again then shows the current state.
     pub async fn next(&mut self) -> Option<LinkEvent> {
         loop {
             let (message, _) = self.messages.next().await?;
@@ -363,7 +360,7 @@ mod tests {
             assert_eq!(address.prefix.to_string(), "192.0.2.10/24");
             assert!(!address.tentative && !address.advertised);
 
-            // To be a port of a bridge for a while is no end.
+            // Being a port of a bridge for a while does not remove the device.
             ip("link set eth0 master bridge0");
             ip("link set eth0 nomaster");
             ip("link set eth0 mtu 1300");

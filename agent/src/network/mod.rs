@@ -1,9 +1,9 @@
-//! The machine's network: what NICs there are, what they shall be, what they
-//! became.
+//! Discovers the machine's NICs, configures them as the plan says, and reports the
+//! result.
 //!
-//! [`start`] takes a plan and works on it for as long as the process lives: a
-//! NIC that appears late, a cable that is plugged in later, a DHCP server that
-//! wakes up are events like any other. Whoever needs the network watches the
+//! [`start`] takes a plan and works on it for as long as the process runs. A NIC
+//! that appears late, a cable that is plugged in later and a DHCP server that
+//! answers late are ordinary events. Code that needs the network watches the
 //! [`NetworkState`].
 
 pub(crate) mod advertisements;

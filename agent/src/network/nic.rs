@@ -1,4 +1,4 @@
-//! One network interface card: what it is to have, and what it has.
+//! One network interface card: its planned and its current configuration.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -16,69 +16,67 @@ use super::state::{AddressOrigin, AddressState, NicState};
 use crate::backoff::Backoff;
 use crate::system_path::SystemPath;
 
-/// Metrics of a NIC that the plan means in particular, and of all others: the
-/// default route of the boot NIC goes before that of a NIC that happens to
-/// have a DHCP server as well. The index makes each unique, which the kernel
-/// wants for routes to the same destination.
+/// Base metrics of a NIC that the plan names, and of all others. So the default
+/// route of the boot NIC takes precedence over that of a NIC that happens to have a
+/// DHCP server as well. The NIC's index is added, because the kernel requires
+/// distinct metrics for routes to the same destination.
 const METRIC_PARTICULAR: u32 = 100;
 const METRIC_OTHER: u32 = 1100;
 /// `RT_TABLE_MAIN` in linux/include/uapi/linux/rtnetlink.h.
 const MAIN_TABLE: u32 = 254;
 
-/// A NIC and everything we know about it.
 pub(super) struct Nic {
     pub(super) link: Link,
-    /// The interface of the plan that it has become.
+    /// Index of the plan's interface that this NIC was matched to.
     pub(super) interface: Option<usize>,
     pub(super) leads_to_bmc: bool,
-    /// It has had no carrier for as long as that may take.
+    /// The NIC had no carrier when the time for it ran out.
     pub(super) missed_carrier: bool,
-    /// It has been given what the plan has for it.
+    /// The NIC has its planned configuration.
     pub(super) configured: bool,
     pub(super) addresses: Vec<LinkAddress>,
-    /// Addresses that the console has been told about.
+    /// Addresses that have been logged.
     pub(super) told: Vec<IpAddr>,
     pub(super) client: Option<DhcpClient>,
     pub(super) lease: Option<Lease>,
-    /// The address of the last lease, be it over or not.
+    /// The address of the last lease, even if that has ended.
     pub(super) leased_before: Option<IpPrefix>,
     pub(super) lease_routes: Vec<DeviceRoute>,
-    /// Who else has its static addresses: a task for each address, and by what
-    /// their answers are known.
+    /// Conflict detection for the static addresses: one task per address, and the
+    /// tag of their results.
     pub(super) questions: JoinSet<()>,
     pub(super) question: ClientTag,
-    /// What the network has told it for IPv6.
     pub(super) ipv6: AutomaticIpv6,
     pub(super) trouble: Option<String>,
-    /// The pauses between attempts to bring the link into its planned state.
+    /// Pauses between the attempts to bring the link into its planned state.
     pub(super) retries: Backoff,
-    /// What an attempt has complained about before.
+    /// Complaints that are already on the console.
     complaints: Vec<String>,
 }
 
-/// Which NIC's client says something, and which client of that NIC.
+/// A NIC's index, and the number of one of its clients.
 pub(super) type ClientTag = (u32, u64);
 
-/// A route of one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceRoute {
-    /// Where to; without bits behind the prefix.
+    /// Has no bits set after the prefix.
     pub destination: IpPrefix,
-    /// Next hop; `None`: on the link.
+    /// Next hop; `None` if the destination is on the link.
     pub via: Option<IpAddr>,
-    /// Smaller goes first.
+    /// The route with the smallest metric takes precedence.
     pub metric: u32,
-    /// The routing table; `None`: the main one.
+    /// The routing table; `None` means the main table.
     pub table: Option<u32>,
-    /// What happens to a packet. All but the usual kind need no device.
+    /// What happens to a packet. Only `Unicast` routes need a device.
     pub kind: RouteKind,
-    /// The next hop is on the link although no prefix says so.
+    /// Tells the kernel that the next hop is on the link although no address of the
+    /// device covers it.
     pub onlink: bool,
 }
 
-/// A running DHCP client. It ends when this is dropped.
+/// A running DHCPv4 client. It ends when this is dropped.
 pub(super) struct DhcpClient {
-    /// Tells its events from those of an earlier client of the same NIC.
+    /// Distinguishes its events from those of an earlier client of the same NIC.
     pub(super) generation: u64,
     pub(super) task: JoinHandle<()>,
 }
@@ -112,24 +110,24 @@ impl Nic {
         }
     }
 
-    /// How the console calls it.
+    /// The NIC's name on the console.
     pub(super) fn title(&self) -> String {
         format!("{} ({})", self.link.name, self.link.mac)
     }
 
-    /// The interface of the plan that it has become.
+    /// The plan's interface that this NIC was matched to.
     pub(super) fn interface_of<'p>(&self, plan: &'p NetworkPlan) -> Option<&'p Interface> {
         self.interface.map(|index| &plan.interfaces[index])
     }
 
-    /// Tells what is wrong with it, and keeps it for whoever looks later.
+    /// Logs a fault and keeps it for the state report.
     pub(super) fn complain(&mut self, trouble: String) {
         tracing::warn!("{trouble}");
         self.trouble = Some(trouble);
     }
 
-    /// The same for what is tried again and again: a complaint that was on the
-    /// console before is kept only for whoever looks later.
+    /// Like [`Nic::complain`], for actions that are retried: logs each complaint as
+    /// a warning only once.
     pub(super) fn complain_once(&mut self, trouble: String) {
         if self.complaints.contains(&trouble) {
             tracing::debug!("{trouble}");
@@ -140,7 +138,7 @@ impl Nic {
         self.trouble = Some(trouble);
     }
 
-    /// The kernel's news of an address.
+    /// Adds or updates an address that the kernel reports.
     pub(super) fn note_address(&mut self, address: LinkAddress) {
         let known = self.addresses.iter_mut();
         match known.into_iter().find(|a| a.prefix == address.prefix) {
@@ -154,7 +152,6 @@ impl Nic {
         self.told.retain(|told| *told != address);
     }
 
-    /// Where an address of it came from.
     pub(super) fn origin(
         &self,
         address: &LinkAddress,
@@ -222,9 +219,9 @@ fn asks_for_ipv4(interface: &Interface) -> bool {
     ip.is_some_and(|ip| ip.method.is_automatic())
 }
 
-/// The interface of the plan for a device, the most particular that is free.
-/// One that takes any single device waits for the first with a carrier. What
-/// software has made is meant by its name or not at all.
+/// Finds the plan's interface for a device: the most specific one that is free. An
+/// interface that matches any NIC takes the first NIC with a carrier. A virtual
+/// device matches only by name.
 pub(super) fn choose(
     plan: &NetworkPlan,
     link: &Link,
@@ -249,7 +246,6 @@ pub(super) fn choose(
     None
 }
 
-/// The metric of a device's routes.
 pub(super) fn metric(index: u32, interface: &Interface) -> u32 {
     let base = if interface.matches.is_any() {
         METRIC_OTHER
@@ -259,7 +255,7 @@ pub(super) fn metric(index: u32, interface: &Interface) -> u32 {
     base.saturating_add(index)
 }
 
-/// The routes that the plan gives one family of a device.
+/// The planned routes of one address family of a device.
 pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
     let mut routes: Vec<_> = ip
         .routes
@@ -280,17 +276,17 @@ pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
     routes
 }
 
-/// The routes that a lease gives. A default route of the plan stays the only
-/// one of its device, and no route of the plan is replaced, nor goes with the
-/// lease. A name server is asked over the NIC whose network has named it,
-/// though the default route of another goes first.
+/// The routes of a lease. If the plan has a default route for the device, the lease
+/// adds no other. No route of the plan is replaced, or removed with the lease. Name
+/// servers of the lease get a route over this NIC, even if another NIC's default
+/// route takes precedence.
 pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
     let mut addresses = ip.addresses.clone();
     addresses.push(lease.address);
     let automatic = &ip.automatic;
     let has_default = automatic.never_default || ip.gateway.is_some();
     let planned = planned_routes(ip, metric);
-    // The kernel would take it for the same route.
+    // The kernel would treat both as the same route.
     let is_planned = |route: &DeviceRoute| {
         let of_lease = (route.destination, route.metric);
         let in_main_table = |table| table == MAIN_TABLE;
@@ -353,8 +349,9 @@ fn default_route(gateway: IpAddr, metric: u32) -> DeviceRoute {
     }
 }
 
-/// A next hop outside of every prefix (a /32 address, a gateway in another
-/// network) is refused by the kernel unless it is said to be on the link.
+/// Whether the route must declare its next hop as on the link. The kernel otherwise
+/// refuses a next hop outside every prefix (a /32 address, a gateway in another
+/// network).
 fn needs_onlink(via: Option<IpAddr>, addresses: &[IpPrefix]) -> bool {
     let Some(via) = via else {
         return false;
@@ -413,7 +410,7 @@ mod tests {
         renamed.permanent_mac = Some(MacAddr([0x52, 0x54, 0, 0, 0, 2]));
         assert_eq!(choose(&by_mac, &renamed, free), Some(0));
 
-        // Whichever has a cable first; the others get nothing.
+        // The first NIC with a carrier takes the interface; the others get nothing.
         let single = plan("ip=192.0.2.10:::24:::none");
         assert_eq!(choose(&single, &link(1, false), free), None);
         assert_eq!(choose(&single, &link(1, true), free), Some(0));

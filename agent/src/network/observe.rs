@@ -1,4 +1,4 @@
-//! The network as it is, for tools that change nothing.
+//! Reads the current network, for tools that change nothing.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use super::links::{LinkKind, LinkWatch};
 use super::nic::Nic;
 use super::state::NetworkState;
 
-/// What there is now, on whatever machine this is.
+/// Returns the current state. Works on any machine, without a plan.
 ///
 /// # Errors
-/// If the kernel does not tell.
+/// If the kernel refuses the connection or a query.
 pub async fn observe() -> io::Result<NetworkState> {
     let (_watch, snapshot) = LinkWatch::open().await?;
     let is_nic = |kind| matches!(kind, LinkKind::Nic | LinkKind::Virtual);

@@ -1,4 +1,4 @@
-//! Rules of the plan → the kernel's rules that choose a routing table.
+//! Adds the plan's policy routing rules to the kernel.
 
 use std::io;
 
@@ -10,9 +10,9 @@ use rtnetlink::packet_route::rule::{RuleAction as KernelAction, RuleAttribute};
 use super::apply::{Changes, cause, unless};
 
 impl Changes {
-    /// Adds a rule. The same rule is not added twice.
+    /// Adds a rule. Succeeds without a change if the same rule exists.
     pub(super) async fn add_rule(&self, rule: &RouteRule) -> io::Result<()> {
-        // Only a lookup has a table.
+        // Only a lookup uses a table.
         let table = match rule.action {
             RuleAction::Lookup => rule.table,
             _ => 0,
@@ -59,10 +59,10 @@ impl Changes {
     }
 }
 
-/// The rules by which programs that know nothing of VRFs use the table of one,
-/// after all others: the agent reaches Ironic whatever VRF leads there.
+/// Rules that let programs without VRF support use the VRF's table, after all other
+/// rules. So the agent reaches Ironic through any VRF.
 pub(super) fn rules_of_vrf(table: u32) -> [RouteRule; 2] {
-    /// Behind the kernel's last one (32767).
+    /// After the kernel's last rule (32767).
     const PRIORITY: u32 = 40_000;
     [true, false].map(|is_ipv4| RouteRule {
         is_ipv4,

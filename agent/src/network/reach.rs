@@ -1,43 +1,39 @@
-//! What is known of the way to the provisioning service, NIC by NIC.
+//! What is known about the way to the provisioning service, for each NIC.
 //!
-//! Discovery finds it out and tells it here: the network prefers the NIC that
-//! has reached the service, and the state file keeps what was seen.
+//! Discovery finds it out and publishes it here. The network task then prefers the
+//! NIC that has reached the service, and writes the result to the state file.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// What discovery has found out so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// The kernel's index of the NIC over which the service has answered.
+    /// Index of the NIC over which the service has answered.
     pub over: Option<u32>,
-    /// By the kernel's index: each step of the way up to the first that was
-    /// not done.
+    /// By NIC index: the steps of the way, up to the first that is not done.
     pub ways: BTreeMap<u32, Vec<StepResult>>,
 }
 
-/// A step of the way from a NIC to the service, in order.
+/// A step of the way from a NIC to the service. The variants are in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// There is a cable, and somebody at its other end.
+    /// A cable is plugged in, and the other end is active.
     Carrier,
-    /// There is an address that reaches further than the link.
+    /// The NIC has an address that reaches further than its link.
     Address,
-    /// There is a route to the service over this NIC.
     Route,
-    /// The service's name has an address.
+    /// The service's name resolves to an address.
     Dns,
-    /// The service takes connections.
+    /// The service accepts connections.
     Tcp,
-    /// Each side believes the other.
+    /// The TLS handshake succeeds.
     Tls,
-    /// The service answers a request.
     Http,
 }
 
 impl Step {
-    /// Its name on the console and in JSON.
+    /// The step's name on the console and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Step::Carrier => "carrier",
@@ -51,19 +47,17 @@ impl Step {
     }
 }
 
-/// How far a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done.
     Done,
-    /// Nothing is wrong yet.
+    /// The step is not done, but nothing has failed.
     Waiting,
-    /// It was tried in vain. It is tried again.
+    /// The last attempt failed. The agent retries.
     Failed,
 }
 
 impl Outcome {
-    /// Its name in JSON.
+    /// The outcome's name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Done => "done",
@@ -73,19 +67,15 @@ impl Outcome {
     }
 }
 
-/// What became of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepResult {
-    /// Which step.
     pub step: Step,
-    /// How far it is.
     pub outcome: Outcome,
-    /// What was found, or what is missing, for the operator.
+    /// What was found or what is missing, for the operator.
     pub text: String,
 }
 
 impl StepResult {
-    /// A step that is done.
     pub fn done(step: Step, text: impl Into<String>) -> Self {
         Self {
             step,
@@ -94,7 +84,7 @@ impl StepResult {
         }
     }
 
-    /// As state files and tools tell it.
+    /// The form in state files and in the output of tools.
     pub fn json(&self) -> Value {
         json!({
             "step": self.step.name(),
@@ -103,7 +93,6 @@ impl StepResult {
         })
     }
 
-    /// A step that takes its time.
     pub fn waiting(step: Step, text: impl Into<String>) -> Self {
         Self {
             outcome: Outcome::Waiting,
@@ -111,7 +100,6 @@ impl StepResult {
         }
     }
 
-    /// A step that was tried in vain.
     pub fn failed(step: Step, text: impl Into<String>) -> Self {
         Self {
             outcome: Outcome::Failed,

@@ -1,4 +1,4 @@
-//! The two files that name resolution reads.
+//! Writes the two files that name resolution reads: resolv.conf and hosts.
 
 use std::fmt;
 use std::fs;
@@ -6,22 +6,22 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// The C library looks at no more servers (MAXNS in resolv.h).
+/// The C library uses no more servers (MAXNS in resolv.h).
 const MOST_SERVERS: usize = 3;
 
 const HOSTS: &str = "127.0.0.1 localhost\n::1 localhost\n";
 
-/// A DNS server. A link-local one is on one link only.
+/// A DNS server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsServer {
-    /// Its address.
     pub address: IpAddr,
-    /// The interface that leads to it, where the address does not tell.
+    /// The interface that leads to the server. Set only for a link-local address,
+    /// which is valid on one link alone.
     pub interface: Option<String>,
 }
 
 impl DnsServer {
-    /// The server at this address, which an interface has been told.
+    /// The server at this address, announced on this interface.
     pub fn by(interface: &str, address: IpAddr) -> DnsServer {
         let is_link_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
         DnsServer {
@@ -32,7 +32,7 @@ impl DnsServer {
 }
 
 impl fmt::Display for DnsServer {
-    /// As resolv.conf(5) has it: `fe80::1%eth0`.
+    /// The form in resolv.conf(5): `fe80::1%eth0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.interface {
             Some(interface) => write!(f, "{}%{interface}", self.address),
@@ -41,19 +41,19 @@ impl fmt::Display for DnsServer {
     }
 }
 
-/// Writes the servers and search domains, as a whole or not at all: a reader
-/// never sees half of them.
+/// Replaces the file with these servers and search domains. Readers never see a
+/// partly written file.
 ///
 /// # Errors
-/// What the file system says, with the file.
+/// The file system's error, with the path of the file.
 pub fn write(path: &Path, servers: &[DnsServer], search: &[String]) -> io::Result<()> {
     write_file(path, &text(servers, search))
 }
 
-/// Makes `localhost` resolve, unless somebody has written the file already.
+/// Writes a hosts file that resolves `localhost`, unless the file exists.
 ///
 /// # Errors
-/// What the file system says, with the file.
+/// The file system's error, with the path of the file.
 pub fn write_hosts(path: &Path) -> io::Result<()> {
     if path.exists() {
         return Ok(());

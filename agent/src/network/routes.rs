@@ -1,4 +1,4 @@
-//! The kernel's own account of its routes: what leads where, and copies of it.
+//! Reads the kernel's routes, finds the way to an address, and copies routes.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,22 +14,23 @@ use rtnetlink::packet_route::route::{
 
 use super::apply::{Changes, cause, unless};
 
-/// A route of the main table, with everything that the kernel says of it.
+/// A route of the main table, with all attributes that the kernel reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route(RouteMessage);
 
-/// Where a packet goes first.
+/// The first hop of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// To this next hop.
+    /// The packet goes to this next hop.
     Via(IpAddr),
     /// The destination is on the link itself.
     OnLink,
 }
 
 impl Route {
-    /// Smaller goes first. `None` is what the kernel makes of IPv4 addresses
-    /// that somebody else has configured: before everything.
+    /// The route with the smallest metric takes precedence. `None` precedes all
+    /// metrics: it belongs to the IPv4 subnet routes that the kernel creates for
+    /// addresses which other programs configured.
     pub fn metric(&self) -> Option<u32> {
         self.0.attributes.iter().find_map(|known| match known {
             RouteAttribute::Priority(metric) => Some(*metric),
@@ -37,7 +38,6 @@ impl Route {
         })
     }
 
-    /// Where to.
     pub fn destination(&self) -> IpPrefix {
         let given = self.0.attributes.iter().find_map(|known| match known {
             RouteAttribute::Destination(address) => ip(address),
@@ -53,8 +53,8 @@ impl Route {
         }
     }
 
-    /// The same route with another metric, and for good: a route from a router
-    /// advertisement is made anew with each of them.
+    /// Returns the same route with another metric, as a permanent route. The
+    /// lifetime of a route from a router advertisement is dropped.
     pub fn with_metric(&self, metric: u32) -> Route {
         let mut message = self.0.clone();
         message.header.protocol = RouteProtocol::Static;
@@ -110,9 +110,9 @@ fn ip(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
-/// The first hop to an address over this device; `None` if no route of it leads
-/// there. Asking the kernel for the route would not tell: bound to a device it
-/// takes every IPv4 destination to be on the link.
+/// The first hop to an address over the device with these routes. `None` if no
+/// route leads there. A route query to the kernel would not help: if it names the
+/// device, the kernel treats every IPv4 destination as on the link.
 pub fn way_to(address: IpAddr, routes: &[Route]) -> Option<Way> {
     if let IpAddr::V6(v6) = address
         && v6.is_unicast_link_local()
@@ -127,17 +127,17 @@ pub fn way_to(address: IpAddr, routes: &[Route]) -> Option<Way> {
     best.map(Route::way)
 }
 
-/// The routes of a device in the main table, without those that lead no
-/// further than any link does.
+/// The routes of a device in the main table, without link-local and multicast
+/// routes.
 ///
 /// # Errors
-/// If the kernel does not tell.
+/// If the kernel refuses the connection or the query.
 pub async fn routes_of(index: u32) -> io::Result<Vec<Route>> {
     Changes::open()?.routes_of(index).await
 }
 
 impl Changes {
-    /// As [`routes_of`].
+    /// Like [`routes_of`], on this connection.
     pub async fn routes_of(&self, index: u32) -> io::Result<Vec<Route>> {
         let mut found = Vec::new();
         for question in [
@@ -155,13 +155,13 @@ impl Changes {
         Ok(found)
     }
 
-    /// Adds a route, in place of one with the same destination and metric.
+    /// Replaces a route that has the same destination and metric.
     pub async fn put_route(&self, route: &Route) -> io::Result<()> {
         let request = self.handle.route().add(route.0.clone()).replace();
         request.execute().await.map_err(cause)
     }
 
-    /// Takes a route away.
+    /// Succeeds if the route is already gone.
     pub async fn take_route(&self, route: &Route) -> io::Result<()> {
         let request = self.handle.route().del(route.0.clone());
         unless(request.execute().await.map_err(cause), Errno::ESRCH)

@@ -1,5 +1,5 @@
-//! VRFs, virtual cables, and interfaces that share a NIC (MAC-VLAN, IPVLAN,
-//! partitions of InfiniBand) as netlink messages.
+//! Builds the netlink messages for VRFs, veth pairs and interfaces that share a NIC
+//! (MACVLAN, IPVLAN, InfiniBand partitions).
 
 use landfall_network_plan::{
     ClonedMac, Interface, InterfaceKind, MacVlanMode, NetworkPlan, RoutesOfIpVlan,
@@ -10,16 +10,16 @@ use rtnetlink::packet_route::link::{
 };
 use rtnetlink::{LinkMessageBuilder, LinkUnspec};
 
-/// A request to make an interface.
+/// A request to create an interface.
 pub(super) struct StackedLink<'a> {
     pub(super) name: &'a str,
-    /// The module that the kernel needs.
+    /// The kernel module that provides the interface type.
     pub(super) module: &'static str,
     pub(super) message: LinkMessage,
 }
 
-/// What lies on no other interface: VRFs and virtual cables. A cable is made once
-/// for both its ends.
+/// The interfaces that need no parent: VRFs and veth pairs. One request creates
+/// both ends of a veth pair.
 pub(super) fn without_parent(plan: &NetworkPlan) -> Vec<StackedLink<'_>> {
     let mut made: Vec<&str> = Vec::new();
     let mut links = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn without_parent(plan: &NetworkPlan) -> Vec<StackedLink<'_>> {
     links
 }
 
-/// What lies on an interface of these names.
+/// The interfaces whose parent has one of these names.
 pub(super) fn on_parent<'a>(
     plan: &'a NetworkPlan,
     names: &[&str],
@@ -83,7 +83,7 @@ pub(super) fn on_parent<'a>(
 
 fn mac_vlan(mode: Option<MacVlanMode>, tap: bool) -> (&'static str, InfoKind, InfoData) {
     let mode = match mode {
-        // The kernel's own choice.
+        // VEPA is the kernel's default.
         None | Some(MacVlanMode::Unknown | MacVlanMode::Vepa) => KernelMode::Vepa,
         Some(MacVlanMode::Bridge) => KernelMode::Bridge,
         Some(MacVlanMode::Private) => KernelMode::Private,
@@ -134,7 +134,7 @@ fn link<'a>(
     if let Some(parent) = parent {
         builder = builder.link(parent);
     }
-    // An IPVLAN has the hardware address of its NIC.
+    // An IPVLAN shares the hardware address of its NIC.
     let has_own = !matches!(interface.kind, InterfaceKind::IpVlan { .. });
     let mac = interface.set_mac.and_then(ClonedMac::address);
     if let Some(mac) = mac.filter(|_| has_own) {

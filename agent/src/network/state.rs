@@ -1,4 +1,4 @@
-//! What the network has become, for everybody who waits for it or reports it.
+//! The current state of the network, for code that waits for it or reports it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,82 +9,73 @@ use tokio::sync::watch;
 
 use super::resolv_conf::DnsServer;
 
-/// The machine's network at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkState {
-    /// What the plan is from; `None` before there is one.
+    /// Source of the plan; `None` before there is a plan.
     pub source: Option<Source>,
-    /// Faults of sources that would have come first, one line each.
+    /// Faults of sources with higher precedence, one line each.
     pub faults: Vec<String>,
-    /// Why there is no network interface card, where that was found out.
+    /// Why the machine has no network interface card, if the reason is known.
     pub no_nic: Option<String>,
-    /// Every network interface card, in the kernel's order.
+    /// In the order of the kernel's indices.
     pub nics: Vec<NicState>,
-    /// The NIC whose routes go before those of all others, by the kernel's
-    /// index: the service has answered there.
+    /// Index of the NIC whose routes take precedence, because the service has
+    /// answered over it.
     pub preferred: Option<u32>,
-    /// DNS servers in the order in which they are asked.
+    /// In the order in which the resolver asks them.
     pub dns: Vec<DnsServer>,
-    /// Domains to search.
     pub search: Vec<String>,
-    /// NTP servers that the network offers.
     pub ntp: Vec<IpAddr>,
 }
 
-/// One network interface card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicState {
-    /// The kernel's index.
     pub index: u32,
-    /// The kernel's name.
     pub name: String,
-    /// Its hardware address.
+    /// The current hardware address.
     pub mac: MacAddr,
-    /// The one it came with, where that is known: the port of a bond has taken
-    /// the bond's.
+    /// The factory hardware address, if it is known. The port of a bond currently
+    /// has the bond's.
     pub permanent_mac: Option<MacAddr>,
-    /// A VLAN, bond or bridge of the plan.
+    /// The NIC is a VLAN, a bond or another virtual device.
     pub is_virtual: bool,
-    /// The BMC is at its other end, and other hosts have the same address.
+    /// The NIC leads to the BMC, and other hosts have the same hardware address.
     pub leads_to_bmc: bool,
-    /// There is a cable, and somebody at its other end.
+    /// A cable is plugged in, and the other end is active.
     pub carrier: bool,
-    /// It has none and has not been on for as long as that may take.
+    /// The NIC has no carrier, but the time for it is not over yet.
     pub awaits_carrier: bool,
-    /// The plan has, or asks for, an address that reaches further than the link.
+    /// The plan gives the NIC, or makes it ask for, an address that reaches further
+    /// than its link.
     pub shall_have_address: bool,
-    /// It has none of IPv4 yet, and DHCP has not failed so far.
+    /// The NIC asks for an IPv4 address, has none yet, and has reported no fault.
     pub awaits_ipv4: bool,
-    /// Its addresses, link-local ones included.
+    /// Includes link-local addresses.
     pub addresses: Vec<AddressState>,
-    /// What the interface still waits for or why it has failed.
+    /// What the NIC still waits for, or why it has failed.
     pub trouble: Option<String>,
 }
 
-/// One address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressState {
-    /// The address with its prefix.
     pub prefix: IpPrefix,
-    /// Where it came from.
     pub origin: AddressOrigin,
-    /// False while duplicate address detection goes on, and when it has found
-    /// somebody else.
+    /// False during duplicate address detection, and if another machine has the
+    /// address.
     pub usable: bool,
 }
 
-/// Where an address came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressOrigin {
-    /// The plan says so, and this is where the plan is from.
+    /// From a plan with this source.
     Plan(Source),
-    /// This server has given it.
+    /// Leased by this server.
     Dhcp(IpAddr),
-    /// Made from a router advertisement.
+    /// Derived from a router advertisement.
     RouterAdvertisement,
-    /// Made from the hardware address.
+    /// A link-local address, usually derived from the hardware address.
     LinkLocal,
-    /// Somebody else has put it there.
+    /// Added by another program.
     Foreign,
 }
 
@@ -101,15 +92,16 @@ impl fmt::Display for AddressOrigin {
 }
 
 impl NetworkState {
-    /// True when some address reaches further than its own link.
+    /// Whether some address reaches further than its own link.
     pub fn is_online(&self) -> bool {
         self.nics.iter().any(|nic| nic.is_online())
     }
 
-    /// The hardware addresses of all NICs, by which Ironic looks for the node.
-    /// Without those of NICs that lead to the BMC, unless they are wanted or there
-    /// is no other NIC. A USB NIC may have such a driver without a BMC: it stays if
-    /// the machine was booted over it, or the service answers there.
+    /// The hardware addresses of all NICs, by which Ironic looks up the node.
+    ///
+    /// NICs that lead to the BMC are left out, unless `with_bmc_nics` is set or
+    /// there is no other NIC. An ordinary USB NIC may have such a driver too, so it
+    /// stays if the machine booted from it, or if the service answers over it.
     pub fn macs(&self, with_bmc_nics: bool, boot_mac: Option<MacAddr>) -> Vec<String> {
         let nics = || self.nics.iter().filter(|nic| !nic.is_virtual);
         let all = with_bmc_nics || nics().all(|nic| nic.leads_to_bmc);
@@ -123,13 +115,12 @@ impl NetworkState {
             .collect()
     }
 
-    /// The name of the NIC over which the service answers.
     pub fn service_nic(&self) -> Option<&str> {
         let nic = { self.nics.iter() }.find(|nic| self.preferred == Some(nic.index));
         nic.map(|nic| nic.name.as_str())
     }
 
-    /// The addresses of each NIC by its name.
+    /// By the name of the NIC.
     pub fn addresses(&self) -> BTreeMap<String, Vec<IpAddr>> {
         self.nics
             .iter()
@@ -143,13 +134,14 @@ impl NetworkState {
 
 /// Waits until some address reaches further than its own link.
 pub async fn first_address(network: &mut watch::Receiver<NetworkState>) {
-    // Fails only if the network's task has ended; discovery then says that
-    // nothing can be reached.
+    // Fails only if the network task has ended. Discovery then reports that nothing
+    // can be reached.
     let _ = network.wait_for(NetworkState::is_online).await;
 }
 
 impl NicState {
-    /// True when some address of it reaches further than its own link.
+    /// Whether the NIC has a carrier and an address that reaches further than its
+    /// link.
     pub fn is_online(&self) -> bool {
         let far =
             |address: &AddressState| address.usable && address.origin != AddressOrigin::LinkLocal;
@@ -161,7 +153,7 @@ impl NicState {
 pub(crate) mod tests {
     use super::*;
 
-    /// A NIC with a carrier and without an address.
+    /// A NIC that has a carrier and no address.
     pub(crate) fn nic(index: u32, leads_to_bmc: bool) -> NicState {
         NicState {
             index,

@@ -1,5 +1,5 @@
-//! /run/landfall/network.json: source, warnings, and the state of each NIC, for
-//! whoever reads logs.
+//! Writes /run/landfall/network.json: the plan's source, its warnings and the state
+//! of each NIC, for operators and log collection.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::reach::{Reach, StepResult};
 use super::state::{AddressState, NetworkState, NicState};
 use crate::state_file::{STATE_DIRECTORY, StateFile};
 
-/// The file, and what it holds.
+/// The file and its current content.
 #[derive(Debug, Clone)]
 pub struct StoredState {
     file: StateFile,
@@ -22,12 +22,10 @@ pub struct StoredState {
 }
 
 impl StoredState {
-    /// /run/landfall/network.json.
     pub fn of_this_boot() -> StoredState {
         StoredState::new(StateFile::new(Path::new(STATE_DIRECTORY), "network.json"))
     }
 
-    /// In this file; nothing has been written yet.
     pub fn new(file: StateFile) -> StoredState {
         StoredState {
             file,
@@ -35,8 +33,8 @@ impl StoredState {
         }
     }
 
-    /// Writes the file where it would be different. Failing costs an operator
-    /// a look and nobody else anything, so it is told once.
+    /// Writes the file if the content has changed. Only a failure of the first
+    /// write is logged, because nobody but operators reads the file.
     pub(super) fn store(&mut self, state: &Value) {
         let text = format!("{state:#}\n");
         if self.text == text {
@@ -51,7 +49,7 @@ impl StoredState {
     }
 }
 
-/// The state as the file has it. `nics` know more than the state tells.
+/// The content of the file. `nics` supply what `state` does not contain.
 pub(super) fn state_json(
     choice: &Choice,
     state: &NetworkState,

@@ -1,12 +1,12 @@
-//! Does somebody else have a static IPv4 address?
+//! Checks whether another machine has a static IPv4 address.
 //!
-//! NetworkManager 1.59 asks for 200 ms before it uses an address, dracut for up
-//! to 2 s. Here the address is used meanwhile: nearly always nobody has it, and
-//! these 200 ms would be a tenth of the time from the kernel's start to the
-//! first lookup. The question goes out before the first packet from the
-//! address, and who has it answers within a millisecond or two, which is sooner
-//! than a connection can be made with it. Then the address is taken back, and
-//! asked for again now and then: machines that are in the way get moved.
+//! NetworkManager 1.59 checks for 200 ms before it uses an address, and dracut for
+//! up to 2 s. Here the address is used during the check: there is rarely a
+//! conflict, and 200 ms would be a tenth of the time from the kernel's start to the
+//! first lookup. The probe goes out before the first packet from the address. The
+//! other machine answers within a millisecond or two, sooner than a connection can
+//! be made. The agent then removes the address and checks again from time to time,
+//! because the other machine may be moved.
 //!
 //! For IPv6 the kernel does the same (see `ipv6_sysctl`).
 
@@ -21,21 +21,23 @@ use super::dhcp::conflict::{self, Asker};
 use super::nic::ClientTag;
 use crate::backoff::between;
 
-/// Until somebody who has moved the other machine sees it work. Not sooner:
-/// two that ask for the same address at the same time both step back.
+/// How long it may take until an operator who has moved the other machine sees the
+/// effect. Not shorter: two machines that probe for the same address at the same
+/// time both give it up.
 pub(super) const PAUSE: Duration = Duration::from_secs(20);
 
-/// What has been found out about an address.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// This machine has it.
+    /// The machine with this hardware address has it.
     Taken(MacAddr),
-    /// Nobody has it any more.
+    /// No other machine has it any more.
     Free,
 }
 
-/// Asks who has an address that is used from now on. Tells of another machine,
-/// and goes on until that one is gone. Says nothing where nobody has it.
+/// Checks an address that is used from now on. Reports another machine that has it,
+/// and continues until that machine is gone. Reports nothing if there is no
+/// conflict.
 pub(super) async fn ask(
     asker: Asker,
     address: IpPrefix,
@@ -57,12 +59,12 @@ pub(super) async fn ask(
         sleep(PAUSE.mul_f64(between(0.75, 1.25))).await;
     }
     if taken_by.is_some() {
-        // Unheard: the task that would use it has ended.
+        // An error means that the network task has ended.
         let _ = verdicts.send((tag, address, Verdict::Free)).await;
     }
 }
 
-/// A link that cannot be asked has nobody on it.
+/// Returns `None` if the link cannot be probed.
 async fn owner(asker: &Asker, address: Ipv4Addr) -> Option<MacAddr> {
     conflict::owner(asker, address)
         .await

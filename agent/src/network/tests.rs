@@ -1,4 +1,4 @@
-//! The whole network task against real kernels and real servers.
+//! Tests of the whole network task with a real kernel and real servers.
 
 mod automatic_ipv6;
 mod devices;
@@ -39,7 +39,8 @@ fn origin(state: &NetworkState, name: &str, origin: AddressOrigin) -> Option<IpA
     Some(found.prefix.address)
 }
 
-/// Nobody listens on port 9; to be told so takes a way there and back.
+/// Whether packets reach the address and come back: nobody listens on port 9, so
+/// the answer is a refusal.
 fn answers(address: &str) -> bool {
     let target = SocketAddr::new(address.parse().unwrap(), 9);
     let refused = TcpStream::connect_timeout(&target, Duration::from_secs(5)).unwrap_err();
@@ -173,7 +174,7 @@ fn a_bridge_joins_its_ports_and_has_the_address() {
         }
         lab.port("addr add 192.0.2.1/24 dev port1");
         let arguments = "bridge=br0:eth0,52-54-00-00-00-01 ip=192.0.2.10:::24::br0:none";
-        // The second time everything is there.
+        // The second time everything exists already.
         for _ in 0..2 {
             let mut network = lab.boot(arguments);
             let state = lab
@@ -280,7 +281,7 @@ fn dhcp_gives_address_routes_names_and_resolver() {
             log.contains("client provides name") || log.contains("vendor class: landfall"),
             "{log}"
         );
-        // A busy machine may ask twice.
+        // A client on a busy machine may send the request twice.
         assert!(log.contains("DHCPACK"), "{log}");
     });
 }
@@ -341,7 +342,8 @@ fn a_cable_that_is_plugged_in_late_is_noticed() {
         let state = lab.until(&mut network, "a lease", online).await;
         let first = nic(&state, "eth0").unwrap().addresses.clone();
 
-        // Out and in again: the same lease, without a restart of anything.
+        // The cable goes out and in again. The NIC gets the same lease, and nothing
+        // is restarted.
         lab.port("link set port0 down");
         lab.until(&mut network, "no carrier", |s| !online(s)).await;
         lab.port("link set port0 up");

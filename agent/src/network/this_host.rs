@@ -1,4 +1,4 @@
-//! Which of the hosts in the ramdisk this machine is: its NICs tell.
+//! Finds out by the NICs which of the hosts in the ramdisk this machine is.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,23 +10,23 @@ use tokio::time::{Instant, sleep_until};
 use super::links::{Link, LinkEvent, LinkKind, LinkWatch};
 use crate::devices_settled::DevicesSettled;
 
-/// How long a NIC is waited for that tells the host, and by which there is no
-/// better source.
+/// How long the agent waits for a NIC that identifies the host. After this time it
+/// uses the next source of the network configuration.
 const LIMIT: Duration = Duration::from_secs(30);
-/// The same on a machine without any NIC so far: nothing else could go on.
-/// The time that NetworkManager gives a device.
+/// The limit while the machine has no NIC, without which it cannot continue. This
+/// is the time that NetworkManager gives a device.
 const FIRST_NIC_LIMIT: Duration = Duration::from_secs(60);
-/// How long after the last NIC and the last driver another one may show: USB
-/// and firmware have no end that could be waited for.
+/// How long another NIC may take to appear after the last NIC and the last driver:
+/// USB and firmware do not report when they are done.
 const QUIET: Duration = Duration::from_secs(3);
-/// How long nothing is said about the wait.
+/// The wait is logged only if it takes longer than this.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
-/// The NICs by the kernel's index: name and hardware addresses.
+/// NICs by their index: name and hardware addresses.
 type Nics = BTreeMap<u32, (String, Vec<MacAddr>)>;
 
-/// Finds the host that this machine is. It is known with the first NIC that
-/// tells it; that no NIC will is known only after a while.
+/// Finds the host that this machine is. The first NIC with a matching address
+/// decides it. Only time shows that no such NIC will appear.
 pub async fn this_host(hosts: &EmbeddedHosts, settled: DevicesSettled) -> Embedded {
     let only_one_question = hosts.hosts.iter().all(|host| host.macs.is_empty());
     if only_one_question {
@@ -40,7 +40,7 @@ pub async fn this_host(hosts: &EmbeddedHosts, settled: DevicesSettled) -> Embedd
     hosts.decide(&nics)
 }
 
-/// Collects NICs until one tells the host, or none can be expected to.
+/// Collects NICs until one identifies the host, or until the time for it is over.
 async fn look(
     hosts: &EmbeddedHosts,
     mut settled: DevicesSettled,
@@ -86,7 +86,7 @@ async fn look(
                     None => break,
                 },
                 changed = settled.changed(), if !is_settled => {
-                    // Without a sender nothing more will settle.
+                    // Without a sender no further change will come.
                     is_settled = changed.is_err() || settled.borrow().is_some();
                     last_news = Instant::now();
                 }
@@ -106,7 +106,7 @@ async fn look(
     }
 }
 
-/// True for a NIC that has not been there.
+/// Returns true if the NIC is new.
 fn add(nics: &mut Nics, link: Link) -> bool {
     if link.kind != LinkKind::Nic {
         return false;
@@ -143,7 +143,6 @@ mod tests {
     fn the_nic_that_tells_the_host_may_come_late() {
         on_a_machine(async |lab| {
             lab.plug_in(0);
-            // The drivers are still being loaded.
             let (_settled, receiver) = watch::channel(None);
             let search = hosts();
             let begin = Instant::now();

@@ -1,8 +1,8 @@
-//! VLANs, bonds and bridges as netlink messages.
+//! Builds the netlink messages for VLANs, bonds and bridges.
 //!
-//! The words of the plan are the kernel's and NetworkManager's; netlink wants
-//! numbers. A value that the plan has let pass and the kernel refuses is told
-//! when the message is answered.
+//! The plan uses the words of the kernel and of NetworkManager; netlink requires
+//! numbers. If the kernel refuses a value that the plan has accepted, its answer to
+//! the message reports that.
 
 use std::collections::BTreeMap;
 
@@ -15,40 +15,38 @@ use rtnetlink::{LinkBond, LinkMessageBuilder, LinkUnspec};
 
 use super::bridge_option::bridge_option;
 
-/// Milliseconds between two looks at the ports' carriers where the plan has
-/// neither this nor ARP monitoring: without either a bond never notices a dead
-/// port. NetworkManager's value.
+/// Milliseconds between two checks of the ports' carriers. Used if the plan sets
+/// neither this nor ARP monitoring: without either, a bond never notices a dead
+/// port. NetworkManager's default.
 const MIIMON: &str = "100";
 
-/// A VLAN, bond or bridge as it shall be.
+/// A VLAN, bond or bridge as planned.
 pub(super) struct VirtualLink {
     pub(super) name: String,
     kind: InfoKind,
     parent: Option<u32>,
     mac: Option<MacAddr>,
-    /// In the order in which the kernel wants them: those first by which it
-    /// judges the others.
+    /// In the order that the kernel requires: an option comes before those whose
+    /// validity depends on it.
     options: Vec<LinkOption>,
 }
 
-/// What a VLAN puts before its frames.
+/// The tag of a VLAN's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct VlanTag {
-    /// The VLAN's number.
     pub(super) id: u16,
-    /// Of 802.1ad, around the usual tag of 802.1Q.
+    /// The tag is an 802.1ad service tag, outside the usual 802.1Q tag.
     pub(super) service: bool,
 }
 
-/// One option of a virtual link.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LinkOption {
-    /// As it was asked for: `lacp_rate=fast`.
+    /// The option as requested: `lacp_rate=fast`.
     pub(super) text: String,
     value: OptionValue,
 }
 
-/// The same for the kernel.
+/// The option in the kernel's form.
 #[derive(Debug, PartialEq, Eq)]
 enum OptionValue {
     Bond(InfoBond),
@@ -57,7 +55,7 @@ enum OptionValue {
 }
 
 impl VirtualLink {
-    /// A bond without ports. Options that name a port are left out: see
+    /// A bond without ports. Leaves out options that name a port: see
     /// [`bond_port_option`].
     pub(super) fn bond(
         name: &str,
@@ -89,7 +87,6 @@ impl VirtualLink {
         }
     }
 
-    /// A VLAN on a device.
     pub(super) fn vlan(name: &str, parent: u32, tag: VlanTag, mac: Option<MacAddr>) -> VirtualLink {
         let VlanTag { id, service } = tag;
         let (text, protocol) = if service {
@@ -115,7 +112,7 @@ impl VirtualLink {
         }
     }
 
-    /// A bridge without ports, with these settings of a keyfile.
+    /// A bridge without ports, with the settings of a keyfile.
     pub(super) fn bridge(
         name: &str,
         stp: bool,
@@ -141,12 +138,13 @@ impl VirtualLink {
         }
     }
 
-    /// The request for all of it.
+    /// The request to create the device with all options.
     pub(super) fn request(&self) -> LinkMessage {
         self.message(self.options.iter())
     }
 
-    /// The request for as little as can be: all but this can be changed later.
+    /// The request to create the device with only those options that cannot be
+    /// changed later.
     pub(super) fn bare_request(&self) -> LinkMessage {
         let lasting = self.options.iter().filter(|option| match option.value {
             OptionValue::Bond(InfoBond::Mode(_)) | OptionValue::Vlan(_) => true,
@@ -155,7 +153,7 @@ impl VirtualLink {
         self.message(lasting)
     }
 
-    /// The request to change one option of the device that is there.
+    /// The request to change one option of the existing device.
     pub(super) fn change_request(&self, option: &LinkOption) -> LinkMessage {
         let bare = VirtualLink {
             name: self.name.clone(),
@@ -192,10 +190,10 @@ impl VirtualLink {
         builder.set_info_data(data).build()
     }
 
-    /// Which options the device that is there has otherwise.
+    /// The options that differ in the existing device.
     ///
     /// # Errors
-    /// What it is, if it is something else, or lies on another device.
+    /// If the existing device is of another kind or has another parent.
     pub(super) fn differences(&self, there: &LinkMessage) -> Result<Vec<&LinkOption>, String> {
         let (mut kind, mut data, mut parent) = (None, None, None);
         for attribute in &there.attributes {
@@ -236,7 +234,7 @@ impl VirtualLink {
     }
 }
 
-/// The option that names a port, which can be set only when there is the port.
+/// The request to set a bond option that names a port. It needs the port to exist.
 pub(super) fn bond_port_option(option: &str, bond: u32, port: u32) -> Option<LinkMessage> {
     let info = match option {
         "primary" => InfoBond::Primary(port),
@@ -247,7 +245,7 @@ pub(super) fn bond_port_option(option: &str, bond: u32, port: u32) -> Option<Lin
     Some(builder.index(bond).append_info_data(info).build())
 }
 
-/// Makes a device a port.
+/// The request to make a device a port.
 pub(super) fn port(index: u32, controller: u32) -> LinkMessage {
     let builder = LinkUnspec::new_with_index(index);
     builder.controller(controller).build()
@@ -280,7 +278,7 @@ fn bond_option(name: &str, value: &str) -> Option<InfoBond> {
         BondValue::Number(..) | BondValue::Word(_) => {}
     }
     let number = bond_number(name, value)?;
-    // The bounds of the table are within those of the attribute.
+    // The bounds in the plan's table are within those of the attribute.
     let byte = || u8::try_from(number).unwrap_or(u8::MAX);
     let short = || u16::try_from(number).unwrap_or(u16::MAX);
     Some(match name {
@@ -301,7 +299,7 @@ fn bond_option(name: &str, value: &str) -> Option<InfoBond> {
         "miimon" => InfoBond::MiiMon(number),
         "min_links" => InfoBond::MinLinks(number),
         "mode" => InfoBond::Mode(byte().into()),
-        // Two names of one thing.
+        // Two names of one option.
         "num_grat_arp" | "num_unsol_na" => InfoBond::NumPeerNotif(byte()),
         "packets_per_slave" => InfoBond::PacketsPerPort(number),
         "peer_notif_delay" => InfoBond::PeerNotifDelay(number),
@@ -411,7 +409,7 @@ mod tests {
         assert!(vlan(3, 7).differences(&other).is_err());
     }
 
-    /// Every option of the table reaches the kernel, or is one of a port.
+    /// Every option of the plan's table reaches the kernel or names a port.
     #[test]
     fn no_option_is_forgotten() {
         for (name, value) in [
@@ -447,7 +445,7 @@ mod tests {
             ("xmit_hash_policy", "vlan+srcmac"),
         ] {
             let info = bond_option(name, value).unwrap_or_else(|| panic!("{name}"));
-            // As the kernel gets it, and back.
+            // Encoded for the kernel, and decoded again.
             let message = LinkBond::new("bond0").append_info_data(info).build();
             let mut message = NetlinkMessage::from(RouteNetlinkMessage::NewLink(message));
             message.finalize();

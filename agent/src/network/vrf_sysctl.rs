@@ -1,12 +1,12 @@
-//! Sockets that are bound to no device work in every VRF.
+//! Makes sockets that are not bound to a device work in every VRF.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Lets connections of all VRFs reach the agent's sockets, below this folder of
-/// /proc/sys. The kernel's default is the main table alone
-/// (Documentation/networking/vrf.rst).
+/// Lets connections of all VRFs reach the agent's sockets. By default only the main
+/// table's connections do (Documentation/networking/vrf.rst). `ipv4` is
+/// /proc/sys/net/ipv4.
 pub(super) fn accept_in_every_vrf(ipv4: &Path) -> io::Result<()> {
     for name in [
         "tcp_l3mdev_accept",

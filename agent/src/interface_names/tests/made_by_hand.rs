@@ -1,12 +1,12 @@
-//! Rules that no captured machine shows, on trees made from net_id's own words:
+//! Tests of rules that no captured machine covers, on trees written from
 //! systemd.net-naming-scheme(7).
 
 use super::*;
 
 const PCI: &str = "0000:3b:00.1";
 
-/// The tree of a NIC whose parent is the directory `device`, on `bus`, with
-/// these files: those of the NIC itself begin with `net/`.
+/// The tree of a NIC whose parent is the directory `device` on `bus`. `files` are
+/// relative to the parent; those of the NIC itself begin with `net/`.
 fn nic_of(device: &str, bus: &str, files: &[(&str, &str)]) -> String {
     let mut lines = vec![
         format!("sys/class/net/eth0 -> ../../../{device}/net/eth0"),
@@ -30,12 +30,12 @@ fn nic_of(device: &str, bus: &str, files: &[(&str, &str)]) -> String {
     lines.join("\n")
 }
 
-/// A NIC on PCI with these further files.
+/// A NIC on PCI with further files.
 fn nic(files: &[(&str, &str)]) -> String {
     nic_of(&format!("sys/devices/pci0000:00/{PCI}"), "pci", files)
 }
 
-/// What `eth0` of a tree is called by a scheme.
+/// The name that a scheme gives to `eth0` in a tree.
 fn named(tree: &str, scheme: &str) -> String {
     let root = plant(tree);
     let policy = NamingPolicy {
@@ -61,7 +61,7 @@ fn attributes_of_the_interface_and_its_function() {
         ),
         (&[("net/eth0/dev_port", "1")], &[("v252", "enp59s0f1d1")]),
         (&[("net/eth0/dev_port", "0")], &[("v252", "enp59s0f1")]),
-        // A name goes before a number.
+        // A port name takes precedence over a port number.
         (
             &[
                 ("net/eth0/phys_port_name", "p0"),
@@ -69,7 +69,8 @@ fn attributes_of_the_interface_and_its_function() {
             ],
             &[("v257", "enp59s0f1np0")],
         ),
-        // Representors. Sixteen characters would be `enp59s0f1npf0vf3`.
+        // Representors. `enp59s0f1npf0vf3` would have sixteen characters, one too
+        // many.
         (
             &[("net/eth0/phys_port_name", "pf0vf3")],
             &[
@@ -81,7 +82,7 @@ fn attributes_of_the_interface_and_its_function() {
                 ("rhel-8.10", "eth0"),
             ],
         ),
-        // With the number of a controller in front it is a name like any other.
+        // With a controller number in front it is an ordinary port name.
         (
             &[("net/eth0/phys_port_name", "c1pf0vf3")],
             &[("v257", "eth0")],
@@ -90,8 +91,8 @@ fn attributes_of_the_interface_and_its_function() {
             &[("net/eth0/phys_port_name", "pf0")],
             &[("v257", "enp59s0f1npf0")],
         ),
-        // InfiniBand has a name, and a port by dev_id, but never one by its
-        // address.
+        // InfiniBand gets a name with a port from dev_id, but never one from its
+        // hardware address.
         (
             &[("net/eth0/type", "32")],
             &[
@@ -114,7 +115,7 @@ fn attributes_of_the_interface_and_its_function() {
             &[("v257", "ibo2")],
         ),
         (&[("net/eth0/dev_id", "0x1")], &[("v257", "enp59s0f1")]),
-        // Kinds, stacked interfaces, wireless ones.
+        // Hardware types, stacked interfaces, wireless interfaces.
         (&[("net/eth0/type", "772")], &[("v257", "eth0")]),
         (&[("net/eth0/type", "256")], &[("v257", "slp59s0f1")]),
         (&[("net/eth0/iflink", "3")], &[("v257", "eth0")]),
@@ -126,7 +127,7 @@ fn attributes_of_the_interface_and_its_function() {
             &[("net/eth0/uevent", "DEVTYPE=wwan")],
             &[("v257", "wwp59s0f1")],
         ),
-        // Names that somebody has given already: the kernel, a user, a renaming.
+        // Names already set by the kernel, a user or a rename.
         (&[("net/eth0/name_assign_type", "2")], &[("v257", "eth0")]),
         (&[("net/eth0/name_assign_type", "3")], &[("v257", "eth0")]),
         (&[("net/eth0/name_assign_type", "4")], &[("v257", "eth0")]),
@@ -158,7 +159,8 @@ fn attributes_of_the_interface_and_its_function() {
             &[("v257", "eno1d2")],
         ),
         (&[("ari_enabled", "1")], &[("v239", "enp59s0f1")]),
-        // Too long for the kernel: the next one, or the kernel's name stays.
+        // Too long for the kernel: the next candidate is used, or the kernel's name
+        // stays.
         (
             &[("net/eth0/phys_port_name", "averylongname")],
             &[("v257", "eth0")],
@@ -191,7 +193,7 @@ fn places_on_pci() {
             &[("7", "0002:0a:1f")],
             &[("v252", "enP2s7")],
         ),
-        // The bit for several functions, in function 0.
+        // Function 0 with the bit for several functions.
         (
             "0000:0a:00.0",
             &[(
@@ -201,7 +203,8 @@ fn places_on_pci() {
             &[],
             &[("v252", "enp10s0f0")],
         ),
-        // ARI: functions go on in the next slot, whose number stays.
+        // ARI: function numbers continue in the next slot, and the slot number
+        // stays in the name.
         (
             "0000:0a:02.1",
             &[("ari_enabled", "1")],
@@ -212,14 +215,16 @@ fn places_on_pci() {
                 ("rhel-8.0", "enp10s2f17"),
             ],
         ),
-        // An address without a device part, and slots that are no numbers.
+        // A slot address without a device part, and slots whose names are not valid
+        // numbers.
         (
             "0000:0a:02.0",
             &[],
             &[("4", "0000:0a"), ("0", "0000:0a:02"), ("5-1", "0000:0a:02")],
             &[("v252", "ens4")],
         ),
-        // Mainframes: the slot is called after the function, the domain goes.
+        // Mainframes: the slot is named after the function, and the domain is left
+        // out.
         (
             "0001:00:00.0",
             &[("function_id", "0x00000100")],
@@ -232,7 +237,7 @@ fn places_on_pci() {
                 ("rhel-9.0", "ens256"),
             ],
         ),
-        // ACPI's slot, from v257 on, goes before that of a hotplug driver.
+        // From v257 on ACPI's slot takes precedence over that of a hotplug driver.
         (
             "0000:0a:02.0",
             &[("firmware_node/sun", "9")],
@@ -273,8 +278,8 @@ fn virtual_functions_are_called_after_their_physical_one() {
     ] {
         assert_eq!(named(&tree, scheme), expected, "{scheme}");
     }
-    // The firmware's index, the slot and the port are the physical one's and
-    // the interface's.
+    // The index and the slot are those of the physical function; the port is that
+    // of the interface.
     tree += &format!("\n{bus}/0000:3b:00.0/index = 2\\n");
     tree += &format!("\n{bus}/0000:3b:02.3/net/eth0/phys_port_name = p1\\n");
     assert_eq!(named(&tree, "v257"), "eno2np1v3");
@@ -284,7 +289,7 @@ fn virtual_functions_are_called_after_their_physical_one() {
 fn other_parents() {
     let function = "sys/devices/pci0000:00/0000:00:1d.7";
     for (device, bus, files, by_scheme) in [
-        // Hyper-V gives nothing to go by.
+        // Hyper-V provides nothing to derive a name from.
         (
             "sys/devices/vmbus_1",
             "vmbus",
@@ -365,7 +370,7 @@ fn other_parents() {
             ],
         ),
         ("sys/devices/vif-02", "xen", &[], &[("v257", "eth0")]),
-        // Broadcom's bus on PCI: core 0 goes unsaid.
+        // Broadcom's bus on PCI: core 0 is left out of the name.
         (
             &format!("{function}/bcma0:2"),
             "bcma",
@@ -378,7 +383,7 @@ fn other_parents() {
             &[],
             &[("v252", "enp0s29f7")],
         ),
-        // Any number of virtio between the interface and PCI.
+        // Any number of virtio devices between the interface and PCI.
         (
             &format!("{function}/virtio3"),
             "virtio",

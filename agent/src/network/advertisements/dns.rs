@@ -1,4 +1,4 @@
-//! The resolver's part of what routers have said, and for how long it counts.
+//! DNS servers and search domains from router advertisements, with their lifetimes.
 
 use std::net::Ipv6Addr;
 
@@ -6,18 +6,18 @@ use tokio::time::Instant;
 
 use super::user_option::{Content, UserOption};
 
-/// A link may have many routers, or one that lies; the resolver reads three
-/// servers and six domains.
+/// Most servers and most domains that are kept. A link may have many routers, or a
+/// malicious one; the resolver reads three servers and six domains.
 const MOST: usize = 8;
 
-/// What counts now.
+/// The servers and domains that are valid now.
 #[derive(Debug, Clone, Default)]
 pub struct AdvertisedDns {
     servers: Vec<Timed<Ipv6Addr>>,
     domains: Vec<Timed<String>>,
 }
 
-/// `None`: for ever.
+/// An item and the end of its lifetime; `None` means forever.
 #[derive(Debug, Clone)]
 struct Timed<T> {
     item: T,
@@ -25,8 +25,8 @@ struct Timed<T> {
 }
 
 impl AdvertisedDns {
-    /// Takes in one option (RFC 8106, 6.1). True if something is different
-    /// for the resolver.
+    /// Applies one option (RFC 8106, 6.1). Returns true if the resolver's servers
+    /// or domains change.
     pub fn take(&mut self, option: UserOption, now: Instant) -> bool {
         let UserOption {
             lifetime, content, ..
@@ -38,7 +38,7 @@ impl AdvertisedDns {
         }
     }
 
-    /// Forgets what does not count any more. True if there was any.
+    /// Removes expired items. Returns true if there were any.
     pub fn expire(&mut self, now: Instant) -> bool {
         let before = self.servers.len() + self.domains.len();
         self.servers.retain(|known| known.counts(now));
@@ -46,19 +46,19 @@ impl AdvertisedDns {
         self.servers.len() + self.domains.len() < before
     }
 
-    /// When the next of it ends.
+    /// When the next item expires.
     pub fn next_end(&self) -> Option<Instant> {
         let servers = self.servers.iter().filter_map(|known| known.until);
         let domains = self.domains.iter().filter_map(|known| known.until);
         servers.chain(domains).min()
     }
 
-    /// DNS servers, in the order in which they were first heard of.
+    /// In the order in which they were first advertised.
     pub fn servers(&self) -> impl Iterator<Item = Ipv6Addr> {
         self.servers.iter().map(|known| known.item)
     }
 
-    /// Domains to search, likewise.
+    /// In the order in which they were first advertised.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.domains.iter().map(|known| known.item.as_str())
     }
@@ -90,7 +90,8 @@ fn merge<T: PartialEq>(
                 list.push(new);
                 changed = true;
             }
-            // Full: what is known has worked so far.
+            // The list is full. The known items stay, because they have worked so
+            // far.
             (None, _) => {}
         }
     }
@@ -122,7 +123,7 @@ mod tests {
         let mut dns = AdvertisedDns::default();
         assert!(dns.take(servers(Some(60), &[1, 2]), at(0)));
         assert!(dns.take(servers(None, &[3]), at(0)));
-        // Said again: only the time is new.
+        // A repeated option changes only the lifetime.
         assert!(!dns.take(servers(Some(60), &[1]), at(30)));
         assert_eq!(shown(&dns), [1, 2, 3]);
         assert_eq!(dns.next_end(), Some(at(60)));
@@ -130,7 +131,7 @@ mod tests {
         assert!(dns.expire(at(60)));
         assert_eq!(shown(&dns), [1, 3]);
         assert_eq!(dns.next_end(), Some(at(90)));
-        // Taken back.
+        // A lifetime of zero withdraws a server.
         assert!(dns.take(servers(Some(0), &[1]), at(61)));
         assert!(!dns.take(servers(Some(0), &[9]), at(61)));
         assert_eq!(shown(&dns), [3]);

@@ -9,23 +9,22 @@ use rtnetlink::packet_route::link::{
 /// `IFLA_INET6_FLAGS` in linux/include/uapi/linux/if_link.h.
 const IFLA_INET6_FLAGS: u16 = 1;
 
-/// What the routers of one link say about DHCP.
+/// What the routers of one link announce about DHCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RouterFlags {
-    /// The kernel's index of the device.
     pub index: u32,
-    /// A router has been heard.
+    /// A router advertisement has been received.
     pub heard: bool,
-    /// M: addresses and everything else come by DHCP.
+    /// M flag: addresses and all other configuration come from DHCP.
     pub managed: bool,
-    /// O: everything but addresses comes by DHCP.
+    /// O flag: all configuration except addresses comes from DHCP.
     pub other: bool,
 }
 
 impl RouterFlags {
-    /// Reads them from news of a device: the answer to a question has them
-    /// among the attributes of its families, an advertisement makes the kernel
-    /// send a message of the family alone.
+    /// Reads the flags from a link message. A reply to a query contains them among
+    /// its address families. After an advertisement the kernel sends a message of
+    /// the IPv6 family alone.
     pub fn from_message(message: &LinkMessage) -> Option<RouterFlags> {
         let flags = message.attributes.iter().find_map(flags_in)?;
         Some(RouterFlags {
@@ -37,7 +36,8 @@ impl RouterFlags {
     }
 }
 
-/// A message of IPv6 alone: it tells nothing else about the device.
+/// Whether the message is of the IPv6 family alone. Such a message contains nothing
+/// else about the device.
 pub fn is_of_ipv6(message: &LinkMessage) -> bool {
     message.header.interface_family == AddressFamily::Inet6
 }

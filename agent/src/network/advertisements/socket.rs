@@ -1,4 +1,5 @@
-//! The kernel's messages about options that it leaves to others.
+//! Receives the kernel's messages about advertised options that it does not read
+//! itself.
 
 use std::io;
 
@@ -7,21 +8,20 @@ use crate::sys::route_group::RouteGroup;
 
 /// `RTNLGRP_ND_USEROPT` in linux/include/uapi/linux/rtnetlink.h.
 const GROUP: u32 = 20;
-/// The kernel puts one option into a message; an option has at most 2040 bytes.
+/// Bytes. The kernel puts one option into a message, and an option has at most 2040
+/// bytes.
 const MESSAGE_LIMIT: usize = 4096;
 
-/// A subscription. A socket of its own: rtnetlink does not know the message and
-/// would complain of each.
+/// A subscription on its own socket: rtnetlink does not know this message type and
+/// would log a warning for each message.
 #[derive(Debug)]
 pub struct UserOptions {
     group: RouteGroup,
 }
 
 impl UserOptions {
-    /// Subscribes.
-    ///
     /// # Errors
-    /// If the kernel does not talk to us.
+    /// If the kernel refuses the subscription.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -30,11 +30,11 @@ impl UserOptions {
         Ok(UserOptions { group })
     }
 
-    /// The options of the next message. Messages that were lost come again with
-    /// the next advertisement.
+    /// Returns the options of the next message. A lost message does no harm: the
+    /// next advertisement repeats its options.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub async fn next(&self) -> io::Result<Vec<UserOption>> {
         let mut buffer = [0; MESSAGE_LIMIT];
         let length = self.group.receive(&mut buffer).await?;

@@ -1,50 +1,47 @@
-//! `RTM_NEWNDUSEROPT` → the resolver's options of a router advertisement.
+//! Parses `RTM_NEWNDUSEROPT` messages into the resolver options of a router
+//! advertisement.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use landfall_boot_params::dracut_net::is_host_name;
 
-/// Numbers of linux/include/uapi/linux/rtnetlink.h and neighbour discovery's
-/// own: RFC 4861 (advertisement), RFC 8106 (options).
+/// From linux/include/uapi/linux/rtnetlink.h, RFC 4861 (advertisement) and RFC 8106
+/// (options).
 const RTM_NEWNDUSEROPT: u16 = 68;
 const ROUTER_ADVERTISEMENT: u8 = 134;
 const RDNSS: u8 = 25;
 const DNSSL: u8 = 31;
 
-/// `struct nlmsghdr` and `struct nduseroptmsg`.
+/// Sizes of `struct nlmsghdr` and `struct nduseroptmsg`.
 const NETLINK_HEADER: usize = 16;
 const OPTION_HEADER: usize = 16;
 
-/// Kernel's pieces are aligned to this.
+/// Alignment of netlink messages.
 const ALIGNMENT: usize = 4;
-/// The length of an option counts these (RFC 4861, 4.6).
+/// Bytes in one unit of an option's length field (RFC 4861, 4.6).
 const UNIT: usize = 8;
-/// RFC 8106, 5.1: this lifetime means for ever.
+/// RFC 8106, 5.1: a lifetime that means forever.
 const FOR_EVER: u32 = u32::MAX;
 
-/// What one option says. `None` as its time: for ever.
+/// One option of a router advertisement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserOption {
-    /// The kernel's index of the device it came by.
+    /// The kernel's index of the device that received it.
     pub index: u32,
-    /// How long it counts; zero takes back what was said before.
+    /// `None` means forever; zero withdraws the content.
     pub lifetime: Option<Duration>,
-    /// What it is about.
     pub content: Content,
 }
 
-/// What an option is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// DNS servers.
     Servers(Vec<Ipv6Addr>),
-    /// Domains to search.
     Domains(Vec<String>),
 }
 
-/// The options in one datagram of the kernel; what is something else, or not
-/// as it should be, is left out.
+/// Returns the options in one datagram from the kernel. Skips messages and options
+/// of other types, and malformed ones.
 pub fn read(mut datagram: &[u8]) -> Vec<UserOption> {
     let mut found = Vec::new();
     while datagram.len() >= NETLINK_HEADER {
@@ -81,7 +78,7 @@ fn options(message: &[u8], found: &mut Vec<UserOption>) {
     }
 }
 
-/// An option: type, length, two reserved bytes, lifetime, content.
+/// Parses an option: type, length, two reserved bytes, lifetime, content.
 fn one(index: u32, option: &[u8]) -> Option<UserOption> {
     let seconds = u32::from_be_bytes(*option.get(4..)?.first_chunk()?);
     let content = match option[0] {
@@ -105,13 +102,14 @@ fn servers(bytes: &[u8]) -> Vec<Ipv6Addr> {
         .collect()
 }
 
-/// An address that a server elsewhere on the network can have.
+/// Whether a server elsewhere on the network can have this address.
 pub(crate) fn is_server_address(address: Ipv6Addr) -> bool {
     !(address.is_unspecified() || address.is_loopback() || address.is_multicast())
 }
 
-/// Names in DNS's form without compression, padded with zeros. What is no host
-/// name could bring a line of its own into resolv.conf.
+/// Parses names in DNS wire format without compression, padded with zeros. Drops
+/// names that are not valid host names: they could add a line of their own to
+/// resolv.conf.
 fn domains(mut bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     while let Some((name, rest)) = domain(bytes) {
@@ -123,7 +121,8 @@ fn domains(mut bytes: &[u8]) -> Vec<String> {
     found
 }
 
-/// The name at the front. `None` at the padding, and where a name is cut off.
+/// Returns the first name and the rest. `None` at the padding, or if the name is
+/// truncated.
 fn domain(mut bytes: &[u8]) -> Option<(String, &[u8])> {
     let mut labels: Vec<&str> = Vec::new();
     loop {
@@ -152,8 +151,8 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A message as the kernel sends it, for interface 7, with the source
-    /// address of the router behind the options.
+    /// A message as the kernel sends it, for interface 7. The source address of the
+    /// router follows the options.
     fn message(kind: u16, icmp: u8, options: &[u8]) -> Vec<u8> {
         let mut body = vec![10, 0];
         body.extend((options.len() as u16).to_ne_bytes());

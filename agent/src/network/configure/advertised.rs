@@ -1,4 +1,4 @@
-//! What routers say → a DHCP client, and the resolver.
+//! Reacts to router advertisements: starts a DHCPv6 client, updates the resolver.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
@@ -32,10 +32,10 @@ impl Configurator {
         self.update_client6(flags.index);
     }
 
-    /// Gives a NIC with a carrier what the plan has for IPv6, once its
-    /// link-local address is there: from then on the kernel asks who has an
-    /// address, which it must not do for that one (see `ipv6_sysctl`). It comes
-    /// with the carrier or a moment later, as the kernel has time.
+    /// Gives a NIC its planned IPv6 addresses and routes, as soon as the NIC is
+    /// configured and has its link-local address. That address appears with the
+    /// carrier or a moment later. Duplicate address detection starts only then: it
+    /// must not run for the link-local address (see `ipv6_sysctl`).
     pub(super) async fn begin_ipv6(&mut self, index: u32) {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
@@ -58,9 +58,9 @@ impl Configurator {
         self.update_client6(index);
     }
 
-    /// Starts the DHCP client that fits to what routers and plan say, as soon
-    /// as there is an address to ask from. One that is at work stays: routers
-    /// that go silent take nothing back.
+    /// Starts the DHCPv6 client that the plan and the routers require, as soon as
+    /// there is a link-local address to send from. A client of the right kind keeps
+    /// running, even if the routers go silent.
     pub(super) fn update_client6(&mut self, index: u32) {
         let Some(nic) = self.nics.get(&index).filter(|nic| nic.link.carrier) else {
             return;
@@ -121,7 +121,7 @@ impl Configurator {
         self.expire_advertised_dns(index);
     }
 
-    /// Forgets what has ended, and looks again when the next will.
+    /// Removes expired servers and domains, and starts a timer for the next expiry.
     pub(super) fn expire_advertised_dns(&mut self, index: u32) {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
@@ -139,8 +139,8 @@ impl Configurator {
 
     pub(super) async fn on_address_gone(&mut self, address: &LinkAddress) {
         if address.duplicate {
-            // The kernel keeps a static address that is a duplicate, and tells
-            // it as any other; one with a lifetime it takes away.
+            // The kernel keeps a static address that is a duplicate and reports it
+            // like any other address. It removes a duplicate that has a lifetime.
             self.tell_duplicate(address);
             self.decline6(address).await;
         }

@@ -1,4 +1,4 @@
-//! Events of devices and addresses → changes.
+//! The network task: its state and its event loop.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,17 +22,17 @@ use crate::network::state::NetworkState;
 use crate::network::static_ipv4::Verdict;
 use crate::network::{arp_sysctl, dhcp, dhcp6, linkdown, resolv_conf};
 
-/// By then every driver that is in the ramdisk has looked at its devices.
+/// After this time every driver in the ramdisk has looked at its devices.
 const DEVICES_EXPECTED: Duration = Duration::from_secs(10);
-/// Longer than anything takes that is going to work, spanning tree included.
+/// Longer than any successful configuration takes, spanning tree included.
 const ONLINE_EXPECTED: Duration = Duration::from_secs(45);
-/// Between two attempts to talk to the kernel after it has refused.
+/// Pause before the next attempt after the kernel has refused a connection.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
-/// Events of DHCP clients that may wait; a client waits when it is full.
+/// Capacity of each event channel. A sender waits while its channel is full.
 const CLIENT_EVENTS: usize = 64;
 
-/// Everything the task knows. The other files of this directory add what it
-/// does on events of their kind.
+/// The state of the task. Each other file of this directory implements one kind of
+/// event.
 pub(super) struct Configurator {
     pub(super) setup: Setup,
     pub(super) changes: Changes,
@@ -44,16 +44,16 @@ pub(super) struct Configurator {
     client_events: mpsc::Receiver<(ClientTag, dhcp::Event)>,
     pub(super) clients6: mpsc::Sender<(ClientTag, dhcp6::Event)>,
     client6_events: mpsc::Receiver<(ClientTag, dhcp6::Event)>,
-    /// On static IPv4 addresses.
+    /// Results of conflict detection for static IPv4 addresses.
     pub(super) verdicts: mpsc::Sender<(ClientTag, IpPrefix, Verdict)>,
     verdicts_given: mpsc::Receiver<(ClientTag, IpPrefix, Verdict)>,
     pub(super) clients_started: u64,
-    /// Subscribed before the first link is up: what a router says once, it may
-    /// not say again for many minutes.
+    /// Opened before the first link is up: a router may not repeat its
+    /// advertisement for many minutes.
     user_options: UserOptions,
     pub(super) host_name_set: bool,
     pub(super) missing_devices_told: bool,
-    /// Why there is no NIC at all, once that was found out.
+    /// Why the machine has no NIC, once the reason is known.
     pub(super) no_nic: Option<String>,
     pub(super) reach: watch::Receiver<Reach>,
     heard_vlans: mpsc::Receiver<HeardVlans>,
@@ -134,7 +134,8 @@ impl Configurator {
         }
     }
 
-    /// Takes over what there is, then follows the events until some get lost.
+    /// Applies the snapshot, then handles events until the kernel reports that
+    /// events were lost.
     async fn follow(&mut self, mut watch: LinkWatch, snapshot: Snapshot) {
         let is_there = |index: &u32| snapshot.links.iter().any(|link| link.index == *index);
         self.nics.retain(|index, _| is_there(index));
@@ -158,7 +159,7 @@ impl Configurator {
                     Some(event) => self.on_event(event).await,
                     None => return,
                 },
-                // Not `None`: we hold a sender ourselves.
+                // Never `None`: `self` holds a sender.
                 Some((tag, event)) = self.client_events.recv() => self.on_client(tag, event).await,
                 Some((tag, event)) = self.client6_events.recv() => self.on_client6(tag, event).await,
                 Some((tag, address, verdict)) = self.verdicts_given.recv() => {
@@ -166,7 +167,8 @@ impl Configurator {
                 }
                 options = self.user_options.next() => self.on_user_options(options),
                 timer = self.timers.next() => self.on_timer(timer).await,
-                // Nobody tells any more where discovery has ended.
+                // An error means that discovery has ended; the branch is then
+                // skipped.
                 Ok(()) = self.reach.changed() => self.on_reach(),
                 Some(heard) = self.heard_vlans.recv() => self.on_heard_vlans(heard).await,
             }

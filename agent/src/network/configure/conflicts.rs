@@ -1,8 +1,9 @@
-//! Another machine has a static address → it is not used until that one is gone.
+//! Reacts to another machine that has one of this host's static addresses: the
+//! address is not used until that machine is gone.
 //!
-//! Who has an IPv4 address we ask. For IPv6 the kernel does, but it asks once:
-//! one wrong answer, or a machine that is moved a minute later, would cost the
-//! host its address for good.
+//! For IPv4 the agent checks again and again. For IPv6 the kernel checks, but only
+//! once: one wrong answer would cost the host its address for good, even if the
+//! other machine is moved a minute later. So the agent makes it check again.
 
 use landfall_network_plan::IpPrefix;
 use tokio::time::Instant;
@@ -17,7 +18,8 @@ use crate::network::nic::{ClientTag, metric};
 use crate::network::static_ipv4::{self, Verdict};
 
 impl Configurator {
-    /// The kernel has been told that another machine has this IPv6 address.
+    /// Reports that another machine has this IPv6 address, as the kernel found out,
+    /// and starts the timer for the next check.
     pub(super) fn tell_duplicate(&mut self, address: &LinkAddress) {
         let Some(nic) = self.nics.get_mut(&address.index) else {
             return;
@@ -32,8 +34,8 @@ impl Configurator {
         self.timers.start(timer, Instant::now() + wait);
     }
 
-    /// Has the kernel ask again who has the static IPv6 addresses that another
-    /// machine had when it was asked last.
+    /// Makes the kernel check the static IPv6 addresses again that were duplicates
+    /// at its last check.
     pub(super) async fn ask_again_for_static6(&mut self, index: u32) {
         let Some(nic) = self.nics.get(&index) else {
             return;
@@ -54,7 +56,8 @@ impl Configurator {
         }
     }
 
-    /// The kernel has asked, and nobody else has the address.
+    /// Reports that no other machine has the address any more, if one had it
+    /// before.
     pub(super) fn tell_free(&mut self, address: &LinkAddress) {
         let Some(nic) = self.nics.get_mut(&address.index) else {
             return;
@@ -66,7 +69,8 @@ impl Configurator {
         }
     }
 
-    /// Asks who else has the static addresses that a NIC is about to get.
+    /// Starts conflict detection for the static IPv4 addresses that a NIC is about
+    /// to get.
     pub(super) fn ask_for_static(&mut self, index: u32) {
         let own = self.nics.values().flat_map(|nic| {
             let permanent = nic.link.permanent_mac;
@@ -88,7 +92,7 @@ impl Configurator {
             mac: nic.link.mac,
             own,
         };
-        // The questions of before end.
+        // Dropping the old set ends the earlier tasks.
         nic.questions = tokio::task::JoinSet::new();
         nic.question = tag;
         for address in &ip.addresses {
@@ -129,7 +133,7 @@ impl Configurator {
                 let Some(ip) = &interface.ipv4 else {
                     return;
                 };
-                // With the address the kernel has taken its routes away.
+                // The kernel removed the routes together with the address.
                 let mut ip = ip.clone();
                 let is_free = |other: &IpPrefix| *other == address;
                 ip.addresses.retain(is_free);

@@ -1,4 +1,4 @@
-//! Events of one device → what the plan has for it.
+//! Reacts to events of one device: finds its place in the plan and configures it.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::network::links::{Link, LinkAddress, LinkKind};
 use crate::network::nic::{Nic, choose, metric};
 use crate::network::state::AddressOrigin;
 
-/// NetworkManager's and dracut's time for a carrier.
+/// How long NetworkManager and dracut wait for a carrier.
 const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
-/// Three router solicitations (RFC 4861, 6.3.7) and some time to answer.
+/// Enough for three router solicitations (RFC 4861, 6.3.7) and an answer.
 const ADVERTISEMENT_EXPECTED: Duration = Duration::from_secs(30);
 
 impl Configurator {
@@ -34,7 +34,7 @@ impl Configurator {
             LinkKind::Nic | LinkKind::Virtual => {}
         }
         if let Some(known) = self.nics.get(&index) {
-            // News of a renaming that has been followed by another.
+            // The event may report a name that the device no longer has.
             if known.link.name != link.name
                 && let Ok(Some(name)) = self.changes.name_of(index).await
             {
@@ -64,11 +64,11 @@ impl Configurator {
         }
     }
 
-    /// Gives a NIC its place in the plan and switches it on. One without a
-    /// place is switched on as well: the inventory tells which have a carrier
-    /// and who their neighbours are.
+    /// Finds the NIC's place in the plan and switches the NIC on. A NIC without a
+    /// place is switched on as well, because the inventory reports its carrier and
+    /// its neighbours.
     ///
-    /// May be called again: what is as planned stays so.
+    /// Calling it again changes nothing that is already as planned.
     pub(super) async fn prepare(&mut self, index: u32) {
         let Some(nic) = self.nics.get(&index) else {
             return;
@@ -120,13 +120,15 @@ impl Configurator {
         self.configure(index).await;
     }
 
-    /// Gives a NIC with a carrier what the plan has for it.
+    /// Gives a NIC that has a carrier the addresses and routes of the plan, and
+    /// starts its clients.
     pub(super) async fn configure(&mut self, index: u32) {
         let Some(nic) = self.nics.get(&index) else {
             return;
         };
         if nic.interface.is_none() {
-            // The first carrier may decide who is meant.
+            // If an interface of the plan matches any NIC, it takes the first NIC
+            // with a carrier.
             self.prepare(index).await;
         }
         self.ask_for_static(index);
@@ -149,9 +151,9 @@ impl Configurator {
         nic.configured = true;
         nic.ipv6.begun = false;
         let is_automatic = |ip: &&IpPlan| ip.method.is_automatic();
-        // Nothing waits for the second family: discovery begins with the first
-        // address and looks again with each that comes later. What was asked
-        // for and does not come is told.
+        // Nothing waits for the second address family: discovery begins with the
+        // first address and runs again with each later one. If the plan requires
+        // IPv6, a missing router is reported.
         let ipv6 = interface.ipv6.as_ref().filter(is_automatic);
         let patience = ipv6.and_then(|ip| match ip.required_timeout_ms {
             Some(time) => Some(Duration::from_millis(time.into())),
@@ -167,8 +169,8 @@ impl Configurator {
         self.begin_ipv6(index).await;
     }
 
-    /// Addresses stay: the cable may have been moved to another port of the
-    /// same switch. A new client asks for the same lease when it is back.
+    /// Addresses stay: the cable may be moving to another port of the same switch.
+    /// When the carrier returns, a new client asks for the same lease.
     fn on_carrier_lost(&mut self, index: u32) {
         if let Some(nic) = self.nics.get_mut(&index) {
             nic.complain(format!("{} carrier lost", nic.title()));
@@ -197,7 +199,7 @@ impl Configurator {
         let (name, prefix) = (&nic.link.name, address.prefix);
         if !address.tentative && !nic.told.contains(&prefix.address) {
             match origin {
-                // The lease has been told.
+                // The lease has been logged already.
                 AddressOrigin::Dhcp(_) => {}
                 AddressOrigin::LinkLocal => tracing::debug!("{name} {prefix} {origin}"),
                 _ => tracing::info!("{name} {prefix} from {origin}"),

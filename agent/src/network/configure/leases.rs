@@ -1,4 +1,4 @@
-//! Events of DHCP clients → changes.
+//! Reacts to events of DHCPv4 clients.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::network::apply::Lifetime;
 use crate::network::dhcp::{self, Lease};
 use crate::network::nic::{ClientTag, DhcpClient, Nic, leased_routes, metric};
 
-/// Where the plan does not say how long DHCP may take.
+/// The length of a series of attempts if the plan does not set it.
 pub(super) const SERIES: Duration = Duration::from_secs(90);
 
 impl Configurator {
-    /// Starts a client for a NIC, in place of the one it has.
+    /// Replaces the NIC's client, if it has one.
     pub(super) fn start_client(&mut self, index: u32) {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
@@ -127,7 +127,7 @@ impl Configurator {
             let result = self.changes.set_mtu(index, mtu).await;
             note(&mut errors, &format!("setting MTU {mtu}"), result);
         }
-        // What the plan gives as well is there for ever, and stays so.
+        // An address that is also in the plan stays permanent.
         if !ip.addresses.contains(&lease.address) {
             let result = self
                 .changes
@@ -192,7 +192,7 @@ fn settings(nic: &Nic, ip: &IpPlan) -> dhcp::Settings {
     }
 }
 
-/// A lease as the console tells it.
+/// Describes a lease for the console.
 fn told_lease(lease: &Lease) -> String {
     let mut text = format!("{} from DHCP server {}", lease.address, lease.server);
     match lease.lifetime {

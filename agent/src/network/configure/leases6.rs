@@ -1,4 +1,4 @@
-//! Events of DHCPv6 clients → changes.
+//! Reacts to events of DHCPv6 clients.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::network::links::LinkAddress;
 use crate::network::nic::{ClientTag, metric};
 
 impl Configurator {
-    /// Starts a client for a NIC, in place of the one it has.
+    /// Replaces the NIC's client, if it has one.
     pub(super) fn start_client6(&mut self, index: u32, kind: Kind, link_local: Ipv6Addr) {
         self.clients_started += 1;
         let generation = self.clients_started;
@@ -105,7 +105,7 @@ impl Configurator {
             tracing::info!("{name} {text}");
         }
         nic.trouble = None;
-        // What the plan gives as well is there for ever, and stays so.
+        // An address that is also in the plan stays permanent.
         let own = |leased: &LeasedAddress| !is_given(interface, leased);
         let is_other = |old: &LeasedAddress| Some(old.address) != address.map(|new| new.address);
         let before = before.and_then(|old| old.address).filter(own);
@@ -146,7 +146,7 @@ impl Configurator {
         }
     }
 
-    /// Gives an address back that another machine has, if it is the leased one.
+    /// Declines the leased address, if this is the one that another machine has.
     pub(super) async fn decline6(&mut self, duplicate: &LinkAddress) {
         let index = duplicate.index;
         let Some(nic) = self.nics.get_mut(&index) else {
@@ -156,22 +156,23 @@ impl Configurator {
             return;
         }
         if let Some(client) = &nic.ipv6.client {
-            // Full: it has been told already.
+            // If the channel is full, a decline is already waiting in it.
             let _ = client.commands.try_send(dhcp6::Command::Decline);
         }
         self.drop_lease6(index).await;
     }
 }
 
-/// Whether the plan gives the address, with whatever prefix: the kernel knows an
-/// IPv6 address of a device once.
+/// Whether the plan contains the address, with any prefix length: the kernel keeps
+/// an IPv6 address only once per device.
 fn is_given(interface: &Interface, leased: &LeasedAddress) -> bool {
     let ip = interface.ipv6.as_ref();
     let mut given = ip.into_iter().flat_map(|ip| &ip.addresses);
     given.any(|given| given.address == leased.address)
 }
 
-/// Which other addresses are on the link, only routers know.
+/// The address with length 128. Only routers know which other addresses are on the
+/// link.
 fn alone(address: Ipv6Addr) -> IpPrefix {
     IpPrefix {
         address: address.into(),
@@ -179,7 +180,7 @@ fn alone(address: Ipv6Addr) -> IpPrefix {
     }
 }
 
-/// A lease as the console tells it.
+/// Describes a lease for the console.
 fn told_lease(lease: &Lease) -> String {
     let mut parts = Vec::new();
     if let Some(address) = &lease.address {

@@ -1,9 +1,10 @@
-//! Links that are not as the plan says: off, or outside of their bond or bridge.
+//! Retries links that are not as the plan says: switched off, or not in their bond
+//! or bridge.
 //!
-//! A driver may refuse `up` once, because it waits for its firmware or resets
-//! the card, and a controller may refuse a port that something else still
-//! holds. Nothing reports when the obstacle is gone, so a timer retries as long
-//! as the link is not as planned.
+//! A driver may refuse `up` once, because it waits for its firmware or resets the
+//! card. A controller may refuse a port that something else still holds. Nothing
+//! reports when the obstacle is gone, so a timer retries as long as the link is not
+//! as planned.
 
 use std::time::Duration;
 
@@ -17,13 +18,14 @@ use crate::backoff::Backoff;
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The pauses between two attempts of one link.
+/// The pauses between the attempts for one link.
 pub(in crate::network) fn pauses() -> Backoff {
     Backoff::new(FIRST_PAUSE, LONGEST_PAUSE)
 }
 
 impl Configurator {
-    /// Starts the timer of a link that is not as planned, unless it is running.
+    /// Starts the retry timer of a link that is not as planned, unless it is
+    /// running. Cancels the timer of a link that is as planned.
     pub(super) fn watch_link(&mut self, index: u32) {
         let as_planned = self.is_as_planned(index);
         let Some(nic) = self.nics.get_mut(&index) else {
@@ -54,7 +56,7 @@ impl Configurator {
         let Some(nic) = self.nics.get(&index) else {
             return true;
         };
-        // One without a place in the plan is switched on, too: see `prepare`.
+        // A NIC without a place in the plan is switched on, too: see `prepare`.
         let Some(interface) = nic.interface_of(self.plan()) else {
             return nic.link.up;
         };
@@ -65,7 +67,7 @@ impl Configurator {
             Some(name) => match self.index_of(name) {
                 Some(controller) if self.awaits_first_port(controller) => true,
                 Some(controller) => nic.link.up && nic.link.controller == Some(controller),
-                // Until it is there the port stays off.
+                // The port stays off until its controller exists.
                 None => true,
             },
             None => nic.link.up,

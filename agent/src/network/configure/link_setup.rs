@@ -1,4 +1,4 @@
-//! The changes that a device gets from the plan, and what to say when one fails.
+//! Applies the plan's settings to one device and describes failures.
 
 use std::io;
 use std::path::Path;
@@ -11,8 +11,9 @@ use crate::network::links::Link;
 use crate::network::nic::{DeviceRoute, planned_routes};
 use crate::sys::ethtool;
 
-/// Hardware address, MTU, IPv6 switches, power, in the order that they need.
-/// One that fails does not stop the next. Returns what failed.
+/// Sets the hardware address, MTU, link mode and IPv6 switches and switches the
+/// device on, in the order that these need. Continues after a failure. Returns the
+/// failures.
 pub(super) async fn prepare_link(
     changes: &Changes,
     link: &Link,
@@ -48,19 +49,20 @@ pub(super) async fn prepare_link(
     let result = ipv6_sysctl::set(Path::new(ipv6_sysctl::ROOT), &link.name, ipv6);
     note(&mut errors, "setting up IPv6", result);
     if interface.is_some_and(|i| i.controller.is_some()) {
-        // The kernel takes a port into a bond only while it is off, and
-        // switches it on then.
+        // A bond accepts a port only while the port is off, and switches it on
+        // itself.
         return errors;
     }
     if !up {
-        // A driver reads its firmware here, so a file that is missing then is
-        // one in /lib/firmware.
+        // Drivers load their firmware here, so "No such file" in the error means a
+        // file in /lib/firmware.
         note(&mut errors, "switching on", changes.up(index).await);
     }
     errors
 }
 
-/// Static addresses and routes of one family. Returns what failed.
+/// Adds the static addresses and routes of one address family. Returns the
+/// failures.
 pub(super) async fn add_planned(
     changes: &Changes,
     index: u32,
@@ -81,7 +83,7 @@ pub(super) async fn add_planned(
     errors
 }
 
-/// Keeps what has failed.
+/// Appends a failure to `errors`.
 pub(super) fn note(errors: &mut Vec<String>, what: &str, result: io::Result<()>) {
     if let Err(error) = result {
         errors.push(format!("{what}: {error}"));

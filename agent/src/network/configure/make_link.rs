@@ -1,13 +1,13 @@
-//! Makes a virtual device, and looks whether it is what was asked for.
+//! Creates a virtual device and checks that the kernel applied every option.
 
 use crate::network::apply::Changes;
 use crate::network::configure::link_setup::note;
 use crate::network::virtual_link::VirtualLink;
 
-/// Makes the device, or makes the one of this name so: an agent that starts
-/// again finds what it has made. Where the kernel refuses all options together
-/// each is tried alone, for one that does not go with the others must not cost
-/// the network. Returns what is not as asked, a line each.
+/// Creates the device, or changes the existing one of this name: after a restart
+/// the agent finds the devices that it created before. If the kernel refuses all
+/// options together, each is tried alone, so that one incompatible option does not
+/// cost the network. Returns a line for each difference from the request.
 pub(super) async fn make_link(changes: &Changes, wanted: &VirtualLink) -> Vec<String> {
     let mut errors = Vec::new();
     if let Err(all) = changes.make(wanted.request()).await

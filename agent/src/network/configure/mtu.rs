@@ -1,19 +1,20 @@
-//! The MTU that a device must have: its own, or what lies on it needs. Pure.
+//! Computes the MTU that a device must have: its own, or the largest that the
+//! devices on top of it need. Has no side effects.
 
 use landfall_network_plan::{Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
 
 use crate::network::links::Link;
 
-/// VLANs on a bond in a bridge are three levels; a plan whose interfaces lie on
-/// each other in a circle ends here.
+/// VLANs on a bond in a bridge are three levels. The limit ends the search if the
+/// plan stacks interfaces in a circle.
 const MOST_LEVELS: u8 = 8;
 /// RFC 8200, 5, and the kernel's IPV6_MIN_MTU.
 const LEAST_IPV6: u32 = 1280;
 
-/// What the plan says of the device itself goes first. Without that a VLAN
-/// with an MTU raises the device below it, for the kernel refuses a VLAN that
-/// is larger; and a bridge raises its ports, for it would lose the frames.
-/// (A bond does so by itself.)
+/// The MTU of the device itself takes precedence. Without it, a VLAN with an MTU
+/// raises the device below it, because the kernel refuses a VLAN with a larger MTU.
+/// A bridge raises its ports, because it would lose large frames. (A bond raises
+/// its ports by itself.)
 pub(super) fn needed_mtu(
     plan: &NetworkPlan,
     link: &Link,
@@ -22,11 +23,11 @@ pub(super) fn needed_mtu(
     of_device(plan, &link.names(), interface, MOST_LEVELS)
 }
 
-/// What becomes of the MTU that a DHCP server names; `None`: the device stays as
-/// it is. The plan goes first, and so does what lies on the device: the kernel
-/// makes a VLAN smaller together with the device below it. With less than 1280
-/// the kernel switches IPv6 off and takes its addresses away, static ones too;
-/// NetworkManager stops there as well.
+/// The MTU to set when a DHCP server offers one; `None` leaves the device
+/// unchanged. The plan takes precedence, and so do the devices on top of this one:
+/// when it shrinks, the kernel shrinks its VLANs too. Below 1280 the kernel
+/// switches IPv6 off and removes all IPv6 addresses, static ones included. So 1280
+/// is the minimum if IPv6 is on, as in NetworkManager.
 pub(super) fn leased_mtu(
     plan: &NetworkPlan,
     link: &Link,
@@ -93,7 +94,7 @@ mod tests {
             ("eth0", None),
             ("eth1", Some(3000)),
             ("eth2", Some(3500)),
-            // Given, so that the operator sees who contradicts it.
+            // The device's own MTU stays, so the operator sees the contradiction.
             ("eth3", Some(1400)),
             ("x1", None),
         ] {

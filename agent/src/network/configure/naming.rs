@@ -1,5 +1,5 @@
-//! A NIC gets the name that the installed system will give it, before anything
-//! else: that is what its configuration calls it by.
+//! Gives a NIC the name that the installed system will give it. This happens before
+//! anything else, because the network configuration refers to that name.
 
 use std::io;
 
@@ -11,15 +11,14 @@ use crate::network::links::Link;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// More NICs than any machine has.
 const MOST_NICS: u32 = 4096;
 
-/// Renames the NIC and lets it be found by its other names, the kernel's among
-/// them. A name that cannot be given costs a warning: the kernel's stays.
+/// Renames the NIC and adds its other names, including the kernel's, as alternative
+/// names. If a rename fails, it logs a warning and keeps the current name.
 pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: &NamingPolicy) {
     let mac = link.permanent_mac.unwrap_or(link.mac);
     if !policy.given.is_empty() {
-        // It may have had to make room for another since we were told of it.
+        // The NIC may have been renamed since the event, to make room for another.
         if let Ok(Some(name)) = changes.name_of(link.index).await {
             link.name = name;
         }
@@ -56,7 +55,7 @@ pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: &Nami
             continue;
         }
         if let Err(error) = changes.add_name(link.index, &name).await {
-            // Two ports of a card without a port number share a slot's name.
+            // The ports of a card without port numbers share the name of the slot.
             tracing::debug!("{}: alternative name {name}: {error}", link.name);
         }
         link.alternative_names.push(name);
@@ -79,8 +78,8 @@ fn is_taken(result: &io::Result<()>) -> bool {
     error == Some(Errno::EEXIST as i32)
 }
 
-/// Takes a name from the NIC that has it for no better reason than that the
-/// kernel found it first: `ifname=eth0:MAC` may mean the second.
+/// Renames the NIC that holds a name which `ifname=` gives to another NIC: with
+/// `ifname=eth0:MAC`, MAC may belong to the second NIC that the kernel found.
 async fn make_room(changes: &Changes, name: &str, policy: &NamingPolicy) -> io::Result<()> {
     let holder = changes.look_up(name).await?.header.index;
     for number in 0..MOST_NICS {

@@ -1,4 +1,4 @@
-//! What the rest of the machine gets to know: state, resolver, host name.
+//! Publishes the outcome: state, resolver file, host name.
 
 use super::configurator::Configurator;
 use crate::network::nic::Nic;
@@ -7,7 +7,8 @@ use crate::network::state::NetworkState;
 use crate::network::state_json::state_json;
 
 impl Configurator {
-    /// Tells everybody who watches, if anything is different.
+    /// Writes the resolver file and the state file, and notifies the watchers, each
+    /// only if something changed.
     pub(super) fn publish(&mut self) {
         let new = self.current_state();
         let resolver_changed = {
@@ -21,7 +22,7 @@ impl Configurator {
         }
         let shown = state_json(&self.setup.choice, &new, &self.nics, &self.reach.borrow());
         self.setup.state_file.store(&shown);
-        // Last, so that whoever wakes up finds the resolver's file written.
+        // Last, so that a watcher that wakes up finds the resolver file written.
         self.state.send_if_modified(|old| {
             let changed = *old != new;
             *old = new;
@@ -47,7 +48,7 @@ impl Configurator {
         state
     }
 
-    /// The machine's name, from whoever is first to know one.
+    /// Sets the machine's host name. The first source that knows a name calls this.
     pub(super) fn set_host_name(&mut self, name: &str) {
         self.host_name_set = true;
         if !self.setup.set_host_name {

@@ -1,16 +1,16 @@
 //! The order in which ports join their controller.
 //!
-//! The kernel gives a bond the MAC of the port that joins first, and which
-//! driver is the first to load is chance. DHCP reservations and the ports that
-//! Ironic has enrolled need the same MAC in every boot: that of the first port
-//! in the list, as dracut and NetworkManager have it.
+//! The kernel gives a bond the MAC of the port that joins first, and the order in
+//! which drivers load is random. DHCP reservations and the ports that Ironic has
+//! enrolled need the same MAC in every boot. As in dracut and NetworkManager, this
+//! is the MAC of the first port in the plan's list.
 
 use landfall_network_plan::InterfaceKind;
 
 use super::configurator::Configurator;
 
 impl Configurator {
-    /// Takes in the ports that are there, in the order of the list.
+    /// Adds the ports that exist to the controller, in the order of the list.
     pub(super) async fn join_ports(&mut self, controller: u32) {
         if self.awaits_first_port(controller) {
             return;
@@ -21,7 +21,7 @@ impl Configurator {
         }
     }
 
-    /// Takes in the ports of bonds whose first port has not appeared in time.
+    /// Adds the ports of bonds whose first port has not appeared in time.
     pub(super) async fn join_waiting_ports(&mut self) {
         let controllers: Vec<u32> = self.nics.keys().copied().collect();
         for controller in controllers {
@@ -39,14 +39,14 @@ impl Configurator {
         }
     }
 
-    /// Whether the ports of this bond wait for the first one in the list.
+    /// Whether the ports of this bond still wait for the first one in the list.
     pub(super) fn awaits_first_port(&self, controller: u32) -> bool {
         !self.missing_devices_told
             && self.needs_mac(controller)
             && self.first_port(controller).is_none()
     }
 
-    /// Whether this is a bond that has no MAC yet but one that the kernel drew.
+    /// Whether this is a bond whose MAC is still the kernel's random one.
     fn needs_mac(&self, controller: u32) -> bool {
         let Some(bond) = self.nics.get(&controller) else {
             return false;
@@ -79,19 +79,19 @@ impl Configurator {
         }
     }
 
-    /// The first port in the list, if it is there.
+    /// The device of the first port in the list, if it exists.
     fn first_port(&self, controller: u32) -> Option<u32> {
         let first = *self.planned_ports(controller).first()?;
         self.nic_of(first)
     }
 
-    /// The ports that are there, in the order of the list.
+    /// The devices of the ports that exist, in the order of the list.
     fn ports_present(&self, controller: u32) -> Vec<u32> {
         let ports = self.planned_ports(controller).into_iter();
         ports.filter_map(|port| self.nic_of(port)).collect()
     }
 
-    /// The ports of the plan, without those that stay down.
+    /// The ports in the plan, without those that the plan keeps off.
     fn planned_ports(&self, controller: u32) -> Vec<usize> {
         let Some(nic) = self.nics.get(&controller) else {
             return Vec::new();
@@ -101,7 +101,7 @@ impl Configurator {
         ports
     }
 
-    /// The NIC that has become this interface of the plan.
+    /// The device that was matched to this interface of the plan.
     fn nic_of(&self, interface: usize) -> Option<u32> {
         let mut nics = self.nics.iter();
         let found = nics.find(|(_, nic)| nic.interface == Some(interface));

@@ -1,31 +1,31 @@
-//! The NIC over which the service has answered goes before all others.
+//! Prefers the NIC over which the service has answered.
 //!
-//! Two NICs may both offer a default route, or even the same network, and the
-//! kernel takes the route of the smaller metric whether or not it leads
-//! anywhere. So once a NIC has proved itself, each of its routes is made a
-//! second time with the smallest metric of all: the image server and all who
-//! come later are asked the same way. Routes that only another NIC has keep
-//! theirs.
+//! Two NICs may both offer a default route, or even the same network. The kernel
+//! uses the route with the smaller metric, whether or not it leads anywhere. So
+//! once the service has answered over a NIC, the agent adds a copy of each route of
+//! that NIC with a smaller metric. All later connections, such as those to the
+//! image server, then take the same way. Routes that only another NIC has stay
+//! unchanged.
 
 use super::configurator::Configurator;
 use crate::network::nic::Nic;
 use crate::network::routes::Route;
 
-/// Before every other, those that the plan means in particular included.
+/// Smaller than the agent's own metrics, including those of NICs that the plan
+/// names.
 const METRIC: u32 = 20;
 
-/// The NIC that is preferred, and the routes that were made for it.
+/// The preferred NIC and the routes added for it.
 #[derive(Debug, Default)]
 pub(super) struct Preference {
     /// The kernel's index.
     pub(super) over: Option<u32>,
-    /// Something may have become of the routes.
+    /// The NIC's routes may have changed.
     pub(super) is_stale: bool,
     copies: Vec<Route>,
 }
 
 impl Configurator {
-    /// Takes over what discovery has found out.
     pub(super) fn on_reach(&mut self) {
         let over = self.reach.borrow_and_update().over;
         if over != self.preference.over {
@@ -34,13 +34,13 @@ impl Configurator {
         }
     }
 
-    /// Brings the copies up to the routes that the preferred NIC has now.
+    /// Updates the copies to the current routes of the preferred NIC.
     pub(super) async fn renew_preference(&mut self) {
         if !std::mem::take(&mut self.preference.is_stale) {
             return;
         }
         let wanted = match self.preference.over {
-            // Alone, it is preferred anyway.
+            // A single NIC needs no preference.
             Some(index) if self.nics.values().filter(|nic| nic.configured).count() > 1 => {
                 match self.changes.routes_of(index).await {
                     Ok(routes) => copies(routes),
@@ -54,8 +54,8 @@ impl Configurator {
         };
         let before = std::mem::take(&mut self.preference.copies);
         for route in &wanted {
-            // Again, even if it was there before: the kernel takes a route away
-            // with the address that it leaves from.
+            // Added again even if it existed before: the kernel removes a route
+            // together with its source address.
             if let Err(error) = self.changes.put_route(route).await {
                 tracing::warn!("preferring {}: {error}", self.name_of(self.preference.over));
             }
@@ -78,11 +78,11 @@ impl Configurator {
     }
 }
 
-/// What is preferred of the routes of a device.
+/// The copies to add for the routes of a device.
 fn copies(mut routes: Vec<Route>) -> Vec<Route> {
     routes.retain(|route| route.metric() != Some(METRIC));
-    // Of several to one destination the kernel would keep the last that it is
-    // given.
+    // For each destination only the route with the smallest metric is copied. All
+    // copies have the same metric, so the kernel would otherwise keep the last one.
     routes.sort_by_key(Route::metric);
     let mut copies: Vec<Route> = Vec::new();
     for route in routes {

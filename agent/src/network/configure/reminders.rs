@@ -1,4 +1,4 @@
-//! What to say when something that was expected has not happened.
+//! Reports expected events that have not happened.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::network::links::Link;
 use crate::network::state::NicState;
 use crate::system_path::SystemPath;
 
-/// What NetworkManager gives a named device to appear (60 s), less the time
-/// after which the first reminder comes.
+/// Time from the first reminder to the last. NetworkManager waits 60 s for a named
+/// device; the first reminder comes after 10 s.
 const DEVICES_LIMIT: Duration = Duration::from_secs(50);
 
 impl Configurator {
@@ -32,7 +32,8 @@ impl Configurator {
         }
     }
 
-    /// Once early, for who stands before the console; once for good.
+    /// Runs twice: early, for an operator at the console, and again for the final
+    /// result.
     fn tell_missing_devices(&mut self) {
         let is_last = std::mem::replace(&mut self.missing_devices_told, true);
         if !is_last {
@@ -63,7 +64,7 @@ impl Configurator {
         }
     }
 
-    /// Everything has been said before; this says it at a glance.
+    /// A summary; each fault in it has been logged before.
     fn tell_offline(&self) {
         let state = self.current_state();
         if state.is_online() || state.nics.is_empty() {
@@ -75,7 +76,8 @@ impl Configurator {
         }
     }
 
-    /// A port without a cable is worth a warning only where the plan means it.
+    /// Warns about a NIC without a carrier only if the plan names it or its
+    /// firmware is missing.
     fn tell_missing_carrier(&mut self, index: u32) {
         let Some(nic) = self.nics.get_mut(&index).filter(|nic| !nic.link.carrier) else {
             return;
@@ -119,7 +121,7 @@ fn condition(nic: &NicState) -> String {
     }
 }
 
-/// Bonds, bridges and VLANs are made, and failing to is told at once.
+/// The agent creates bonds, bridges and VLANs itself and reports a failure at once.
 fn is_device(interface: &Interface) -> bool {
     interface.kind == InterfaceKind::Ethernet
 }
@@ -135,7 +137,7 @@ fn missing(interface: &Interface, is_last: bool) -> String {
     }
 }
 
-/// Everything that a plan could have called it by:
+/// All names and addresses by which a plan can match it:
 /// `enp2s0 = eno1 = eth0, 52:54:00:00:00:01, from the factory 52:54:00:00:00:02`
 fn names_and_macs(link: &Link) -> String {
     let mut text = format!("{}, {}", link.names().join(" = "), link.mac);

@@ -1,4 +1,4 @@
-//! Servers and domains of the resolver, and NTP servers, from all who know any.
+//! Collects DNS servers, search domains and NTP servers from all sources.
 
 use std::net::IpAddr;
 
@@ -10,8 +10,10 @@ use crate::network::resolv_conf::DnsServer;
 use crate::network::state::NetworkState;
 
 impl Configurator {
-    /// Adds them to the state: what was given goes before what was found, and
-    /// the interface whose routes are preferred before the others.
+    /// Adds the servers and domains to the state. Values of the plan come before
+    /// those from the network, and the interface whose routes are preferred comes
+    /// before the others. If the plan has global DNS servers, they replace all
+    /// other servers.
     pub(super) fn add_resolver(&self, state: &mut NetworkState) {
         let mut configured: Vec<_> = self
             .nics
@@ -47,7 +49,7 @@ impl Configurator {
     }
 }
 
-/// What the network has told one interface.
+/// Adds the servers and domains that the network gave to one interface.
 fn add_found(nic: &Nic, interface: &Interface, state: &mut NetworkState) {
     let lease = nic.lease.as_ref();
     let lease6 = nic.ipv6.lease();
@@ -81,8 +83,8 @@ fn add_found(nic: &Nic, interface: &Interface, state: &mut NetworkState) {
     add_all(&mut state.dns, in_turn(servers).map(by));
 }
 
-/// One of each family in turn: the C library reads three servers, and a family
-/// may turn out to lead nowhere.
+/// Alternates between the address families: the C library reads only three servers,
+/// and one family may have no route.
 fn in_turn([first, second]: [Vec<IpAddr>; 2]) -> impl Iterator<Item = IpAddr> {
     let longest = first.len().max(second.len());
     (0..longest).flat_map(move |i| {

@@ -1,5 +1,5 @@
-//! Makes VRFs, virtual cables and interfaces that share a NIC, and what belongs to
-//! no device: rules, and routes that lead nowhere.
+//! Creates VRFs, veth pairs and interfaces that share a NIC, and also what belongs
+//! to no device: rules, and routes that reject or drop packets.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use crate::network::nic::planned_routes;
 use crate::network::stacked_link::{self, StackedLink};
 use crate::network::{policy_rule, vrf_sysctl};
 
-/// The kernel's metric of a route without one.
 const NO_METRIC: u32 = 0;
 
 impl Configurator {
-    /// Makes what needs no device. Tells what the kernel refuses.
+    /// Creates everything that needs no existing device. Logs what the kernel
+    /// refuses.
     pub(super) async fn make_what_needs_no_device(&self) {
         for link in stacked_link::without_parent(self.plan()) {
             self.make_stacked(link).await;
@@ -32,7 +32,7 @@ impl Configurator {
                 InterfaceKind::Loopback => {
                     let families = [&interface.ipv4, &interface.ipv6].into_iter().flatten();
                     for route in families.flat_map(|ip| planned_routes(ip, NO_METRIC)) {
-                        // The kernel needs no device for them.
+                        // These routes need no device.
                         let result = self.changes.add_route(0, &route).await;
                         note(&mut errors, &told_route("adding", &route), result);
                     }
@@ -49,7 +49,7 @@ impl Configurator {
         }
     }
 
-    /// Makes what lies on a device.
+    /// Creates the interfaces on top of a device.
     pub(super) async fn make_stacked_on(&self, parent: u32) {
         let Some(nic) = self.nics.get(&parent) else {
             return;

@@ -1,54 +1,50 @@
-//! What is to be done, or said, if nothing happens for a while.
+//! Timers for what the task does or reports when an expected event does not happen.
 
 use tokio::time::{Instant, sleep_until};
 
-/// Something to look at when its time has come. Nothing waits for it. Most lead
-/// to a line on the console and no more; [`Timer::AdvertisedDns`] forgets what
-/// has ended, [`Timer::Duplicate`] asks for an address again, [`Timer::Link`]
-/// sets up a link again, and [`Timer::Devices`] ends the wait for the first
-/// port of a bond.
+/// A check that runs when its time has come. Nothing waits for it. Most checks only
+/// log a line. [`Timer::AdvertisedDns`] removes expired servers,
+/// [`Timer::Duplicate`] tries an address again, [`Timer::Link`] sets a link up
+/// again, and [`Timer::Devices`] ends the wait for the first port of a bond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Has every interface of the plan found its device?
     Devices,
-    /// Has any interface an address?
+    /// Does any interface have an address?
     Online,
-    /// Has this NIC a carrier?
+    /// Does this NIC have a carrier?
     Carrier(u32),
     /// Has this NIC heard a router?
     Advertisement(u32),
-    /// Does everything that routers have told this NIC still count?
+    /// Are the DNS servers and domains that routers gave this NIC still valid?
     AdvertisedDns(u32),
-    /// Is the machine gone that has a static IPv6 address of this NIC?
+    /// Is the machine gone that had a static IPv6 address of this NIC?
     Duplicate(u32),
-    /// Is this NIC on, and a port of its controller?
+    /// Is this NIC switched on, and a port of its controller?
     Link(u32),
 }
 
-/// Timers that are running.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     list: Vec<(Instant, Timer)>,
 }
 
 impl Timers {
-    /// Starts a timer, in place of an equal one.
+    /// Starts a timer. It replaces an equal one.
     pub(super) fn start(&mut self, timer: Timer, at: Instant) {
         self.list.retain(|(_, known)| *known != timer);
         self.list.push((at, timer));
     }
 
-    /// Takes a timer back.
     pub(super) fn cancel(&mut self, timer: Timer) {
         self.list.retain(|(_, known)| *known != timer);
     }
 
-    /// Whether this timer has been started and its time has not come.
     pub(super) fn is_running(&self, timer: Timer) -> bool {
         self.list.iter().any(|(_, known)| *known == timer)
     }
 
-    /// Waits for the next timer, for ever if there is none.
+    /// Waits for the next timer, forever if there is none.
     pub(super) async fn next(&mut self) -> Timer {
         let first = self.list.iter().map(|(at, _)| *at).min();
         match first {
@@ -56,7 +52,7 @@ impl Timers {
             Some(at) => sleep_until(at).await,
         }
         let index = self.list.iter().position(|(at, _)| Some(*at) == first);
-        // There is one, as nothing was taken out in the meantime.
+        // The index exists: the list cannot change during the wait.
         self.list.swap_remove(index.unwrap_or(0)).1
     }
 }

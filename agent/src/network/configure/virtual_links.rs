@@ -1,5 +1,5 @@
-//! VLANs, bonds and bridges of the plan: made, and put together with what
-//! belongs to them, in whatever order the devices appear.
+//! Creates the VLANs, bonds and bridges of the plan and connects them with their
+//! ports and parents, in whatever order the devices appear.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::network::nic::Nic;
 use crate::network::virtual_link::{self, VirtualLink, VlanTag};
 
 impl Configurator {
-    /// Makes every bond and bridge: their ports join them as they appear.
+    /// Creates every bond and bridge. Their ports join as they appear.
     pub(super) async fn make_controllers(&self) {
         let no_options = BTreeMap::new();
         for interface in self.plan().interfaces.iter().filter(|i| !i.down) {
@@ -60,8 +60,8 @@ impl Configurator {
         }
     }
 
-    /// Puts a device that has just been set up together with its ports or with
-    /// what it is a port of, and makes the VLANs that lie on it.
+    /// Connects a device that has just been set up with its controller or its
+    /// ports, and creates the VLANs and other interfaces on top of it.
     pub(super) async fn connect(&mut self, index: u32) {
         let controller = self
             .controller_name(index)
@@ -85,7 +85,7 @@ impl Configurator {
         found.map(|(index, _)| *index)
     }
 
-    /// Makes a NIC a port, unless it is one already.
+    /// Makes a NIC a port of the controller, unless it is one already.
     pub(super) async fn join(&mut self, port: u32, controller: u32) {
         let (Some(nic), Some(bond)) = (self.nics.get(&port), self.nics.get(&controller)) else {
             return;
@@ -129,7 +129,7 @@ impl Configurator {
         }
     }
 
-    /// Makes the VLANs that switches have named, where they are wanted.
+    /// Creates the VLANs that switches announce and the operator wants.
     pub(super) async fn on_heard_vlans(&mut self, heard: HeardVlans) {
         let named = |nic: &Nic| {
             let (name, also) = (nic.link.name.clone(), nic.link.names());
@@ -149,7 +149,7 @@ impl Configurator {
         for index in indices {
             self.make_vlans(index).await;
         }
-        // Nobody may be waiting any more.
+        // The receiver may have stopped waiting.
         let _ = heard.made.send(());
     }
 
@@ -164,7 +164,7 @@ impl Configurator {
     }
 }
 
-/// Name, tag and hardware address of each VLAN on a device of these names.
+/// Name, tag and hardware address of each VLAN whose parent has one of these names.
 fn vlans_on<'a>(
     plan: &'a NetworkPlan,
     names: &[&str],

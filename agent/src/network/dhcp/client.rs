@@ -1,4 +1,4 @@
-//! The life of a lease: found, kept, lost, found again.
+//! Obtains a lease, renews it, and starts again when it is lost.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -15,22 +15,23 @@ use super::sockets::{Broadcast, Unicast};
 use super::{AT_FIRST, Event, LONGEST_WAIT_AT_FIRST, Reporter, Settings};
 use crate::backoff::between;
 
-/// RFC 2131, 4.1: wait 4 s, then twice as long each time up to 64 s, all of it
-/// a second more or less.
+/// RFC 2131, 4.1: the first wait is 4 s. Each further wait is twice as long, up to
+/// 64 s. Every wait varies by up to one second.
 const FIRST_WAIT: Duration = Duration::from_secs(4);
 const LONGEST_WAIT: Duration = Duration::from_secs(64);
-/// So many messages without an answer (28 s) are worth a line on the console.
+/// After this many messages without an answer the client reports the silence: after
+/// 20 s in the first series, later after 28 s.
 const SILENCE: u32 = 3;
-/// Times an accepted offer is asked for before another is looked for.
+/// How often the client requests an accepted offer before it looks for another.
 const TAKE_TRIES: u32 = 3;
-/// RFC 2131, 4.4.5: renewal is asked for again after half of the time that is
-/// left, but not sooner than this.
+/// RFC 2131, 4.4.5: the client repeats a renewal after half of the remaining time,
+/// but not sooner than this.
 const SHORTEST_RENEWAL_WAIT: Duration = Duration::from_secs(60);
 
-/// RFC 2131, 3.1.5: after a refusal of ours at least so long.
+/// RFC 2131, 3.1.5: the shortest pause after the client has declined an address.
 const DECLINE_PAUSE: Duration = Duration::from_secs(10);
 
-/// Gets an address and keeps it, for as long as somebody listens to the events.
+/// Gets an address and keeps it, until the receiver of the events is gone.
 pub async fn run<T: Clone>(settings: Settings, reporter: Reporter<T>) {
     let mut settings = settings;
     while let Some(address) = one_lease(&settings, &reporter).await {
@@ -38,8 +39,9 @@ pub async fn run<T: Clone>(settings: Settings, reporter: Reporter<T>) {
     }
 }
 
-/// From the first question to the end of the lease. Its address, to be asked
-/// for again, unless somebody else has it. Outer `None`: nobody listens.
+/// Runs from the first message to the end of the lease. Returns the address to ask
+/// for again, or an inner `None` if another machine has it. The outer `None` means
+/// that the receiver of the events is gone.
 async fn one_lease<T: Clone>(
     settings: &Settings,
     reporter: &Reporter<T>,
@@ -58,12 +60,13 @@ async fn one_lease<T: Clone>(
     Some(Some(address))
 }
 
-/// Who else has the address. A link that cannot be asked has nobody on it.
+/// Returns the other machine that has the address. If the link cannot be probed,
+/// returns `None`.
 async fn owner(settings: &Settings, address: Ipv4Addr) -> Option<MacAddr> {
     let asker = conflict::Asker {
         index: settings.index,
         mac: settings.mac,
-        // The address is on no link of ours yet.
+        // No NIC of this machine has the address yet.
         own: vec![settings.mac],
     };
     let found = conflict::owner(&asker, address).await;
@@ -86,8 +89,9 @@ fn decline(settings: &Settings, lease: &Lease) {
     }
 }
 
-/// Asks until a server gives a lease. The time is when it was asked for, which
-/// is when it begins (RFC 2131, 4.4.1). `None`: nobody listens any more.
+/// Asks until a server gives a lease. Returns the lease and the time of the
+/// request, when the lease begins (RFC 2131, 4.4.1). `None` means that the receiver
+/// of the events is gone.
 async fn find<T: Clone>(
     settings: &Settings,
     reporter: &Reporter<T>,
@@ -110,8 +114,8 @@ async fn find<T: Clone>(
     }
 }
 
-/// The link is down or going away. Its return starts a new client, so there is
-/// no hurry.
+/// Reports an error and waits. The link is down or going away, and a new client
+/// starts when it returns, so there is no hurry.
 async fn give_way<T: Clone>(reporter: &Reporter<T>, error: &io::Error) -> Option<()> {
     reporter.tell(Event::Trouble(error.to_string())).await?;
     sleep(LONGEST_WAIT).await;
@@ -130,14 +134,13 @@ enum Taken {
     Silence,
 }
 
-/// One series of questions in one transaction.
+/// One series of messages in one transaction.
 struct Search<'a> {
     settings: &'a Settings,
     socket: Broadcast,
     transaction: u32,
     start: Instant,
-    /// The beginning of the first series: a series may be shorter than
-    /// [`AT_FIRST`].
+    /// The start of the first series: one series may be shorter than [`AT_FIRST`].
     began: Instant,
 }
 
@@ -168,14 +171,14 @@ impl<'a> Search<'a> {
                         if reporter.tell(Event::Refused(offer.server)).await.is_none() {
                             return Ok(Outcome::Unheard);
                         }
-                        // A server that offers and refuses in turn must not be
-                        // able to make us ask without pause.
+                        // A pause, so that a server that offers and refuses in turn
+                        // cannot make the client send without end.
                         sleep_until(until).await;
                     }
                     Taken::Silence => {}
                 }
             }
-            // A series may end before the usual silence has.
+            // A series may end before the usual silence is over.
             if !told && (sent >= SILENCE || Instant::now() >= end) {
                 told = true;
                 if reporter
@@ -196,7 +199,7 @@ impl<'a> Search<'a> {
         self.socket.send(&message)
     }
 
-    /// The first offer that can be applied.
+    /// The first offer that is a valid lease.
     async fn offer(&self, until: Instant) -> io::Result<Option<Lease>> {
         while let Ok(payload) = timeout_at(until, self.socket.receive()).await {
             let answer = Answer::parse(&payload?, self.transaction, self.settings.mac);
@@ -226,7 +229,7 @@ impl<'a> Search<'a> {
             let until = asked + jittered(wait);
             while let Ok(payload) = timeout_at(until, self.socket.receive()).await {
                 match decision(&payload?, self.transaction, self.settings) {
-                    // Only the server that was chosen may answer.
+                    // Only the chosen server may grant the lease.
                     Some(Decision::Yes(lease)) if lease.server == offer.server => {
                         return Ok(Taken::Lease(lease, asked));
                     }
@@ -256,7 +259,8 @@ fn decision(payload: &[u8], transaction: u32, settings: &Settings) -> Option<Dec
     }
 }
 
-/// Renews a lease until it is lost. `None`: nobody listens any more.
+/// Renews a lease until it is lost. `None` means that the receiver of the events is
+/// gone.
 async fn keep<T: Clone>(
     settings: &Settings,
     mut lease: Box<Lease>,
@@ -282,7 +286,7 @@ async fn keep<T: Clone>(
     }
 }
 
-/// Asks the server of the lease until T2, then any server until the end.
+/// Asks the server of the lease until T2, then any server until the lease ends.
 async fn renew(settings: &Settings, lease: &Lease, since: Instant) -> Taken {
     let address = ipv4(lease);
     let rebind = since + lease.rebind_after;
@@ -306,7 +310,7 @@ async fn renew(settings: &Settings, lease: &Lease, since: Instant) -> Taken {
         };
         let message = encode(Request::Keep { address }, settings, transaction, start);
         // A message that cannot be sent now (no route while the link is down)
-        // is one that got lost.
+        // counts as lost.
         if let Ok(message) = message
             && let Err(error) = socket.send(&message, server).await
         {
@@ -316,8 +320,8 @@ async fn renew(settings: &Settings, lease: &Lease, since: Instant) -> Taken {
         let until = (asked + (left / 2).max(SHORTEST_RENEWAL_WAIT)).min(phase_end);
         while let Ok(received) = timeout_at(until, socket.receive()).await {
             let Ok(payload) = received else {
-                // The link is down: nothing will come before it is up again,
-                // and then there is a new client.
+                // The link is down. Nothing arrives before it is up again, and then
+                // a new client starts.
                 sleep_until(until).await;
                 break;
             };
@@ -348,12 +352,12 @@ fn encode(
 fn ipv4(lease: &Lease) -> Ipv4Addr {
     match lease.address.address {
         std::net::IpAddr::V4(address) => address,
-        // A lease is made of an IPv4 address and nothing else.
+        // A DHCPv4 lease never has an IPv6 address.
         std::net::IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
     }
 }
 
-/// The wait that follows `wait` when the client has searched for so long.
+/// The wait after `wait` if the client has searched for `searched`.
 fn next_wait(wait: Duration, searched: Duration) -> Duration {
     let longest = match searched < AT_FIRST {
         true => LONGEST_WAIT_AT_FIRST,
@@ -376,7 +380,7 @@ fn random_transaction() -> u32 {
 mod tests {
     use super::*;
 
-    /// The times of the messages of one search that nobody answers.
+    /// The times of the messages, in seconds, if nobody answers.
     fn times(until: u64) -> Vec<u64> {
         let mut now = Duration::ZERO;
         let mut wait = FIRST_WAIT;
@@ -396,9 +400,9 @@ mod tests {
         for (time, pause) in times.iter().zip(&pauses) {
             assert!(*time >= 120 || *pause <= 8, "{pause} s at {time} s");
         }
-        // Spanning tree: forwarding after 30 s; a lease within 8 s after that.
+        // Spanning tree forwards after 30 s; a message follows within 8 s.
         assert!(times.iter().any(|time| (30..=38).contains(time)));
-        // The RFC's waits afterwards: nobody is asked forever at this rate.
+        // Then the RFC's waits follow: the client does not keep this rate forever.
         let last: Vec<u64> = pauses.into_iter().skip_while(|pause| *pause <= 8).collect();
         assert_eq!(last[..4], [16, 32, 64, 64]);
     }

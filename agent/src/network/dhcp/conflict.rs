@@ -1,8 +1,8 @@
-//! Does somebody else have the address? (RFC 5227)
+//! Detects whether another machine has an IPv4 address (RFC 5227).
 //!
-//! A server that has lost its leases hands out what is in use. The RFC takes
-//! seven seconds to be sure; this is NetworkManager's shorter way, which finds
-//! everybody who answers as fast as a machine on the same link does.
+//! A server that has lost its leases hands out addresses that are in use. The RFC
+//! takes seven seconds to be sure. This is NetworkManager's shorter method, which
+//! finds every machine that answers as fast as one on the same link does.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -16,25 +16,23 @@ use crate::sys::packet_socket::PacketSocket;
 const PROBES: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// An ARP packet for IPv4 over Ethernet (RFC 826).
+/// Length and constant fields of an ARP packet for IPv4 over Ethernet (RFC 826).
 const LENGTH: usize = 28;
 const HEADER: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const REQUEST: [u8; 2] = [0, 1];
 const REPLY: [u8; 2] = [0, 2];
 
-/// Who asks.
+/// The NIC that sends the probes.
 #[derive(Debug, Clone)]
 pub(crate) struct Asker {
-    /// The kernel's index of the interface.
     pub(crate) index: u32,
-    /// Its hardware address.
     pub(crate) mac: MacAddr,
-    /// The hardware addresses of this machine, whose answers do not count:
-    /// Linux answers for every address that it has on every link it has.
+    /// The hardware addresses of this machine. Their answers are ignored: Linux
+    /// answers on every link for all addresses of the machine.
     pub(crate) own: Vec<MacAddr>,
 }
 
-/// Asks the link. `None`: nobody else has said that the address is his.
+/// Probes the link. Returns the other machine that claims the address, or `None`.
 ///
 /// # Errors
 /// If the interface is down or gone.
@@ -59,7 +57,7 @@ pub(crate) async fn owner(asker: &Asker, address: Ipv4Addr) -> io::Result<Option
     Ok(None)
 }
 
-/// A question that tells nobody's cache anything: the sender has no address.
+/// A probe that changes no ARP cache, because its sender address is zero.
 fn probe(mac: MacAddr, address: Ipv4Addr) -> Vec<u8> {
     let nobody = [0; 4];
     let mut packet = [&HEADER[..], &REQUEST, &mac.0, &nobody].concat();
@@ -68,7 +66,7 @@ fn probe(mac: MacAddr, address: Ipv4Addr) -> Vec<u8> {
     packet
 }
 
-/// Who uses the address, or asks for it at the same moment.
+/// The machine that uses the address, or that probes for it at the same time.
 pub(crate) fn claimant(packet: &[u8], address: Ipv4Addr) -> Option<MacAddr> {
     let packet: &[u8; LENGTH] = packet.first_chunk()?;
     let field = |at: usize, length: usize| &packet[at..at + length];
@@ -104,7 +102,7 @@ mod tests {
             (packet(REPLY, OTHER, his, else_), Some(OTHER)),
             (packet(REQUEST, OTHER, his, else_), Some(OTHER)),
             (probe(OTHER, ADDRESS), Some(OTHER)),
-            // Somebody who looks for the owner is not the owner.
+            // A machine that looks for the owner is not the owner.
             (packet(REQUEST, OTHER, else_, his), None),
             (packet(REPLY, OTHER, else_, his), None),
             (packet([0, 3], OTHER, his, else_), None),

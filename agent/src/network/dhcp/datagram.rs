@@ -1,4 +1,5 @@
-//! DHCP payload <-> IPv4 packet, for the time before there is an address.
+//! Converts between DHCP payloads and IPv4 packets, for the time before the
+//! interface has an address.
 
 use std::net::Ipv4Addr;
 
@@ -9,13 +10,12 @@ const IP_HEADER: usize = 20;
 const UDP_HEADER: usize = 8;
 const UDP: u8 = 17;
 
-/// The octet of a header that holds a differentiated services code point
-/// (RFC 2474, 3).
+/// The header octet that holds a differentiated services code point (RFC 2474, 3).
 pub(super) fn traffic_class(code_point: u8) -> u8 {
     code_point << 2
 }
 
-/// A packet from nobody to everybody with this payload, which has to be
+/// A packet from 0.0.0.0 to 255.255.255.255 with this payload, which must be
 /// shorter than 64 KiB.
 pub(super) fn broadcast_packet(payload: &[u8], code_point: u8) -> Vec<u8> {
     let udp_length = UDP_HEADER + payload.len();
@@ -23,7 +23,7 @@ pub(super) fn broadcast_packet(payload: &[u8], code_point: u8) -> Vec<u8> {
     let (source, destination) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
 
     let mut packet = Vec::with_capacity(IP_HEADER + udp_length);
-    // Version 4, five words of header.
+    // Version 4, header length of five words.
     packet.extend([0x45, traffic_class(code_point)]);
     packet.extend(length(IP_HEADER + udp_length));
     // Identification, no fragment offset, time to live, protocol, checksum.
@@ -44,15 +44,15 @@ pub(super) fn broadcast_packet(payload: &[u8], code_point: u8) -> Vec<u8> {
     pseudo_header.extend([0, UDP]);
     pseudo_header.extend(length(udp_length));
     let sum = ones_sum(&packet[IP_HEADER..], ones_sum(&pseudo_header, 0));
-    // Zero would mean "no checksum" (RFC 768).
+    // A checksum of zero would mean "no checksum" (RFC 768).
     let checksum = if sum == u16::MAX { sum } else { !sum };
     packet[IP_HEADER + 6..IP_HEADER + 8].copy_from_slice(&checksum.to_be_bytes());
     packet
 }
 
-/// The payload of a packet from a DHCP server to a client; `None` for anything
-/// else. The UDP checksum is not looked at: between virtual machines of one
-/// host it is filled in by nobody.
+/// The payload of a packet from a DHCP server to a client; `None` for any other
+/// packet. The UDP checksum is ignored: between virtual machines of one host nobody
+/// fills it in.
 pub(crate) fn payload(packet: &[u8]) -> Option<&[u8]> {
     let first = *packet.first()?;
     let header_length = usize::from(first & 0x0f) * 4;
@@ -64,7 +64,7 @@ pub(crate) fn payload(packet: &[u8]) -> Option<&[u8]> {
     if first >> 4 != 4 || header[9] != UDP || fragment != 0 || ones_sum(header, 0) != u16::MAX {
         return None;
     }
-    // The link may have padded the packet behind its end.
+    // The link may have appended padding to the packet.
     let udp = packet.get(header_length..total)?;
     let field = |at: usize| Some(u16::from_be_bytes([*udp.get(at)?, *udp.get(at + 1)?]));
     if field(0)? != SERVER_PORT || field(2)? != CLIENT_PORT {
@@ -73,7 +73,7 @@ pub(crate) fn payload(packet: &[u8]) -> Option<&[u8]> {
     udp.get(UDP_HEADER..usize::from(field(4)?))
 }
 
-/// The sum that internet checksums are made of (RFC 1071).
+/// The ones' complement sum of internet checksums (RFC 1071).
 fn ones_sum(bytes: &[u8], start: u16) -> u16 {
     let mut sum = u32::from(start);
     for pair in bytes.chunks(2) {
@@ -81,7 +81,7 @@ fn ones_sum(bytes: &[u8], start: u16) -> u16 {
         sum += u32::from(u16::from_be_bytes([pair[0], low]));
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    // Folded above: fits.
+    // The loop keeps the sum within 16 bits.
     sum as u16
 }
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The packet with the ports of an answer.
+    /// A packet with the ports of a server's answer.
     fn answer(payload: &[u8]) -> Vec<u8> {
         let mut packet = broadcast_packet(payload, 0);
         packet[20..24].copy_from_slice(&[0, 67, 0, 68]);
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!((urgent[1], ones_sum(&urgent[..20], 0)), (0xc0, u16::MAX));
         let packet = broadcast_packet(b"abc", 0);
         assert_eq!(ones_sum(&packet[..20], 0), u16::MAX);
-        // By hand: the complement of 4500 + 001f + 4011 + ffff + ffff.
+        // Computed by hand: the complement of 4500 + 001f + 4011 + ffff + ffff.
         assert_eq!(packet[10..12], [0x7a, 0xcf]);
         let mut pseudo = vec![0, 0, 0, 0, 255, 255, 255, 255, 0, 17, 0, 11];
         pseudo.extend(&packet[20..]);
@@ -121,7 +121,8 @@ mod tests {
         let changed = |at: usize, value: u8| {
             let mut packet = good.clone();
             packet[at] = value;
-            // Keep the header's checksum right, so that it is not the reason.
+            // Corrects the header's checksum, so that it is not the reason for the
+            // rejection.
             packet[10..12].fill(0);
             let sum = !ones_sum(&packet[..20], 0);
             packet[10..12].copy_from_slice(&sum.to_be_bytes());

@@ -1,4 +1,4 @@
-//! A server's answer → a lease that can be applied.
+//! Turns a server's answer into a lease that can be applied.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -9,51 +9,44 @@ use landfall_network_plan::IpPrefix;
 
 use super::message::Answer;
 
-/// A list from a server is cut here: no network needs more, and each entry
-/// costs the kernel or the resolver something.
+/// Limits for lists from a server. No network needs more, and each entry costs the
+/// kernel or the resolver something.
 const MOST_SERVERS: usize = 8;
 const MOST_ROUTES: usize = 64;
 const MOST_DOMAINS: usize = 6;
 
-/// A lease that would have to be renewed all the time is none.
+/// Seconds. A shorter lease is rejected: the client would renew it all the time.
 const SHORTEST_LEASE: u32 = 10;
-/// RFC 2131, 3.3: this time means for ever.
+/// RFC 2131, 3.3: a lease time that means forever.
 const FOR_EVER: u32 = u32::MAX;
-/// Asked again at least so often, however long the lease.
+/// Upper limit for T1 and T2, however long the lease is.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
-/// RFC 791: every IPv4 host takes packets of this size.
+/// RFC 791: every IPv4 host accepts packets of this size.
 const SMALLEST_MTU: u16 = 576;
 
-/// What a server has let us have.
+/// A lease from a DHCPv4 server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// The address with its prefix.
     pub address: IpPrefix,
-    /// The server.
     pub server: Ipv4Addr,
-    /// How long the address is ours; `None`: for ever.
+    /// `None` means forever.
     pub lifetime: Option<Duration>,
-    /// When to ask the server again.
+    /// When to ask the server again (T1), counted from the start of the lease.
     pub renew_after: Duration,
-    /// When to ask any server.
+    /// When to ask any server (T2), counted from the start of the lease.
     pub rebind_after: Duration,
-    /// Destination and next hop (`None`: on the link), the default route
-    /// among them.
+    /// Destination and next hop (`None`: on the link), including the default route.
     pub routes: Vec<(IpPrefix, Option<Ipv4Addr>)>,
-    /// DNS servers.
     pub dns: Vec<IpAddr>,
-    /// Domains to search.
     pub search: Vec<String>,
-    /// NTP servers.
     pub ntp: Vec<IpAddr>,
-    /// A host name.
     pub host_name: Option<String>,
-    /// MTU of the link.
     pub mtu: Option<u32>,
 }
 
 impl Lease {
-    /// Reads an offer or acknowledgement; the error says what it lacks.
+    /// Reads an offer or acknowledgement. The error names what is missing or
+    /// invalid.
     pub(crate) fn from_answer(answer: &Answer) -> Result<Lease, &'static str> {
         let address = answer.address;
         if !is_host_address(address) {
@@ -99,7 +92,8 @@ impl Lease {
     }
 }
 
-/// The server's T1 and T2 where they are in order, else RFC 2131's (4.4.5).
+/// T1 and T2: the server's values if they are consistent, otherwise those of RFC
+/// 2131, 4.4.5.
 fn renewal(answer: &Answer, lease: u32) -> (Duration, Duration) {
     let given = |code| match answer.options.get(code) {
         Some(DhcpOption::Renewal(seconds) | DhcpOption::Rebinding(seconds)) => Some(*seconds),
@@ -115,12 +109,13 @@ fn renewal(answer: &Answer, lease: u32) -> (Duration, Duration) {
     (wait(renew), wait(rebind))
 }
 
-/// The mask, or the address class where it is missing or has holes.
+/// The length of the subnet mask. If the mask is missing, zero or not contiguous,
+/// the length of the address class.
 fn prefix_length(answer: &Answer, address: Ipv4Addr) -> u8 {
     if let Some(DhcpOption::SubnetMask(mask)) = answer.options.get(OptionCode::SubnetMask) {
         let bits = mask.to_bits();
         if bits.leading_ones() == bits.count_ones() && bits != 0 {
-            // At most 32.
+            // At most 32, so it fits.
             return bits.leading_ones() as u8;
         }
     }
@@ -131,8 +126,8 @@ fn prefix_length(answer: &Answer, address: Ipv4Addr) -> u8 {
     }
 }
 
-/// Classless routes are all the routes there are when the server sends any
-/// (RFC 3442); else the router is the default route.
+/// If the server sends classless routes, they are the only routes (RFC 3442).
+/// Otherwise the router becomes the default route.
 fn routes(answer: &Answer) -> Vec<(IpPrefix, Option<Ipv4Addr>)> {
     if let Some(DhcpOption::ClasslessStaticRoute(list)) =
         answer.options.get(OptionCode::ClasslessStaticRoute)
@@ -171,7 +166,7 @@ fn servers(answer: &Answer, code: OptionCode) -> Vec<IpAddr> {
     match answer.options.get(code) {
         Some(DhcpOption::DomainNameServer(list) | DhcpOption::NtpServers(list)) => list
             .iter()
-            // A server on this machine there is none.
+            // This machine runs no server, so a loopback address is useless.
             .filter(|address| is_host_address(**address))
             .take(MOST_SERVERS)
             .map(|address| IpAddr::V4(*address))
@@ -180,15 +175,15 @@ fn servers(answer: &Answer, code: OptionCode) -> Vec<IpAddr> {
     }
 }
 
-/// Names that are to go into /etc/resolv.conf: whatever is no host name could
-/// bring a line of its own.
+/// Domains for /etc/resolv.conf. Drops names that are not valid host names: they
+/// could add a line of their own.
 fn search(answer: &Answer) -> Vec<String> {
     let mut domains = Vec::new();
     if let Some(DhcpOption::DomainSearch(names)) = answer.options.get(OptionCode::DomainSearch) {
         domains.extend(names.iter().map(ToString::to_string));
     }
     if let Some(DhcpOption::DomainName(name)) = answer.options.get(OptionCode::DomainName) {
-        // Some servers put a list here, against RFC 2132.
+        // Contrary to RFC 2132, some servers put a list here.
         domains.extend(name.split([' ', ',']).map(str::to_owned));
     }
     let mut kept: Vec<String> = Vec::new();
@@ -212,7 +207,7 @@ fn host_name(answer: &Answer) -> Option<String> {
     }
 }
 
-/// An address that one machine on a network can have.
+/// Whether a single machine on a network can have this address.
 fn is_host_address(address: Ipv4Addr) -> bool {
     let reserved = address.octets()[0] == 0 || address.octets()[0] >= 240;
     !(reserved || address.is_loopback() || address.is_multicast())
@@ -247,7 +242,7 @@ mod tests {
     fn everything_a_server_can_say() {
         let mut more = vec![1, 4, 255, 255, 255, 192]; // mask
         more.extend([3, 8, 192, 0, 2, 65, 192, 0, 2, 66]); // routers
-        more.extend([6, 8, 192, 0, 2, 53, 127, 0, 0, 53]); // DNS, one of them us
+        more.extend([6, 8, 192, 0, 2, 53, 127, 0, 0, 53]); // DNS, one of them this machine
         more.extend(b"\x0c\x06node7\0"); // host name with a NUL, as some send it
         more.extend(b"\x0f\x0blab.example"); // domain
         more.extend(b"\x77\x11\x03net\x03lab\x00\x03lab\x07example"[..19].iter());
@@ -276,7 +271,7 @@ mod tests {
             32, 198, 51, 100, 7, 0, 0, 0, 0, // host on the link
             0, 224, 0, // cut off
         ];
-        // The codec drops a list that does not end well, so none is read.
+        // The codec drops the whole list if its end is malformed.
         let broken = lease(ADDRESS, &more).unwrap();
         assert_eq!(broken.gateway(), Some(Ipv4Addr::new(192, 0, 2, 1)));
         let mut whole = more[..more.len() - 3].to_vec();

@@ -1,4 +1,4 @@
-//! DHCP messages: ours to bytes, a server's bytes to what can be believed.
+//! Encodes DHCPv4 requests, and decodes answers as far as they can be trusted.
 
 use std::net::Ipv4Addr;
 
@@ -8,15 +8,15 @@ use landfall_network_plan::MacAddr;
 
 use super::Settings;
 
-/// Longest message we say we take: what fits into an Ethernet frame.
+/// Maximum message size that the client announces: it fits into an Ethernet frame.
 pub(super) const LONGEST: usize = 1472;
-/// BOOTP relays may drop what is shorter than a BOOTP message.
+/// BOOTP relays may drop messages that are shorter than a BOOTP message.
 const SHORTEST: usize = 300;
-/// Everything before the options, the magic cookie included.
+/// Length of everything before the options, including the magic cookie.
 const HEADER: usize = 240;
 
-/// What is asked for. Classless routes stand before the router, as RFC 3442
-/// wants it.
+/// The options that the client requests. Classless routes come before the router,
+/// as RFC 3442 requires.
 const WANTED: &[OptionCode] = &[
     OptionCode::SubnetMask,
     OptionCode::ClasslessStaticRoute,
@@ -29,7 +29,7 @@ const WANTED: &[OptionCode] = &[
     OptionCode::DomainSearch,
 ];
 
-/// What is read from an answer besides.
+/// Further options that the client reads from an answer.
 const ALSO_READ: &[OptionCode] = &[
     OptionCode::MessageType,
     OptionCode::ServerIdentifier,
@@ -38,21 +38,21 @@ const ALSO_READ: &[OptionCode] = &[
     OptionCode::Rebinding,
 ];
 
-/// What a client asks at one point of its life (RFC 2131, table 4).
+/// The messages of a client (RFC 2131, table 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Request {
-    /// Is anybody there?
+    /// Looks for servers.
     Discover,
-    /// I take this offer.
+    /// Accepts an offer.
     Take { address: Ipv4Addr, server: Ipv4Addr },
-    /// I would like to keep what I have.
+    /// Renews the lease of this address.
     Keep { address: Ipv4Addr },
-    /// Somebody else has what you gave me.
+    /// Reports that another machine has the leased address.
     Decline { address: Ipv4Addr, server: Ipv4Addr },
 }
 
 impl Request {
-    /// The message, or what the codec has against it.
+    /// Encodes the message. The error is the codec's.
     pub(super) fn encode(
         self,
         settings: &Settings,
@@ -102,16 +102,16 @@ impl Request {
             }
             Request::Keep { .. } => {}
         }
-        // The same identity as that of the installed CoreOS, whose
-        // NetworkManager is told `dhcp-client-id=mac`: a lease that is
-        // reserved for the host then fits both.
+        // The same identity as in the installed CoreOS, where NetworkManager runs
+        // with `dhcp-client-id=mac`. A lease that is reserved for the host then
+        // applies to both.
         let id = settings.client_id.clone().unwrap_or_else(|| {
             let ethernet = 1;
             [&[ethernet], &settings.mac.0[..]].concat()
         });
         options.insert(DhcpOption::ClientIdentifier(id));
         if matches!(self, Request::Decline { .. }) {
-            // RFC 2131, table 5: it asks for nothing.
+            // RFC 2131, table 5: a decline requests no options.
             return;
         }
         options.insert(DhcpOption::MaxMessageSize(LONGEST as u16));
@@ -125,26 +125,26 @@ impl Request {
     }
 }
 
-/// An answer to one of our messages.
+/// A server's answer to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(super) kind: MessageType,
-    /// The address meant for us.
+    /// The address for the client (`yiaddr`).
     pub(super) address: Ipv4Addr,
-    /// The options that we know and that make sense by themselves.
+    /// The known options that decoded without an error.
     pub(super) options: DhcpOptions,
 }
 
 impl Answer {
-    /// Reads a payload; `None` unless it answers this transaction of this
+    /// Reads a payload. Returns `None` unless it answers this transaction of this
     /// interface.
     pub(crate) fn parse(payload: &[u8], transaction: u32, mac: MacAddr) -> Option<Answer> {
         let header = payload.get(..HEADER)?;
         let message = Message::decode(&mut Decoder::new(header)).ok()?;
         let for_us = message.opcode() == Opcode::BootReply
             && message.xid() == transaction
-            // What comes after the 6 bytes does not count, nor does the length
-            // that the server wrote.
+            // The bytes after these six are ignored, and so is the length that the
+            // server wrote.
             && header[28..34] == mac.0
             && header[236..240] == dhcproto::v4::MAGIC;
         if !for_us {
@@ -162,10 +162,10 @@ impl Answer {
     }
 }
 
-/// Each option that is read goes through the codec alone: the codec would stop
-/// at the first that it cannot read, and one bad option must not cost the rest.
-/// The others do not reach it at all, since some (81, 91, 151 of dhcproto 0.15)
-/// panic in it when they are too short.
+/// Decodes each wanted option on its own: the codec would stop at the first invalid
+/// option, and one bad option must not cost the rest. Other options are never
+/// decoded, because some of them (81, 91, 151) make dhcproto 0.15 panic when they
+/// are too short.
 fn options(mut bytes: &[u8]) -> DhcpOptions {
     let mut found = DhcpOptions::new();
     while let Some((&code, rest)) = bytes.split_first() {
@@ -185,8 +185,8 @@ fn options(mut bytes: &[u8]) -> DhcpOptions {
     found
 }
 
-/// Length of the option at the front, together with those of the same code
-/// right behind it: an option over 255 bytes comes in pieces (RFC 3396).
+/// Length of the first option and the options of the same code that directly follow
+/// it: an option over 255 bytes is split into pieces (RFC 3396).
 fn run_of_one_code(bytes: &[u8]) -> usize {
     let mut end = 0;
     while let Some([code, length]) = bytes.get(end..end + 2)
@@ -223,7 +223,6 @@ pub(super) mod tests {
         }
     }
 
-    /// The bytes of an answer with these raw options.
     pub(in super::super) fn answer_bytes(address: Ipv4Addr, options: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; HEADER];
         bytes[..4].copy_from_slice(&[2, 1, 6, 0]);
@@ -319,7 +318,7 @@ pub(super) mod tests {
                 53, 1, 5, // message type
                 12, 2, 0xff, 0xfe, // a host name that is no UTF-8
                 1, 3, 255, 255, 255, // a mask of three bytes
-                81, 1, 0, // a name of ours, too short, not read
+                81, 1, 0, // the client's name, too short, not read
                 151, 0, // a status without a code, not read
                 0, 0, // padding
                 51, 4, 0, 0, 0, 60, // lease time

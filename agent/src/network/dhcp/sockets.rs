@@ -1,4 +1,5 @@
-//! The two sockets of a DHCP client: before there is an address, and after.
+//! The two sockets of a DHCP client: one for the time before the interface has an
+//! address, one for the time after.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -13,11 +14,11 @@ use super::datagram::{CLIENT_PORT, SERVER_PORT, broadcast_packet, payload, traff
 use super::{Settings, message};
 use crate::sys::packet_socket::PacketSocket;
 
-/// Room for the longest message we ask for with its headers; what is longer
-/// loses its end.
+/// Room for the longest announced message with its headers. Longer packets are
+/// truncated.
 const BUFFER: usize = message::LONGEST + 100;
 
-/// Speaks for an interface without an address.
+/// Sends and receives for an interface without an address.
 pub(super) struct Broadcast {
     socket: PacketSocket,
     code_point: u8,
@@ -32,8 +33,8 @@ impl Broadcast {
         })
     }
 
-    /// A full queue means that others are sending a great deal: the message is
-    /// lost, as it could be on the wire, and sent again later.
+    /// If the queue is full, the message counts as lost, as it could be on the
+    /// wire. The client sends it again later.
     pub(super) fn send(&self, message: &[u8]) -> io::Result<()> {
         let packet = broadcast_packet(message, self.code_point);
         match self.socket.broadcast(&packet) {
@@ -42,7 +43,7 @@ impl Broadcast {
         }
     }
 
-    /// The next payload that a server has sent to a client.
+    /// Returns the next payload from a server to a client.
     pub(super) async fn receive(&self) -> io::Result<Vec<u8>> {
         let mut buffer = [0; BUFFER];
         loop {
@@ -54,12 +55,12 @@ impl Broadcast {
     }
 }
 
-/// Speaks for an interface that has its address.
+/// Sends and receives for an interface that has its address.
 pub(super) struct Unicast {
-    /// Sends from the address, and takes from the kernel what is sent to it,
-    /// which would be answered with "port unreachable" otherwise.
+    /// Sends from the address. It also keeps the kernel from answering the server's
+    /// messages to that address with "port unreachable".
     speaker: UdpSocket,
-    /// Hears all of it, and a refusal besides: that one goes to everybody.
+    /// Receives all answers, including a refusal, which the server broadcasts.
     listener: Broadcast,
 }
 
@@ -73,8 +74,8 @@ impl Unicast {
         )?;
         setsockopt(&fd, sockopt::ReuseAddr, &true)?;
         setsockopt(&fd, sockopt::Broadcast, &true)?;
-        // By name, since the kernel wants it so: an interface may share its
-        // network with others, and the lease belongs to this one.
+        // Binds to the device by name, as the kernel requires. Several interfaces
+        // may share a network, and the lease belongs to this one.
         setsockopt(&fd, sockopt::BindToDevice, &settings.name.clone().into())?;
         let local = SockaddrIn::from(SocketAddrV4::new(address, CLIENT_PORT));
         bind(fd.as_raw_fd(), &local)?;
@@ -91,7 +92,7 @@ impl Unicast {
         self.speaker.send_to(message, server).await.map(drop)
     }
 
-    /// The next payload that a server has sent to a client.
+    /// Returns the next payload from a server to a client.
     pub(super) async fn receive(&self) -> io::Result<Vec<u8>> {
         self.listener.receive().await
     }

@@ -1,4 +1,4 @@
-//! The machine with a socket and a clock.
+//! Runs the state machine of the client with a socket and a clock.
 
 use std::io;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use super::{Event, Identity, Settings};
 use crate::backoff::between;
 use crate::network::dhcp::Reporter;
 
-/// After an error of the socket: the link is down or going away, and its return
-/// starts a new client.
+/// Pause after a socket error: the link is down or going away, and a new client
+/// starts when it returns.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(64);
 
-/// What a client is to do beside what it does by itself.
+/// Commands to a running client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
     /// Another machine on the link has the leased address.
     Decline,
 }
 
-/// Asks, and keeps what it gets, for as long as somebody listens to the events.
+/// Gets a lease and keeps it, until the receiver of the events is gone.
 pub async fn run<T: Clone>(
     settings: Settings,
     reporter: Reporter<T, Event>,
@@ -51,7 +51,7 @@ pub async fn run<T: Clone>(
             }
             Err(error) => Err(error),
         };
-        // Without an error: nobody listens any more.
+        // Without an error the receiver of the events is gone.
         let Err(error) = ended else {
             return;
         };
@@ -74,7 +74,7 @@ struct Client<'a, T> {
 }
 
 impl<T: Clone> Client<'_, T> {
-    /// Until nobody listens.
+    /// Handles input until the receiver of the events is gone.
     async fn follow(
         &self,
         machine: &mut Machine,
@@ -112,7 +112,7 @@ impl<T: Clone> Client<'_, T> {
         }
     }
 
-    /// A message that cannot be sent now is one that got lost.
+    /// A message that cannot be sent now counts as lost.
     async fn send(&self, message: &[u8]) {
         if let Err(error) = self.socket.send(message).await {
             tracing::debug!("{} DHCPv6: asking: {error}", self.settings.name);

@@ -1,4 +1,4 @@
-//! What a client is in the middle of: one kind of message, for one purpose.
+//! One exchange of messages with the servers, for one purpose.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use dhcproto::v6::MessageType;
 use super::lease::Lease;
 use super::retransmission::{self as rules, Repeats, Rule};
 
-/// One kind of message, sent until it is answered or its time is over.
+/// One kind of message, repeated until it is answered or its time is over.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) phase: Phase,
@@ -32,7 +32,7 @@ pub(super) enum Phase {
     Information,
 }
 
-/// What a server would give.
+/// An address that a server may grant.
 #[derive(Debug, Clone)]
 pub(super) struct Offer {
     pub(super) server: Vec<u8>,
@@ -54,24 +54,23 @@ impl Held {
         }
     }
 
-    /// Its address, where it has one.
     pub(super) fn address(&self) -> Option<Ipv6Addr> {
         self.lease.address.map(|address| address.address)
     }
 
-    /// The moment so long after it began.
+    /// The time that is `after` past the start of the lease.
     pub(super) fn at(&self, after: Option<Duration>) -> Option<Duration> {
         after.map(|after| self.since + after)
     }
 
-    /// When its address ends; `None`: never.
+    /// When the address expires; `None` means never.
     pub(super) fn end(&self) -> Option<Duration> {
         self.at(self.lease.address.and_then(|address| address.valid))
     }
 }
 
 impl Offer {
-    /// What a server with this preference offers.
+    /// Returns `None` if the lease has no address.
     pub(super) fn of(lease: &Lease, preference: u8) -> Option<Offer> {
         Some(Offer {
             server: lease.server.clone(),
@@ -82,7 +81,7 @@ impl Offer {
 }
 
 impl Phase {
-    /// How its message is repeated, and when it is over in any case.
+    /// How the message is repeated, and when the phase ends at the latest.
     pub(super) fn rule(&self, now: Duration, longest_search: Duration) -> (Rule, Option<Duration>) {
         let search = |rule: Rule| Rule {
             longest: Some(longest_search),
@@ -103,7 +102,8 @@ impl Phase {
         }
     }
 
-    /// Its message, the server it is for, and the address it is about.
+    /// The message type, the DUID of the server it is for, and the address it is
+    /// about.
     pub(super) fn question(&self) -> (MessageType, Option<&[u8]>, Option<Ipv6Addr>) {
         match self {
             Phase::Solicit(_) => (MessageType::Solicit, None, None),

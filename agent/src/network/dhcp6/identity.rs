@@ -1,4 +1,4 @@
-//! How servers know this machine again.
+//! How a DHCPv6 server recognises this machine.
 
 use landfall_network_plan::MacAddr;
 
@@ -6,25 +6,23 @@ use landfall_network_plan::MacAddr;
 const DUID_LL: [u8; 2] = [0, 3];
 const ETHERNET: [u8; 2] = [0, 1];
 
-/// Who asks, and for which of its interfaces.
+/// The identity of the machine and of one interface.
 ///
-/// As the installed CoreOS says it, whose NetworkManager OpenShift tells
-/// `ipv6.dhcp-duid=ll` and `ipv6.dhcp-iaid=mac`: then the address that a server
-/// gives to the ramdisk is also that of the installed system.
+/// The installed CoreOS uses the same one: OpenShift configures its NetworkManager
+/// with `ipv6.dhcp-duid=ll` and `ipv6.dhcp-iaid=mac`. So a server gives the ramdisk
+/// and the installed system the same address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The DUID.
     pub duid: Vec<u8>,
-    /// The identity of the interface's address.
     pub iaid: u32,
 }
 
 impl Identity {
-    /// The identity of an interface with this hardware address.
+    /// Derives the identity from a hardware address.
     ///
-    /// NetworkManager 1.59 takes the present address for both, not the
-    /// permanent one. The IAID is its last four bytes, on the wire in the
-    /// order of the address: `_prop_get_ipvx_dhcp_iaid()` in
+    /// NetworkManager 1.59 uses the current address for both parts, not the
+    /// permanent one. The IAID is the last four bytes of the address, and has the
+    /// same byte order on the wire: `_prop_get_ipvx_dhcp_iaid()` in
     /// src/core/devices/nm-device.c reads them as big-endian, and
     /// `sd_dhcp6_client_set_iaid()` writes them so.
     pub fn of(mac: MacAddr) -> Identity {

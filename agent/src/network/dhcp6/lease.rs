@@ -1,55 +1,52 @@
-//! A server's answer → a lease that can be applied.
+//! Turns a server's answer into a lease that can be applied.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use super::message::{Address, Answer, Association};
 
-/// RFC 8415, 7.7: this time means for ever.
+/// RFC 8415, 7.7: a time that means forever.
 const FOR_EVER: u32 = u32::MAX;
-/// RFC 8415, 7.6: `IRT_DEFAULT` and `IRT_MINIMUM`.
+/// Seconds. RFC 8415, 7.6: `IRT_DEFAULT` and `IRT_MINIMUM`.
 const REFRESH: u32 = 86_400;
 const SHORTEST_REFRESH: u32 = 600;
-/// A lease that would have to be renewed all the time is none.
+/// Seconds. A shorter lease is rejected: the client would renew it all the time.
 const SHORTEST_LEASE: u32 = 10;
 
-/// What a server has let us have.
+/// A lease from a DHCPv6 server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// The address, where one was asked for.
+    /// `None` if the client asked for information only.
     pub address: Option<LeasedAddress>,
-    /// Where the answer came from.
+    /// Source address of the answer.
     pub from: Ipv6Addr,
-    /// Who it was (its DUID).
+    /// The server's DUID.
     pub server: Vec<u8>,
-    /// When to ask again: the server for the address, any server for the rest
-    /// where there is no address. `None`: never.
+    /// When to ask again. With an address the client asks the same server; without
+    /// one it asks any server for the information. `None` means never.
     pub renew_after: Option<Duration>,
-    /// When to ask any server.
+    /// When to ask any server for the address.
     pub rebind_after: Option<Duration>,
-    /// DNS servers.
     pub dns: Vec<Ipv6Addr>,
-    /// Domains to search.
     pub search: Vec<String>,
-    /// NTP servers.
     pub ntp: Vec<Ipv6Addr>,
 }
 
-/// An address for a time; `None`: for ever.
+/// An address and its lifetimes; `None` means forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeasedAddress {
-    /// The address. It has no prefix: which addresses are on the link, routers
-    /// say (RFC 8415, 18.2.10.1).
+    /// It has no prefix: only routers know which addresses are on the link (RFC
+    /// 8415, 18.2.10.1).
     pub address: Ipv6Addr,
-    /// How long it may be used for new connections.
+    /// How long new connections may use the address as their source.
     pub preferred: Option<Duration>,
-    /// How long it may be used at all.
+    /// How long the address may be used at all.
     pub valid: Option<Duration>,
 }
 
 impl Lease {
-    /// The lease that an answer grants or offers; `None` where it has no
-    /// address that can be used.
+    /// The lease that an answer grants or offers. `None` if the answer has no
+    /// usable address.
     pub fn of_address(answer: &Answer, from: Ipv6Addr) -> Option<Lease> {
         let association = answer.association.as_ref()?;
         let address = usable_address(association)?;
@@ -66,7 +63,7 @@ impl Lease {
         })
     }
 
-    /// The same without an address.
+    /// A lease of the answer's information, without an address.
     pub fn of_information(answer: &Answer, from: Ipv6Addr) -> Lease {
         Lease {
             address: None,
@@ -80,7 +77,8 @@ impl Lease {
         }
     }
 
-    /// What is left of it after this time; `None` when its address has ended.
+    /// The lease with the times that remain after `passed`. `None` if its address
+    /// has expired.
     pub fn after(&self, passed: Duration) -> Option<Lease> {
         let left = |time: Option<Duration>| time.map(|time| time.saturating_sub(passed));
         let address = self.address.map(|address| LeasedAddress {
@@ -118,17 +116,18 @@ fn usable_address(association: &Association) -> Option<Address> {
         .map(|(address, _)| *address)
 }
 
-/// T1 and T2: the server's, or half and four fifths of the preferred time
-/// (RFC 8415, 21.4), and never behind the end of the address.
+/// T1 and T2: the server's values, or 0.5 and 0.8 of the preferred lifetime (RFC
+/// 8415, 21.4). Never past the end of the address.
 fn renewal(association: &Association, address: Address) -> (u32, u32) {
-    // A preferred time of zero is allowed, and says nothing about renewal.
+    // A preferred lifetime of zero is allowed. The valid lifetime then takes its
+    // place.
     let base = match address.preferred {
         0 => address.valid,
         preferred => preferred,
     };
     let share = |tenths: u64| match base {
         FOR_EVER => FOR_EVER,
-        // Below `base`, hence it fits.
+        // The result is below `base`, so it fits.
         base => (u64::from(base) * tenths / 10) as u32,
     };
     let rebind = match association.rebind {

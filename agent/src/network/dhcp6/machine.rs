@@ -1,8 +1,7 @@
-//! What a client does when: RFC 8415, chapter 18.2, without sockets and clocks.
+//! The client's state machine (RFC 8415, 18.2), without sockets and clocks.
 //!
-//! Times are since whatever moment the owner likes. The owner hands in what
-//! happens, does what [`Machine::on`] returns, and comes back at
-//! [`Machine::wakes`].
+//! The caller chooses the moment from which times count. It passes in each event,
+//! does what [`Machine::on`] returns, and calls again at [`Machine::wakes`].
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -14,47 +13,46 @@ use super::retransmission::{self as rules, Repeats};
 use super::{Event, Identity, Want};
 use crate::network::dhcp::{AT_FIRST, LONGEST_WAIT_AT_FIRST};
 
-/// RFC 8415, 7.6: the first message of its kind waits up to so long, lest all
-/// machines that heard one advertisement ask at once.
+/// Seconds. RFC 8415, 7.6: the first message of its kind is delayed by up to this
+/// time, so that machines that received the same advertisement do not all ask at
+/// once.
 const LONGEST_DELAY: f64 = 1.0;
-/// Before another search after a server has refused what it had offered: it
-/// must not be able to make us ask without pause.
+/// Pause before another search after a server has refused its own offer. Without it
+/// such a server could make the client send without end.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// Silence that is worth a line on the console.
+/// The client reports a silence of this length.
 const SILENCE: Duration = Duration::from_secs(30);
-/// A server with this preference is not compared with others (18.2.1).
+/// A server with this preference is accepted at once (RFC 8415, 18.2.1).
 const PREFERRED: u8 = 255;
 
-/// What has happened.
 #[derive(Debug, Clone)]
 pub enum Input<'a> {
-    /// Nothing but time.
+    /// Time has passed.
     Time,
-    /// Somebody has sent this.
+    /// A packet has arrived from this sender.
     Payload(&'a [u8], Ipv6Addr),
     /// Another machine on the link has the leased address.
     Duplicate,
 }
 
-/// What is to be done.
+/// What the caller must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// Send this to all servers.
+    /// Send this message to all servers.
     Send(Vec<u8>),
-    /// Tell this to whoever runs the client.
+    /// Report this event.
     Tell(Event),
 }
 
-/// The client's state.
 #[derive(Debug)]
 pub struct Machine {
     identity: Identity,
     host_name: Option<String>,
-    /// From 0 to 1.
+    /// Returns a random number from 0 to 1.
     random: fn() -> f64,
     state: State,
-    /// When a line about silence is due; `None` when it has been said, or
-    /// nobody is expected to answer.
+    /// When to report silence. `None` after the report, and while no answer is
+    /// expected.
     complaint: Option<Duration>,
     searching_since: Duration,
     patience: Duration,
@@ -63,15 +61,14 @@ pub struct Machine {
 
 #[derive(Debug)]
 enum State {
-    /// Nothing is sent before this time.
+    /// The client waits until this time and then begins the phase.
     Pause(Duration, Phase),
     Asking(Exchange),
-    /// An address, or nothing but information.
+    /// The client holds a lease, with or without an address.
     Bound(Held),
 }
 
 impl Machine {
-    /// A client that begins at `now`.
     pub fn new(
         identity: Identity,
         host_name: Option<String>,
@@ -98,7 +95,7 @@ impl Machine {
         }
     }
 
-    /// When to call again with [`Input::Time`]; `None`: never.
+    /// When to call [`Machine::on`] with [`Input::Time`]; `None` means never.
     pub fn wakes(&self) -> Option<Duration> {
         let next = match &self.state {
             State::Pause(until, _) => Some(*until),
@@ -114,7 +111,7 @@ impl Machine {
         }
     }
 
-    /// What follows from this.
+    /// Handles an input and returns what the caller must do.
     pub fn on(&mut self, now: Duration, input: Input<'_>) -> Vec<Output> {
         let mut outputs = Vec::new();
         match input {
@@ -172,7 +169,7 @@ impl Machine {
         }
     }
 
-    /// The first message of a phase.
+    /// Starts a phase and sends its first message.
     fn begin(&mut self, phase: Phase, now: Duration, outputs: &mut Vec<Output>) {
         let (rule, limit) = phase.rule(now, self.longest_search);
         let number = ((self.random)() * f64::from(1 << 24)) as u32;
@@ -189,8 +186,8 @@ impl Machine {
         self.repeat(now, outputs);
     }
 
-    /// Sends the message of the present exchange, unless it was sent as often
-    /// as it may.
+    /// Sends the message of the current exchange, unless it has been sent as often
+    /// as allowed.
     fn repeat(&mut self, now: Duration, outputs: &mut Vec<Output>) {
         let random = (self.random)() * 2.0 - 1.0;
         let State::Asking(exchange) = &mut self.state else {
@@ -198,8 +195,8 @@ impl Machine {
         };
         if let Phase::Solicit(_) = exchange.phase {
             let searched = now.saturating_sub(self.searching_since);
-            // A server that has named its own limit was reached: the switch
-            // port forwards.
+            // If a server has set its own limit, its answer arrived, so the switch
+            // port forwards frames.
             let is_at_first = searched < AT_FIRST && self.longest_search == rules::LONGEST_SEARCH;
             exchange.repeats.set_longest(match is_at_first {
                 true => LONGEST_WAIT_AT_FIRST,
@@ -230,10 +227,10 @@ impl Machine {
         );
     }
 
-    /// A phase has ended without an answer.
+    /// Continues after a phase that ended without an answer.
     fn give_up(&mut self, phase: Phase, now: Duration, outputs: &mut Vec<Output>) {
         match phase {
-            // Nobody has anything against it (18.2.3).
+            // No server objects to the lease (18.2.3).
             Phase::Confirm(held) if held.end().is_none_or(|end| now < end) => {
                 self.hold(held, now, outputs);
             }
@@ -265,7 +262,7 @@ impl Machine {
         self.complaint = Some(now + SILENCE.min(self.patience));
     }
 
-    /// Has the lease, as of `held.since`.
+    /// Reports and keeps a lease that began at `held.since`.
     fn hold(&mut self, held: Held, now: Duration, outputs: &mut Vec<Output>) {
         self.complaint = None;
         let left = held.lease.after(now.saturating_sub(held.since));
@@ -303,7 +300,7 @@ impl Machine {
             return;
         };
         let granted = Lease::of_address(answer, from);
-        // The time of a lease begins when it was asked for, as for IPv4.
+        // The lease begins when the client asked for it, as for IPv4.
         let since = exchange.asked;
         match (&mut exchange.phase, answer.is_reply) {
             (Phase::Solicit(best), false) => {
@@ -312,7 +309,7 @@ impl Machine {
                     return;
                 };
                 let offer = Offer::of(&lease, answer.preference);
-                // During the first wait offers are collected (18.2.1).
+                // During the first wait the client collects offers (18.2.1).
                 if answer.preference == PREFERRED || exchange.repeats.sent() > 1 {
                     if let Some(offer) = offer {
                         self.begin(Phase::Request(offer), now, outputs);
@@ -358,7 +355,7 @@ impl Machine {
         }
     }
 
-    /// The answer to a Renew or Rebind (18.2.10.1).
+    /// Handles the answer to a Renew or Rebind (18.2.10.1).
     fn renewed(
         &mut self,
         now: Duration,
@@ -372,7 +369,7 @@ impl Machine {
             return self.hold(Held::new(lease, since), now, outputs);
         }
         let (Some(association), Some(address)) = (&answer.association, kept.address()) else {
-            // It says nothing about the address: somebody else may.
+            // The answer does not mention the address. Another server may.
             return;
         };
         let taken_back = association
@@ -380,7 +377,7 @@ impl Machine {
             .iter()
             .any(|(known, _)| known.address == address && known.valid == 0);
         if association.status.code == Status::NO_BINDING && !taken_back {
-            // A server that does not know the address may still give it.
+            // A server that does not know the address may still grant it.
             let offer = Offer {
                 server: answer.server.clone(),
                 address,
@@ -393,7 +390,7 @@ impl Machine {
         }
     }
 
-    /// There is a server, and it has nothing for us. Said once a search.
+    /// Reports that a server answered without an address, once per search.
     fn refused(&mut self, answer: &Answer, outputs: &mut Vec<Output>) {
         if self.complaint.take().is_none() {
             return;

@@ -1,4 +1,4 @@
-//! DHCPv6 messages: ours to bytes, a server's bytes to what can be believed.
+//! Encodes DHCPv6 requests, and decodes answers as far as they can be trusted.
 
 use std::net::Ipv6Addr;
 
@@ -12,41 +12,40 @@ use super::Identity;
 use crate::network::advertisements::user_option::is_server_address;
 use landfall_boot_params::dracut_net::is_host_name;
 
-/// A list from a server is cut here: no network needs more, and each entry
-/// costs the resolver something.
+/// Limits for lists from a server. No network needs more, and each entry costs the
+/// resolver something.
 const MOST_SERVERS: usize = 8;
 const MOST_DOMAINS: usize = 6;
 
-/// What is asked for.
+/// Options that the client requests.
 const WANTED: [OptionCode; 4] = [
     OptionCode::DomainNameServers,
     OptionCode::DomainSearchList,
     OptionCode::NtpServer,
     OptionCode::SolMaxRt,
 ];
-/// And where no address is: RFC 8415, 21.23 and 21.25.
+/// Options that it also requests if it asks for no address (RFC 8415, 21.23 and
+/// 21.25).
 const WANTED_BESIDES: [OptionCode; 2] = [OptionCode::InformationRefreshTime, OptionCode::InfMaxRt];
 
 /// Flag S of RFC 4704, 4.1: the server may enter the name into the DNS.
 const SERVER_UPDATES_DNS: u8 = 1;
 
-/// A message of ours.
+/// A message from the client.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// What it is.
     pub kind: MessageType,
-    /// Its transaction.
     pub transaction: [u8; 3],
-    /// How long this has been asked for, in hundredths of a second.
+    /// Time since the start of the exchange, in hundredths of a second.
     pub elapsed: u16,
-    /// The server that it is meant for, where it is for one.
+    /// DUID of the server that the message is for; `None` means all servers.
     pub server: Option<&'a [u8]>,
-    /// The address that it is about.
+    /// The address that the message is about.
     pub address: Option<Ipv6Addr>,
 }
 
 impl Request<'_> {
-    /// The message, or what the codec has against it.
+    /// Encodes the message. The error is the codec's.
     pub fn encode(&self, identity: &Identity, host_name: Option<&str>) -> Result<Vec<u8>, String> {
         let mut message = Message::new_with_id(self.kind, self.transaction);
         let options = message.opts_mut();
@@ -78,7 +77,8 @@ impl Request<'_> {
     }
 }
 
-/// The times are left to the server.
+/// The identity association of the interface. All times are zero, so the server
+/// chooses them.
 fn association(identity: &Identity, address: Option<Ipv6Addr>) -> DhcpOption {
     let address = address.map(|addr| {
         DhcpOption::IAAddr(IAAddr {
@@ -96,7 +96,8 @@ fn association(identity: &Identity, address: Option<Ipv6Addr>) -> DhcpOption {
     })
 }
 
-/// RFC 4704, 4.2: labels; the root at the end only behind a whole name.
+/// Encodes the name as labels. Only a fully qualified name ends with the root label
+/// (RFC 4704, 4.2).
 fn full_name(name: &str) -> DhcpOption {
     let mut value = vec![SERVER_UPDATES_DNS];
     for label in name.split('.') {
@@ -110,39 +111,35 @@ fn full_name(name: &str) -> DhcpOption {
     DhcpOption::Unknown(UnknownOption::new(OptionCode::ClientFqdn, value))
 }
 
-/// A server's answer to a message of ours.
+/// A server's answer to the client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
     /// True for a Reply, false for an Advertise.
     pub is_reply: bool,
-    /// Who answers.
+    /// The server's DUID.
     pub server: Vec<u8>,
-    /// Of several servers the one with most.
+    /// The client prefers the server with the highest value.
     pub preference: u8,
-    /// This Reply answers a Solicit.
+    /// The Reply answers a Solicit directly.
     pub rapid_commit: bool,
-    /// What the server says of the message.
+    /// The server's status for the whole message.
     pub status: Status,
-    /// What it says of our address; `None` if it says nothing.
+    /// What the answer says about the interface's address; `None` if nothing.
     pub association: Option<Association>,
-    /// DNS servers.
     pub dns: Vec<Ipv6Addr>,
-    /// Domains to search.
     pub search: Vec<String>,
-    /// NTP servers.
     pub ntp: Vec<Ipv6Addr>,
     /// Seconds after which to ask for information again.
     pub refresh: Option<u32>,
-    /// Seconds between two Solicits at most.
+    /// Most seconds between two messages of a search.
     pub longest_search: Option<u32>,
 }
 
-/// A status code and the text that goes with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
     /// RFC 8415, table 3; 0 is success.
     pub code: u16,
-    /// For people.
+    /// The server's explanation for people.
     pub text: String,
 }
 
@@ -152,32 +149,33 @@ impl Status {
     pub const NOT_ON_LINK: u16 = 4;
 }
 
-/// What a server says of the address of our interface.
+/// What a server says about the addresses of the interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Association {
-    /// Seconds until it is to be asked again; 0: as we like.
+    /// Seconds until the client asks this server again (T1); 0 lets the client
+    /// choose.
     pub renew: u32,
-    /// Seconds until any server is to be asked; 0: as we like.
+    /// Seconds until the client asks any server (T2); 0 lets the client choose.
     pub rebind: u32,
-    /// What it says of all of this.
+    /// The status of the whole association.
     pub status: Status,
-    /// The addresses, with what it says of each.
+    /// The addresses, each with its status.
     pub addresses: Vec<(Address, Status)>,
 }
 
 /// An address with its times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
-    /// The address.
     pub address: Ipv6Addr,
-    /// How long it may be used for new connections.
+    /// How long new connections may use the address as their source.
     pub preferred: u32,
-    /// How long it may be used at all.
+    /// How long the address may be used at all.
     pub valid: u32,
 }
 
 impl Answer {
-    /// Reads a payload; `None` unless it answers this transaction of ours.
+    /// Reads a payload. Returns `None` unless it answers this transaction of this
+    /// client.
     pub fn parse(payload: &[u8], transaction: [u8; 3], identity: &Identity) -> Option<Answer> {
         let (header, options) = payload.split_first_chunk::<4>()?;
         let is_reply = match MessageType::from(header[0]) {
@@ -230,7 +228,8 @@ impl Answer {
                     .collect();
             }
             Ok(DhcpOption::NtpServer(list)) => {
-                // Names would have to be resolved before the clock is right.
+                // Names are skipped: the agent would have to resolve them before
+                // the clock is right.
                 let addresses = list.into_iter().filter_map(|entry| match entry {
                     NtpSuboption::ServerAddress(address) => Some(address),
                     NtpSuboption::MulticastAddress(_) | NtpSuboption::FQDN(_) => None,
@@ -247,9 +246,9 @@ fn servers(list: impl IntoIterator<Item = Ipv6Addr>) -> Vec<Ipv6Addr> {
     usable.take(MOST_SERVERS).collect()
 }
 
-/// Each option with its value and as a whole. The codec is not asked to split
-/// them: it stops at the first that it cannot read, and a status (or vendor
-/// option, or authentication) that is too short makes dhcproto 0.15 panic.
+/// Splits options into code, value and the whole option. The codec does not do
+/// this, because it stops at the first option that it cannot read. Also, dhcproto
+/// 0.15 panics on a status (or vendor option, or authentication) that is too short.
 fn each_option(mut bytes: &[u8]) -> impl Iterator<Item = (OptionCode, &[u8], &[u8])> {
     std::iter::from_fn(move || {
         let header = bytes.first_chunk::<4>()?;
@@ -261,7 +260,7 @@ fn each_option(mut bytes: &[u8]) -> impl Iterator<Item = (OptionCode, &[u8], &[u
     })
 }
 
-/// The association of this id; `None` for another's, and where its times
+/// The association with this id. `None` if the id is another one, or if its times
 /// contradict each other (RFC 8415, 21.4).
 fn association_of(value: &[u8], id: u32) -> Option<Association> {
     let mut found = Association {
@@ -290,7 +289,7 @@ fn address(value: &[u8]) -> Option<(Address, Status)> {
         preferred: u32_at(value, 16)?,
         valid: u32_at(value, 20)?,
     };
-    // RFC 8415, 21.6.
+    // RFC 8415, 21.6: such an address is discarded.
     if address.preferred > address.valid {
         return None;
     }
@@ -308,7 +307,7 @@ fn status(value: &[u8]) -> Option<Status> {
     let text = String::from_utf8_lossy(text);
     Some(Status {
         code: u16::from_be_bytes(*code),
-        // For a console: one line, not too long.
+        // Limited to one short line for the console.
         text: text.chars().filter(|c| !c.is_control()).take(120).collect(),
     })
 }

@@ -1,19 +1,18 @@
-//! When a message is sent again (RFC 8415, 15).
+//! Retransmission of messages (RFC 8415, 15).
 
 use std::time::Duration;
 
-/// How one kind of message is repeated (RFC 8415, 7.6). Where the RFC's limit
-/// is `None` here there is none.
+/// How one kind of message is repeated (RFC 8415, 7.6). `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
     /// IRT: the first wait.
     pub first: Duration,
     /// MRT: the longest wait.
     pub longest: Option<Duration>,
-    /// MRC: how often it is sent at most.
+    /// MRC: how often the message is sent at most.
     pub count: Option<u32>,
-    /// The first wait is never below its nominal length: answers are collected
-    /// during it.
+    /// The first wait is never shorter than [`Rule::first`], because the client
+    /// collects answers during it.
     pub collects: bool,
 }
 
@@ -21,11 +20,13 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The RFC's longest wait is an hour, for the sake of servers in networks whose
-/// routers announce DHCP that nobody offers. Here somebody waits for a machine:
-/// as for IPv4 a minute is the most, unless a server says otherwise.
+/// The longest wait of a client that searches, unless a server sets another. The
+/// DHCPv4 client has the same limit.
+///
+/// The RFC's longest wait is an hour, to protect servers in networks whose routers
+/// announce DHCP that nobody offers. Here an operator waits for a machine.
 pub const LONGEST_SEARCH: Duration = seconds(64);
-/// What a server may set the longest wait to (RFC 8415, 21.24).
+/// Seconds to which a server may set the longest wait (RFC 8415, 21.24).
 pub const SERVERS_LIMIT: std::ops::RangeInclusive<u32> = 60..=86_400;
 
 pub const SOLICIT: Rule = Rule {
@@ -46,9 +47,10 @@ pub const CONFIRM: Rule = Rule {
     count: None,
     collects: false,
 };
-/// MRD of a Confirm: who does not answer for so long has nothing against it.
+/// MRD of a Confirm. If no server answers for this long, the lease counts as
+/// confirmed.
 pub const CONFIRM_LIMIT: Duration = seconds(10);
-/// Renew and Rebind.
+/// For Renew and Rebind.
 pub const RENEW: Rule = Rule {
     first: seconds(10),
     longest: Some(seconds(600)),
@@ -77,7 +79,7 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// None has been sent yet.
+    /// The state before the first message.
     pub fn new(rule: Rule) -> Repeats {
         Repeats {
             rule,
@@ -86,24 +88,24 @@ impl Repeats {
         }
     }
 
-    /// How often it has been sent.
+    /// How often the message has been sent.
     pub fn sent(&self) -> u32 {
         self.sent
     }
 
-    /// From now on no wait is longer than this.
     pub fn set_longest(&mut self, longest: Duration) {
         self.rule.longest = Some(longest);
     }
 
-    /// For a message that is sent now: how long to wait for answers. `None`: it
-    /// has been sent as often as it may. `random` is from -1 to 1.
+    /// Counts a message that is sent now and returns how long to wait for answers.
+    /// Returns `None` if it has been sent as often as allowed. `random` is from -1
+    /// to 1.
     pub fn next(&mut self, random: f64) -> Option<Duration> {
         if self.rule.count.is_some_and(|count| self.sent >= count) {
             return None;
         }
-        // RAND is a tenth either way; above zero for a first message during
-        // whose wait answers are collected.
+        // RAND varies a wait by up to a tenth in either direction. It is positive
+        // for a first message during whose wait the client collects answers.
         let mut random = random.clamp(-1.0, 1.0) / 10.0;
         if self.sent == 0 {
             if self.rule.collects {

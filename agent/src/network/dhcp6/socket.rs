@@ -12,13 +12,13 @@ use tokio::net::UdpSocket;
 
 use super::Settings;
 
-/// All servers and relays of the link (RFC 8415, 7.1).
+/// All servers and relays on the link (RFC 8415, 7.1).
 const SERVERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
-/// More than fits into an Ethernet frame; a longer answer loses its end, and
-/// what is cut off is not read.
+/// Bytes; more than fits into an Ethernet frame. A longer answer is truncated, and
+/// the truncated option is ignored.
 const LONGEST: usize = 4096;
 
-/// Speaks from the link-local address of one interface.
+/// Sends and receives on the link-local address of one interface.
 pub(super) struct Socket {
     socket: UdpSocket,
     index: u32,
@@ -32,7 +32,7 @@ impl Socket {
             SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
             None,
         )?;
-        // The client before this one may not have gone yet.
+        // The previous client of this interface may not have closed its socket yet.
         setsockopt(&fd, sockopt::ReuseAddr, &true)?;
         let local = SocketAddrV6::new(settings.link_local, CLIENT_PORT, 0, settings.index);
         bind(fd.as_raw_fd(), &SockaddrIn6::from(local))?;
@@ -47,7 +47,7 @@ impl Socket {
         self.socket.send_to(message, servers).await.map(drop)
     }
 
-    /// The next payload, and who has sent it.
+    /// Receives the next payload into `buffer` and returns its sender.
     pub(super) async fn receive(&self, buffer: &mut Vec<u8>) -> io::Result<Ipv6Addr> {
         buffer.resize(LONGEST, 0);
         loop {

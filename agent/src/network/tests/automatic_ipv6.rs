@@ -1,4 +1,4 @@
-//! Router advertisements and DHCPv6, from a real dnsmasq.
+//! Tests of router advertisements and DHCPv6 with a real dnsmasq.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddrV6};
 use std::os::fd::AsRawFd as _;
@@ -13,29 +13,30 @@ use nix::sys::socket::{
 use super::lab::{Lab, ip_output, on_a_machine};
 use super::*;
 
-/// What the kernel makes of MAC 52:54:00:00:00:00 and the lab's prefix.
+/// The address that the kernel derives from MAC 52:54:00:00:00:00 and the lab's
+/// prefix.
 const SLAAC: &str = "2001:db8::5054:ff:fe00:0/64";
 const SLAAC_RANGE: &str = "--dhcp-range=2001:db8::,ra-only,64";
 const STATEFUL_RANGE: &str = "--dhcp-range=2001:db8::100,2001:db8::1ff,64,1h";
 const DNS: &str = "--dhcp-option=option6:dns-server,[2001:db8::53]";
 const SEARCH: &str = "--dhcp-option=option6:domain-search,lab.example";
-/// The host by its DUID: type LL, Ethernet.
+/// Identifies the host by its DUID: type LL, Ethernet.
 const HOST: &str = "--dhcp-host=id:00:03:00:01:52:54:00:00:00:00,[2001:db8::77]";
 
-/// A NIC, and a router with something behind it.
+/// Plugs in a NIC and a router with a network behind it.
 fn plug_in(lab: &Lab) {
     lab.plug_in(0);
     lab.port("addr add 2001:db8::1/64 dev port0 nodad");
     lab.port("addr add 2001:db8:1::1/128 dev lo nodad");
-    // A router has been up for long: it asks nobody whether its own link-local
-    // address is free when a host is switched on.
+    // A real router has been up for a long time and no longer checks its link-local
+    // address for duplicates when a host is switched on.
     lab.on_network(|| {
         std::fs::write("/proc/sys/net/ipv6/conf/port0/accept_dad", "0").unwrap();
     });
     lab.port("link set port0 up");
 }
 
-/// The address that DHCP has given.
+/// The address that DHCP has assigned.
 fn leased(state: &NetworkState) -> Option<Ipv6Addr> {
     let addresses = &nic(state, "eth0")?.addresses;
     addresses.iter().find_map(|known| match known {
@@ -72,7 +73,7 @@ fn routers_tell_servers_and_domains() {
     });
 }
 
-/// A router that goes takes its servers with it (RFC 8106, 6.1).
+/// A router that shuts down withdraws its servers (RFC 8106, 6.1).
 #[test]
 fn a_server_that_a_router_takes_back_is_forgotten() {
     on_a_machine(async |lab| {
@@ -100,7 +101,7 @@ fn a_server_that_a_router_takes_back_is_forgotten() {
 fn a_link_local_server_goes_with_its_interface() {
     on_a_machine(async |lab| {
         plug_in(lab);
-        // dnsmasq puts its own link-local address there.
+        // dnsmasq replaces `fe80::` with its own link-local address.
         let dns = "--dhcp-option=option6:dns-server,[fe80::]";
         let _server = lab.dnsmasq("port0", &["--enable-ra", SLAAC_RANGE, dns]);
         let mut network = lab.boot("ip=eth0:auto6");
@@ -148,7 +149,7 @@ fn an_address_comes_by_dhcp_where_a_router_says_so() {
         let state = lab
             .until(&mut network, "a lease", |s| leased(s).is_some())
             .await;
-        // By DUID, as the installed system will ask: reserved for this host.
+        // Reserved for this host by its DUID, which the installed system also uses.
         assert_eq!(leased(&state), Some("2001:db8::77".parse().unwrap()));
         assert!(has(&state, "eth0", "2001:db8::77/128"));
         lab.until_so("the way over the router", || answers("2001:db8:1::1"))
@@ -223,7 +224,7 @@ fn a_leased_address_that_somebody_else_has_is_declined() {
     });
 }
 
-/// A lease outlives the cable: it is confirmed, not found again.
+/// The lease is confirmed, not requested again.
 #[test]
 fn a_lease_is_confirmed_when_the_cable_is_back() {
     on_a_machine(async |lab| {
@@ -247,8 +248,8 @@ fn a_lease_is_confirmed_when_the_cable_is_back() {
     });
 }
 
-/// Duplicate address detection goes on while the address is used (RFC 4429):
-/// waiting for it would cost a host with a static address more than a second.
+/// The address is used during duplicate address detection (RFC 4429). Waiting for
+/// it would cost a host with a static address more than a second.
 #[test]
 fn a_static_address_is_used_at_once() {
     on_a_machine(async |lab| {
@@ -269,7 +270,7 @@ fn a_static_address_is_used_at_once() {
     });
 }
 
-/// To the kernel the leased address, with /128, is the one that is there.
+/// To the kernel the leased address, with /128, is the same as the static one.
 #[test]
 fn a_static_address_outlives_a_lease_of_it() {
     on_a_machine(async |lab| {
@@ -281,7 +282,7 @@ fn a_static_address_outlives_a_lease_of_it() {
             lab.said().iter().any(is_lease)
         })
         .await;
-        // The lease is told before it is applied.
+        // The lease is logged before it is applied.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let addresses = ip_output("-o -6 addr show dev eth0");
         let given = { addresses.lines() }.find(|line| line.contains(" 2001:db8::77/64 "));
@@ -299,12 +300,14 @@ const ROUTE_INFORMATION: [u8; 32] = [
     24, 2, 48, 0, 0, 0, 0x07, 0x08, 0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 0,
 ];
 
-/// Sends it to the host alone: it counts like one that is sent to all.
+/// Sends the advertisement to the host alone. The host treats it like a multicast
+/// one.
 fn advertise_route(lab: &Lab) {
     lab.on_network(|| {
         let kind = (SockType::Raw, SockFlag::empty(), SockProtocol::IcmpV6);
         let socket = socket(AddressFamily::Inet6, kind.0, kind.1, kind.2).unwrap();
-        // Any other value may have come through a router (RFC 4861, 6.1.2).
+        // A packet with any other value may have come through a router (RFC 4861,
+        // 6.1.2).
         setsockopt(&socket, sockopt::Ipv6Ttl, &255).unwrap();
         let host = "fe80::5054:ff:fe00:0".parse().unwrap();
         let target = SocketAddrV6::new(host, 0, 0, if_nametoindex("port0").unwrap());

@@ -1,4 +1,4 @@
-//! Names of devices, and devices that software makes.
+//! Tests of device names and of virtual devices.
 
 use serde_json::Value;
 
@@ -12,8 +12,8 @@ fn a_nic_is_called_what_the_operator_says() {
             lab.plug_in(number);
             lab.port(&format!("link set port{number} up"));
         }
-        // The names of the first two are exchanged, which no rename can do at
-        // once; the third is matched by the name that it will have.
+        // The first two NICs exchange their names, which no single rename can do.
+        // The plan matches the third NIC by its future name.
         let mut network = lab.boot(
             "ifname=eth1:52:54:00:00:00:00 ifname=eth0:52-54-00-00-00-01 \
              ifname=lan0:52:54:00:00:00:02 ip=192.0.2.10:::24::eth0:none \
@@ -29,7 +29,7 @@ fn a_nic_is_called_what_the_operator_says() {
         for (name, last) in [("eth0", 1), ("eth1", 0), ("lan0", 2)] {
             assert_eq!(nic(&state, name).unwrap().mac.0[5], last, "{name}");
         }
-        // The kernel's name of the third finds it still.
+        // The kernel's name still finds the third NIC.
         let third = ip_output("link show eth2");
         assert!(third.contains("lan0"), "{third}");
         let faults: Vec<_> = { lab.said().into_iter() }
@@ -57,8 +57,8 @@ fn a_bridge_with_large_frames_raises_its_ports_first() {
     });
 }
 
-/// What `ip` tells of devices, addresses and routes, without what passes by
-/// itself.
+/// The output of `ip` for devices, addresses and routes, without values that change
+/// by themselves.
 fn everything() -> Vec<Value> {
     let mut all = Vec::new();
     for what in [
@@ -123,7 +123,7 @@ fn applied_twice_nothing_changes() {
     });
 }
 
-/// A MACVLAN on a NIC holds the hook for received frames that a bridge needs.
+/// A MACVLAN on a NIC occupies the receive handler that a bridge needs.
 #[test]
 fn a_port_that_its_controller_has_refused_is_tried_again() {
     on_a_machine(async |lab| {
@@ -172,7 +172,7 @@ fn a_planned_link_that_is_off_is_switched_on_again() {
     });
 }
 
-/// The inventory tells of its carrier and its neighbours.
+/// The inventory reports its carrier and its neighbours.
 #[test]
 fn a_link_without_a_place_in_the_plan_is_switched_on_again() {
     on_a_machine(async |lab| {

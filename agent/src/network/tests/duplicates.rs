@@ -1,4 +1,4 @@
-//! Static IPv4 addresses that another machine has.
+//! Tests of static addresses that another machine has.
 
 use super::lab::on_a_machine;
 use super::*;
@@ -38,7 +38,7 @@ fn a_static_address_of_another_machine_is_given_back_until_that_one_is_gone() {
     });
 }
 
-/// The kernel asks once for each address that it is given.
+/// The kernel checks each address only once, when it is added.
 #[test]
 fn a_static_ipv6_address_comes_back_when_the_other_machine_is_gone() {
     on_a_machine(async |lab| {
@@ -63,7 +63,7 @@ fn a_static_ipv6_address_comes_back_when_the_other_machine_is_gone() {
     });
 }
 
-/// Linux answers on every NIC for the addresses of all of them.
+/// By default Linux answers on every NIC for the addresses of all NICs.
 #[test]
 fn the_other_nic_of_the_same_machine_is_not_another_machine() {
     on_a_machine(async |lab| {
@@ -79,7 +79,7 @@ fn the_other_nic_of_the_same_machine_is_not_another_machine() {
             has(s, "eth0", "192.0.2.10/24") && has(s, "eth1", "192.0.2.11/24")
         })
         .await;
-        // Longer than the questions take.
+        // Longer than the probes take.
         sleep(Duration::from_millis(600)).await;
         let state = network.borrow().clone();
         assert!(has(&state, "eth0", "192.0.2.10/24"), "{:#?}", lab.said());

@@ -1,8 +1,8 @@
-//! Two network namespaces, joined by veth pairs: the machine under test, and
-//! the network it is plugged into, with a real dnsmasq.
+//! Two network namespaces, joined by veth pairs: the machine under test, and the
+//! network that it is plugged into, with a real dnsmasq.
 //!
-//! Both live as long as two threads do, so nothing is left behind whatever
-//! happens to a test.
+//! Each namespace exists only as long as its thread, so nothing remains after a
+//! failed test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,11 +29,10 @@ use landfall_boot_params::{CommandLine, NetArgs};
 use landfall_network_plan::{Choice, Document, Embedded, EmbeddedHost};
 use serde_json::Value;
 
-/// Longest time anything may take here; duplicate address detection takes
-/// seconds, and a build machine may be busy.
+/// The timeout of every wait here: duplicate address detection takes seconds, and a
+/// build machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The machine under test and its network.
 pub(crate) struct Lab {
     network: Sender<Job>,
     network_ns: String,
@@ -49,7 +48,7 @@ pub(super) struct Dnsmasq {
     log: PathBuf,
 }
 
-/// Runs a test on a fresh machine, or says why it cannot.
+/// Runs a test on a fresh machine, or skips it with the reason.
 pub(crate) fn on_a_machine(test: impl AsyncFnOnce(&Lab) + Send) {
     if !Uid::effective().is_root() {
         return skip("namespaces need root");
@@ -92,22 +91,23 @@ impl Lab {
         lab
     }
 
-    /// Runs something in the network's namespace.
+    /// Runs a job in the network's namespace.
     pub(crate) fn on_network<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> T {
         let (sender, receiver) = channel();
         let job = move || {
-            // The test has failed already if nobody waits for the result.
+            // If nobody waits for the result, the test has failed already.
             let _ = sender.send(job());
         };
         self.network.send(Box::new(job)).unwrap();
         receiver.recv().unwrap()
     }
 
-    /// Plugs in a NIC: `eth0` with MAC 52:54:00:00:00:00 here, `port0` there,
-    /// which is switched on (a carrier) only by [`Lab::port`].
+    /// Plugs in a NIC: `eth0` with MAC 52:54:00:00:00:00 in the machine, `port0` in
+    /// the network. Only [`Lab::port`] switches `port0` on, which gives `eth0` a
+    /// carrier.
     pub(crate) fn plug_in(&self, number: u8) {
         ip(&format!(
             "link add eth{number} address 52:54:00:00:00:0{number} type veth peer name port{number}"
@@ -115,13 +115,13 @@ impl Lab {
         ip(&format!("link set port{number} netns {}", self.network_ns));
     }
 
-    /// A command for `ip` in the network's namespace.
+    /// Runs `ip` in the network's namespace.
     pub(crate) fn port(&self, command: &str) {
         let command = command.to_owned();
         self.on_network(move || ip(&command));
     }
 
-    /// Starts a dnsmasq that serves an interface there.
+    /// Starts a dnsmasq that serves an interface in the network's namespace.
     pub(super) fn dnsmasq(&self, interface: &str, options: &[&str]) -> Dnsmasq {
         let log = self.dir.path().join("dnsmasq.log");
         let leases = self.dir.path().join("leases");
@@ -139,7 +139,7 @@ impl Lab {
             .arg(format!("--dhcp-leasefile={}", leases.display()))
             .arg(format!("--log-facility={}", log.display()))
             .args(options)
-            // It takes no second one.
+            // dnsmasq does not accept a second `--port`.
             .args(
                 (!options.iter().any(|option| option.starts_with("--port="))).then_some("--port=0"),
             )
@@ -149,7 +149,7 @@ impl Lab {
         let earlier = fs::read_to_string(&log).unwrap_or_default().len();
         let child = self.on_network(move || command.spawn().unwrap());
         let server = Dnsmasq { child, log };
-        // A question that comes before the server listens is asked again only
+        // Waits until the server listens: a client repeats an earlier request only
         // after seconds.
         let deadline = Instant::now() + PATIENCE;
         let is_ready =
@@ -166,12 +166,13 @@ impl Lab {
         self.boot_from(None, arguments)
     }
 
-    /// The same, with a way to tell which NIC reaches the service.
+    /// Like [`Lab::boot`], with the channel that reports which NIC reaches the
+    /// service.
     pub(crate) fn boot_with_reach(&self, arguments: &str) -> Network {
         self.start(None, arguments)
     }
 
-    /// The same from a medium with network_data.
+    /// Like [`Lab::boot`], with `network_data` from virtual media.
     pub(super) fn boot_from(
         &self,
         network_data: Option<&str>,
@@ -180,7 +181,7 @@ impl Lab {
         self.start(network_data, arguments).state
     }
 
-    /// The same from NMState in the ramdisk.
+    /// Like [`Lab::boot`], with an NMState document in the ramdisk.
     pub(super) fn boot_nmstate(&self, text: &str) -> watch::Receiver<NetworkState> {
         let host = EmbeddedHost {
             host_name: None,
@@ -220,13 +221,13 @@ impl Lab {
         start(setup).unwrap()
     }
 
-    /// What the state file says.
+    /// The content of the state file.
     pub(super) fn state_file(&self) -> Value {
         let text = fs::read(self.dir.path().join("network.json")).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// Waits until the state is as it should be.
+    /// Waits until the state meets the condition.
     pub(crate) async fn until(
         &self,
         network: &mut watch::Receiver<NetworkState>,
@@ -244,7 +245,7 @@ impl Lab {
         })
     }
 
-    /// Waits until something outside of the state is so.
+    /// Waits until a condition outside of the state is met.
     pub(crate) async fn until_so(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so() {
@@ -254,18 +255,18 @@ impl Lab {
         }
     }
 
-    /// Waits until the console has been told this line.
+    /// Waits until this line has been logged.
     pub(super) async fn until_said(&self, line: &str) {
         self.until_so(line, || self.said().iter().any(|said| said == line))
             .await;
     }
 
-    /// The resolver's file.
+    /// The content of the resolver file.
     pub(super) fn resolv_conf(&self) -> String {
         fs::read_to_string(self.dir.path().join("resolv.conf")).unwrap_or_default()
     }
 
-    /// What the console has been told, without times.
+    /// The logged lines, without times.
     pub(crate) fn said(&self) -> Vec<String> {
         self.lines.lock().unwrap().clone()
     }
@@ -285,7 +286,7 @@ pub(crate) fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}: {status}");
 }
 
-/// What `ip` prints in the namespace of this thread.
+/// The output of `ip` in the namespace of this thread.
 pub(super) fn ip_output(arguments: &str) -> String {
     let output = Command::new("ip")
         .args(arguments.split(' '))
@@ -302,7 +303,7 @@ impl Dnsmasq {
 
 impl Drop for Dnsmasq {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // dnsmasq may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The life of a DHCPv4 lease.
+//! Tests of a DHCPv4 lease, from its start to its loss.
 
 use dhcproto::v4::MessageType;
 
@@ -126,7 +126,8 @@ fn another_server_takes_over_a_lease() {
             has(s, "eth0", "192.0.2.100/24")
         })
         .await;
-        // The one that gave it is asked at T1, in vain. At T2 all are asked.
+        // At T1 the client asks the server of the lease, in vain. At T2 it asks all
+        // servers.
         server.script().mood = Mood::Silent;
         let requests = server.heard(MessageType::Request);
         lab.until_so("a question in vain", || {
@@ -149,8 +150,8 @@ fn another_server_takes_over_a_lease() {
     });
 }
 
-/// A server may reserve for the host what the host is given by its operator,
-/// too. What the operator gave is for ever.
+/// A server may reserve an address for the host that the operator has also
+/// configured as static. The static address stays permanent.
 #[test]
 fn a_static_address_outlives_a_lease_of_it() {
     on_a_machine(async |lab| {

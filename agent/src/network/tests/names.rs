@@ -1,4 +1,4 @@
-//! Names, by the C library that is linked into the agent.
+//! Tests of name resolution by the C library that is linked into the agent.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,8 @@ use super::lab::on_a_machine;
 use super::*;
 use crate::network::resolv_conf::{self, DnsServer};
 
-/// The ramdisk's /etc: what a build machine has there would help or hinder.
+/// Mounts an empty /etc, as in the ramdisk: the files of a build machine could
+/// change the result.
 fn empty_etc() {
     let none = None::<&str>;
     unshare(CloneFlags::CLONE_NEWNS).unwrap();
@@ -24,8 +25,8 @@ fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
     Ok(found.map(|address| address.ip()).collect())
 }
 
-/// Without a resolv.conf at first, as at boot: the C library looks again, and
-/// nothing of it has to be restarted.
+/// There is no resolv.conf at first, as at boot. The C library reads it again for
+/// each lookup, so nothing has to be restarted.
 #[test]
 fn a_changed_resolver_file_counts_for_the_next_lookup() {
     on_a_machine(async |lab| {

@@ -1,4 +1,4 @@
-//! Which of several NICs is used.
+//! Tests of which NIC is used if there are several.
 
 use super::lab::{Lab, ip, ip_output, on_a_machine};
 use super::{POOL, has, nic};
@@ -26,9 +26,9 @@ async fn until_by(lab: &Lab, to: &str, device: &str) {
         .await;
 }
 
-/// The kernel takes the smaller metric, though it leads nowhere; once the other
-/// NIC has reached the service, that one goes first, for as long as it has a
-/// carrier.
+/// The kernel uses the route with the smaller metric, though it leads nowhere. Once
+/// the other NIC has reached the service, its routes take precedence as long as it
+/// has a carrier.
 #[test]
 fn the_nic_that_has_reached_the_service_goes_before_the_others() {
     on_a_machine(async |lab| {
@@ -46,9 +46,9 @@ fn the_nic_that_has_reached_the_service_goes_before_the_others() {
             s.preferred == over
         })
         .await;
-        // Whoever waits for the preference finds the routes made.
+        // The routes exist before the preference is published.
         assert!(way("203.0.113.1").contains(" dev eth1 "));
-        // What only the other one has stays there.
+        // Routes that only the other NIC has stay unchanged.
         assert!(way("10.1.2.3").contains(" dev eth0 "));
         let line = "INFO eth1 (52:54:00:00:00:01) goes before the other NICs, \
                     as the service answers there";
@@ -68,7 +68,7 @@ fn the_nic_that_has_reached_the_service_goes_before_the_others() {
 fn of_two_nics_in_one_network_the_working_one_is_used() {
     on_a_machine(async |lab| {
         plug_in_two(lab);
-        // Both say 192.0.2.0/24; behind port0 there is nobody.
+        // Both NICs are in 192.0.2.0/24; no machine is behind port0.
         lab.port("addr add 192.0.2.1/24 dev port1");
         let mut network =
             lab.boot_with_reach("ip=192.0.2.10:::24::eth0:none ip=192.0.2.11:::24::eth1:none");
@@ -116,7 +116,7 @@ fn advertised_routes_are_preferred_like_others() {
     });
 }
 
-/// The name server behind the second NIC's gateway is asked over that one.
+/// The name server behind the second NIC's gateway is reached over that NIC.
 #[test]
 fn a_name_server_is_asked_over_the_nic_whose_network_has_named_it() {
     on_a_machine(async |lab| {
@@ -141,7 +141,8 @@ fn a_name_server_is_asked_over_the_nic_whose_network_has_named_it() {
     });
 }
 
-/// A name of some other machine: what could have been meant is listed.
+/// The plan has a NIC name of some other machine; the log lists the names that
+/// exist.
 #[test]
 fn a_name_that_no_nic_has_is_told_with_all_that_there_are() {
     on_a_machine(async |lab| {
@@ -161,8 +162,8 @@ fn a_name_that_no_nic_has_is_told_with_all_that_there_are() {
     });
 }
 
-/// Ironic makes ports of the NICs that have an address (`add_ports = active`),
-/// so those beside the boot NIC get one as well.
+/// Ironic creates ports for the NICs that have an address (`add_ports = active`),
+/// so the NICs other than the boot NIC get one as well.
 #[test]
 fn with_a_boot_nic_the_others_are_configured_as_well() {
     on_a_machine(async |lab| {
@@ -178,7 +179,7 @@ fn with_a_boot_nic_the_others_are_configured_as_well() {
             s.nics.len() == 2 && s.nics.iter().all(NicState::is_online)
         })
         .await;
-        // Both offer a way out; the boot NIC's is preferred.
+        // Both NICs have a default route; that of the boot NIC is preferred.
         until_by(lab, "203.0.113.1", "eth1").await;
     });
 }

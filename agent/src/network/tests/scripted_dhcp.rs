@@ -1,5 +1,5 @@
-//! A DHCPv4 server that does as it is told from one message to the next, for
-//! what a real one cannot be made to do at a certain moment.
+//! A DHCPv4 server whose behaviour a test can change from one message to the next.
+//! A real server cannot be made to do certain things at a certain moment.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,34 +12,32 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use super::lab::Lab;
 
-/// What it does from now on.
+/// The current behaviour of the server.
 #[derive(Debug, Clone)]
 pub(super) struct Script {
-    /// Who it says it is.
+    /// The server identifier that it sends.
     pub(super) server: Ipv4Addr,
-    /// What it gives.
+    /// The address that it assigns.
     pub(super) address: Ipv4Addr,
-    /// T1, T2 and the length of the lease in seconds.
     pub(super) times: [u32; 3],
-    /// How it answers.
     pub(super) mood: Mood,
-    /// What it has heard.
+    /// The messages that it has received.
     pub(super) heard: Vec<MessageType>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mood {
-    /// Gives its address to all.
+    /// Gives its address to every client.
     Generous,
-    /// Hears, and answers nothing.
+    /// Receives messages and does not answer.
     Silent,
-    /// Refuses whoever has an address already.
+    /// Refuses clients that already have an address.
     Forgetful,
-    /// Refuses one request, and is generous then.
+    /// Refuses one request, then becomes `Generous`.
     Moody,
 }
 
-/// The server, until it is dropped.
+/// The running server. It ends when this is dropped.
 pub(super) struct ScriptedDhcp {
     script: Arc<Mutex<Script>>,
     ended: Arc<AtomicBool>,
@@ -60,7 +58,7 @@ impl ScriptedDhcp {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 67)).unwrap();
             socket.set_broadcast(true).unwrap();
             setsockopt(&socket, sockopt::BindToDevice, &"port0".into()).unwrap();
-            // To see that it has ended.
+            // The timeout lets the thread notice the end.
             let pause = Some(Duration::from_millis(100));
             socket.set_read_timeout(pause).unwrap();
             socket
@@ -74,12 +72,12 @@ impl ScriptedDhcp {
         ScriptedDhcp { script, ended }
     }
 
-    /// What it does, to look at and to change.
+    /// The behaviour, for tests to read and change.
     pub(super) fn script(&self) -> MutexGuard<'_, Script> {
         self.script.lock().unwrap()
     }
 
-    /// How often it has heard such a message.
+    /// How often the server has received this message.
     pub(super) fn heard(&self, kind: MessageType) -> usize {
         let script = self.script();
         script.heard.iter().filter(|heard| **heard == kind).count()

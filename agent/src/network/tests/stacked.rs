@@ -1,4 +1,4 @@
-//! What NMState has beyond bonds, bridges and VLANs.
+//! Tests of the NMState interfaces other than bonds, bridges and VLANs.
 
 use super::lab::{ip_output, on_a_machine};
 use super::*;
@@ -68,7 +68,7 @@ fn rules_routes_and_stacked_interfaces_are_made() {
         let routes = ip_output("-6 route show type prohibit");
         assert!(routes.contains("prohibit 2001:db8:1::/48"), "{routes}");
         assert!(routes.contains("metric 5"), "{routes}");
-        // An agent that starts again finds what it has made.
+        // A restarted agent finds the devices that it created before.
         let warnings = || {
             lab.said()
                 .iter()

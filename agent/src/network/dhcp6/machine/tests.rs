@@ -10,7 +10,7 @@ const OTHER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x78);
 /// T1, T2, preferred, valid.
 const TIMES: [u32; 4] = [100, 160, 200, 300];
 
-/// A machine with the clock of its own world.
+/// A machine with a simulated clock.
 struct World {
     machine: Machine,
     now: f64,
@@ -19,7 +19,7 @@ struct World {
 }
 
 impl World {
-    /// Without chance: delays of half a second, waits as in the RFC's tables.
+    /// No randomness: delays of half a second, waits as in the RFC's tables.
     fn new(want: Want) -> World {
         let patience = Duration::from_secs(90);
         let identity = Identity::of(MAC);
@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    /// Lets time pass up to and with this moment.
+    /// Lets time pass up to and including this moment.
     fn until(&mut self, end: f64) -> &mut World {
         while let Some(at) = self.machine.wakes().map(|at| at.as_secs_f64())
             && at <= end
@@ -55,7 +55,8 @@ impl World {
         self
     }
 
-    /// What was sent since the last look.
+    /// The types of the messages sent since the last call. The last message stays,
+    /// so the next call returns it again.
     fn kinds(&mut self) -> Vec<MessageType> {
         let kinds = self.sent.iter().map(Message::msg_type).collect();
         if let Some(last) = self.sent.pop() {
@@ -64,7 +65,6 @@ impl World {
         kinds
     }
 
-    /// Answers the last message.
     fn answer(&mut self, kind: MessageType, options: Vec<DhcpOption>) -> &mut World {
         let transaction = self.sent.last().unwrap().xid();
         let bytes = answer_bytes(kind, transaction, options);
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// With a lease, at second 1.
+    /// A machine that has a lease, at second 1.
     fn with_lease() -> World {
         World::with_its_lease().0
     }
@@ -152,12 +152,12 @@ fn the_server_with_more_preference_is_asked() {
 fn nobody_answers_and_one_line_says_so() {
     let mut world = World::new(Want::Address(None));
     world.until(600.0);
-    // At 0.5, 1.5, 3.5, 7.5 s, then every 8 s for two minutes, then at 127.5,
-    // 143.5, 175.5 s, and then every 64 s.
+    // Messages at 0.5, 1.5, 3.5, 7.5 s, then every 8 s for two minutes, then at
+    // 127.5, 143.5, 175.5 s, and then every 64 s.
     let sent = world.kinds().len();
     assert_eq!(sent, 4 + 14 + 3 + 6);
     assert_eq!(world.told, [Event::Silent(Duration::from_secs(30))]);
-    // A late server is as good as an early one, and its lease begins now.
+    // An answer from a late server is accepted, and the lease begins now.
     world.answer(
         MessageType::Reply,
         vec![DhcpOption::RapidCommit, granted(OURS, TIMES)],
@@ -216,7 +216,7 @@ fn a_server_that_offers_and_refuses_cannot_make_us_ask_without_pause() {
 #[test]
 fn a_lease_is_renewed_rebound_and_lost() {
     let mut world = World::with_lease();
-    // Asked for at 0.5: T1 100.5, T2 160.5, end 300.5.
+    // The client asked at 0.5: T1 100.5, T2 160.5, end 300.5.
     world.until(100.0);
     assert_eq!(world.kinds(), []);
     world.until(100.5);
@@ -225,7 +225,7 @@ fn a_lease_is_renewed_rebound_and_lost() {
     world.bound();
     world.sent.clear();
 
-    // From 100.5: T1 200.5, T2 260.5, end 400.5. Silence from here on.
+    // From 100.5: T1 200.5, T2 260.5, end 400.5. No answers from here on.
     world.until(260.0);
     assert_eq!(world.kinds(), [MessageType::Renew; 3]);
     world.sent.clear();
@@ -360,8 +360,8 @@ fn a_server_may_ask_for_patience() {
 }
 
 proptest! {
-    /// Whatever comes in whatever order: no panic, no flood, and it always
-    /// goes on.
+    /// For any order of inputs: no panic, no flood of messages, and the machine
+    /// never stops.
     #[test]
     fn nothing_stops_or_hurries_the_machine(
         information: bool,
@@ -390,7 +390,7 @@ proptest! {
             };
             prop_assert!(world.machine.wakes().is_some());
         }
-        // One message a second at most, and each event may be good for two.
+        // At most one message per second, and each event may cause two.
         let most = world.now as usize + 2 * events.len() + 10;
         prop_assert!(world.sent.len() <= most, "{} in {}", world.sent.len(), world.now);
     }

@@ -12,7 +12,7 @@ fn identity() -> Identity {
     Identity::of(MAC)
 }
 
-/// An association of our interface with one address.
+/// An association of the client's interface with one address.
 pub(in super::super) fn granted(address: Ipv6Addr, times: [u32; 4]) -> DhcpOption {
     let [t1, t2, preferred_life, valid_life] = times;
     let address = DhcpOption::IAAddr(IAAddr {
@@ -29,7 +29,7 @@ pub(in super::super) fn granted(address: Ipv6Addr, times: [u32; 4]) -> DhcpOptio
     })
 }
 
-/// An association that says no.
+/// An association with an error status and no address.
 pub(in super::super) fn denied(code: u16, text: &str) -> DhcpOption {
     let status = DhcpOption::StatusCode(StatusCode {
         status: CodecStatus::from(code),
@@ -43,7 +43,7 @@ pub(in super::super) fn denied(code: u16, text: &str) -> DhcpOption {
     })
 }
 
-/// A message of the server to us.
+/// A message from the server to the client.
 pub(in super::super) fn answer_bytes(
     kind: MessageType,
     transaction: [u8; 3],
@@ -192,7 +192,7 @@ fn a_bad_option_does_not_cost_the_others() {
     bytes.extend(raw(3, &[0, 0xc0, 0xff])); // an association, cut off
     let mut other = [0; 12];
     other[3] = 9;
-    bytes.extend(raw(3, &other)); // another interface's
+    bytes.extend(raw(3, &other)); // association of another interface
     bytes.extend(raw(24, b"\x05a\nb c\x00\x03net\x00")); // a domain with a line break
     bytes.extend(raw(56, &[0, 1, 0, 2, 0, 0])); // an NTP server of 2 bytes
     bytes.extend(raw(23, &OURS.octets()));
