@@ -1,6 +1,5 @@
-//! Every setting of the agent: `ipa-*` as Ironic and its users know them, the
-//! options that Ironic's agent takes from files only, the few boot facts beside
-//! them, and `landfall.*`.
+//! All settings of the agent: Ironic's `ipa-*` arguments, the options that Ironic's
+//! agent reads only from files, a few facts about the boot, and `landfall.*`.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -38,12 +37,12 @@ fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|word| word.to_string()).collect()
 }
 
-/// The one table of what there is. A line is a field of [`BootParams`], its
-/// type, its names and its default; the struct, the readers, the writer and
-/// the listing are made from it, so that none can miss a line.
+/// The table of all settings. Each line gives a field of [`BootParams`], its type,
+/// its names and its default. The macro generates the struct, the readers, the
+/// writer and the list from it, so that none of them can miss a setting.
 macro_rules! boot_params {
     ($($(#[doc = $doc:literal])* $field:ident: $type:ty = $names:expr, $default:expr;)*) => {
-        /// What the agent was told, with every default filled in. Meanings and
+        /// The agent's settings, with every default filled in. Meanings and
         /// defaults are those of Ironic's agent.
         #[derive(Clone, Debug, PartialEq)]
         pub struct BootParams {
@@ -64,7 +63,7 @@ macro_rules! boot_params {
             }
         }
 
-        /// What each field of [`BootParams`] is called outside, `BOOTIF` excepted.
+        /// The external names of each field of [`BootParams`], except `BOOTIF`.
         pub const NAMES: &[Names] = &[$($names),*];
 
         /// What each of [`NAMES`] means, for docs/kernel-arguments.md.
@@ -72,7 +71,7 @@ macro_rules! boot_params {
         const MEANINGS: &[&str] = &[$(concat!($($doc),*)),*];
 
         impl BootParams {
-            /// Puts the text that is said for it into every setting.
+            /// Assigns to every setting the text that `said_for` returns for it.
             fn assign_each<'a>(&mut self, said_for: impl Fn(&'static Names) -> Option<Said<'a>>) {
                 $({
                     const NAMES: &Names = &$names;
@@ -82,7 +81,6 @@ macro_rules! boot_params {
                 })*
             }
 
-            /// Every setting, in the order of the table, for `show-params`.
             pub fn list(&self) -> Vec<ListedSetting<'_>> {
                 vec![
                     $(ListedSetting::new($names.shown(), &self.$field),)*
@@ -90,12 +88,12 @@ macro_rules! boot_params {
                 ]
             }
 
-            /// Writes every setting that differs from its default and that a
-            /// kernel argument can set as one: what
-            /// [`BootParams::from_command_line`] reads back.
+            /// Writes every setting that differs from its default as a kernel
+            /// argument, if it has one. [`BootParams::from_command_line`] reads
+            /// them back.
             ///
             /// # Errors
-            /// If a value cannot stand on a kernel command line.
+            /// If a kernel command line cannot carry a value.
             pub fn to_arguments(&self) -> Result<ArgumentLine, ArgumentError> {
                 let default = BootParams::default();
                 let mut line = ArgumentLine::new();
@@ -308,22 +306,23 @@ boot_params! {
 
 const BOOTIF: &str = "BOOTIF";
 
-/// Most unknown names that are told of one source.
+/// Most unknown names that are reported for one source.
 const MAX_UNKNOWN: usize = 100;
 
 impl BootParams {
-    /// True when Ironic has attached the medium that the host booted from.
+    /// True if the host booted from virtual media that Ironic attached.
     pub fn is_virtual_media(&self) -> bool {
         self.boot_method.as_deref() == Some("vmedia")
     }
 
-    /// True when either name of the switch asks for more logging.
+    /// True if `ipa-debug` or `landfall.debug` asks for more logging.
     pub fn wants_debug(&self) -> bool {
         *self.debug || *self.landfall_debug
     }
 
-    /// Where the inventory goes: the callback URL; without one, and if somebody
-    /// asks for collectors, the inspection of the Ironic that is at `api_url`.
+    /// The URLs that the agent posts the inventory to: the callback URL. Without
+    /// one, but with collectors configured, the inspection API of the Ironic at
+    /// `api_url`.
     pub fn inspection_urls(&self) -> Option<ServiceUrls> {
         let given = self.inspection_callback_url.value.clone();
         given.or_else(|| match &self.api_url.value {

@@ -1,31 +1,33 @@
-//! Values → kernel argument text, as the image builder puts it into boot menus.
+//! Writes values as kernel argument text, which the image builder puts into boot
+//! menus.
 
 use std::fmt;
 
 use crate::cmdline::CommandLine;
 
-/// x86 and arm64 kernels keep 2048 bytes (COMMAND_LINE_SIZE), the last of them
-/// a NUL, and drop the rest without a word.
+/// Longest line that can be written, in bytes. x86 and arm64 kernels keep 2048
+/// bytes (COMMAND_LINE_SIZE), the last of them a NUL, and silently drop the rest.
 pub const MAX_WRITTEN: usize = 2047;
 
-/// A text that no kernel command line can carry.
+/// The error for a text that a kernel command line cannot carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArgumentError {
-    /// A name that is empty or has white space, a quote or `=` in it.
+    /// A name that is empty, is `--`, or contains `=`, a quote or a character other
+    /// than printable ASCII.
     Name(String),
-    /// A value with a quote or with a character that is not printable ASCII:
-    /// the kernel knows no escapes, and boot menus no other encoding.
+    /// A value that contains a quote or a character other than printable ASCII: the
+    /// kernel has no escapes, and boot menus have no other encoding.
     Value {
         /// The argument's name.
         key: String,
         /// The first character that is not allowed.
         found: char,
     },
-    /// A text of several arguments whose quotes do not pair.
+    /// A text of several arguments with a quote that is not closed.
     OpenQuote(String),
-    /// More than the kernel keeps.
+    /// The line is longer than [`MAX_WRITTEN`].
     TooLong {
-        /// Bytes of the whole line.
+        /// Length of the whole line in bytes.
         length: usize,
     },
 }
@@ -54,24 +56,22 @@ impl fmt::Display for ArgumentError {
 
 impl std::error::Error for ArgumentError {}
 
-/// A kernel command line in the making. It is valid at every moment.
+/// A kernel command line under construction. It is valid after every call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArgumentLine {
     text: String,
 }
 
 impl ArgumentLine {
-    /// An empty line.
     pub fn new() -> ArgumentLine {
         ArgumentLine::default()
     }
 
-    /// The line as text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Adds `key=value`, with quotes where the value has spaces, or `key` alone.
+    /// Adds `key=value`, with quotes if the value contains a space, or `key` alone.
     pub fn push(&mut self, key: &str, value: Option<&str>) -> Result<(), ArgumentError> {
         let plain = |c: u8| c.is_ascii_graphic() && c != b'=' && c != b'"';
         // A bare `--` would end the kernel's own arguments.
@@ -92,8 +92,8 @@ impl ArgumentLine {
         }
     }
 
-    /// Adds one or several arguments that somebody has written out, unchanged
-    /// but for the space between them.
+    /// Adds one or more complete arguments. Changes only the white space between
+    /// them. On an error the line stays as it was.
     pub fn push_text(&mut self, text: &str) -> Result<(), ArgumentError> {
         if let Some(found) = text.chars().find(|c| !is_printable(*c)) {
             let key = text.to_owned();

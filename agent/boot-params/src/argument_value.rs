@@ -1,4 +1,5 @@
-//! The kinds of values that the agent's arguments take: text → value → text.
+//! The types of the values that the agent's arguments take: parses them and writes
+//! them back.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,30 +9,31 @@ use crate::boolean;
 
 /// A value of a kernel argument.
 pub trait ArgumentValue: Sized {
-    /// What a good value looks like, for the warning about a bad one.
+    /// A description of a valid value, for the warning about an invalid one.
     const EXPECTED: &'static str;
 
-    /// True when the value must not be shown.
+    /// True if the value must not be shown.
     const SECRET: bool = false;
 
-    /// Reads the text behind the `=`, which is never empty.
+    /// Reads the text after the `=`. The text is never empty.
     fn parse(text: &str) -> Option<Self>;
 
-    /// The text that [`parse`](Self::parse) reads back; empty for "not given".
+    /// The text that [`parse`](Self::parse) reads back; empty if the value is not
+    /// set.
     fn to_text(&self) -> String;
 
-    /// The value of an empty text, for those that can be empty.
+    /// The value of an empty text; `None` if an empty text is not valid.
     fn empty() -> Option<Self> {
         None
     }
 }
 
-/// Where a service is to be found.
+/// Where the agent looks for a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServiceUrls {
     /// By multicast DNS.
     Mdns,
-    /// At one of these base URLs, without a slash at the end.
+    /// At one of these base URLs, without a trailing slash.
     Urls(Vec<String>),
 }
 
@@ -57,8 +59,8 @@ impl ArgumentValue for ServiceUrls {
     }
 }
 
-/// One `http://` or `https://` URL. Only its beginning is looked at: the HTTP
-/// client that is to use it has the last word.
+/// One `http://` or `https://` URL. Checks only the scheme, that a host follows it,
+/// and that the text is printable ASCII. The HTTP client does the full parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpUrl(pub String);
 
@@ -102,45 +104,37 @@ impl ArgumentValue for Secret {
     }
 }
 
-/// The two schemes a callback URL can have.
+/// The scheme of the callback URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// Plain.
     Http,
-    /// Over TLS.
     Https,
 }
 
-/// The oldest TLS version that is spoken.
+/// The oldest TLS version that the agent accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsVersion {
-    /// TLS 1.2.
     V1_2,
-    /// TLS 1.3.
     V1_3,
 }
 
 /// The key type of the certificate that the agent makes for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateCurve {
-    /// NIST P-256.
     P256,
-    /// NIST P-384.
     P384,
-    /// NIST P-521.
     P521,
 }
 
-/// Whether image servers are given a name and a password.
+/// Whether the agent sends a user name and a password to image servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageServerAuth {
-    /// They are not.
     NoAuth,
-    /// By HTTP's basic scheme.
+    /// With HTTP basic authentication.
     HttpBasic,
 }
 
-/// A value that is one of a few words.
+/// Implements [`ArgumentValue`] for an enum whose values are words, in any case.
 macro_rules! words {
     ($type:ident, $expected:literal, $($word:literal => $variant:ident),+) => {
         impl ArgumentValue for $type {
@@ -184,8 +178,8 @@ impl ArgumentValue for NtpServer {
     }
 }
 
-/// The id that Ironic gives a request, `req-` and a UUID: what it takes back
-/// in `X-OpenStack-Request-ID`.
+/// Ironic's id of a request: `req-` and a UUID. Ironic reads it back from the
+/// header `X-OpenStack-Request-ID`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(pub String);
 
@@ -210,9 +204,7 @@ impl ArgumentValue for RequestId {
 /// A version of Ironic's API, such as 1.68.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApiVersion {
-    /// Before the point.
     pub major: u16,
-    /// Behind the point.
     pub minor: u16,
 }
 
@@ -232,7 +224,7 @@ impl ArgumentValue for ApiVersion {
     }
 }
 
-/// A priority of a step, 0 to 99.
+/// The priority of a step, 0 to 99.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepPriority(pub u8);
 
@@ -342,7 +334,7 @@ impl ArgumentValue for Vec<String> {
     }
 }
 
-/// Seconds, with decimals where somebody needs them.
+/// Seconds, with up to nine decimal places.
 impl ArgumentValue for Duration {
     const EXPECTED: &'static str = "a number of seconds";
 
@@ -366,7 +358,7 @@ impl ArgumentValue for Duration {
     }
 }
 
-/// Digits only: `str::parse` would let a sign pass.
+/// Accepts digits only: `str::parse` would accept a sign as well.
 fn decimal<T: std::str::FromStr>(text: &str) -> Option<T> {
     text.bytes()
         .all(|c| c.is_ascii_digit())

@@ -1,7 +1,7 @@
-//! The spellings of yes and no.
+//! The spellings of boolean values.
 
-/// Reads a boolean as oslo.config does (`strutils.bool_from_string`), a
-/// superset of what NetworkManager takes for its `rd.*` arguments.
+/// Reads a boolean as oslo.config does (`strutils.bool_from_string`).
+/// NetworkManager accepts a subset of these words for its `rd.*` arguments.
 pub fn parse(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "1" | "t" | "true" | "on" | "y" | "yes" => Some(true),

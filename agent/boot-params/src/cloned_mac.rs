@@ -1,26 +1,24 @@
-//! The hardware address that an interface is to get.
+//! The hardware address that the agent gives to an interface.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::mac::{InvalidMac, MacAddr};
 
-/// NetworkManager's property `cloned-mac-address`.
+/// Values of NetworkManager's property `cloned-mac-address`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClonedMac {
-    /// This address.
     Address(MacAddr),
-    /// Whatever the device has.
+    /// The current address of the device.
     Preserve,
-    /// The address that the device came with.
+    /// The permanent address of the device.
     Permanent,
-    /// A new address on each activation.
     Random,
-    /// An address that is computed from the name of the profile.
+    /// An address computed from the name of the profile.
     Stable,
 }
 
-/// The words that are no address.
+/// The values that are words instead of addresses.
 const WORDS: [(&str, ClonedMac); 4] = [
     ("preserve", ClonedMac::Preserve),
     ("permanent", ClonedMac::Permanent),

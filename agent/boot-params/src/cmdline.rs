@@ -1,22 +1,22 @@
-//! Kernel command line text → tokens, in order, with repeats.
+//! Splits the text of a kernel command line into tokens, in order and with repeats.
 
-/// Longest text that is looked at, in bytes. x86 and arm64 kernels stop at
-/// 2048, s390 at 4096; a boot configuration file in the initrd can add more,
-/// but nothing that we read belongs there.
+/// Longest text that [`CommandLine::parse`] reads, in bytes. x86 and arm64 kernels
+/// stop at 2048, s390 at 4096. A boot configuration file in the initrd can add
+/// more, but none of the agent's arguments belongs there.
 pub const MAX_LENGTH: usize = 4096;
 
 /// One argument of the kernel command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// The argument as it stands on the command line, quotes included.
+    /// The argument as written on the command line, quotes included.
     pub text: String,
-    /// What stands before the first `=`, without quotes.
+    /// The text before the first `=`, without quotes.
     pub key: String,
-    /// What stands behind the first `=`, without quotes; `None` without a `=`.
+    /// The text after the first `=`, without quotes; `None` if there is no `=`.
     pub value: Option<String>,
 }
 
-/// The arguments of one boot, in their order.
+/// The arguments of one boot, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
     tokens: Vec<Token>,
@@ -24,26 +24,25 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Splits `text` as the kernel's `next_arg()` does (lib/cmdline.c): at
-    /// white space outside double quotes; quotes may enclose the value
-    /// (`key="a b"`) or the whole argument (`"key=a b"`). There is no escape
-    /// character. A lone `--` is left out: what follows it is meant for init,
-    /// and init is us.
+    /// Splits `text` as the kernel's `next_arg()` does (lib/cmdline.c): at white
+    /// space outside double quotes. Quotes may enclose the value (`key="a b"`) or
+    /// the whole argument (`"key=a b"`). There is no escape character. A lone `--`
+    /// is left out: the arguments after it are for init, and the agent is init.
     pub fn parse(text: &str) -> CommandLine {
         let (text, cut) = within_limit(text);
         let tokens = tokens(text);
         CommandLine { tokens, cut }
     }
 
-    /// [`parse`](Self::parse) for a file of such arguments, without its limit:
-    /// no argument reaches over the end of a line.
+    /// Like [`parse`](Self::parse), for a file of such arguments: the length is not
+    /// limited, and an argument ends at the end of its line at the latest.
     pub fn parse_lines(text: &str) -> CommandLine {
         let tokens = text.lines().flat_map(tokens).collect();
         CommandLine { tokens, cut: false }
     }
 
-    /// [`parse`](Self::parse) for bytes of unknown encoding, as read from
-    /// `/proc/cmdline`: what is no UTF-8 becomes U+FFFD.
+    /// Like [`parse`](Self::parse), for bytes of unknown encoding, as read from
+    /// `/proc/cmdline`: invalid UTF-8 becomes U+FFFD.
     pub fn parse_bytes(bytes: &[u8]) -> CommandLine {
         CommandLine::parse(&String::from_utf8_lossy(bytes))
     }
@@ -53,21 +52,21 @@ impl CommandLine {
         &self.tokens
     }
 
-    /// The last argument named `key`, which is the one that counts wherever an
-    /// argument is not a list.
+    /// The last argument named `key`. For every argument that is not a list, the
+    /// last one takes effect.
     pub fn last(&self, key: &str) -> Option<&Token> {
         self.tokens.iter().rev().find(|token| token.key == key)
     }
 
-    /// True when the text was longer than [`MAX_LENGTH`] and its end was left out.
+    /// True if the text was longer than [`MAX_LENGTH`] and its end was left out.
     pub fn was_cut(&self) -> bool {
         self.cut
     }
 }
 
-/// Splits one text. A quote that is never closed is a character like any other:
-/// one lost in a template must not swallow all that follows, though the kernel
-/// itself would let it.
+/// Splits one text. A quote that is never closed counts as an ordinary character.
+/// The kernel would let it enclose the rest of the line, but one stray quote in a
+/// template must not swallow all the arguments after it.
 fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut start = None;
@@ -108,8 +107,8 @@ impl Token {
         }
     }
 
-    /// The value, with an argument without `=` counted as one with nothing
-    /// behind it: dracut and NetworkManager make no difference.
+    /// The value, or an empty text for an argument without `=`: dracut and
+    /// NetworkManager treat both alike.
     pub fn value_or_empty(&self) -> &str {
         self.value.as_deref().unwrap_or("")
     }
@@ -122,8 +121,8 @@ fn unquoted(value: &str) -> &str {
     }
 }
 
-/// Cuts before the argument that reaches over the limit: half an argument can
-/// mean something else than the whole.
+/// Cuts before the argument that crosses the limit, since half an argument can mean
+/// something else.
 fn within_limit(text: &str) -> (&str, bool) {
     if text.len() <= MAX_LENGTH {
         return (text, false);

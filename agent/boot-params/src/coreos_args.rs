@@ -1,12 +1,12 @@
-//! What the installed CoreOS has to see again on its first boot.
+//! The kernel arguments that the installed CoreOS gets again on its first boot.
 
 use crate::cmdline::{CommandLine, Token};
 
-/// Network arguments that an unattended CoreOS installation hands on from the
-/// installer's command line to the first boot (coreos-installer's
-/// `coreos-installer-service` script), and some that it has no need of: without
-/// them a link that this boot has may be missing there, or get another lease or
-/// other name servers. Each stands for the bare word and for `name=value`.
+/// Network arguments to pass on from this boot to the first boot. Some of them an
+/// unattended CoreOS installation passes on as well (coreos-installer's
+/// `coreos-installer-service` script). Without the others, a link that this boot
+/// has could be missing on the first boot, or get another lease or other name
+/// servers. Each name stands for the bare word and for `name=value`.
 const FIRST_BOOT: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",
@@ -36,9 +36,9 @@ const FIRST_BOOT: &[&str] = &[
     "coreos.force_persist_ip",
 ];
 
-/// Those of them that mean something beside NetworkManager's files, which take
-/// the place of everything else: what NICs are called, and what becomes of the
-/// files after the first boot.
+/// The arguments of [`FIRST_BOOT`] that matter even if the first boot gets its
+/// network from NetworkManager's files, which replace the others: whether there is
+/// IPv6, what NICs are called, and what happens to the files after the first boot.
 const BESIDE_FILES: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",
@@ -50,14 +50,15 @@ const BESIDE_FILES: &[&str] = &[
     "coreos.force_persist_ip",
 ];
 
-/// The arguments of this boot that the first boot of the written disk gets as
-/// well, verbatim and in order. The caller puts `rd.neednet=1` in front, as
-/// the installer does, when the list is not empty.
+/// The arguments of this boot that the first boot of the written disk gets as well,
+/// verbatim and in order. If there are any, the caller puts `rd.neednet=1` in
+/// front, as coreos-installer does.
 pub fn first_boot_arguments(line: &CommandLine) -> Vec<&str> {
     named(line, FIRST_BOOT)
 }
 
-/// The same for a first boot whose network is in NetworkManager's files.
+/// Like [`first_boot_arguments`], if the first boot gets its network from
+/// NetworkManager's files.
 pub fn arguments_beside_files(line: &CommandLine) -> Vec<&str> {
     named(line, BESIDE_FILES)
 }
@@ -70,7 +71,7 @@ fn named<'a>(line: &'a CommandLine, names: &[&str]) -> Vec<&'a str> {
         .collect()
 }
 
-/// Names are exact, but for the one that boot loaders write.
+/// Compares names exactly. `BOOTIF`, which boot loaders write, matches in any case.
 fn is_called(token: &Token, name: &str) -> bool {
     token.key == name || (name == "BOOTIF" && token.key.eq_ignore_ascii_case(name))
 }
@@ -101,7 +102,7 @@ mod tests {
         assert!(first_boot_arguments(&CommandLine::parse("quiet ro")).is_empty());
     }
 
-    /// Both spellings are read (`interface_names`), and BOOTIF in any case.
+    /// This boot reads both spellings (`interface_names`), and BOOTIF in any case.
     #[test]
     fn whatever_this_boot_reads_is_handed_on() {
         let line = "net.naming_scheme=v257 net.naming-scheme=v252 bootif=01-52-54-00-00-00-01";

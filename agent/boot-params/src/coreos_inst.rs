@@ -1,19 +1,19 @@
-//! `coreos.inst.*`: an installation that the boot line itself asks for, with no
-//! service to order it.
+//! `coreos.inst.*`: an installation that the kernel command line itself orders,
+//! without a provisioning service.
 //!
-//! Names and meanings are those of coreos-installer's boot service, which reads
-//! them today, and of the installer ISO of RHCOS 4.1 to 4.4 before it, which
-//! wanted `coreos.inst=yes` and a bare disk name. What cannot be used is a fault
-//! and not a default: a slip must not install something else.
+//! Names and meanings are those of coreos-installer's current boot service, and of
+//! the installer ISO of RHCOS 4.1 to 4.4 before it, which required
+//! `coreos.inst=yes` and a bare disk name. A value that cannot be used is a fault
+//! and does not fall back to a default: a typo must not install something else.
 
 use crate::agent_args::nearest;
 use crate::argument_value::{ArgumentValue as _, HttpUrl};
 use crate::cmdline::{CommandLine, Token};
 use crate::shown::without_secrets;
 
-/// In front of all of them but the first of [`KNOWN`].
+/// Prefix of all arguments that coreos-installer has, except [`LEGACY`].
 const PREFIX: &str = "coreos.inst.";
-/// In front of those that coreos-installer does not have.
+/// Prefix of the arguments that coreos-installer does not have.
 pub(crate) const OWN_PREFIX: &str = "landfall.coreos.inst.";
 
 const LEGACY: &str = "coreos.inst";
@@ -33,7 +33,7 @@ const SKIP_MEDIA_CHECK: &str = "coreos.inst.skip_media_check";
 const IMAGE_DIGEST: &str = "landfall.coreos.inst.image_digest";
 const IGNITION_HASH: &str = "landfall.coreos.inst.ignition_hash";
 
-/// Every argument that is read here.
+/// All arguments that this module reads.
 pub const KNOWN: &[&str] = &[
     LEGACY,
     INSTALL_DEV,
@@ -51,8 +51,9 @@ pub const KNOWN: &[&str] = &[
     IGNITION_HASH,
 ];
 
-/// What the old installer did not know: a line that has one of them is for
-/// today's, which ignores `coreos.inst=yes` and verifies what it installs.
+/// Arguments that the old installer did not have. A command line with one of them
+/// is for the current installer, which ignores `coreos.inst=yes` and verifies what
+/// it installs.
 const OF_TODAY: [&str; 5] = [
     PLATFORM_ID,
     STREAM,
@@ -61,55 +62,53 @@ const OF_TODAY: [&str; 5] = [
     INSECURE,
 ];
 
-/// Most unknown names that are told.
+/// Most unknown names that are reported.
 const MAX_UNKNOWN: usize = 100;
 
-/// What a boot line wants installed. Texts of lists, digests and names are for
-/// those to read who carry it out.
+/// The installation that a command line orders. Lists, digests and names stay text:
+/// the installation itself parses them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoreosInst {
-    /// `coreos.inst=yes`: a line of the installer of RHCOS 4.1 to 4.4, which
-    /// verified nothing.
+    /// `coreos.inst=yes`: the command line is for the installer of RHCOS 4.1 to
+    /// 4.4, which verified nothing.
     pub legacy: bool,
-    /// The disk, as an absolute path.
+    /// The disk to install to, as an absolute path.
     pub install_dev: Option<String>,
-    /// The image.
     pub image_url: Option<String>,
-    /// The Ignition config; `None` also where it is `skip`.
+    /// The Ignition config; `None` also for `skip`.
     pub ignition_url: Option<IgnitionPlace>,
-    /// What `ignition.platform.id` becomes.
+    /// The value for the installed system's `ignition.platform.id`.
     pub platform_id: Option<String>,
-    /// The stream that the image is from, where no URL is given.
+    /// The stream to take the image from if no URL is given.
     pub stream: Option<String>,
     /// Labels of partitions to keep: globs joined by commas.
     pub save_partlabel: Option<String>,
     /// Numbers of partitions to keep: `n`, `a-b`, `a-`, `-b` joined by commas.
     pub save_partindex: Option<String>,
-    /// Do without a signature.
+    /// Install without verifying the image's signature.
     pub insecure: bool,
-    /// Stay when all is done.
+    /// Do not reboot after the installation.
     pub skip_reboot: bool,
     /// The image's digest as `ALGORITHM:HEX`.
     pub image_digest: Option<String>,
     /// The config's digest as `TYPE-HEX`.
     pub ignition_hash: Option<String>,
-    /// What makes the installation impossible, all of it.
+    /// Everything that makes the installation impossible.
     pub faults: Vec<String>,
-    /// What is ignored or read in another way than it may look.
+    /// Arguments that are ignored, or that are read differently from how they look.
     pub warnings: Vec<String>,
 }
 
-/// Where an Ignition config is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IgnitionPlace {
-    /// On a server; plain HTTP is fine.
+    /// On a server; plain HTTP is allowed.
     Url(String),
-    /// In the ramdisk, as an absolute path.
+    /// A file in the ramdisk, as an absolute path.
     File(String),
 }
 
 impl IgnitionPlace {
-    /// The URL or path, fit for showing.
+    /// The URL without its secrets, or the path.
     pub fn shown(&self) -> String {
         match self {
             Self::Url(url) => without_secrets(url).into_owned(),
@@ -119,8 +118,8 @@ impl IgnitionPlace {
 }
 
 impl CoreosInst {
-    /// Reads a command line. Of an argument that is given several times the
-    /// last counts, as with coreos-installer: templates are overridden so.
+    /// Reads a command line. If an argument is given several times, the last one
+    /// takes effect, as in coreos-installer: users override templates this way.
     pub fn from_command_line(line: &CommandLine) -> CoreosInst {
         let mut reader = Reader::new(line);
         let mut inst = CoreosInst {
@@ -156,12 +155,12 @@ impl CoreosInst {
         inst
     }
 
-    /// Whether the line asks for an installation, be it one that cannot be.
+    /// True if the command line orders an installation, even an impossible one.
     pub fn is_wanted(&self) -> bool {
         self.legacy || self.install_dev.is_some()
     }
 
-    /// Every argument that says something, with its value fit for showing.
+    /// Every argument that is set, with its value. Secrets in URLs are masked.
     pub fn list(&self) -> Vec<(&'static str, String)> {
         let switch = |on: bool| on.then(|| "1".to_owned());
         let url = |url: &String| without_secrets(url).into_owned();
@@ -189,7 +188,8 @@ impl CoreosInst {
 
     fn check_together(&mut self, line: &CommandLine) {
         if !self.is_wanted() {
-            // Else the machine would go on without a word of why.
+            // Otherwise the machine would continue without saying why it installs
+            // nothing.
             let given = KNOWN.iter().find(|key| line.last(key).is_some());
             if let Some(key) = given.filter(|_| self.faults.is_empty()) {
                 self.warnings
@@ -212,7 +212,7 @@ impl CoreosInst {
                 "{IGNITION_HASH}: expected {IGNITION_URL} beside it, found none"
             ));
         }
-        // `skip` says that none is meant.
+        // `skip` means that no config is wanted.
         let is_skipped = line
             .last(IGNITION_URL)
             .is_some_and(|token| token.value_or_empty() == SKIP);
@@ -224,8 +224,8 @@ impl CoreosInst {
     }
 }
 
-/// A bare `sda` is `/dev/sda`: the old installer knew nothing else, and the
-/// present one allows it still.
+/// Makes `/dev/sda` of a bare `sda`: the old installer accepted only bare names,
+/// and the current one still accepts them.
 fn disk_path(text: String) -> String {
     match text.starts_with('/') {
         true => text,
@@ -233,7 +233,7 @@ fn disk_path(text: String) -> String {
     }
 }
 
-/// One command line, and what there is to say of it.
+/// A command line and the findings about it.
 struct Reader<'a> {
     line: &'a CommandLine,
     faults: Vec<String>,
@@ -249,7 +249,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value; an empty one is as good as none, as in coreos-installer.
+    /// The value of `key`. An empty value counts as none, as in coreos-installer.
     fn text(&mut self, key: &str) -> Option<String> {
         let token = self.line.last(key)?;
         if token.value.is_none() {
@@ -273,8 +273,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The old installer took a path, too, and wanted `skip` where there is
-    /// nothing.
+    /// The old installer also accepted a path, and required `skip` for a system
+    /// without a config.
     fn ignition(&mut self) -> Option<IgnitionPlace> {
         let token = self.line.last(IGNITION_URL)?;
         match token.value_or_empty() {
@@ -284,9 +284,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Given is on, as for `karg_bool` of coreos-installer's service, unless it
-    /// is empty, `0`, `no` or `off`. That takes `false` for on, which nobody
-    /// can mean.
+    /// A switch is on if it is given, unless its value is empty, `0`, `no` or
+    /// `off`, as in `karg_bool` of coreos-installer's service. That service also
+    /// takes `false` as on. Nobody can mean that, so here `false` is off.
     fn switch(&mut self, key: &str) -> bool {
         let Some(text) = self.line.last(key).map(|token| token.value.as_deref()) else {
             return false;
@@ -327,7 +327,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value stays out of the text: it may be a secret.
+    /// Leaves the value out of the warning, since it may be a secret.
     fn warn_of_unknown(&mut self) {
         let mut seen: Vec<&str> = Vec::new();
         for Token { key, .. } in self.line.tokens() {

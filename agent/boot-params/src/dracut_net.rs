@@ -1,13 +1,13 @@
 //! dracut's network arguments → [`NetArgs`].
 //!
-//! The grammar is the one that NetworkManager's generator for the initramfs
-//! implements (`nmi-cmdline-reader.c`, git of 2026-08), because that is what
-//! reads the very same arguments on the installed CoreOS. Only form is looked
-//! at here; what the arguments mean together is for the network plan.
+//! The grammar is that of NetworkManager's generator for the initramfs
+//! (`nmi-cmdline-reader.c`, git of 2026-08), because that program reads the same
+//! arguments on the installed CoreOS. This module checks only the form; the network
+//! plan decides what the arguments mean together.
 //!
-//! Silently left out are the arguments that this machine has no use for, and
-//! that NetworkManager either does not read or obeys on other machines alone:
-//! dracut's own times (`rd.net.timeout.iflink` and others), `rd.znet`, the
+//! These arguments are silently ignored. This machine has no use for them, and
+//! NetworkManager does not read them or applies them only on other machines:
+//! dracut's own timeouts (`rd.net.timeout.iflink` and others), `rd.znet`, and the
 //! choice of a DNS daemon (`rd.net.dns-backend`, `rd.net.dns-resolve-mode`).
 
 mod client_id_argument;
@@ -45,15 +45,15 @@ use crate::firmware_nics::FirmwareNics;
 use crate::mac::BootInterface;
 use times::Times;
 
-/// Most servers of `rd.net.dns=` and `nameserver=`: a resolver asks three.
+/// Most servers in each of `rd.net.dns=` and `nameserver=`. A resolver uses three.
 const MOST_SERVERS: usize = 64;
 
-/// All that the command line says about the network, in order.
+/// The network arguments of a command line, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetArgs {
-    /// Each usable argument that is about one interface.
+    /// Each usable argument that finds or creates interfaces.
     pub interfaces: Vec<InterfaceArgument>,
-    /// Each `ifname=`: at most one for an address and one for a name.
+    /// Each `ifname=`: at most one per address and one per name.
     pub names: Vec<NameArgument>,
     /// Each `nameserver=`.
     pub nameservers: Vec<IpAddr>,
@@ -61,27 +61,29 @@ pub struct NetArgs {
     pub global_dns: Vec<IpAddr>,
     /// Each `rd.route=`.
     pub routes: Vec<RouteArgument>,
-    /// The last `BOOTIF=`, unless `rd.bootif=0` takes it back.
+    /// The last `BOOTIF=`, unless `rd.bootif=0` cancels it.
     pub boot_interface: Option<BootInterface>,
     /// The last `bootdev=`.
     pub boot_device: Option<DeviceSpec>,
-    /// `rd.neednet`: the network is to be up, and devices are waited for.
+    /// `rd.neednet`: the network has to come up, and NetworkManager waits for
+    /// devices.
     pub need_network: bool,
-    /// False after `rd.peerdns=0`: DNS servers of DHCP and RA are not taken.
+    /// False after `rd.peerdns=0`: DNS servers from DHCP and router advertisements
+    /// are ignored.
     pub accept_peer_dns: bool,
-    /// Seconds that DHCP may take, `rd.net.dhcp.retry` multiplied in.
+    /// Time limit of DHCP in seconds, already multiplied by `rd.net.dhcp.retry`.
     pub dhcp_timeout: u32,
     /// `rd.net.dhcp.vendor-class=`.
     pub dhcp_vendor_class: Option<VendorClass>,
-    /// `rd.net.dhcp.dscp=`, as a number: the differentiated services code
-    /// point of what the DHCP client sends.
+    /// `rd.net.dhcp.dscp=` as a number: the differentiated services code point of
+    /// the packets that the DHCP client sends.
     pub dhcp_dscp: Option<u8>,
-    /// Seconds that a carrier is waited for, where given.
+    /// Seconds to wait for a carrier, if given.
     pub carrier_timeout: Option<u32>,
-    /// Milliseconds that the second family is waited for.
+    /// Milliseconds to wait for the second address family.
     pub ip_required_timeout_ms: u32,
-    /// What the firmware knows of the NICs. No command line says that: whoever
-    /// can read it fills it in where [`NetArgs::asks_firmware`].
+    /// What the firmware knows about the NICs. The command line does not contain
+    /// this: if [`NetArgs::asks_firmware`], the caller reads it and stores it here.
     pub firmware: FirmwareNics,
     /// What was ignored and why, one line each.
     pub warnings: Vec<String>,
@@ -112,7 +114,7 @@ impl Default for NetArgs {
 }
 
 impl NetArgs {
-    /// Reads a command line. No text is an error.
+    /// Reads a command line. An argument that cannot be used becomes a warning.
     pub fn from_command_line(line: &CommandLine) -> NetArgs {
         let mut args = NetArgs::default();
         let mut use_boot_interface = true;
@@ -156,7 +158,6 @@ impl NetArgs {
         args
     }
 
-    /// Each usable `ip=`, in order.
     pub fn ip(&self) -> impl Iterator<Item = &IpArgument> {
         self.interfaces
             .iter()
@@ -166,8 +167,8 @@ impl NetArgs {
             })
     }
 
-    /// True when some argument tells what an interface is to have. Which NIC
-    /// the boot loader used, and how long to wait, tells none.
+    /// True if an argument configures an interface. `BOOTIF=` and the timeouts do
+    /// not count.
     pub fn says_something(&self) -> bool {
         !self.interfaces.is_empty()
             || !self.routes.is_empty()
@@ -176,7 +177,7 @@ impl NetArgs {
             || self.need_network
     }
 
-    /// True when an argument wants [`NetArgs::firmware`] filled in.
+    /// True if an argument needs [`NetArgs::firmware`].
     pub fn asks_firmware(&self) -> bool {
         self.interfaces.iter().any(|argument| match argument {
             InterfaceArgument::Firmware(_) => true,
@@ -208,7 +209,7 @@ impl NetArgs {
         }
     }
 
-    /// NetworkManager takes the first interface for a device that is none.
+    /// NetworkManager uses the first interface if the text cannot name a device.
     fn read_boot_device(&mut self, token: &Token) {
         let text = token.value_or_empty();
         self.boot_device = DeviceSpec::parse_reporting(text, token, &mut self.warnings);
@@ -223,7 +224,7 @@ impl NetArgs {
                 token.text
             ));
         }
-        // A template whose variable is empty says nothing about the NIC.
+        // An empty value comes from a template and says nothing about the NIC.
         if !text.is_empty() {
             self.boot_interface = found.ok();
         }
@@ -239,7 +240,7 @@ impl NetArgs {
     }
 }
 
-/// The class selectors (RFC 2474, 4.2.2) that NetworkManager lets DHCP use.
+/// The class selectors (RFC 2474, 4.2.2) that NetworkManager accepts for DHCP.
 fn code_point(text: &str) -> Option<u8> {
     match text {
         "CS0" => Some(0),

@@ -1,8 +1,9 @@
-//! How far a mistyped name is from one that there is.
+//! The distance between a mistyped name and a known name.
 
-/// The number of insertions, deletions, replacements and exchanges of
-/// neighbours that make `b` of `a` (optimal string alignment): the commonest
-/// mistyping, `ulr`, is to be one and not two. Counted in bytes: names are ASCII.
+/// The optimal string alignment distance: the number of insertions, deletions,
+/// replacements and swaps of neighbours that turn `a` into `b`. A swap, the
+/// commonest typo (`ulr`), counts as one edit instead of two. Counts bytes, since
+/// names are ASCII.
 #[must_use]
 pub fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b) = (a.as_bytes(), b.as_bytes());

@@ -1,83 +1,86 @@
-//! What the firmware has set up for an iSCSI boot: the files below
+//! Parses what the firmware has set up for an iSCSI boot: the files below
 //! `/sys/firmware/ibft/ethernet*` → [`FirmwareNic`].
 //!
 //! The meaning is that of NetworkManager's reader (`nmi-ibft-reader.c`, git of
-//! 2026-08): `flags` (valid, boot NIC) are not looked at, and neither is
-//! `subnet-mask`; a DNS server that is all zero stays.
+//! 2026-08): it ignores `flags` (valid, boot NIC) and `subnet-mask`, and it keeps a
+//! DNS server that is all zero.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::mac::MacAddr;
 
-/// All that `ip=ibft` and `rd.iscsi.ibft` need from the machine, as texts.
+/// Everything that `ip=ibft` and `rd.iscsi.ibft` need from the machine, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirmwareNics {
-    /// One for each directory `ethernetN` of the table.
+    /// One record for each directory `ethernetN` of the firmware's table.
     pub records: Vec<FirmwareRecord>,
-    /// The NICs that there are: `class/net/NAME` and its `address`.
+    /// The NICs of the machine: the name and the `address` of each
+    /// `class/net/NAME`.
     pub interfaces: Vec<(String, MacAddr)>,
 }
 
-/// The files of one directory, by name, without the line break at the end.
+/// The files of one directory, each without its final line break.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirmwareRecord {
     /// The directory's name, for messages.
     pub name: String,
-    /// Name and content of each file.
+    /// The content of each file, by the file's name.
     pub files: BTreeMap<String, String>,
 }
 
-/// One usable record.
+/// A valid record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirmwareNic {
-    /// `index`, where there is one.
+    /// The file `index`, if present.
     pub index: Option<String>,
-    /// The NIC.
     pub mac: MacAddr,
-    /// The VLAN that the rest is for; 0 in the table stands for none.
+    /// The VLAN that the configuration applies to; 0 in the table means no VLAN.
     pub vlan: Option<u16>,
-    /// How addresses are found. There is one family only.
+    /// How the NIC gets its address.
     pub origin: AddressOrigin,
-    /// True if the family is IPv4.
+    /// The family of all addresses in the record.
     pub is_ipv4: bool,
-    /// The address and its prefix length. An address that came by DHCP is in
-    /// the table, too.
+    /// The address and its prefix length. The table also contains an address that
+    /// came from DHCP.
     pub address: Option<(IpAddr, u8)>,
-    /// The gateway; only together with an address, and never all zero.
+    /// The gateway: only together with an address, and never all zero.
     pub gateway: Option<IpAddr>,
     /// At most two DNS servers.
     pub dns: Vec<IpAddr>,
 }
 
-/// `origin` of the table (the ACPI's `NL_PREFIX_ORIGIN`).
+/// The file `origin` (ACPI's `NL_PREFIX_ORIGIN`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressOrigin {
-    /// 3
+    /// Value 3.
     Dhcp,
-    /// 4
+    /// Value 4.
     RouterAdvertisement,
-    /// Anything else.
+    /// Any other value.
     Static,
 }
 
 impl FirmwareRecord {
-    /// The NIC's address, which every record has to have.
+    /// The NIC's address, which every valid record contains.
     pub fn mac(&self) -> Option<MacAddr> {
         self.files.get("mac")?.parse().ok()
     }
 
-    /// Reads the record. The error tells the first file that cannot be used.
+    /// Parses the record. The error names the first file that cannot be used.
     ///
     /// # Errors
-    /// If an address cannot be read, is of another family than the rest, or
-    /// has no length; and if a static record has no address.
+    /// - The MAC address or the VLAN is not valid.
+    /// - There is neither an address nor a gateway, or a static record has no
+    ///   address.
+    /// - An address cannot be parsed or is not of the record's family.
+    /// - The address has no valid prefix length.
     pub fn parse(&self) -> Result<FirmwareNic, String> {
         let file = |name: &str| self.files.get(name).map(String::as_str);
         let mac = self.mac().ok_or_else(|| self.fault("mac"))?;
         let vlan = match file("vlan").and_then(|text| text.trim().parse::<u16>().ok()) {
             Some(id @ 1..=4094) => Some(id),
-            // Nobody has this VLAN, but NetworkManager tries.
+            // IEEE 802.1Q reserves 4095, but NetworkManager tries to use it.
             Some(4095) => return Err(self.fault("vlan")),
             _ => None,
         };

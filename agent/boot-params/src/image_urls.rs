@@ -1,18 +1,18 @@
-//! Where the image of a site is to be had, as one argument says it.
+//! The URLs and the digest of an image, as one argument gives them.
 
 use crate::argument_value::{ArgumentValue, HttpUrl};
 use crate::shown::without_secrets;
 
-/// The query by which OpenShift's `bootstrapOSImage` names the checksum.
+/// The query parameter with the digest in OpenShift's `bootstrapOSImage`.
 const SHA256: &str = "sha256=";
 
-/// The same image in one or several places: `http://`, `https://` or `file:///`
-/// URLs, with commas between them.
+/// The URLs of one image, which is the same at each of them: `http://`, `https://`
+/// or `file:///`, joined by commas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageUrls {
-    /// At least one, without the checksum.
+    /// At least one URL, without the digest.
     pub urls: Vec<String>,
-    /// The SHA-256 that `?sha256=` of one of them gives: 64 hexadecimal digits.
+    /// The SHA-256 from the `?sha256=` of any of the URLs: 64 hexadecimal digits.
     pub sha256: Option<String>,
 }
 
@@ -50,12 +50,11 @@ impl ArgumentValue for ImageUrls {
 }
 
 impl ImageUrls {
-    /// The checksum of the image: `sha256:HEX` for a `?sha256=`, or what
-    /// `landfall.coreos.image_checksum` gives. Nobody can know which of two
-    /// different checksums was meant, so that is an error everywhere.
+    /// The digest of the image: `sha256:HEX` from `?sha256=`, or else the value of
+    /// `landfall.coreos.image_checksum`.
     ///
     /// # Errors
-    /// If both are given and are not the same SHA-256.
+    /// If both are given and differ: nobody can know which of them was meant.
     pub fn checksum(&self, given: Option<&str>) -> Result<Option<String>, String> {
         let Some(sha256) = &self.sha256 else {
             return Ok(given.map(str::to_owned));
@@ -74,7 +73,8 @@ impl ImageUrls {
     }
 }
 
-/// A comma may be part of a URL: one with a new URL behind it is not.
+/// Splits at each comma that a new URL follows. Any other comma may be part of a
+/// URL.
 fn split(text: &str) -> Vec<&str> {
     let mut urls = Vec::new();
     let mut start = 0;
@@ -92,7 +92,7 @@ fn split(text: &str) -> Vec<&str> {
     urls
 }
 
-/// The URL as a server is to see it, and the checksum for us.
+/// Returns the URL to request, without `sha256=`, and the digest in lower case.
 fn without_checksum(url: &str) -> (String, Option<String>) {
     let Some((base, query)) = url.split_once('?') else {
         return (url.to_owned(), None);

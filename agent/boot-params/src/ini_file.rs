@@ -1,44 +1,45 @@
-//! Configuration files in the form of oslo.config: text → assignments.
+//! Parses configuration files in oslo.config's format into assignments.
 //!
-//! Its grammar is that of `oslo_config/iniparser.py`: no white space before a
-//! name, `=` or `:` behind it, an indented line goes on with the value before
-//! it, comments are whole lines. Where oslo.config refuses the whole file, one
-//! line is left out here and told.
+//! The grammar is that of `oslo_config/iniparser.py`: no white space before a name,
+//! `=` or `:` after it, an indented line continues the value before it, and
+//! comments are whole lines. Where oslo.config rejects the whole file, this parser
+//! skips the bad line and reports it.
 
-/// Longest text that is looked at, in bytes.
+/// Longest text that is read, in bytes.
 pub const MAX_LENGTH: usize = 256 << 10;
 
-/// Most faults that are told of one file: somebody may have taken an image for one.
+/// Most faults that are reported for one file: somebody may have passed an image by
+/// mistake.
 const MAX_FAULTS: usize = 10;
 
-/// `option = value` in a group.
+/// One `option = value` of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The name of its section: `DEFAULT`, or lower case.
+    /// The name of the group: `DEFAULT`, or a name in lower case.
     pub group: String,
-    /// The name as it stands there.
+    /// The name as written in the file.
     pub option: String,
     /// The value without the quotes around it; several lines are joined by `\n`.
     pub value: String,
-    /// The line that it begins on, from 1.
+    /// The first line of the assignment, from 1.
     pub line: usize,
 }
 
-/// What one file says.
+/// The content of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IniFile {
-    /// In their order; of an option given twice the later counts.
+    /// In file order. If an option is given twice, the later one takes effect.
     pub assignments: Vec<Assignment>,
-    /// What was left out: the line, from 1, and why.
+    /// The skipped lines: the line number, from 1, and the reason.
     pub faults: Vec<(usize, &'static str)>,
 }
 
 impl IniFile {
-    /// Reads a text. Nothing in it is an error.
+    /// Reads a text. Invalid lines become faults, not errors.
     pub fn parse(text: &str) -> IniFile {
         let mut file = IniFile::default();
         let text = match text.get(..MAX_LENGTH) {
-            // Up to the last whole line.
+            // Keep whole lines only.
             Some(start) if text.len() > MAX_LENGTH => {
                 let end = start.rfind('\n').unwrap_or(0);
                 file.fault(1, "the file is larger than 256 KiB; its end is ignored");
@@ -53,7 +54,7 @@ impl IniFile {
         };
         let mut group = None;
         let mut goes_on = false;
-        // Windows' editors put a byte order mark in front.
+        // Windows editors put a byte order mark in front.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (at, line) in (1..).zip(text.lines()) {
             let line = line.trim_end();
@@ -112,14 +113,14 @@ fn group_name(line: &str) -> Option<String> {
     match name {
         "" => None,
         "DEFAULT" => Some(name.to_owned()),
-        // A group of its own for oslo.config, which nothing reads.
+        // oslo.config treats this as a separate group, which nothing reads.
         _ if name.eq_ignore_ascii_case("default") => Some("[default]".to_owned()),
         _ => Some(name.to_lowercase()),
     }
 }
 
-/// Either kind of quote, if the same stands at both ends. One alone is both
-/// ends to oslo.config.
+/// Removes quotes of either kind, if the same quote is at both ends. oslo.config
+/// takes a lone quote for both ends, so it becomes an empty value.
 fn unquoted(value: &str) -> &str {
     let quote = value.starts_with(['"', '\'']) && value.chars().last() == value.chars().next();
     match quote {
@@ -129,8 +130,8 @@ fn unquoted(value: &str) -> &str {
     }
 }
 
-/// A value with `$$` and `\$` read as `$`. `None` if it refers to another
-/// option (`$name`, `${name}`), which oslo.config would fill in.
+/// Replaces `$$` and `\$` by `$`. `None` if the value refers to another option
+/// (`$name`, `${name}`), which oslo.config would fill in.
 pub fn without_escapes(value: &str) -> Option<String> {
     let mut out = String::with_capacity(value.len());
     let mut rest = value;

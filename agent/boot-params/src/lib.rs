@@ -1,15 +1,21 @@
-//! What a boot is told, as typed values: the kernel command line, which the
-//! image builder writes, and the files and answers that say more.
+//! Parses boot parameters into typed values: the kernel command line, which the
+//! image builder writes, and the configuration files and answers that add to it.
 //!
-//! [`CommandLine`] splits the text into tokens; the other modules each read the
-//! tokens of one vocabulary out of it: the agent's own settings
-//! ([`BootParams`]), dracut's network arguments ([`NetArgs`], with what the
-//! firmware adds to them as [`FirmwareNics`]), an installation without any
-//! service ([`CoreosInst`]) and what CoreOS wants to see again on its first boot
-//! ([`coreos_args`]). [`ArgumentLine`] is the way back to text. Configuration files ([`ini_file`]) and what is said at
-//! run time go into [`BootParams`] as well. Nothing here reads a file, and
-//! nothing that can be said is an error: what cannot be used becomes a warning
-//! and its default.
+//! [`CommandLine`] splits the text into tokens. Each of the other modules reads the
+//! tokens of one vocabulary:
+//!
+//! - [`BootParams`]: the agent's own settings. Configuration files ([`ini_file`])
+//!   and overrides at run time change them as well.
+//! - [`NetArgs`]: dracut's network arguments, with the firmware's additions in
+//!   [`FirmwareNics`].
+//! - [`CoreosInst`]: an installation without a provisioning service.
+//! - [`coreos_args`]: the arguments that CoreOS gets again on its first boot.
+//!
+//! [`ArgumentLine`] turns values back into text.
+//!
+//! This crate reads no files. Invalid input never stops a reader: a value that
+//! cannot be used becomes a warning and the default applies, or a fault in
+//! [`CoreosInst`].
 
 pub mod agent_args;
 pub mod argument_line;

@@ -1,4 +1,5 @@
-//! Hardware addresses, and the one that the boot loader came over.
+//! Hardware addresses, and `BOOTIF=`, the address of the NIC that the machine
+//! booted from.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddr(pub [u8; 6]);
 
-/// What is no [`MacAddr`].
+/// The error for a text that is not a hardware address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidMac;
 
@@ -34,8 +35,8 @@ impl fmt::Display for MacAddr {
 impl FromStr for MacAddr {
     type Err = InvalidMac;
 
-    /// Takes one or two digits a byte and either separator, but not both in
-    /// one address.
+    /// Accepts one or two hexadecimal digits per byte, and `:` or `-` between the
+    /// bytes, but not both in one address.
     fn from_str(text: &str) -> Result<MacAddr, InvalidMac> {
         address_bytes(text).map(MacAddr)
     }
@@ -51,7 +52,7 @@ impl fmt::Display for InfinibandAddr {
 impl FromStr for InfinibandAddr {
     type Err = InvalidMac;
 
-    /// Takes what [`MacAddr`] takes, but twenty bytes of it.
+    /// Accepts the same forms as [`MacAddr`], but with twenty bytes.
     fn from_str(text: &str) -> Result<InfinibandAddr, InvalidMac> {
         address_bytes(text).map(InfinibandAddr)
     }
@@ -74,20 +75,18 @@ fn address_bytes<const N: usize>(text: &str) -> Result<[u8; N], InvalidMac> {
     }
 }
 
-/// `BOOTIF=`: the interface that the boot loader loaded the kernel over.
+/// `BOOTIF=`: the NIC from which the boot loader loaded the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootInterface {
-    /// The address itself.
     pub mac: MacAddr,
-    /// The value as it stood on the command line.
+    /// The value as written on the command line.
     pub text: String,
 }
 
 impl BootInterface {
-    /// Reads the two forms that exist: iPXE and virtual media write
-    /// `aa:bb:cc:dd:ee:ff`; pxelinux puts the ARP hardware type in front
-    /// (`01-aa-bb-cc-dd-ee-ff`), where NetworkManager takes `00`, undefined,
-    /// as well.
+    /// Reads both existing forms. iPXE and virtual media write `aa:bb:cc:dd:ee:ff`.
+    /// pxelinux puts the ARP hardware type in front (`01-aa-bb-cc-dd-ee-ff`). Like
+    /// NetworkManager, this also accepts `00` (undefined) as the type.
     pub fn parse(text: &str) -> Result<BootInterface, InvalidMac> {
         let mac = text.parse().or_else(|invalid| {
             ["01-", "01:", "00-", "00:"]

@@ -1,16 +1,16 @@
-//! A value together with where it came from.
+//! A value together with its source.
 
 use std::fmt;
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything, or nothing that could be read.
+    /// No source gave a value, or none that could be parsed.
     #[default]
     Default,
-    /// A kernel argument: its text, with a secret's value masked.
+    /// A kernel argument: its text, with a secret value masked.
     KernelArgument(String),
-    /// `parameters.txt` of virtual media: the device it was read from.
+    /// `parameters.txt` of virtual media: the device that held it.
     Parameters(String),
     /// A configuration file: its path.
     File(String),
@@ -33,18 +33,16 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value that can say where it came from. The console and `show-params`
-/// print both: an operator must not have to guess which of two settings won.
+/// A value that knows its source. The console and `show-params` print both, so that
+/// an operator need not guess which of two settings took effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting<T> {
-    /// What counts.
     pub value: T,
-    /// Who said so.
     pub origin: Origin,
 }
 
 impl<T> Setting<T> {
-    /// A value that nobody gave.
+    /// A value that no source gave.
     pub fn from_default(value: T) -> Setting<T> {
         Setting {
             value,
@@ -52,7 +50,7 @@ impl<T> Setting<T> {
         }
     }
 
-    /// True unless somebody gave the value.
+    /// True if no source gave the value.
     pub fn is_default(&self) -> bool {
         self.origin == Origin::Default
     }

@@ -1,14 +1,14 @@
-//! Texts with URLs in them, fit for a console that others see too.
+//! Masks the secrets of URLs in texts, for a console that other people see too.
 
 use std::borrow::Cow;
 
-/// The text with the secrets in its URLs replaced by `***`: the user part
-/// (`http://user:password@host`) and the values of a query (signed links).
-/// Anything that is not a URL stays as it is.
+/// Returns the text with the secrets in its URLs replaced by `***`: the user part
+/// (`http://user:password@host`) and the values of a query (signed links). Text
+/// that is not part of a URL stays unchanged.
 ///
-/// Commas, quotes and brackets may be part of a password or of a query as well
-/// as stand around a URL. Where both readings are possible the text is masked: a
-/// log that hides too much is better than one that shows a password.
+/// Commas, quotes and brackets can be part of a password or of a query, and they
+/// can surround a URL. If both readings are possible, the text is masked: a log
+/// that hides too much is better than one that shows a password.
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
     if !text.contains(MARK) {
         return Cow::Borrowed(text);
@@ -32,18 +32,18 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// What follows a scheme, with the slash that people forget.
+/// The text after a scheme, without the second slash, which people forget.
 const MARK: &str = ":/";
 
-/// Characters that separate the URLs of a list.
 const SEPARATORS: &str = ",;'\"([{|";
-/// Characters that follow the quote behind a URL, in JSON, Python and prose.
+/// Characters that follow the closing quote of a URL, in JSON, Python and prose.
 const AFTER_QUOTE: &str = ",;:.)]}>";
-/// Characters that may stand behind a URL.
+/// Characters that can follow a URL without being part of it.
 const TAIL: [char; 10] = [',', ';', ':', '.', '\'', '"', ')', ']', '}', '>'];
 
-/// How many slashes stand behind the mark, if it is that of a URL. With a slash
-/// too few or too many http is meant all the same, with the same password.
+/// The number of slashes after the mark, if the mark belongs to a URL. `http:/`
+/// with too few or too many slashes still counts as a URL, since it carries the
+/// same password.
 fn slashes_before_url(before: &str, after: &str) -> Option<usize> {
     let scheme = &before[without_scheme(before).len()..];
     let is_http = matches!(scheme, "http:/" | "https:/");
@@ -54,27 +54,27 @@ fn slashes_before_url(before: &str, after: &str) -> Option<usize> {
     }
 }
 
-/// The text in front of the scheme of a URL whose mark is at its end.
+/// The text before the scheme of a URL. `before` ends with the URL's mark.
 fn without_scheme(before: &str) -> &str {
     let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let before = before.strip_suffix(MARK).unwrap_or(before);
     before.trim_end_matches(is_of_scheme)
 }
 
-/// Where the URL in `text` ends: at white space, at the quote that closes the
-/// one in front of it, or where the next URL of a list begins. `before` ends with
-/// its mark.
+/// Where the URL in `text` ends: at white space, at the quote that closes the quote
+/// before the URL, or where the next URL of a list begins. `before` ends with the
+/// URL's mark.
 fn end_of_url(before: &str, text: &str) -> usize {
     let ends_here = |c: char| c.is_whitespace() || c.is_control();
     let end = text.find(ends_here).unwrap_or(text.len());
     let text = &text[..end];
     let text = &text[..closing_quote(without_scheme(before), text).unwrap_or(text.len())];
-    // From there on everything may be a part of the query.
+    // From here on, everything may be part of the query.
     let query = text.find('?').unwrap_or(text.len());
     for (mark, _) in text[..query].match_indices("://") {
         let first = without_scheme(&text[..mark]);
         let listed = first.trim_end_matches(|c| SEPARATORS.contains(c));
-        // `http://proxy/http://host/`: one URL within another.
+        // `http://proxy/http://host/`: one URL inside another.
         let holds_the_next = first.ends_with('/');
         if (holds_the_next || listed.len() < first.len()) && is_whole(listed) {
             return listed.len();
@@ -83,8 +83,8 @@ fn end_of_url(before: &str, text: &str) -> usize {
     text.len()
 }
 
-/// The quote that closes the one at the end of `before`. One that is part of the
-/// URL has a backslash more.
+/// Finds the quote that closes the one at the end of `before`, and returns where
+/// its backslashes begin. A quote that is part of the URL has more backslashes.
 fn closing_quote(before: &str, text: &str) -> Option<usize> {
     let quote = before.chars().next_back().filter(|c| "\"'".contains(*c))?;
     let backslashes = |text: &str| text.len() - text.trim_end_matches('\\').len();
@@ -99,7 +99,8 @@ fn closing_quote(before: &str, text: &str) -> Option<usize> {
     Some(quotes.find(|at| is_closing(*at))? - opened_with)
 }
 
-/// Whether this can be a whole URL, and not the begin of `user:password@host`.
+/// True if `url` can be a whole URL, and not only the start of
+/// `user:password@host`.
 fn is_whole(url: &str) -> bool {
     let (authority, _) = split_authority(url);
     match authority.rsplit_once('@') {
@@ -112,7 +113,8 @@ fn split_authority(url: &str) -> (&str, &str) {
     url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()))
 }
 
-/// `user:password@host/path?query`, what follows `://`.
+/// Appends a URL with its secrets masked. `url` is the text after `://`:
+/// `user:password@host/path?query`.
 fn push_masked(out: &mut String, url: &str) {
     let (authority, path) = split_authority(url);
     let (host, path) = match (authority.rsplit_once('@'), path.split_once('@')) {
@@ -121,12 +123,12 @@ fn push_masked(out: &mut String, url: &str) {
             (host, path)
         }
         (None, after) if after.is_none() || is_host(authority) => (authority, path),
-        // A password with a slash or a question mark in it.
+        // A password that contains a slash or a question mark.
         (None, Some((_, rest))) if !rest.contains('@') => {
             out.push_str("***@");
             split_authority(rest)
         }
-        // Nobody can know where the password ends.
+        // The end of the password is unknown.
         _ => {
             out.push_str("***");
             return out.push_str(tail_of(url));
@@ -145,12 +147,13 @@ fn push_masked(out: &mut String, url: &str) {
     out.push_str(tail);
 }
 
-/// What may stand behind a URL and not belong to it.
+/// The characters at the end of `text` that can follow a URL without being part of
+/// it.
 fn tail_of(text: &str) -> &str {
     &text[text.trim_end_matches(TAIL).len()..]
 }
 
-/// Whether this can be a host with its port, and not the begin of
+/// True if `authority` can be a host with its port, and not the start of
 /// `user:password`.
 fn is_host(authority: &str) -> bool {
     let port = match authority.strip_prefix('[') {
@@ -208,7 +211,7 @@ mod tests {
                 "http://proxy/http://u:p@host/",
                 "http://proxy/http://***@host/",
             ),
-            // What stands around a URL stays.
+            // The text around a URL stays.
             (
                 "file:/etc/a@b file:///etc/a:b@c",
                 "file:/etc/a@b file:///etc/a:b@c",
@@ -249,7 +252,7 @@ mod tests {
             user in "[a-z]{1,8}", host in "[a-z]{1,8}", odd in "[^\\s\\pC0-9]{0,3}",
             nasty in "([a,;:'\"<>@/?#&=()\\[\\]{}|\\\\]|,https://|\";|\",\"){0,3}",
         ) {
-            // A digit makes a host and its port of what is in front of a slash.
+            // A digit would turn the text before a slash into a host and its port.
             for odd in [odd, nasty] {
                 let url = format!("http://{user}:{odd}S3CRET@{host}/p?k={odd}S3CRET");
                 for text in [format!("x={url}"), format!("{{\"x\":{url:?},\"y\":1}}")] {

@@ -1,4 +1,4 @@
-//! What an NMState of the standard input means: its keyfiles, or its faults.
+//! Prints the keyfiles for the NMState on standard input, or its faults.
 
 use std::io::Read as _;
 

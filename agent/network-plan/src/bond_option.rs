@@ -1,27 +1,27 @@
-//! The options of a bond: which there are, and what each may be.
+//! The options of a bond and the values that each accepts.
 //!
-//! Names and values are the kernel's (`bonding.rst`), bounds those of
-//! NetworkManager, which reads the same options on the installed system.
+//! Names and values are the kernel's (`bonding.rst`). The bounds are
+//! NetworkManager's, since it reads the same options on the installed system.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::is_interface_name;
 
-/// What the kernel does without a mode.
+/// The kernel's default mode.
 pub const DEFAULT_MODE: &str = "balance-rr";
 
-/// NetworkManager's bound, the kernel's `INT_MAX`.
+/// NetworkManager's upper bound: the kernel's `INT_MAX`.
 const MOST: u32 = i32::MAX as u32;
-/// The kernel keeps 16 (BOND_MAX_ARP_TARGETS).
+/// Most targets that the kernel keeps (BOND_MAX_ARP_TARGETS).
 const MOST_TARGETS: usize = 16;
 
-/// What a value may be.
+/// The values that an option accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BondValue {
-    /// A number within these bounds.
+    /// A number within these bounds, both included.
     Number(u32, u32),
-    /// One of these words; its place is its number.
+    /// One of these words, or the index of one: that is the kernel's number for it.
     Word(&'static [&'static str]),
     /// IPv4 addresses joined by `,`.
     Ipv4List,
@@ -35,7 +35,7 @@ pub enum BondValue {
 
 const SWITCH: BondValue = BondValue::Word(&["off", "on"]);
 
-/// Every option, by name.
+/// All options, sorted by name.
 const OPTIONS: &[(&str, BondValue)] = &[
     ("active_slave", BondValue::Port),
     ("ad_actor_sys_prio", BondValue::Number(1, 65535)),
@@ -113,7 +113,7 @@ const OPTIONS: &[(&str, BondValue)] = &[
     ),
 ];
 
-/// What an option may be; `None` if there is no such option.
+/// The values that an option accepts; `None` if there is no such option.
 pub fn bond_value(name: &str) -> Option<BondValue> {
     let found = OPTIONS
         .binary_search_by_key(&name, |(known, _)| known)
@@ -121,7 +121,7 @@ pub fn bond_value(name: &str) -> Option<BondValue> {
     Some(OPTIONS[found].1)
 }
 
-/// The kernel's number of a value that is a word or a number.
+/// The kernel's number for a value that is a word or a number.
 pub fn bond_number(name: &str, value: &str) -> Option<u32> {
     match bond_value(name)? {
         BondValue::Number(least, most) => {
@@ -139,15 +139,15 @@ pub fn bond_number(name: &str, value: &str) -> Option<u32> {
     }
 }
 
-/// A number without any sign.
+/// Parses a number without a sign.
 fn digits(value: &str) -> Option<u32> {
     let is_number = value.bytes().all(|c| c.is_ascii_digit());
     value.parse().ok().filter(|_| is_number)
 }
 
-/// A value in the form that a plan has it: the mode by its name, addresses in
-/// their canonical text, others as they were given. The error says what was
-/// expected.
+/// Checks a value and returns it in the form of a plan: the mode by its name, IPv6
+/// addresses in their canonical text, and other values as given. The error says
+/// what was expected.
 pub(crate) fn normal(name: &str, value: &str) -> Result<String, String> {
     let kind = bond_value(name).ok_or("an option that the kernel knows")?;
     let is_list = |is_item: fn(&str) -> bool| {

@@ -1,9 +1,9 @@
-//! Which options of a bond go together.
+//! Rules about which options of a bond go together.
 //!
-//! NetworkManager leaves out what the mode has no use for, but throws the whole
-//! profile away over some other pairs (`nm-setting-bond.c`, git of 2026-08).
-//! Here an option goes and the bond stays: the same options come up in the
-//! ramdisk and on the installed system.
+//! NetworkManager ignores options that the mode does not use, but it rejects the
+//! whole profile for some other combinations (`nm-setting-bond.c`, git of 2026-08).
+//! Here the option is dropped and the bond stays: the ramdisk and the installed
+//! system get the same options.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ const LACP: u32 = 4;
 const TLB: u32 = 5;
 const ALB: u32 = 6;
 
-/// NetworkManager's, where `miimon` is not given.
+/// NetworkManager's default in milliseconds, if `miimon` is not given.
 const DEFAULT_MIIMON: u32 = 100;
-/// `vlan+srcmac` of `xmit_hash_policy`.
+/// The number of `vlan+srcmac` in `xmit_hash_policy`.
 const VLAN_SRCMAC: u32 = 5;
 
-/// Modes in which one port carries what is sent first.
+/// Modes that have a preferred port.
 const WITH_PRIMARY: &[u32] = &[ACTIVE_BACKUP, TLB, ALB];
-/// Modes that can watch their ports by ARP.
+/// Modes that can monitor their ports by ARP.
 const WITH_ARP: &[u32] = &[ROUND_ROBIN, ACTIVE_BACKUP, XOR, BROADCAST];
 
-/// The modes that an option is for; `None`: all.
+/// The modes that use an option; `None`: all modes.
 fn modes_of(option: &str) -> Option<&'static [u32]> {
     Some(match option {
         "active_slave" | "primary" => WITH_PRIMARY,
@@ -41,7 +41,7 @@ fn modes_of(option: &str) -> Option<&'static [u32]> {
     })
 }
 
-/// Takes out what does not go with the rest: the name of each option, and
+/// Removes the options that conflict with the others. Returns the name of each, and
 /// a message with its value and the reason.
 pub(crate) fn settle(options: &mut BTreeMap<String, String>) -> Vec<(String, String)> {
     let mut dropped = Vec::new();

@@ -1,9 +1,9 @@
-//! Several sources, one plan.
+//! Chooses one plan from several sources.
 //!
-//! As CoreOS has it, a file beats arguments: the plan that the ramdisk brings
-//! for this host, then network_data of this boot's media, then kernel
-//! arguments, then DHCP and router advertisements on every NIC. A source that
-//! is of no use is told, and the next takes its place.
+//! A file overrides arguments, as in CoreOS. The order is: the plan for this host
+//! in the ramdisk, network_data from the boot medium, kernel arguments, and finally
+//! DHCP and router advertisements on every NIC. If a source cannot be used, its
+//! faults are reported and the next source applies.
 
 use std::fmt;
 
@@ -13,27 +13,26 @@ use landfall_boot_params::{CommandLine, NetArgs};
 use crate::embedded::{Document, Embedded};
 use crate::plan::NetworkPlan;
 
-/// What describes the network of this boot.
+/// The source of the network configuration of this boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The plan for this host that the image builder has put into the ramdisk.
+    /// The plan for this host that the image builder put into the ramdisk.
     Embedded,
-    /// network_data.json of the medium that the machine was booted from.
+    /// network_data.json of the medium that the machine booted from.
     NetworkData,
     /// dracut's network arguments.
     KernelArguments,
-    /// Nothing: the network itself is asked.
+    /// No instructions: addresses come from the network.
     Default,
 }
 
 impl Source {
-    /// True for a file that describes the network; false for kernel arguments,
-    /// and where nobody says anything.
+    /// True for the sources that are files.
     pub fn is_document(self) -> bool {
         matches!(self, Source::Embedded | Source::NetworkData)
     }
 
-    /// How the state file calls it.
+    /// The name of the source in the state file.
     pub fn key(self) -> &'static str {
         match self {
             Source::Embedded => "embedded",
@@ -43,7 +42,7 @@ impl Source {
         }
     }
 
-    /// Where a static address is from, as the console tells it.
+    /// The source of a static address, as the console prints it.
     pub fn of_address(self) -> &'static str {
         match self {
             Source::Embedded => "embedded plan",
@@ -64,23 +63,22 @@ impl fmt::Display for Source {
     }
 }
 
-/// The plan to boot with, and why it is that one.
+/// The plan to boot with, and the reason for the choice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// The plan. Its warnings are those of its source.
+    /// The plan, with the warnings of its source.
     pub plan: NetworkPlan,
-    /// Where it is from.
     pub source: Source,
-    /// The embedded host that this machine is, be its plan used or not:
+    /// The embedded host that matches this machine, even if its plan is not used:
     /// `node7 (52:54:00:00:00:01), 1 of 50`.
     pub host: Option<String>,
-    /// Faults of sources that would have come first, one line each.
+    /// Faults of the sources with a higher precedence, one line each.
     pub faults: Vec<String>,
 }
 
 impl Choice {
-    /// Chooses. `embedded` is what the ramdisk has for this machine,
-    /// `network_data` the text of the file, where there is one.
+    /// Chooses the plan. `embedded` is the ramdisk's data for this machine,
+    /// `network_data` the text of the file, if there is one.
     pub fn for_boot(embedded: &Embedded, network_data: Option<&str>, args: &NetArgs) -> Choice {
         let mut faults = embedded.faults.clone();
         let host = embedded.host.as_ref();
@@ -117,7 +115,7 @@ impl Choice {
         }
     }
 
-    /// The source and the host, as the console tells them.
+    /// The source and the host, as the console prints them.
     pub fn told(&self) -> String {
         match (&self.host, self.source) {
             (None, source) => source.to_string(),
@@ -151,8 +149,8 @@ fn without_embedded(
     (NetworkPlan::for_boot(args), source)
 }
 
-/// Adds that no NIC which the plan does not mention gets anything: not even a
-/// question to a DHCP server may leave the machine.
+/// Switches off every NIC that the plan does not mention: no DHCP request may leave
+/// the machine on such a NIC.
 fn complete_embedded(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
     take_the_rest(&mut plan, args, "an embedded plan", args.interfaces.iter());
     let off = NetArgs::from_command_line(&CommandLine::parse("ip=off"));
@@ -162,8 +160,8 @@ fn complete_embedded(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
     plan
 }
 
-/// Adds what a boot has besides: NICs that the document does not mention are
-/// asked for their network, unless `ip=off` forbids it.
+/// Adds automatic configuration for the NICs that the document does not mention,
+/// unless `ip=off` forbids it.
 fn complete_network_data(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
     let is_off = |argument: &&InterfaceArgument| match argument {
         InterfaceArgument::Ip(ip) => {
@@ -186,8 +184,8 @@ fn complete_network_data(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
     plan
 }
 
-/// What the arguments say beside a document of this name, and that the rest of
-/// them is not used.
+/// Adds the arguments that apply in addition to a document, and warns about the
+/// others. `document` is its name in the warnings.
 fn take_the_rest<'a>(
     plan: &mut NetworkPlan,
     args: &NetArgs,
@@ -337,7 +335,7 @@ mod tests {
             ["ip=dhcp", "ip=off", "rd.route=", "nameserver="]
                 .map(|argument| format!("{argument}: not used, as there is an embedded plan"))
         );
-        // No NIC that it does not mention may ask for anything.
+        // No NIC that the plan does not mention may send a DHCP request.
         let [others, host] = &found.plan.interfaces[..] else {
             panic!("{:?}", found.plan.interfaces)
         };
@@ -367,7 +365,7 @@ mod tests {
                     "embedded plan: link a has no usable ethernet_mac_address; ignored",
                 ]
             );
-            // What it is called is known all the same.
+            // The host name applies even though the plan is not used.
             assert_eq!(found.plan.host_name.as_deref(), Some("node7"));
         }
     }

@@ -1,4 +1,4 @@
-//! [`NetworkPlan`] → the lines that an operator reads on a console.
+//! [`NetworkPlan`] → the lines that the console shows to an operator.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use crate::plan::{
     USUAL_DHCP_TIMEOUT,
 };
 
-/// One line an interface and family, short enough for a serial console.
+/// One line per interface and family, short enough for a serial console.
 pub fn describe(plan: &NetworkPlan) -> Vec<String> {
     if plan.interfaces.is_empty() {
         return vec!["no interface is to be configured".to_owned()];
@@ -43,7 +43,8 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
             service,
         } => {
             let vlan = if *service { "802.1ad VLAN" } else { "VLAN" };
-            // The NIC below a VLAN without a name of its own is the subject.
+            // A line about a VLAN without a name of its own already starts with its
+            // NIC.
             link.push(match (parent, parent_mac) {
                 (Some(parent), _) => format!("{vlan} {id} on {parent}"),
                 (None, Some(mac)) if interface.matches.name.is_some() => {
@@ -167,7 +168,7 @@ fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
     words.join(", ")
 }
 
-/// What is not as everybody has it.
+/// Adds the settings that differ from the defaults.
 fn describe_automatic(automatic: &Automatic, words: &mut Vec<String>) {
     match automatic.timeout {
         None | Some(USUAL_DHCP_TIMEOUT) => {}

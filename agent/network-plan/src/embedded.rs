@@ -1,20 +1,21 @@
-//! The networks of hosts that the image builder has put into the ramdisk.
+//! The networks of hosts that the image builder put into the ramdisk.
 //!
-//! Each host is a file of its own in [`DIRECTORY`], so that a second archive
-//! behind a finished ramdisk, or in the embed area of an ISO, can bring more
-//! hosts or replace one. The file is a JSON object:
+//! Each host is a separate file in [`DIRECTORY`]. So a second archive after a
+//! finished ramdisk, or in the embed area of an ISO, can add hosts or replace one.
+//! The file is a JSON object:
 //!
 //! | key | |
 //! |---|---|
 //! | `format` | 1 |
-//! | `host_name` | the machine's name, or null |
-//! | `macs` | the hardware addresses that tell the machine; empty: any machine |
-//! | `nics` | name in the text -> hardware address of the NIC that is meant by it |
-//! | `kind` | `nmstate`, `network_data`, or `none`: the host has a name and no more |
+//! | `host_name` | the machine's host name, or null |
+//! | `macs` | hardware addresses that identify the machine; empty: any machine |
+//! | `nics` | name in the text -> hardware address of the NIC that the name means |
+//! | `kind` | `nmstate`, `network_data`, or `none`: the host has only a name |
 //! | `text` | the description as it was given |
 //!
-//! The text is kept and not what was made of it: what an operator wrote is
-//! what can be shown, and the agent reads it by the code that has checked it.
+//! The file keeps the original text instead of the plan made from it. So the
+//! operator's own words can be shown, and the agent reads the text with the code
+//! that the builder checked it with.
 
 mod host_search;
 mod nic_names;
@@ -29,38 +30,37 @@ use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 pub use host_search::{Embedded, EmbeddedHosts};
 pub use stored::EmbeddedError;
 
-/// Where the files are in the ramdisk, without the leading slash.
+/// The directory of the files in the ramdisk, without the leading slash.
 pub const DIRECTORY: &str = "etc/landfall/hosts";
-/// How their names end.
+/// The end of the file names.
 pub const SUFFIX: &str = ".json";
-/// Longest file that is read: the longest text, with every byte escaped.
+/// Longest file that is read, in bytes: enough for the longest text with every byte
+/// escaped.
 pub const LARGEST: usize = 8 << 20;
-/// Most hosts of one ramdisk.
+/// Most hosts in one ramdisk.
 pub const MOST_HOSTS: usize = 4096;
 
 /// One host and its network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddedHost {
-    /// The machine's name, where it was given one.
+    /// The machine's host name, if one was given.
     pub host_name: Option<String>,
-    /// Any of these NICs makes a machine this host. Without one every machine
-    /// is.
+    /// A machine with any of these NICs is this host. If the list is empty, every
+    /// machine is.
     pub macs: Vec<MacAddr>,
-    /// Names that the document uses for NICs which this machine may call
-    /// otherwise.
+    /// Names of NICs in the document that may differ from the names on this
+    /// machine.
     pub nics: BTreeMap<String, MacAddr>,
     /// The description of its network.
     pub document: Document,
 }
 
-/// A description of a network in one of the forms that there are.
+/// A description of a network, in one of the known formats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Document {
-    /// NMState, YAML.
     NmState(String),
-    /// OpenStack's network_data.json.
     NetworkData(String),
-    /// None: the next source says what the network is.
+    /// No description: the next source applies.
     None,
 }
 
@@ -74,7 +74,7 @@ impl Document {
         }
     }
 
-    /// What was given.
+    /// The original text.
     pub fn text(&self) -> &str {
         match self {
             Document::NmState(text) | Document::NetworkData(text) => text,
@@ -98,8 +98,8 @@ impl Document {
 }
 
 impl EmbeddedHost {
-    /// The plan for this host, with its NICs known by hardware address where
-    /// the host says what its names mean.
+    /// The plan for this host. If `nics` explains a name, the plan identifies that
+    /// NIC by its hardware address.
     ///
     /// # Errors
     /// Every fault, one line each, if the text cannot be used.
@@ -112,7 +112,7 @@ impl EmbeddedHost {
         Ok(plan)
     }
 
-    /// The name of its file: the host's, or its first hardware address.
+    /// The name of its file, made from the host name or the first hardware address.
     pub fn file_name(&self) -> String {
         let stem = match (&self.host_name, self.macs.first()) {
             (Some(name), _) => name.clone(),
@@ -123,7 +123,7 @@ impl EmbeddedHost {
     }
 }
 
-/// `node7 (52:54:00:00:00:01)`
+/// Formats as `node7 (52:54:00:00:00:01)`.
 impl fmt::Display for EmbeddedHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let macs: Vec<String> = self.macs.iter().map(MacAddr::to_string).collect();
@@ -136,13 +136,13 @@ impl fmt::Display for EmbeddedHost {
     }
 }
 
-/// The hardware addresses by which a plan knows NICs.
+/// The hardware addresses by which a plan identifies NICs.
 pub fn known_macs(plan: &NetworkPlan) -> Vec<MacAddr> {
     macs(plan, |nic| nic.matches.mac)
 }
 
-/// The hardware addresses that a plan gives to NICs. Most people write that
-/// which the NIC has.
+/// The hardware addresses that a plan sets on NICs. Most people write the address
+/// that the NIC already has.
 pub fn given_macs(plan: &NetworkPlan) -> Vec<MacAddr> {
     macs(plan, |nic| nic.set_mac.and_then(ClonedMac::address))
 }

@@ -1,7 +1,8 @@
-//! `ipa-enable-vlan-interfaces`: VLANs beside those of the plan.
+//! `ipa-enable-vlan-interfaces`: VLANs in addition to those of the plan.
 //!
-//! Ironic's agent makes them for inspection, so that the switch ports of a
-//! trunk show up with what is behind them. They get what every other NIC gets.
+//! Like Ironic's agent, the agent creates them for inspection, so that the report
+//! shows the switch ports of a trunk and the networks behind them. They get the
+//! same configuration as NICs that the plan does not mention.
 
 use std::collections::BTreeSet;
 
@@ -11,31 +12,31 @@ use landfall_boot_params::dracut_net::is_interface_name;
 use crate::from_boot_args::automatic;
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch, NetworkPlan};
 
-/// IEEE 802.1Q: 0 is no VLAN, 4095 is kept back.
+/// IEEE 802.1Q: 0 means no VLAN, 4095 is reserved.
 const IDS: std::ops::RangeInclusive<u16> = 1..=4094;
 
-/// One word of the list.
+/// One entry of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wanted {
     /// This VLAN on a NIC.
     Vlan(Parent, u16),
-    /// Whatever the switch tells by LLDP, of one NIC or (`None`) of all.
+    /// The VLANs that the switch announces by LLDP, on one NIC or (`None`) on all.
     Neighbours(Option<Parent>),
 }
 
-/// A NIC, and the VLANs that its switch has named.
+/// A NIC, and the VLANs that its switch has announced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedVlans {
-    /// What the NIC is called.
+    /// The name of the NIC.
     pub nic: String,
-    /// Its other names, and its addresses as text.
+    /// Other names of the NIC, and its addresses as text.
     pub also: Vec<String>,
-    /// The tags.
+    /// The VLAN ids.
     pub tags: Vec<u16>,
 }
 
-/// The VLANs of the list that only the switches can name: a word for each, as
-/// [`NetworkPlan::add_found_vlans`] takes it.
+/// The VLANs of the list that the switches announced: one entry each, in the form
+/// that [`NetworkPlan::add_found_vlans`] accepts.
 #[must_use]
 pub fn vlans_by_lldp(list: &[String], nics: &[NamedVlans]) -> Vec<String> {
     let mut words = BTreeSet::new();
@@ -58,7 +59,7 @@ pub fn vlans_by_lldp(list: &[String], nics: &[NamedVlans]) -> Vec<String> {
     words.into_iter().collect()
 }
 
-/// Whether the list has anything that only the switches can name.
+/// True if the list has an entry that depends on the switches.
 #[must_use]
 pub fn asks_switches(list: &[String]) -> bool {
     let of_switch = |text: &String| matches!(Wanted::parse(text), Some(Wanted::Neighbours(_)));
@@ -72,7 +73,7 @@ enum Parent {
 }
 
 impl Wanted {
-    /// `eth0.100`, `52:54:00:00:00:01.100`, `eth0`, `all`.
+    /// Parses `eth0.100`, `52:54:00:00:00:01.100`, `eth0` or `all`.
     fn parse(text: &str) -> Option<Wanted> {
         let parent = |text: &str| match text.parse() {
             Ok(mac) => Some(Parent::Mac(mac)),
@@ -91,9 +92,9 @@ impl Wanted {
 }
 
 impl NetworkPlan {
-    /// Adds the VLANs of the list, unless they are there already. What cannot
-    /// be read is a warning, and what the switch would have to be asked for
-    /// where nobody listens to it.
+    /// Adds the VLANs of the list that the plan does not have yet. An entry that
+    /// cannot be parsed becomes a warning. So does an entry that depends on the
+    /// switches, unless `listens`: the agent collects LLDP.
     pub fn add_vlans(&mut self, list: &[String], listens: bool) {
         for text in list {
             match Wanted::parse(text) {
@@ -110,7 +111,8 @@ impl NetworkPlan {
         self.sort();
     }
 
-    /// Adds what [`vlans_by_lldp`] gave. No interface changes its place.
+    /// Adds the VLANs from [`vlans_by_lldp`]. The existing interfaces keep their
+    /// places.
     pub fn add_found_vlans(&mut self, words: &[String]) {
         for word in words {
             if let Some(Wanted::Vlan(parent, id)) = Wanted::parse(word) {
@@ -134,7 +136,7 @@ impl NetworkPlan {
         }
         let (label, parent_mac) = match on {
             Parent::Name(name) => (name.clone(), None),
-            // Something to call it by until the NIC is there.
+            // A provisional name until the NIC appears.
             Parent::Mac(mac) => ("nic".to_owned(), Some(*mac)),
         };
         let mut name = format!("{label}.{tag}");

@@ -1,22 +1,23 @@
-//! Next hops outside of every network of their interface: usually a typing error
-//! in an address, a prefix length or a gateway.
+//! Finds next hops outside of every network of their interface: usually a typo in
+//! an address, a prefix length or a gateway.
 
 use std::net::IpAddr;
 
 use crate::plan::{Interface, IpPlan, IpPrefix, NetworkPlan};
 
 impl NetworkPlan {
-    /// Adds a warning for each gateway, and each next hop of a route, that no
-    /// static address and no route on the link leads to.
+    /// Adds a warning for each gateway, and for each next hop of a route, that is
+    /// neither in the network of a static address nor reachable by a route on the
+    /// link.
     ///
-    /// Only for interfaces without DHCP and router advertisements: these may
-    /// add the missing network.
+    /// Skips families with DHCP or router advertisements, which may add the missing
+    /// network.
     pub(crate) fn warn_of_far_gateways(&mut self) {
         let mut warnings = self.far_gateways();
         self.warnings.append(&mut warnings);
     }
 
-    /// The text of each such warning.
+    /// The texts of these warnings.
     pub fn far_gateways(&self) -> Vec<String> {
         self.interfaces.iter().flat_map(of_interface).collect()
     }
@@ -89,12 +90,12 @@ mod tests {
             ("ip=[2001:db8::10]::[fe80::1]:64::eth0:none", 0),
             // DHCP may know the network.
             ("ip=192.0.2.10::192.0.3.1:24::eth0:dhcp", 0),
-            // A route on the link leads to it.
+            // A route on the link leads to the gateway.
             (
                 "ip=192.0.2.10::192.0.3.1:32::eth0:none rd.route=192.0.3.1::eth0",
                 0,
             ),
-            // A second address does.
+            // The second address is in the gateway's network.
             (
                 "ip=192.0.2.10::192.0.3.1:24::eth0:none ip=192.0.3.10:::24::eth0:none",
                 0,

@@ -1,10 +1,9 @@
 //! dracut's network arguments → [`NetworkPlan`].
 //!
-//! The meaning is that of NetworkManager's generator for the initramfs (git
-//! of 2026-08), which will read the same arguments on the installed system.
-//! Where that program loses a whole profile to one field that does not fit
-//! (DNS of a family that is off, a gateway without an address), only the field
-//! is lost here.
+//! The meaning is that of NetworkManager's generator for the initramfs (git of
+//! 2026-08), which reads the same arguments on the installed system. That program
+//! drops a whole profile if one field does not fit (DNS of a family that is off, a
+//! gateway without an address). Here only the field is dropped.
 
 mod firmware;
 mod profiles;
@@ -25,16 +24,16 @@ pub(crate) use profiles::automatic;
 use virtual_interfaces::{add_controller, add_partition, add_vlan};
 
 impl NetworkPlan {
-    /// The plan that the arguments describe, and nothing else: without any
-    /// argument it is empty.
+    /// The plan that the arguments describe, and nothing else: without arguments it
+    /// is empty.
     pub fn from_boot_args(args: &NetArgs) -> NetworkPlan {
         build(args, false)
     }
 
-    /// The plan to boot with. Where no argument tells which interfaces are to
-    /// be configured it covers all of them, DHCP and router advertisements
-    /// alike, with the one the host booted over as an interface of its own so
-    /// that its routes come first.
+    /// The plan to boot with. If no argument says which interfaces to configure, it
+    /// configures all of them by DHCP and router advertisements. The NIC that the
+    /// host booted from is then an interface of its own, so that its routes come
+    /// first.
     pub fn for_boot(args: &NetArgs) -> NetworkPlan {
         build(args, true)
     }
@@ -87,7 +86,7 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
             }
         }
     }
-    // `ip=ibft` tells nothing on a machine without such a table.
+    // `ip=ibft` adds no interface if the firmware has no table of NICs (iBFT).
     let cover_all = is_boot && profiles.is_empty() && args.boot_device.is_none();
     profiles.silence_parents();
     if let Some(boot_interface) = &args.boot_interface {
@@ -114,8 +113,8 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
             add_route(profiles.at(index), fields);
         }
     }
-    // After the routes: one without an interface is for the first interface
-    // that an argument names, and for all only if none does.
+    // After the routes: a route without an interface applies to the first interface
+    // of the arguments, and to every NIC only if they name none.
     if cover_all {
         profiles.cover_all(args.need_network);
     }
@@ -140,7 +139,7 @@ fn apply_ip(
     warnings: &mut Vec<String>,
 ) {
     if let Some((address, length)) = argument.address {
-        // One static address must not come up on two devices.
+        // One static address must not be on two devices.
         interface.multi = false;
         let ip = family(interface, address);
         ip.method = Method::Manual;
@@ -190,7 +189,7 @@ fn apply_method(
         return;
     };
     match argument.method {
-        // Both families stay as they are and IPv4 goes on being waited for.
+        // Both families stay unchanged, and the boot still waits for IPv4.
         IpMethod::Auto => return,
         IpMethod::DhcpAndDhcp6 => {
             ipv6.required_timeout_ms = Some(args.ip_required_timeout_ms);
@@ -212,7 +211,7 @@ fn apply_method(
             if ipv6.addresses.is_empty() {
                 require(ipv6, Method::LinkLocal);
             } else {
-                // NetworkManager refuses the whole profile here.
+                // NetworkManager rejects the whole profile in this case.
                 let text = &argument.text;
                 warnings.push(format!(
                     "{text}: the static IPv6 address is kept; link6 ignored"
@@ -225,7 +224,7 @@ fn apply_method(
     ipv4.required_timeout_ms = None;
 }
 
-/// What a later argument leaves out stays as an earlier one has said it.
+/// An argument without any usable field leaves an earlier `rd.ethtool=` in effect.
 fn apply_ethtool(interface: &mut Interface, argument: &EthtoolArgument) {
     if argument.autoneg.is_some() || argument.speed.is_some() {
         interface.ethtool = Some(Ethtool {
@@ -261,12 +260,12 @@ fn add_route(interface: &mut Interface, fields: &RouteFields) {
     add_once(&mut family(interface, fields.network).routes, route);
 }
 
-/// A device that software makes is not waited for.
+/// Makes the boot wait for the device, unless software creates it.
 fn need(interface: &mut Interface) {
     interface.needed = interface.kind == InterfaceKind::Ethernet;
 }
 
-/// The part of an interface that an address belongs to.
+/// The family of the interface that the address belongs to.
 fn family(interface: &mut Interface, address: IpAddr) -> &mut IpPlan {
     let part = match address {
         IpAddr::V4(_) => &mut interface.ipv4,

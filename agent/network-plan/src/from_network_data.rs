@@ -1,12 +1,13 @@
 //! OpenStack's network_data.json → [`NetworkPlan`].
 //!
-//! The format is Nova's, in the dialect that Ironic's schema lets pass
-//! (`network-data-schema.json`, 2026-08) and with what cloud-init and glean
-//! take besides. A NIC is known by its hardware address, a bond by the id of
-//! its link as glean calls it, a VLAN by `PARENT.ID`. A link that no network
-//! names is switched on and gets no address. What cannot be used of a document
-//! is a warning; a document with nothing to use is an error, since the next
-//! source takes its place then.
+//! The format is Nova's, in the dialect that Ironic's schema accepts
+//! (`network-data-schema.json`, 2026-08), with the extensions of cloud-init and
+//! glean. The plan identifies a NIC by its hardware address. A bond has the id of
+//! its link as its name, as in glean, and a VLAN is named `PARENT.ID`. A link
+//! without a network is brought up without an address.
+//!
+//! A part of the document that cannot be used becomes a warning. A document without
+//! any usable part is an error, so that the next source applies.
 
 mod fields;
 mod links;
@@ -20,29 +21,29 @@ use serde_json::Value;
 use crate::plan::{Automatic, IpPlan, Method, NetworkPlan, USUAL_DHCP_TIMEOUT};
 use fields::Warnings;
 
-/// Longest text that is read: a hundred times what a full rack switch needs.
+/// Longest text that is read, in bytes: a hundred times what a full rack switch
+/// needs.
 pub const LARGEST: usize = 1 << 20;
 
-/// Why a document as a whole is of no use.
+/// Why a whole document cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkDataError {
-    /// Longer than [`LARGEST`].
     TooLong {
-        /// Its bytes.
+        /// Its length in bytes.
         found: usize,
     },
-    /// No JSON; the parser's words.
+    /// Not JSON. Holds the parser's message.
     Syntax(String),
     /// JSON, but not an object.
     Shape,
-    /// It has no link that can be used.
+    /// No link can be used.
     NoLink {
-        /// What is wrong with each, where any is there.
+        /// The faults of the links, if it has any links.
         warnings: Vec<String>,
     },
-    /// It has links, and each network on them has a fault.
+    /// It has usable links, but no usable network, and there are faults.
     NoNetwork {
-        /// The faults.
+        /// All faults of the document.
         warnings: Vec<String>,
     },
 }
@@ -67,7 +68,7 @@ impl fmt::Display for NetworkDataError {
 impl std::error::Error for NetworkDataError {}
 
 impl NetworkDataError {
-    /// The single faults that led to it.
+    /// The single faults that led to the error.
     pub fn warnings(&self) -> &[String] {
         match self {
             NetworkDataError::NoLink { warnings } | NetworkDataError::NoNetwork { warnings } => {
@@ -77,8 +78,7 @@ impl NetworkDataError {
         }
     }
 
-    /// All of it, one line each: what is wrong with the whole, then the single
-    /// faults.
+    /// The error as a whole and then the single faults, one line each.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.to_string()];
         lines.extend_from_slice(self.warnings());
@@ -90,13 +90,13 @@ impl NetworkPlan {
     /// The plan that a document describes, and nothing else.
     ///
     /// # Errors
-    /// If nothing of it can be used.
+    /// If nothing in it can be used.
     pub fn from_network_data(text: &str) -> Result<NetworkPlan, NetworkDataError> {
         if text.len() > LARGEST {
             let found = text.len();
             return Err(NetworkDataError::TooLong { found });
         }
-        // Some editors put a mark in front that JSON does not know.
+        // Some editors put a byte order mark in front, which JSON does not allow.
         let text = text.trim_start_matches('\u{feff}');
         let document: Value = serde_json::from_str(text)
             .map_err(|error| NetworkDataError::Syntax(error.to_string()))?;
@@ -131,7 +131,7 @@ impl NetworkPlan {
     }
 }
 
-/// A family that no network has asked for yet.
+/// A family that no network has configured yet.
 fn off() -> IpPlan {
     IpPlan {
         automatic: Automatic {

@@ -1,12 +1,14 @@
-//! NMState, YAML → [`NetworkPlan`].
+//! NMState (YAML) → [`NetworkPlan`].
 //!
-//! What is taken is what nmstate's own generator for offline use takes
-//! (`nmstatectl gc`, crate `nmstate` 2.2.62), with its meaning: an interface
-//! without `ipv4` and `ipv6` has no addresses, one without `type` is a NIC, a
-//! port that is not described is one too. `tests/nmstate-oracle` compares the
-//! two. What only the installed system can have (Open vSwitch, virtual functions)
-//! is a warning with the path of its key. What neither has ([`refused`]), and what
-//! NetworkManager would refuse of the generator's files, is a fault.
+//! This module accepts what nmstate's own generator for offline use accepts
+//! (`nmstatectl gc`, crate `nmstate` 2.2.62), with the same meaning: an interface
+//! without `ipv4` and `ipv6` has no addresses, and an interface without `type` or a
+//! port that is not described is a NIC. `tests/nmstate-oracle` compares the two.
+//!
+//! A setting that only the installed system can have (Open vSwitch, virtual
+//! functions) becomes a warning with the path of its key. A setting that neither
+//! system supports ([`refused`]) is a fault, and so is one for which NetworkManager
+//! would reject the generated files.
 
 mod bond;
 mod both_systems;
@@ -36,7 +38,7 @@ use crate::plan::NetworkPlan;
 use fields::{Fields, Findings};
 use yaml::Yaml;
 
-/// Longest text that is read: some hundred interfaces have a tenth of it.
+/// Longest text that is read, in bytes. Some hundred interfaces need a tenth of it.
 pub const LARGEST: usize = 1 << 20;
 
 const TOP: &[&str] = &[
@@ -53,7 +55,7 @@ impl NetworkPlan {
     /// The plan that a document describes, and nothing else.
     ///
     /// # Errors
-    /// Every fault in one line each, with the path of its key.
+    /// All faults, one line each, with the path of the key.
     pub fn from_nmstate(text: &str) -> Result<NetworkPlan, Vec<String>> {
         if text.len() > LARGEST {
             let found = text.len();
@@ -75,11 +77,11 @@ impl NetworkPlan {
     }
 }
 
-/// YAML that holds NMState among other things, as JSON, within the same limits
-/// of depth and count.
+/// Parses YAML that contains NMState among other things, and returns it as JSON.
+/// The limits of depth and count are the same as for NMState.
 ///
 /// # Errors
-/// In one line, with the place, if it is no YAML or beyond the limits.
+/// One line with the position, if the text is not YAML or exceeds the limits.
 pub fn yaml_to_json(text: &str) -> Result<serde_json::Value, String> {
     let text = text.trim_start_matches('\u{feff}');
     Yaml::parse(text)
@@ -126,7 +128,7 @@ fn read(document: &Yaml, findings: &Findings) -> Option<NetworkPlan> {
 fn host_name(top: &Fields) -> Option<String> {
     let fields = top.child("hostname", &["running", "config"])?;
     let _ = fields.text("running");
-    // Nothing between the quotes: the name comes from elsewhere.
+    // An empty text: the name comes from elsewhere.
     let name = fields.text("config").filter(|name| !name.is_empty())?;
     if !landfall_boot_params::dracut_net::is_host_name(name) {
         fields.fault("config", format!("expected a host name, found {name:?}"));

@@ -1,85 +1,80 @@
-//! What an interface of a plan is.
+//! The kinds of interfaces in a plan.
 
 use std::collections::BTreeMap;
 
 use landfall_boot_params::{InfinibandAddr, MacAddr};
 
-/// What an [`Interface`] is.
+/// The kind of an `Interface`, with the settings that only this kind has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterfaceKind {
-    /// A device that is there.
+    /// A physical device.
     Ethernet,
-    /// A VLAN.
     Vlan {
-        /// Its tag.
+        /// The VLAN id.
         id: u16,
-        /// The interface that carries it. Where `parent_mac` is given, a label
-        /// or nothing until [`NetworkPlan::name_vlans`] has found the device.
+        /// The interface that carries it. If `parent_mac` is set, this is a label
+        /// or `None` until [`NetworkPlan::name_vlans`] has found the device.
         parent: Option<String>,
-        /// The hardware address of the NIC that carries it, where its source
-        /// knows NICs by nothing else.
+        /// The hardware address of the NIC that carries it, if its source
+        /// identifies NICs only by address.
         parent_mac: Option<MacAddr>,
-        /// True for a service tag (802.1ad), false for the usual one (802.1Q).
+        /// True for a service tag (802.1ad), false for a customer tag (802.1Q).
         service: bool,
     },
-    /// A bond.
     Bond {
-        /// Its options by the kernel's names; always with `mode`.
+        /// Options by the kernel's names; `mode` is always among them.
         options: BTreeMap<String, String>,
     },
-    /// A bridge.
     Bridge {
-        /// Spanning tree. `None`, where nothing is said: off in the ramdisk,
-        /// NetworkManager's own default (on) in the installed system.
+        /// Spanning tree. `None`: the source does not say. Then it is off in the
+        /// ramdisk, and the installed system uses NetworkManager's default (on).
         stp: Option<bool>,
     },
-    /// A team.
     Team {
-        /// The mode of the bond that the agent makes in its place: the kernel's
+        /// The mode of the bond that the agent makes instead: the kernel's team
         /// driver does nothing without a daemon.
         bond_mode: &'static str,
     },
     /// An InfiniBand device, or a partition of one.
     Infiniband {
-        /// The hardware address that it is found by.
+        /// The hardware address that identifies the device.
         mac: Option<InfinibandAddr>,
-        /// The device of which this is a partition.
+        /// The device that this is a partition of.
         parent: Option<String>,
-        /// The partition's key.
         p_key: Option<u16>,
-        /// `datagram` or `connected`, where given.
+        /// `datagram` or `connected`, if the source says.
         mode: Option<&'static str>,
     },
-    /// A routing table of its own for its ports.
+    /// A VRF: its ports have a routing table of their own.
     Vrf {
-        /// The number of the table.
+        /// The number of that table.
         table: u32,
     },
-    /// A second interface with its own hardware address on another one.
+    /// An additional interface on another one, with a hardware address of its own.
     MacVlan {
         /// The interface that carries it, as for a VLAN.
         parent: Option<String>,
-        /// As for a VLAN.
+        /// The hardware address of the carrier, as for a VLAN.
         parent_mac: Option<MacAddr>,
-        /// How frames between such interfaces go; `None`: nothing is said.
+        /// How it treats frames to other MAC-VLANs of the same carrier; `None`: the
+        /// source does not say.
         mode: Option<MacVlanMode>,
         /// True for a MAC-VTAP: programs read its frames from a character device.
         tap: bool,
     },
-    /// A second interface with the hardware address of another one.
+    /// An additional interface on another one, with the same hardware address.
     IpVlan {
         /// The interface that carries it, as for a VLAN.
         parent: Option<String>,
-        /// As for a VLAN.
+        /// The hardware address of the carrier, as for a VLAN.
         parent_mac: Option<MacAddr>,
-        /// Who routes its packets.
         mode: RoutesOfIpVlan,
         /// `IPVLAN_F_*` of the kernel: 1 private, 2 VEPA.
         flags: u16,
     },
     /// One end of a virtual cable.
     Veth {
-        /// The other end.
+        /// The name of the other end.
         peer: String,
     },
     /// The kernel's own loopback interface.
@@ -91,38 +86,38 @@ pub enum InterfaceKind {
     },
 }
 
-/// How a MAC-VLAN treats frames to another one on the same interface. The values
-/// are NetworkManager's.
+/// How a MAC-VLAN treats frames to another MAC-VLAN on the same interface. The
+/// numbers are NetworkManager's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacVlanMode {
-    /// Nothing is said: the kernel's default.
+    /// Not specified: the kernel's default.
     Unknown = 0,
-    /// To the switch, which sends them back.
+    /// Sends them to the switch, which sends them back.
     Vepa = 1,
-    /// Directly.
+    /// Delivers them directly.
     Bridge = 2,
-    /// Not at all.
+    /// Drops them.
     Private = 3,
-    /// There is no other one.
+    /// There can be no other MAC-VLAN on the interface.
     Passthru = 4,
-    /// From listed senders only.
+    /// Accepts frames only from listed senders.
     Source = 5,
 }
 
-/// Who routes the packets of an IPVLAN.
+/// Which interface routes the packets of an IPVLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoutesOfIpVlan {
-    /// It does, as any interface.
+    /// The IPVLAN itself, like any interface.
     L2,
     /// The interface below it.
     L3,
-    /// The interface below it, with the firewall's rules.
+    /// The interface below it, which also applies the firewall's rules.
     L3s,
 }
 
 impl InterfaceKind {
-    /// The interface below, and its hardware address where its source knows it
-    /// by nothing else; `None` for what lies on no other interface.
+    /// The name and the hardware address of the interface below; `None` for kinds
+    /// that need no interface below.
     pub(crate) fn parent_mut(&mut self) -> Option<(&mut Option<String>, &mut Option<MacAddr>)> {
         match self {
             InterfaceKind::Vlan {

@@ -1,10 +1,10 @@
-//! [`NetworkPlan`] → NetworkManager keyfiles, the form in which CoreOS takes
-//! the network of its first boot (`coreos-firstboot-network/`).
+//! [`NetworkPlan`] → NetworkManager keyfiles. CoreOS takes the network of its first
+//! boot in this form (`coreos-firstboot-network/`).
 //!
-//! The files are those that `nmstatectl gc` writes: the same names, sections,
-//! keys and values for the same NMState, so that a host has the same profiles
-//! whoever made them (`tests/nmstate-oracle`). What another input says and
-//! NMState cannot is written besides.
+//! For the same NMState, the files have the same names, sections, keys and values
+//! as those of `nmstatectl gc`. So a host gets the same profiles from either
+//! program (`tests/nmstate-oracle`). Settings from other inputs that NMState cannot
+//! express are added.
 
 mod ip;
 mod sections;
@@ -18,23 +18,22 @@ use uuid::Uuid;
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 use sections::Sections;
 
-/// Below that of every other profile, which is 0, as with NetworkManager's own
-/// generator: there -200 against -100.
+/// Lower than the priority of all other profiles, which is 0. In NetworkManager's
+/// own generator the two are -200 and -100.
 const LAST_CHOICE_PRIORITY: &str = "-100";
 
-/// One file. It holds no secret, but NetworkManager takes none that others
-/// than root can read.
+/// One file. It contains no secret, but NetworkManager rejects files that anyone
+/// except root can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyfile {
     /// The file's name, with its suffix.
     pub name: String,
-    /// Its content.
     pub text: String,
 }
 
 impl NetworkPlan {
-    /// A profile for each interface of the plan. NICs that no interface means
-    /// in particular are left to NetworkManager, which asks their network.
+    /// A profile for each interface of the plan that is for a particular device.
+    /// NetworkManager configures the other NICs automatically.
     pub fn keyfiles(&self) -> Vec<Keyfile> {
         let both = self
             .interfaces
@@ -45,8 +44,8 @@ impl NetworkPlan {
         particular
             .map(|interface| {
                 let id = id(interface);
-                // Two interfaces may be for one NIC (`ip=` by its MAC and `ip=ibft`);
-                // neither file must replace the other.
+                // Two interfaces may be for one NIC (`ip=` by its MAC and
+                // `ip=ibft`); neither file may replace the other.
                 let numbers = (2..).map(|number| format!("{id}-{number}"));
                 let mut ids = iter::once(id.clone()).chain(numbers);
                 let id = ids.find(|id| names.insert(id.clone())).unwrap_or(id);
@@ -59,7 +58,7 @@ impl NetworkPlan {
         let mut sections = Sections::default();
         self.connection(interface, id, &mut sections);
         sections.kind(&interface.kind);
-        // Only a port of a VRF has addresses.
+        // Of all ports, only those of a VRF have addresses.
         if interface.controller.is_none() || interface.ipv4.is_some() {
             sections.ip("ipv4", interface.ipv4.as_ref());
             sections.ip("ipv6", interface.ipv6.as_ref());
@@ -113,7 +112,7 @@ impl NetworkPlan {
         }
     }
 
-    /// The interface below this one.
+    /// Writes the interface below this one.
     fn parent(&self, kind: &InterfaceKind, sections: &mut Sections) {
         match kind {
             InterfaceKind::Vlan {
@@ -142,10 +141,10 @@ impl NetworkPlan {
         interfaces.find(|i| i.kind == InterfaceKind::Ethernet && i.matches.mac == Some(mac))
     }
 
-    /// A VLAN on a NIC that is known by hardware address alone: NetworkManager
-    /// takes the profile of that NIC for its name. Where the VLAN has no name
-    /// of its own it is called after its NIC there, which only the address of
-    /// the NIC makes it do.
+    /// Writes the parent of a VLAN whose NIC the plan identifies only by hardware
+    /// address. NetworkManager accepts the UUID of the NIC's profile instead of a
+    /// name. A VLAN that is to be named after its NIC gets the NIC's address
+    /// instead, since NetworkManager names it only then.
     fn parent_by_mac(&self, mac: MacAddr, has_label: bool, sections: &mut Sections) {
         match self.nic_with(mac).filter(|_| !has_label) {
             Some(parent) => sections.add("vlan", "parent", uuid(parent, &id(parent))),
@@ -160,7 +159,7 @@ impl NetworkPlan {
     }
 }
 
-/// True for an interface that is not for whatever device there is.
+/// True unless the interface is for any device.
 fn is_particular(interface: &Interface) -> bool {
     let is_port = matches!(
         interface.kind,
@@ -169,7 +168,7 @@ fn is_particular(interface: &Interface) -> bool {
     is_port || !interface.matches.is_any()
 }
 
-/// The profile's name, and the file's.
+/// The name of the profile and of its file, without the suffix.
 fn id(interface: &Interface) -> String {
     let mac = match interface.kind {
         InterfaceKind::Infiniband { mac, .. } => mac.map(|mac| mac.to_string()),
@@ -177,14 +176,15 @@ fn id(interface: &Interface) -> String {
     };
     match (&interface.profile.id, &interface.matches.name, mac) {
         (Some(name), _, _) | (None, Some(name), _) => name.clone(),
-        // A colon is no character for a file on a FAT.
+        // FAT does not allow a colon in a file name.
         (None, None, Some(mac)) => mac.replace(':', "-"),
         (None, None, None) => "any".to_owned(),
     }
 }
 
-/// The same for the same interface, whenever and by whomever it is made: of
-/// what NMState calls its type and it (RFC 9562, 5.5; name space of URLs).
+/// The UUID of the profile (RFC 9562, 5.5; name space of URLs), made from NMState's
+/// type and name of the interface. So the same interface always gets the same UUID,
+/// whichever program writes the profile.
 fn uuid(interface: &Interface, id: &str) -> String {
     let kind = match interface.kind {
         InterfaceKind::Ethernet | InterfaceKind::Veth { .. } => "ethernet",
@@ -206,7 +206,7 @@ fn uuid(interface: &Interface, id: &str) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).to_string()
 }
 
-/// True for a VLAN whose name is only made up until its NIC is known.
+/// True for a VLAN whose name is provisional until its NIC is known.
 fn has_label(interface: &Interface) -> bool {
     matches!(
         interface.kind,

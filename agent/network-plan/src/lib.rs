@@ -1,9 +1,9 @@
-//! One typed plan for a machine's network, whatever described it.
+//! One typed plan for a machine's network, whatever its source.
 //!
-//! [`NetworkPlan`] is what the agent applies and what it hands over to the
-//! installed system; each `from_*` module makes one out of one input format.
-//! Everything here is pure: same input, same plan. No kernel argument is an
-//! error; a document of which nothing can be used is.
+//! The agent applies a [`NetworkPlan`] and hands it over to the installed system.
+//! Each `from_*` module makes a plan from one input format. This crate is pure: the
+//! same input gives the same plan. Kernel arguments never cause an error. A
+//! document does, if its reader cannot use it.
 
 mod bond_option;
 mod bond_rules;

@@ -1,5 +1,5 @@
-//! [`NetworkPlan`] → JSON in its normal form, the one that `plan-network
-//! --json` prints whatever the input was.
+//! [`NetworkPlan`] → JSON in its normal form, which `plan-network --json` prints
+//! for every kind of input.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ struct PlanForm<'a> {
     hostname: Option<&'a str>,
     carrier_timeout: Option<u32>,
     interfaces: Vec<InterfaceForm<'a>>,
-    // Only where something is said: no other input than NMState can.
+    // Left out if empty: only NMState has rules.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rules: Vec<String>,
     warnings: &'a [String],
@@ -41,7 +41,7 @@ struct InterfaceForm<'a> {
     team: Option<TeamForm>,
     #[serde(skip_serializing_if = "Option::is_none")]
     vrf: Option<VrfForm>,
-    // Of a MAC-VLAN and an IPVLAN.
+    // Of a MAC-VLAN or an IPVLAN.
     #[serde(skip_serializing_if = "Option::is_none")]
     parent: Option<&'a str>,
     // Of a veth.
@@ -112,7 +112,7 @@ struct IpForm<'a> {
     never_default: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     auto_route_metric: Option<u32>,
-    // Outer `None`: not an automatic method. Inner: no time is set.
+    // Outer `None`: not an automatic method. Inner `None`: no time limit is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     dhcp_timeout: Option<Option<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -250,7 +250,7 @@ fn ip_form(ip: &IpPlan) -> IpForm<'_> {
         required: ip.required,
         required_timeout_ms: automatic.and(ip.required_timeout_ms),
         ignore_auto_dns: automatic.map(|a| a.ignore_dns),
-        // Only where something is said: no other input than NMState can.
+        // Left out if not set: only NMState can set these three.
         ignore_auto_routes: automatic.and_then(|a| a.ignore_routes.then_some(true)),
         never_default: automatic.and_then(|a| a.never_default.then_some(true)),
         auto_route_metric: automatic.and_then(|a| a.metric),
@@ -271,7 +271,7 @@ fn route_form(route: &Route) -> RouteForm {
     }
 }
 
-/// As a keyfile has them: `table=254,mtu=1400`.
+/// The options as a keyfile writes them: `table=254,mtu=1400`.
 fn route_options(route: &Route) -> Option<String> {
     let words = route.option_words();
     (!words.is_empty()).then(|| words.join(","))

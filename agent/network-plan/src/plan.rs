@@ -1,4 +1,4 @@
-//! The plan: which interfaces there shall be, and what each shall have.
+//! The plan: the interfaces of a machine and the configuration of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,225 +10,215 @@ use landfall_boot_params::{ClonedMac, MacAddr};
 pub use crate::interface_kind::{InterfaceKind, MacVlanMode, RoutesOfIpVlan};
 use crate::route_rule::RouteRule;
 
-/// Seconds that DHCP has where nobody says otherwise: NetworkManager's time for
-/// one transaction.
+/// Time limit of DHCP in seconds, if no source gives one: NetworkManager's default
+/// for one transaction.
 pub(crate) const USUAL_DHCP_TIMEOUT: u32 = 90;
 
-/// What a machine's network shall be.
+/// The network of one machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NetworkPlan {
-    /// The machine's name, where one was given.
+    /// The machine's host name, if a source gives one.
     pub host_name: Option<String>,
-    /// Seconds to wait for a carrier, where given.
+    /// Seconds to wait for a carrier, if a source gives them.
     pub carrier_timeout: Option<u32>,
-    /// DNS servers for the whole machine (`rd.net.dns=`). Where there are any,
-    /// those of the interfaces are not asked.
+    /// DNS servers for the whole machine (`rd.net.dns=`). If there are any, they
+    /// replace the DNS servers of the interfaces.
     pub global_dns: Vec<IpAddr>,
-    /// In a fixed order: by name, address and `multi`.
+    /// Sorted by name, address and `multi`.
     pub interfaces: Vec<Interface>,
     /// Rules that choose a routing table.
     pub rules: Vec<RouteRule>,
-    /// What only the installed system has, beside the interfaces: a ramdisk has no
-    /// Open vSwitch.
+    /// Interfaces that only the installed system has, in addition to `interfaces`:
+    /// a ramdisk has no Open vSwitch.
     pub installed: Vec<Interface>,
-    /// What of the input was ignored or repaired, one line each.
+    /// What was ignored or repaired in the input, one line each.
     pub warnings: Vec<String>,
 }
 
-/// One interface, or one description that several devices share.
+/// One interface, or one description that applies to several devices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
-    /// Which devices are meant.
+    /// The devices that it applies to.
     pub matches: InterfaceMatch,
-    /// What it is.
     pub kind: InterfaceKind,
-    /// True when it may be used for several devices at once.
+    /// True if it can apply to several devices at once.
     pub multi: bool,
-    /// The bond, bridge, team or VRF that it is a port of. Only a port of a VRF
-    /// has addresses.
+    /// The bond, bridge, team or VRF that it is a port of. Of all ports, only those
+    /// of a VRF have addresses.
     pub controller: Option<String>,
-    /// Its place in the list of the controller's ports, from 0: a bond without
-    /// a MAC takes that of its first port.
+    /// Its place in the controller's list of ports, from 0. A bond without a MAC
+    /// takes the MAC of its first port.
     pub port_number: usize,
-    /// MTU of the link.
     pub mtu: Option<u32>,
-    /// Hardware address to give to the device. The ramdisk applies an address
-    /// only: a new one would hide the node from Ironic.
+    /// Hardware address to give to the device. The ramdisk applies only a fixed
+    /// address: a random or stable one would hide the node from Ironic.
     pub set_mac: Option<ClonedMac>,
-    /// What to tell the driver about the cable.
+    /// Speed and negotiation settings for the driver.
     pub ethtool: Option<Ethtool>,
-    /// True when the device is worth waiting for.
+    /// True if the boot should wait for the device.
     pub needed: bool,
-    /// True when a device gets it only if nothing else is for that device: what
-    /// `BOOTIF=` adds to other instructions.
+    /// True if a device gets this interface only when no other interface applies to
+    /// it. `BOOTIF=` adds such an interface to other instructions.
     pub last_choice: bool,
-    /// True when it shall stay down: it is described and not brought up.
+    /// True if the interface stays down: it is described but not brought up.
     pub down: bool,
-    /// `None` for a port.
+    /// `None` for a port, except a port of a VRF.
     pub ipv4: Option<IpPlan>,
-    /// `None` for a port.
+    /// `None` for a port, except a port of a VRF.
     pub ipv6: Option<IpPlan>,
-    /// What only the installed system is told.
+    /// Settings for the installed system only.
     pub profile: Profile,
 }
 
-/// What NetworkManager on the installed system is told of an interface and the
-/// ramdisk does without.
+/// Settings of an interface for NetworkManager on the installed system, which the
+/// ramdisk does not need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// Name of the profile and its file, where it is not the interface's.
+    /// Name of the profile and of its file, if it differs from the interface's.
     pub id: Option<String>,
-    /// What its source calls the interface, where that is neither its name nor
-    /// the profile's.
+    /// The name of the interface in its source, if that is neither the interface's
+    /// name nor the profile's.
     pub label: Option<String>,
-    /// nmstate's name of its type in the identifier of its profile, where that is
-    /// another than usual: `veth` for an end that the document does not describe.
+    /// nmstate's name of the interface type in the profile's UUID, if it is not the
+    /// usual one: `veth` for an end that the document does not describe.
     pub uuid_type: Option<&'static str>,
-    /// What its controller is to NetworkManager, where no interface of the plan
-    /// says that: `ovs-port`.
+    /// NetworkManager's type of the port's controller, if no interface of the plan
+    /// gives it: `ovs-port`.
     pub port_type: Option<&'static str>,
-    /// True for what only the ramdisk has: the installed system has a profile of
-    /// [`NetworkPlan::installed`] instead.
+    /// True if only the ramdisk has the interface: the installed system has a
+    /// profile of [`NetworkPlan::installed`] instead.
     pub is_ramdisk_only: bool,
     /// NetworkManager's own settings, by section and key of a keyfile, such as
-    /// `bridge` and `ageing-time`. They go before what the plan says besides.
+    /// `bridge` and `ageing-time`. They override what the rest of the plan writes.
     pub settings: BTreeMap<&'static str, Settings>,
 }
 
-/// Keys of one section of a keyfile, with their values as they are written.
+/// Keys of one section of a keyfile, with their values as written in the file.
 pub type Settings = BTreeMap<String, String>;
 
-/// Which devices an [`Interface`] is for. With neither: every Ethernet device.
+/// The devices that an [`Interface`] applies to. With neither name nor MAC: every
+/// Ethernet device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InterfaceMatch {
-    /// The kernel's name of the interface.
     pub name: Option<String>,
-    /// Its hardware address.
     pub mac: Option<MacAddr>,
 }
 
-/// How the ends of a cable agree.
+/// Speed and negotiation of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ethtool {
-    /// Negotiate. Without it, `speed` is forced; without both the driver
-    /// decides.
+    /// True: negotiate. False: force `speed`, or leave the driver's setting if
+    /// there is none.
     pub autoneg: bool,
     /// Mbit/s, full duplex.
     pub speed: Option<u32>,
 }
 
-/// What one address family of an interface shall have.
+/// The configuration of one address family of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpPlan {
-    /// Where addresses come from.
     pub method: Method,
-    /// Static addresses.
     pub addresses: Vec<IpPrefix>,
-    /// Default gateway.
     pub gateway: Option<IpAddr>,
     /// DNS servers, in order.
     pub dns: Vec<IpAddr>,
-    /// Domains in which short names are looked up.
+    /// Domains to search for short names.
     pub search: Vec<String>,
-    /// Static routes.
     pub routes: Vec<Route>,
-    /// True when the interface has failed if this family has.
+    /// True if the interface fails when this family fails.
     pub required: bool,
-    /// Milliseconds that this family is waited for although it is not required.
+    /// Milliseconds to wait for this family although it is not required.
     pub required_timeout_ms: Option<u32>,
-    /// Means something only where [`Method::is_automatic`].
+    /// Used only if [`Method::is_automatic`].
     pub automatic: Automatic,
-    /// NetworkManager's own settings of this family, as [`Profile::settings`].
+    /// NetworkManager's own settings of this family, like [`Profile::settings`].
     pub settings: Settings,
 }
 
-/// Where addresses come from.
+/// The source of the addresses of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// IPv4: DHCP. IPv6: router advertisements, and DHCP as they say.
+    /// IPv4: DHCP. IPv6: router advertisements, and DHCP if they ask for it.
     Auto,
-    /// The static addresses alone.
+    /// Only the static addresses.
     Manual,
-    /// A link-local address alone.
+    /// Only a link-local address.
     LinkLocal,
     /// The family is off.
     Disabled,
-    /// DHCP without router advertisements.
+    /// DHCP without router advertisements (IPv6).
     Dhcp,
 }
 
-/// How automatic configuration is done.
+/// The details of DHCP and router advertisements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Automatic {
-    /// Do not take the DNS servers that the network offers.
+    /// Ignore the DNS servers that the network offers.
     pub ignore_dns: bool,
-    /// Do not take the routes that the network offers, its gateway among them.
+    /// Ignore the routes that the network offers, including its gateway.
     pub ignore_routes: bool,
-    /// Take no default route over this interface.
+    /// Use no default route over this interface.
     pub never_default: bool,
     /// Metric of the routes that the network offers.
     pub metric: Option<u32>,
     /// Routing table of the routes that DHCP offers; `None`: the main one.
     pub table: Option<u32>,
-    /// Seconds that DHCP may take.
+    /// Time limit of DHCP in seconds.
     pub timeout: Option<u32>,
-    /// Host name to send.
+    /// Host name that DHCP sends.
     pub host_name: Option<String>,
-    /// Client identifier to send, type byte first.
+    /// Client identifier that DHCP sends; its first byte is the type.
     pub client_id: Option<Vec<u8>>,
-    /// Vendor class to send (IPv4).
+    /// Vendor class that DHCP sends (IPv4).
     pub vendor_class: Option<VendorClass>,
-    /// Differentiated services code point of what the client sends (IPv4).
+    /// Differentiated services code point of the client's DHCP packets (IPv4).
     pub dscp: Option<u8>,
-    /// What network_data says of IPv6: `dhcp`, `slaac`, `stateless` or
-    /// `stateful`. The routers have the last word.
+    /// The kind of IPv6 network in network_data: `dhcp`, `slaac`, `stateless` or
+    /// `stateful`. Only informative, since the router advertisements decide.
     pub mode: Option<&'static str>,
 }
 
 /// A static route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Destination as it was given; bits behind the prefix may be set.
+    /// Destination as given; bits after the prefix may be set.
     pub destination: IpPrefix,
-    /// Next hop; `None`: on the link.
+    /// Next hop; `None`: the destination is on the link.
     pub via: Option<IpAddr>,
-    /// What happens to a packet.
     pub kind: RouteKind,
-    /// Metric, where given.
     pub metric: Option<u32>,
-    /// Routing table, where given.
+    /// Routing table; `None`: the source names none.
     pub table: Option<u32>,
-    /// What NMState says of it besides, by NetworkManager's names and in the
-    /// order in which they are written: `weight`, `mtu`, ...
+    /// Further options of NMState's, by NetworkManager's names and in the order of
+    /// writing: `weight`, `mtu`, ...
     pub options: Vec<(&'static str, String)>,
 }
 
 /// What a route does with a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RouteKind {
-    /// Sends it on.
+    /// Forwards it.
     #[default]
     Unicast,
     /// Drops it.
     Blackhole,
-    /// Drops it, and reports that there is no way.
+    /// Drops it and reports that the destination is unreachable.
     Unreachable,
-    /// Drops it, and reports that it is forbidden.
+    /// Drops it and reports that the route is prohibited.
     Prohibit,
 }
 
-/// An address or network with the length of its prefix.
+/// An address or a network, with its prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpPrefix {
-    /// The address.
     pub address: IpAddr,
-    /// Length of the prefix, at most 32 or 128.
+    /// At most 32 for IPv4 and 128 for IPv6.
     pub length: u8,
 }
 
 impl Interface {
-    /// A NIC of which nothing is said but which one is meant. Like a port it has
-    /// neither family.
+    /// A NIC with these matches and without any configuration. Like a port it has
+    /// neither address family.
     pub(crate) fn of(matches: InterfaceMatch) -> Interface {
         Interface {
             matches,
@@ -250,7 +240,7 @@ impl Interface {
 }
 
 impl IpPlan {
-    /// A family of which nothing is said but its method.
+    /// A family with this method and without any other configuration.
     pub(crate) fn of(method: Method) -> IpPlan {
         IpPlan {
             method,
@@ -268,7 +258,7 @@ impl IpPlan {
 }
 
 impl Automatic {
-    /// The client identifier as people write it: `00:61:62`.
+    /// The client identifier in its usual form: `00:61:62`.
     pub(crate) fn client_id_text(&self) -> Option<String> {
         let bytes = self.client_id.as_ref()?.iter();
         let bytes: Vec<_> = bytes.map(|byte| format!("{byte:02x}")).collect();
@@ -277,8 +267,8 @@ impl Automatic {
 }
 
 impl IpPrefix {
-    /// The network: the same with every bit behind the prefix zero, which is
-    /// the only form of a destination that the kernel takes.
+    /// The network: the address with every bit after the prefix set to zero. The
+    /// kernel accepts destinations only in this form.
     pub fn network(self) -> IpPrefix {
         let address = match self.address {
             IpAddr::V4(v4) => {
@@ -295,7 +285,7 @@ impl IpPrefix {
 }
 
 impl Route {
-    /// Table and options as a keyfile has them: `table=254`, `mtu=1400`.
+    /// Table and options as a keyfile writes them: `table=254`, `mtu=1400`.
     pub fn option_words(&self) -> Vec<String> {
         let table = self.table.map(|table| format!("table={table}"));
         let options = self.options.iter();
@@ -311,20 +301,20 @@ impl fmt::Display for IpPrefix {
 }
 
 impl Method {
-    /// True when the network is asked.
+    /// True if addresses come from the network.
     pub fn is_automatic(self) -> bool {
         matches!(self, Method::Auto | Method::Dhcp)
     }
 }
 
 impl InterfaceMatch {
-    /// True when no particular device is meant.
+    /// True if it applies to no particular device.
     pub fn is_any(&self) -> bool {
         self.name.is_none() && self.mac.is_none()
     }
 
-    /// True for a device of this name with one of these hardware addresses
-    /// (its own and the one it came with, where they differ).
+    /// True for a device with this name and one of these hardware addresses (the
+    /// current and the permanent one, if they differ).
     pub fn fits(&self, name: &str, macs: &[MacAddr]) -> bool {
         self.name.as_deref().is_none_or(|wanted| wanted == name)
             && self.mac.is_none_or(|wanted| macs.contains(&wanted))
@@ -343,8 +333,7 @@ impl fmt::Display for InterfaceMatch {
 }
 
 impl NetworkPlan {
-    /// Puts the interfaces into their order, and numbers the ports of each
-    /// controller without a gap.
+    /// Sorts the interfaces, and numbers the ports of each controller without gaps.
     pub fn sort(&mut self) {
         self.interfaces.sort_by_cached_key(|interface| {
             let mac = match &interface.kind {
@@ -363,7 +352,7 @@ impl NetworkPlan {
         }
     }
 
-    /// The ports of a bond, bridge or team, in the order of its list.
+    /// Indexes of the ports of a controller, in the order of its list.
     pub fn ports_of(&self, controller: &str) -> Vec<usize> {
         let is_port = |index: &usize| {
             let interface = &self.interfaces[*index];
@@ -374,15 +363,15 @@ impl NetworkPlan {
         ports
     }
 
-    /// The interfaces a device with these names and addresses is for, the most
-    /// particular first: what names it, then what knows its address, then what takes one device whatever it
-    /// is, then what takes all, and at the end what is a last choice.
+    /// Indexes of the interfaces that can apply to a device with these names and
+    /// addresses, the most specific first: interfaces with a name, with a MAC, for
+    /// any one device, for all devices, and finally those with `last_choice`.
     pub fn candidates(&self, names: &[&str], macs: &[MacAddr]) -> Vec<usize> {
         let mut found: Vec<usize> = (0..self.interfaces.len())
             .filter(|&index| {
                 let interface = &self.interfaces[index];
                 let fits = |name: &&str| interface.matches.fits(name, macs);
-                // An end of a virtual cable is a NIC to everybody.
+                // Every part of the code treats an end of a virtual cable as a NIC.
                 let is_nic = matches!(
                     interface.kind,
                     InterfaceKind::Ethernet | InterfaceKind::Veth { .. }

@@ -1,42 +1,41 @@
-//! Rules that choose the routing table of a packet.
+//! Rules of the kernel's routing policy, which choose the routing table of a
+//! packet.
 
 use std::fmt;
 
 use crate::plan::IpPrefix;
 
-/// One rule of the kernel's routing policy, of one family.
+/// One rule, for one address family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteRule {
-    /// True for IPv4.
     pub is_ipv4: bool,
-    /// Smaller is asked first.
+    /// The kernel checks rules with a smaller number first.
     pub priority: u32,
-    /// Where a packet comes from.
+    /// Source network of the packets.
     pub from: Option<IpPrefix>,
-    /// Where a packet goes to.
+    /// Destination network of the packets.
     pub to: Option<IpPrefix>,
-    /// The interface over which a packet comes in.
+    /// The interface that receives the packets.
     pub incoming: Option<String>,
-    /// The firewall's mark of a packet, and which bits of it count.
+    /// The firewall's mark of the packets, and the mask of the bits that count.
     pub mark: Option<(u32, Option<u32>)>,
-    /// What happens to the packet.
     pub action: RuleAction,
-    /// The routing table that is asked.
+    /// The routing table to look up.
     pub table: u32,
-    /// Routes of the table with this prefix length or a shorter one do not count.
+    /// Ignore routes of the table whose prefix length is this or shorter.
     pub suppress_prefix_length: Option<u32>,
 }
 
 /// What a rule does with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleAction {
-    /// Its table is asked.
+    /// Looks the packet up in the table.
     Lookup,
-    /// The packet disappears.
+    /// Silently drops the packet.
     Blackhole,
-    /// The sender is told that there is no way.
+    /// Drops it and tells the sender that the destination is unreachable.
     Unreachable,
-    /// The sender is told that it is forbidden.
+    /// Drops it and tells the sender that it is prohibited.
     Prohibit,
 }
 
@@ -52,7 +51,7 @@ impl RuleAction {
     }
 }
 
-/// In the words of a keyfile, in nmstate's order.
+/// Formats the rule as a keyfile does, in nmstate's order.
 impl fmt::Display for RouteRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "priority {}", self.priority)?;

@@ -1,12 +1,12 @@
-//! The runners of a team, and the modes of a bond that do the same.
+//! The runners of a team, and the bond modes that do the same.
 //!
-//! The kernel's team driver does nothing without a daemon. A bond looks the same
-//! to the switch, which is what counts in a ramdisk.
+//! The kernel's team driver does nothing without a daemon. To the switch a bond
+//! looks the same, which is enough in a ramdisk.
 
-/// The mode for a team without a runner: dracut's default, `activebackup`.
+/// The mode for a team without a runner. dracut's default runner is `activebackup`.
 pub(crate) const DEFAULT: &str = "active-backup";
 
-/// Runner (teamd.conf(5)) and mode.
+/// Each runner (teamd.conf(5)) with its bond mode.
 const RUNNERS: [(&str, &str); 5] = [
     ("activebackup", DEFAULT),
     ("broadcast", "broadcast"),
@@ -15,7 +15,8 @@ const RUNNERS: [(&str, &str); 5] = [
     ("roundrobin", "balance-rr"),
 ];
 
-/// The mode that does what the runner does; `random` has none.
+/// The bond mode that does the same as the runner; `None` for `random` and unknown
+/// runners.
 pub(crate) fn bond_mode(runner: &str) -> Option<&'static str> {
     let mut runners = RUNNERS.iter();
     runners
@@ -23,7 +24,7 @@ pub(crate) fn bond_mode(runner: &str) -> Option<&'static str> {
         .map(|(_, mode)| *mode)
 }
 
-/// The runner that does what the mode does.
+/// The runner that does the same as the bond mode.
 pub(crate) fn runner(bond_mode: &str) -> Option<&'static str> {
     let mut runners = RUNNERS.iter();
     runners

@@ -1,10 +1,10 @@
 //! [`NetworkPlan`] → dracut's network arguments.
 //!
-//! The way back from [`NetworkPlan::from_boot_args`]: for a plan from another
-//! source that the installed system is to have on its first boot, and for the
-//! builder of an image. The arguments cannot say everything (metrics, DHCP for
-//! one family alone), so they are read again before they are given out, and
-//! whatever does not come back is told.
+//! The reverse of [`NetworkPlan::from_boot_args`]. It serves plans from another
+//! source that the installed system gets for its first boot, and builders of
+//! images. The arguments cannot express everything (metrics, DHCP for one family
+//! only). So this module reads the written arguments back and reports every
+//! difference.
 
 mod global;
 mod interface;
@@ -15,15 +15,14 @@ use landfall_boot_params::{CommandLine, NetArgs};
 
 use crate::plan::{Interface, NetworkPlan};
 
-/// A plan as arguments.
+/// A plan as kernel arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootArgs {
-    /// One argument each, in an order that counts: `ip=eth0:dhcp`. None has
-    /// white space in it. How long a command line may be is for the caller to
-    /// know.
+    /// One argument each, such as `ip=eth0:dhcp`. The order matters. No argument
+    /// contains white space. The caller checks the length of the command line.
     pub arguments: Vec<String>,
-    /// What the arguments do not say of the plan, one line each; empty if
-    /// reading them gives the same plan.
+    /// The parts of the plan that the arguments do not express, one line each;
+    /// empty if reading the arguments gives the same plan.
     pub unsaid: Vec<String>,
 }
 
@@ -31,12 +30,13 @@ impl NetworkPlan {
     /// Writes the plan as kernel arguments, in the grammar of NetworkManager's
     /// generator.
     ///
-    /// `BOOTIF=` is not among them: a NIC that is bound to an address is called
-    /// by it. Neither is `rd.neednet=1`, unless the plan waits for all its NICs.
+    /// `BOOTIF=` is not among them: the arguments name a NIC by its hardware
+    /// address instead. `rd.neednet=1` is among them only if the plan waits for all
+    /// its NICs.
     pub fn to_boot_args(&self) -> BootArgs {
         let mut arguments = global::arguments(self);
-        // `rd.route=` without an interface means the first: the one for every
-        // NIC, which no other argument has a name for.
+        // `rd.route=` without an interface means the first interface. So the
+        // interface for every NIC, which no argument can name, comes first.
         let (any, named): (Vec<_>, Vec<_>) = self
             .interfaces
             .iter()
@@ -53,7 +53,7 @@ impl NetworkPlan {
         }
         arguments.extend(global::waiting(self));
         let mut unsaid = Vec::new();
-        // Such a word would be read as two, or as half of one.
+        // A reader would split such an argument in two, or misread its quotes.
         arguments.retain(|argument| {
             let is_word = !argument.contains(|c: char| c == '"' || c.is_whitespace());
             if !is_word {

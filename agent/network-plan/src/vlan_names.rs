@@ -1,7 +1,7 @@
-//! VLANs get the names of the NICs that carry them.
+//! Names VLANs after the NICs that carry them.
 //!
-//! A source that knows NICs by hardware address alone (network_data) can call
-//! a VLAN `PARENT.ID` only when the NIC has shown itself.
+//! Some sources identify NICs only by hardware address (network_data). The name
+//! `PARENT.ID` of a VLAN is then known only once its NIC has appeared.
 
 use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::is_interface_name;
@@ -10,8 +10,9 @@ use crate::bond_option::{BondValue, bond_value};
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 
 impl NetworkPlan {
-    /// Tells the plan the name of a NIC and the addresses it may be known by.
-    /// No interface changes its place: [`NetworkPlan::sort`] is for afterwards.
+    /// Gives the plan the name of a NIC and the addresses that identify it. No
+    /// interface changes its place in the list: call [`NetworkPlan::sort`]
+    /// afterwards.
     pub fn name_vlans(&mut self, nic: &str, macs: &[MacAddr]) {
         self.name_bond_ports(nic, macs);
         for index in 0..self.interfaces.len() {
@@ -22,7 +23,7 @@ impl NetworkPlan {
                 continue;
             }
             *parent_mac = None;
-            // A name that was given stays; one that was made of a label does not.
+            // A name from the source stays; a name made from a label changes.
             let had_label = parent.replace(nic.to_owned()).is_some();
             if had_label || self.interfaces[index].matches.name.is_none() {
                 self.rename_vlan(index);
@@ -30,8 +31,8 @@ impl NetworkPlan {
         }
     }
 
-    /// Bonds name a port in some options; a hardware address there is that of
-    /// a NIC whose name was not known.
+    /// Some options of a bond name a port. If the name of the NIC was not known,
+    /// such an option contains its hardware address; this replaces it.
     fn name_bond_ports(&mut self, nic: &str, macs: &[MacAddr]) {
         for interface in &mut self.interfaces {
             if let InterfaceKind::Bond { options } = &mut interface.kind {
@@ -45,8 +46,8 @@ impl NetworkPlan {
         }
     }
 
-    /// Calls a VLAN after its parent, and those that lie on it after it. A
-    /// name that is too long or taken stays what it was.
+    /// Names a VLAN after its parent, and then the VLANs on top of it. A name that
+    /// would be too long or is already in use does not change.
     fn rename_vlan(&mut self, index: usize) {
         let interface = &self.interfaces[index];
         let InterfaceKind::Vlan {
@@ -77,13 +78,13 @@ impl NetworkPlan {
                 on_it.push(index);
             }
         }
-        // It ends: a document cannot build VLANs in a circle.
+        // The recursion ends: a document cannot stack VLANs in a circle.
         for index in on_it {
             self.rename_vlan(index);
         }
     }
 
-    /// What the plan wants that none of these NICs is: a name, or a hardware
+    /// The NICs of the plan that none of these NICs matches by name or hardware
     /// address, one line each.
     pub fn missing_nics(&self, nics: &[(String, Vec<MacAddr>)]) -> Vec<String> {
         let found = listed(nics);
@@ -101,7 +102,7 @@ impl NetworkPlan {
     }
 }
 
-/// `eth0 52:54:00:00:00:01, eth1 52:54:00:00:00:02`
+/// A list such as `eth0 52:54:00:00:00:01, eth1 52:54:00:00:00:02`.
 pub(crate) fn listed(nics: &[(String, Vec<MacAddr>)]) -> String {
     let nics: Vec<_> = nics.iter().map(|(name, macs)| shown(name, macs)).collect();
     match nics.join(", ") {
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(names(&plan), ["port-1.7", "port-1.7.8"]);
         plan.name_vlans("enp2s0", &[ONE]);
         assert_eq!(names(&plan), ["enp2s0.7", "enp2s0.7.8"]);
-        // It is the same NIC for good.
+        // The VLAN keeps the name of the first NIC that matched.
         plan.name_vlans("eth1", &[ONE]);
         assert_eq!(names(&plan), ["enp2s0.7", "enp2s0.7.8"]);
 

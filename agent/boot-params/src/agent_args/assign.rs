@@ -1,27 +1,28 @@
-//! One text into one setting, from wherever it comes.
+//! Parses one text from any source into one setting.
 
 use crate::argument_value::ArgumentValue;
 use crate::setting::{Origin, Setting};
 use crate::shown::without_secrets;
 
-/// Characters of a value that a warning repeats.
+/// Most characters of a value that a warning repeats.
 const SHOWN: usize = 200;
 
-/// What somebody says about one setting.
+/// A value for one setting, as text from one source.
 pub(super) struct Said<'a> {
-    /// What they call it, as a warning shall name it: `ipa-debug=`, or
+    /// The name of the setting as warnings print it: `ipa-debug=`, or
     /// `/etc/x.conf: debug = `.
     pub(super) name: String,
-    /// The value's text.
     pub(super) text: &'a str,
-    /// Who they are. The text of a kernel argument is added here, masked.
+    /// The source. [`assign`] adds the text of a kernel argument, with a secret
+    /// masked.
     pub(super) origin: Origin,
-    /// An empty text takes the value away that another source gave, instead
-    /// of saying nothing.
+    /// True if an empty text removes the value that another source gave; false if
+    /// an empty text is ignored.
     pub(super) empty_counts: bool,
 }
 
-/// Takes what is said, or warns and leaves what there is.
+/// Parses the text into the setting. If it is not valid, warns and keeps the old
+/// value.
 pub(super) fn assign<T: ArgumentValue>(
     setting: &mut Setting<T>,
     said: Said<'_>,
@@ -61,13 +62,14 @@ pub(super) fn assign<T: ArgumentValue>(
     }
 }
 
-/// A value as others may see it: secrets masked, not endless, on one line.
+/// A value that other people may see: secrets masked, of limited length, on one
+/// line.
 pub(super) fn shown<T: ArgumentValue>(text: &str) -> String {
     if T::SECRET {
         return "***".to_owned();
     }
     let masked = match text.rsplit_once('@') {
-        // `HTTP_PROXY=user:password@proxy:3128`: no URL, but meant as one.
+        // `HTTP_PROXY=user:password@proxy:3128`: not a URL, but meant as one.
         Some((_, host)) if !text.contains("://") => format!("***@{host}").into(),
         _ => without_secrets(text),
     };
@@ -82,7 +84,7 @@ pub(super) fn shown<T: ArgumentValue>(text: &str) -> String {
     shown
 }
 
-/// What counts instead of a value that cannot be read.
+/// Describes the value that stays in effect if the new one is not valid.
 fn kept<T: ArgumentValue>(setting: &Setting<T>) -> String {
     let value = match setting.to_text() {
         text if text.is_empty() => "none".to_owned(),

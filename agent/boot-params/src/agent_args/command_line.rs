@@ -1,4 +1,4 @@
-//! Settings out of a kernel command line.
+//! Reads settings from a kernel command line.
 
 use super::assign::Said;
 use super::{BOOTIF, BootParams, MAX_UNKNOWN, NAMES, Origin, Setting, nearest};
@@ -7,7 +7,8 @@ use crate::coreos_inst::OWN_PREFIX;
 use crate::mac::BootInterface;
 
 impl BootParams {
-    /// Reads a command line. What cannot be read is a warning and its default.
+    /// Reads a command line. An argument that cannot be parsed becomes a warning,
+    /// and its default applies.
     pub fn from_command_line(line: &CommandLine) -> BootParams {
         let mut params = BootParams::default();
         if line.was_cut() {
@@ -22,8 +23,8 @@ impl BootParams {
     pub(super) fn read_arguments(&mut self, line: &CommandLine, origin: impl Fn() -> Origin) {
         let mut bare = Vec::new();
         for name in NAMES.iter().filter_map(|names| names.argument) {
-            // Ironic's agent skips arguments without `=`. A bare name of ours
-            // is a switch that is on, as everywhere else on a command line.
+            // Ironic's agent skips arguments without `=`. A bare `landfall.` name
+            // is a switch that is on, as is usual on a kernel command line.
             if let Some(token) = line.last(name)
                 && token.value.is_none()
                 && !name.starts_with("landfall.")
@@ -44,7 +45,7 @@ impl BootParams {
                 name: format!("{name}="),
                 text,
                 origin: origin(),
-                // Templates leave an argument empty that has nothing to say.
+                // Templates leave the value empty if they have none.
                 empty_counts: false,
             })
         });
@@ -52,7 +53,7 @@ impl BootParams {
         self.report_unknown(line);
     }
 
-    /// NetworkManager takes the key in any case, and so do we.
+    /// Reads `BOOTIF` in any case, as NetworkManager does.
     fn read_boot_interface(&mut self, line: &CommandLine, origin: Origin) {
         let last = line.tokens().iter().rev();
         let Some(token) = last
@@ -65,7 +66,7 @@ impl BootParams {
         if text.is_empty() {
             return;
         }
-        // NetArgs reads the same argument, and tells when it cannot be read.
+        // On an error do nothing: `NetArgs` reads the same argument and reports it.
         if let Ok(interface) = BootInterface::parse(text) {
             self.boot_interface = Setting {
                 value: Some(interface),
@@ -77,8 +78,9 @@ impl BootParams {
         }
     }
 
-    /// Our two prefixes are ours alone, so an unknown name is most likely a
-    /// mistyped one. The value stays out of the text: it may be a secret.
+    /// No other program uses the prefixes `ipa-` and `landfall.`, so an unknown
+    /// name is most likely a typo. The value stays out of the warning, since it may
+    /// be a secret.
     fn report_unknown(&mut self, line: &CommandLine) {
         let known = || NAMES.iter().filter_map(|names| names.argument);
         let mut seen: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! Settings out of configuration files and of `parameters.txt`.
+//! Reads settings from configuration files and from `parameters.txt`.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use super::{BootParams, MAX_UNKNOWN, NAMES, Origin, nearest};
 use crate::cmdline::CommandLine;
 use crate::ini_file::{Assignment, IniFile, without_escapes};
 
-/// Longest `parameters.txt` that is looked at, in bytes.
+/// Longest `parameters.txt` that is read, in bytes.
 pub const MAX_PARAMETERS: usize = 64 << 10;
 
 impl BootParams {
-    /// Takes what a configuration file says over what is there: it wins over
-    /// kernel arguments and over files read before. `path` is for the origin
-    /// and for warnings. What cannot be read is a warning.
+    /// Reads a configuration file. It overrides kernel arguments and files read
+    /// before. `path` is for the origin and for warnings. A value that cannot be
+    /// parsed becomes a warning.
     pub fn read_file(&mut self, path: &str, text: &str) {
         let file = IniFile::parse(text);
         for (line, fault) in &file.faults {
@@ -34,7 +34,7 @@ impl BootParams {
                 )),
             }
         }
-        // Ironic's agent looks for this argument by itself, not as a default.
+        // In Ironic's agent the kernel argument `ipa-debug` overrides the file.
         if matches!(
             self.debug.origin,
             Origin::KernelArgument(_) | Origin::Parameters(_)
@@ -54,8 +54,8 @@ impl BootParams {
         });
     }
 
-    /// oslo.config's own options, and those of its other libraries, may stand
-    /// in the same file: only what is nearly one of ours is told.
+    /// The file may also contain options of oslo.config itself and of its sister
+    /// libraries. So this reports only names that are nearly one of the agent's.
     fn report_mistyped(&mut self, path: &str, values: &BTreeMap<String, String>) {
         let unknown = values.keys().filter(|name| names_option(name).is_none());
         for name in unknown.take(MAX_UNKNOWN) {
@@ -67,8 +67,8 @@ impl BootParams {
         }
     }
 
-    /// Takes what `parameters.txt` of virtual media says over the kernel
-    /// arguments. `device` is where it was found.
+    /// Reads `parameters.txt` of virtual media, which overrides the kernel
+    /// arguments. `device` is the device that holds the file.
     pub fn read_parameters(&mut self, device: &str, text: &str) {
         let mut end = text.len().min(MAX_PARAMETERS);
         while !text.is_char_boundary(end) {
@@ -84,7 +84,7 @@ impl BootParams {
         self.read_arguments(&CommandLine::parse_lines(&text[..end]), origin);
     }
 
-    /// Looks at what only fits together, once everything has been read.
+    /// Checks settings that depend on each other, once all sources are read.
     pub fn check_together(&mut self) {
         if self.certfile.is_some() != self.keyfile.is_some() {
             let (given, missing) = match &self.certfile.value {
@@ -106,7 +106,7 @@ impl BootParams {
     }
 }
 
-/// What a file can set.
+/// The options that a file can set.
 fn options() -> impl Iterator<Item = &'static str> {
     let in_files = NAMES.iter().filter(|names| !names.only_told);
     in_files.filter_map(|names| names.option)
@@ -116,8 +116,9 @@ fn names_option(name: &str) -> Option<&'static str> {
     options().find(|option| *option == name)
 }
 
-/// The name as in [`Names::option`](super::Names::option). Names may be written with hyphens, as some
-/// of oslo.config's are registered.
+/// The name in the form of [`Names::option`](super::Names::option). A file may
+/// write a name with hyphens, since oslo.config registers some of its options that
+/// way.
 fn option_name(assignment: &Assignment) -> String {
     let option = assignment.option.replace('-', "_");
     match assignment.group.as_str() {
@@ -175,7 +176,8 @@ mod tests {
             panic!("{:?}", params.api_url);
         };
         assert_eq!(urls.len(), 2);
-        // Collectors are asked for, so Ironic at api_url gets the inventory.
+        // `openshift.conf` configures collectors, so Ironic at `api_url` gets the
+        // inventory.
         assert_eq!(
             params.inspection_urls(),
             Some(ServiceUrls::Urls(vec![

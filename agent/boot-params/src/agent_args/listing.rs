@@ -1,4 +1,4 @@
-//! Settings as `show-params` and the console tell them.
+//! Settings as `show-params` and the console print them.
 
 use super::assign::shown;
 use super::{BOOTIF, BootParams};
@@ -9,11 +9,10 @@ use crate::setting::{Origin, Setting};
 /// A line of `show-params`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedSetting<'a> {
-    /// The kernel argument that sets it, or the option where there is none.
+    /// The kernel argument that sets it, or the option if there is no argument.
     pub key: &'static str,
-    /// Its value as text; empty when there is none.
+    /// Its value as text, with secrets masked; empty if there is none.
     pub value: String,
-    /// Where the value came from.
     pub origin: &'a Origin,
 }
 
@@ -41,15 +40,15 @@ impl<'a> ListedSetting<'a> {
     }
 }
 
-/// Settings that are read and checked but that nothing obeys yet. Whoever sets
-/// one is told, above all where it is about security.
+/// Settings that are parsed and checked but have no effect yet. The agent reports
+/// each one that is set, which matters most for those about security.
 pub const NOT_SUPPORTED_YET: &[&str] = &[
     "ipa-inspection-benchmarks",
     "agent_skip_bmc_detect",
     "disk_utils.efi_system_partition_size",
     "disk_utils.bios_boot_partition_size",
-    // A matter of the tools that this agent does without: dd, partprobe,
-    // qemu-img, fuser, GRUB, podman and a log file.
+    // These are for tools that the agent does not use: dd, partprobe, qemu-img,
+    // fuser, GRUB, podman and a log file.
     "disk_utils.dd_block_size",
     "disk_utils.partition_detection_attempts",
     "disk_utils.partprobe_attempts",
@@ -69,8 +68,8 @@ pub const NOT_SUPPORTED_YET: &[&str] = &[
 ];
 
 impl BootParams {
-    /// What was set and read and is not obeyed yet, one line each. A lookup
-    /// answer names everything that there is, so what it says is left out.
+    /// One warning for each setting that is set but has no effect yet. Settings
+    /// from the lookup are left out, since Ironic's answer contains every option.
     pub fn not_supported_yet(&self) -> Vec<String> {
         self.list()
             .into_iter()

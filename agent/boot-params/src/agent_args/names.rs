@@ -1,21 +1,21 @@
-//! What a setting is called by those who set it.
+//! The external names of settings.
 
 use crate::edit_distance::edit_distance;
 
-/// The names of one setting. Most have two: a kernel argument, and an option
-/// in the files and answers that follow oslo.config.
+/// The names of one setting. Most settings have two: a kernel argument, and an
+/// option in files and answers that follow oslo.config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
-    /// The kernel argument; an environment variable in upper case, since the
-    /// kernel makes those of arguments that it does not know.
+    /// The kernel argument. Names in upper case are environment variables too,
+    /// since the kernel passes arguments that it does not know to init as
+    /// environment variables.
     pub argument: Option<&'static str>,
     /// The option: `name` in `[DEFAULT]`, `group.name` in another group.
     pub option: Option<&'static str>,
-    /// The option cannot stand in a file: only Ironic's lookup answer sets it.
+    /// No file can set the option; Ironic's lookup answer does.
     pub only_told: bool,
 }
 
-/// A setting with both names.
 pub(super) const fn both(argument: &'static str, option: &'static str) -> Names {
     Names {
         argument: Some(argument),
@@ -24,7 +24,7 @@ pub(super) const fn both(argument: &'static str, option: &'static str) -> Names 
     }
 }
 
-/// A fact of this boot that no file can know.
+/// A fact about this boot, which no file can contain.
 pub(super) const fn argument(argument: &'static str) -> Names {
     Names {
         argument: Some(argument),
@@ -42,7 +42,7 @@ pub(super) const fn file(option: &'static str) -> Names {
     }
 }
 
-/// What only a lookup answer says.
+/// An option that only a lookup answer sets.
 pub(super) const fn told(option: &'static str) -> Names {
     Names {
         argument: None,
@@ -52,7 +52,7 @@ pub(super) const fn told(option: &'static str) -> Names {
 }
 
 impl Names {
-    /// The name for people: the kernel argument, or else the option.
+    /// The name to print: the kernel argument, or else the option.
     pub fn shown(&self) -> &'static str {
         match (self.argument, self.option) {
             (Some(name), _) | (None, Some(name)) => name,
@@ -61,10 +61,10 @@ impl Names {
     }
 }
 
-/// The candidate that differs least from a mistyped name, if it differs little.
+/// The candidate closest to a mistyped name, if one is close enough.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // A quarter of the letters: beyond that a suggestion is a riddle, and all
-    // arguments begin alike.
+    // At most a quarter of the characters, and at most three, may differ. Beyond
+    // that a suggestion is a guess, since all arguments start with the same prefix.
     let limit = name.len().div_ceil(4).min(3);
     candidates
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= limit)

@@ -1,13 +1,13 @@
-//! What is said to the agent while it runs: it wins over everything else.
+//! Settings that the agent receives while it runs. They override all other sources.
 
 use super::assign::Said;
 use super::{BootParams, NAMES, Origin, nearest};
 
 impl BootParams {
-    /// Sets one option, as a lookup or mDNS answer does. `option` is its name
-    /// in oslo.config: `tls_min_version`, or `container.runner` with a group.
-    /// An empty value takes away what another source gave. Returns what was
-    /// ignored and why; [`warnings`](Self::warnings) stays as it is.
+    /// Sets one option, as a lookup or mDNS answer does. `option` is its name in
+    /// oslo.config: `tls_min_version`, or `container.runner` with a group. An empty
+    /// value removes the value of another source. Returns what was ignored and why,
+    /// and leaves [`warnings`](Self::warnings) unchanged.
     pub fn apply_override(&mut self, option: &str, value: &str, origin: Origin) -> Vec<String> {
         let option = option.replace('-', "_");
         let known = || NAMES.iter().filter_map(|names| names.option);
@@ -29,9 +29,10 @@ impl BootParams {
         self.warnings.split_off(before)
     }
 
-    /// Takes one key of an mDNS answer: `ipa_<option>`, and only the options of
-    /// `mdns.allowed_overrides`, since nobody proves who answers. Other keys are
-    /// not meant for us. Returns what was ignored and why.
+    /// Applies one key of an mDNS answer: `ipa_<option>`. Only the options of
+    /// `mdns.allowed_overrides` are accepted, since mDNS answers are not
+    /// authenticated. Other keys are not for the agent. Returns what was ignored
+    /// and why.
     pub fn apply_mdns(&mut self, key: &str, value: &str) -> Vec<String> {
         let Some(option) = key.strip_prefix("ipa_") else {
             return Vec::new();

@@ -19,7 +19,7 @@ fn value_of(params: &BootParams, key: &str) -> String {
 fn an_empty_command_line_gives_the_documented_defaults() {
     let params = read("");
     assert_eq!(params, BootParams::default());
-    // Ironic's documentation of its agent, configuration options.
+    // From the configuration options in the documentation of Ironic's agent.
     for (key, value) in [
         ("ipa-api-url", ""),
         ("ipa-inspection-collectors", "default,logs"),
@@ -46,7 +46,7 @@ fn an_empty_command_line_gives_the_documented_defaults() {
 
 #[test]
 fn reads_what_ironic_writes() {
-    // The line of an Ironic with PXE, and that of virtual media.
+    // The kernel command lines of PXE and of virtual media.
     let params = read(
         "nofb vga=normal text selinux=0 troubleshoot=0 ipa-debug=1 \
          ipa-inspection-callback-url=https://192.0.2.1:5050/v1/continue_inspection \

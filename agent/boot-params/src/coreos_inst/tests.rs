@@ -6,7 +6,7 @@ fn read(text: &str) -> CoreosInst {
     CoreosInst::from_command_line(&CommandLine::parse(text))
 }
 
-/// What is read without a fault, as `show-params` tells it.
+/// The arguments as `show-params` prints them. Fails on a fault.
 fn listed(text: &str) -> Vec<String> {
     let inst = read(text);
     assert_eq!(inst.faults, Vec::<String>::new(), "{text}");
@@ -44,7 +44,8 @@ fn a_line_of_today() {
     assert_eq!(url, Some("http://u:p@192.0.2.1/m.raw.xz"));
 }
 
-/// Today's installer ignores the word and verifies; so do we.
+/// The current installer ignores `coreos.inst=yes` and verifies, and so does the
+/// agent.
 #[test]
 fn a_line_of_today_with_the_old_word_is_verified() {
     for of_today in [
@@ -63,7 +64,7 @@ fn a_line_of_today_with_the_old_word_is_verified() {
     }
 }
 
-/// As the documentation of OpenShift 4.1 to 4.4 had it.
+/// As in the documentation of OpenShift 4.1 to 4.4.
 #[test]
 fn a_line_of_the_old_installer() {
     let inst = read(
@@ -171,7 +172,7 @@ fn what_would_install_something_else_is_a_fault() {
     ] {
         assert_eq!(read(text).faults, [fault], "{text}");
     }
-    // All at once.
+    // All faults are reported together.
     let both = read("coreos.inst=yes coreos.inst.image_url=x coreos.inst.ignition_url=y");
     assert_eq!(both.faults.len(), 3);
 }
@@ -217,7 +218,7 @@ fn what_is_ignored_is_told() {
     );
 }
 
-/// The other reader leaves this vocabulary alone.
+/// `BootParams` does not report the names of this vocabulary.
 #[test]
 fn the_settings_do_not_call_them_unknown() {
     let text =

@@ -1,21 +1,20 @@
-//! `rd.net.dhcp.client-id=`.
+//! Parses `rd.net.dhcp.client-id=`.
 
 use super::device::DeviceSpec;
 use super::words::Words;
 use crate::cmdline::Token;
 
-/// An option of DHCP holds 255 bytes; the type of the identifier is one.
+/// A DHCP option holds 255 bytes. The type byte of the identifier is one of them.
 const LONGEST: usize = 255;
 
 /// `rd.net.dhcp.client-id=INTERFACE:ID`, with bytes (`00-01-02`) or a text
 /// (`@name`) as identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientIdArgument {
-    /// The argument as it stood on the command line.
+    /// The argument as written on the command line.
     pub text: String,
-    /// What it is for.
     pub device: DeviceSpec,
-    /// The identifier, type byte first.
+    /// The identifier; its first byte is the type.
     pub id: Vec<u8>,
 }
 
@@ -44,7 +43,7 @@ impl ClientIdArgument {
     }
 }
 
-/// `0a-b-0c` or `0a0b0c`.
+/// Parses hexadecimal bytes: `0a-b-0c` or `0a0b0c`.
 fn bytes(text: &str) -> Option<Vec<u8>> {
     let byte = |word: &str| {
         let is_hex = word.bytes().all(|c| c.is_ascii_hexdigit());

@@ -1,29 +1,26 @@
-//! Which device an argument means.
+//! The device that an argument names.
 
 use crate::cmdline::Token;
 use crate::mac::{InfinibandAddr, MacAddr};
 
-/// The kernel keeps names of at most 15 bytes (IFNAMSIZ, with its NUL).
+/// The kernel limits interface names to 15 bytes (IFNAMSIZ includes a NUL).
 const MAX_NAME: usize = 15;
 
 /// A device as an argument names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceSpec {
-    /// By the kernel's name of the interface.
     Name(String),
-    /// By hardware address.
     Mac(MacAddr),
-    /// By the hardware address of an InfiniBand port.
+    /// The hardware address of an InfiniBand port.
     Infiniband(InfinibandAddr),
-    /// By a text that can be neither. NetworkManager then takes the first
-    /// profile there is, or makes one that fits any device.
+    /// A text that is neither a name nor an address. NetworkManager then takes the
+    /// first profile, or makes one that fits any device.
     Invalid(String),
 }
 
 impl DeviceSpec {
-    /// Tells a name from an address. Every text without `:` of the right
-    /// length is a name first, as in NetworkManager; an Ethernet address is
-    /// too long for that.
+    /// Distinguishes names from addresses. As in NetworkManager, a text that can be
+    /// an interface name is one; a full Ethernet address is too long for a name.
     pub fn parse(text: &str) -> DeviceSpec {
         if is_interface_name(text) {
             return DeviceSpec::Name(text.to_owned());
@@ -33,8 +30,8 @@ impl DeviceSpec {
             .unwrap_or_else(|_| DeviceSpec::Invalid(text.to_owned()))
     }
 
-    /// Reads the device of an argument and reports a text that is neither a name
-    /// nor an address; `None` if the argument has to be ignored.
+    /// Parses the device of an argument and warns if the text is neither a name nor
+    /// an address. `None` if the argument has to be ignored.
     pub(super) fn parse_reporting(
         text: &str,
         token: &Token,
@@ -57,9 +54,9 @@ impl DeviceSpec {
         (!ignored).then_some(device)
     }
 
-    /// True for a text that is a name or an address to NetworkManager, but
-    /// that no device can have: a reserved name, or an address of another
-    /// length. NetworkManager drops the profile of such a device.
+    /// True if NetworkManager accepts the text as a name or an address, but no
+    /// device can have it: a reserved name, a name with `%`, or an address of
+    /// another length. NetworkManager drops the profile of such a device.
     pub fn cannot_exist(&self) -> bool {
         let DeviceSpec::Invalid(text) = self else {
             return false;
@@ -72,13 +69,14 @@ impl DeviceSpec {
     }
 }
 
-/// Names that are taken: directories of `/proc/sys/net/ipv4/conf`, and a file
-/// in `/sys/class/net`.
+/// Names that no interface can have: they are directories of
+/// `/proc/sys/net/ipv4/conf` or a file in `/sys/class/net`.
 const RESERVED: [&str; 5] = [".", "..", "all", "default", "bonding_masters"];
 
-/// What the kernel's `dev_valid_name()` lets pass, but nothing that it would
-/// fill in (`%d`), nothing that is taken, and no control characters, which a
-/// JSON document can hold: the kernel ends a name at NUL.
+/// True for names that the kernel's `dev_valid_name()` accepts, except those that
+/// the kernel would complete (`%d`), reserved names, and names with control
+/// characters. A JSON document can contain control characters, and the kernel ends
+/// a name at NUL.
 pub fn is_interface_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= MAX_NAME

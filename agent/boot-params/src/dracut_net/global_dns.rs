@@ -1,15 +1,15 @@
-//! `rd.net.dns=`.
+//! Parses `rd.net.dns=`.
 
 use std::net::IpAddr;
 
 use super::words::without_brackets;
 
-/// The port on which every resolver is asked.
+/// The only port on which a resolver queries servers.
 const PORT: &str = "53";
 
-/// Reads a server: an address, or `dns+udp://ADDRESS[:53]`. What encrypts
-/// (`dns+tls://`, a server's name behind `#`) is refused: the ramdisk's
-/// resolver does not. The error says what was expected.
+/// Reads a server: `ADDRESS[#NAME]` or `dns+udp://ADDRESS[:53]`. `dns+tls://` is an
+/// error, since the ramdisk's resolver does not encrypt. The error says what was
+/// expected.
 pub(super) fn parse(text: &str) -> Result<IpAddr, &'static str> {
     const EXPECTED: &str = "the IP address of a DNS server";
     if text.starts_with("dns+tls://") {
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Result<IpAddr, &'static str> {
         return if name.is_empty() {
             Err("a name behind the #")
         } else {
-            // With a name NetworkManager may use TLS; it does not insist.
+            // With a name, NetworkManager may use TLS, but it does not require it.
             Ok(address)
         };
     };

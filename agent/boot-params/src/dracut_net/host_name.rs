@@ -1,10 +1,10 @@
-//! What can be a host name.
+//! The syntax of host names.
 
 /// HOST_NAME_MAX of Linux.
 const MAX: usize = 64;
 
-/// Labels of letters, digits and inner hyphens, joined by dots. An IPv4
-/// address passes, as it does in NetworkManager.
+/// True for labels of letters, digits and inner hyphens, joined by dots. An IPv4
+/// address is accepted, as in NetworkManager.
 pub fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()

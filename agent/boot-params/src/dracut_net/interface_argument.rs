@@ -1,4 +1,4 @@
-//! The arguments whose order counts, as each finds or makes an interface.
+//! Arguments that find or create interfaces. That makes their order matter.
 
 use super::client_id_argument::ClientIdArgument;
 use super::ip_argument::IpArgument;
@@ -7,7 +7,6 @@ use super::switch;
 use super::virtual_argument::{ControllerArgument, ControllerKind, VlanArgument};
 use crate::cmdline::Token;
 
-/// One argument about one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterfaceArgument {
     /// `ip=`
@@ -22,13 +21,13 @@ pub enum InterfaceArgument {
     Ethtool(EthtoolArgument),
     /// `rd.net.dhcp.client-id=`
     ClientId(ClientIdArgument),
-    /// `rd.iscsi.ibft`, as it stood on the command line: every NIC that the
-    /// firmware knows of.
+    /// `rd.iscsi.ibft`, as written on the command line: every NIC in the firmware's
+    /// table.
     Firmware(String),
 }
 
 impl InterfaceArgument {
-    /// Reads the argument, if it is one of these.
+    /// Parses the argument; `None` if it is of another kind or cannot be used.
     pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<InterfaceArgument> {
         let controller = |kind, warnings: &mut Vec<String>| {
             ControllerArgument::parse(kind, token, warnings).map(InterfaceArgument::Controller)
@@ -52,7 +51,7 @@ impl InterfaceArgument {
         }
     }
 
-    /// The argument as it stood on the command line.
+    /// The argument as written on the command line.
     pub fn text(&self) -> &str {
         match self {
             InterfaceArgument::Ip(argument) => &argument.text,

@@ -1,4 +1,4 @@
-//! One `ip=` → its fields.
+//! Parses one `ip=` into its fields.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,7 +9,7 @@ use super::words::Words;
 use crate::cloned_mac::ClonedMac;
 use crate::cmdline::Token;
 
-/// The fields of one `ip=`, whichever of the four forms it had:
+/// The fields of one `ip=`, in any of its four forms:
 ///
 /// ```text
 /// ip=METHOD
@@ -19,20 +19,19 @@ use crate::cmdline::Token;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpArgument {
-    /// The argument as it stood on the command line.
+    /// The argument as written on the command line.
     pub text: String,
-    /// The device; `None` when none is named. If it cannot exist, the host name
-    /// is all that can be used of the argument.
+    /// The device; `None` if the argument names none. If the device cannot exist,
+    /// only the host name of the argument takes effect.
     pub device: Option<DeviceSpec>,
-    /// How addresses are found beside the static one.
+    /// How the interface gets addresses in addition to the static one.
     pub method: IpMethod,
     /// The static address and its prefix length.
     pub address: Option<(IpAddr, u8)>,
     /// The default gateway, of either family.
     pub gateway: Option<IpAddr>,
-    /// A valid host name.
     pub host_name: Option<String>,
-    /// MTU of the link; 0: the usual one, whatever an earlier argument says.
+    /// MTU of the link; 0: the default, even if an earlier argument sets another.
     pub mtu: Option<u32>,
     /// Hardware address to give to the device.
     pub set_mac: Option<ClonedMac>,
@@ -55,7 +54,7 @@ impl Complaints<'_> {
 }
 
 impl IpArgument {
-    /// Reads the argument; `None` when nothing in it can be used.
+    /// Parses the argument; `None` if nothing in it can be used.
     pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<IpArgument> {
         let mut complain = Complaints {
             argument: &token.text,
@@ -152,7 +151,8 @@ impl IpArgument {
         Some(())
     }
 
-    /// Behind the method: DNS servers, or MTU and hardware address.
+    /// Reads the fields after the method: DNS servers, or an MTU and a hardware
+    /// address.
     fn read_tail(&mut self, words: &mut Words<'_>, complain: &mut Complaints<'_>) {
         let first = words.next(':');
         if let Ok(server) = first.parse() {
@@ -174,7 +174,8 @@ impl IpArgument {
             Err(_) if first.is_empty() => {}
             Err(_) => complain.add("expected an MTU or the IP address of a DNS server", first),
         }
-        // The rest as a whole: an address written with colons needs no brackets.
+        // The hardware address is all the remaining text, so its colons need no
+        // brackets.
         match words.rest() {
             "" => {}
             text => {
@@ -204,7 +205,8 @@ fn method_or_auto(text: &str, complain: &mut Complaints<'_>) -> IpMethod {
     })
 }
 
-/// The mask counts before the prefix behind the address, even a bad one.
+/// The mask overrides the prefix length after the address, even if the mask is not
+/// valid.
 fn prefix_length(address: IpAddr, prefix: &str, mask: &str, complain: &mut Complaints<'_>) -> u8 {
     let longest = if address.is_ipv4() { 32 } else { 128 };
     let decimal = |text: &str| text.parse::<u8>().ok().filter(|bits| *bits <= longest);
@@ -237,8 +239,8 @@ fn prefix_length(address: IpAddr, prefix: &str, mask: &str, complain: &mut Compl
     found.unwrap_or_else(|| default_prefix_length(address))
 }
 
-/// The length up to the last bit that is set: a mask with holes counts as if
-/// it had none, as in NetworkManager.
+/// The prefix length up to the last one bit of the mask. Zero bits before it are
+/// ignored, as in NetworkManager.
 fn mask_length(mask: Ipv4Addr, complain: &mut Complaints<'_>) -> u8 {
     let length = (32 - mask.to_bits().trailing_zeros()) as u8;
     if mask.to_bits().leading_ones() != u32::from(length) {
@@ -251,7 +253,8 @@ fn mask_length(mask: Ipv4Addr, complain: &mut Complaints<'_>) -> u8 {
     length
 }
 
-/// The address class for IPv4, whatever CIDR says: dracut's users rely on it.
+/// For IPv4 the prefix length of the address's class, despite CIDR: users of dracut
+/// rely on it.
 fn default_prefix_length(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(v4) => match v4.octets()[0] {

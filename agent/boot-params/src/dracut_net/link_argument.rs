@@ -1,4 +1,4 @@
-//! `rd.ethtool=` and `ib.pkey=`.
+//! Parses `rd.ethtool=` and `ib.pkey=`.
 
 use super::device::{DeviceSpec, is_interface_name};
 use super::switch;
@@ -9,11 +9,10 @@ use crate::cmdline::Token;
 /// `rd.ethtool=INTERFACE:[AUTONEG]:[SPEED]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EthtoolArgument {
-    /// The argument as it stood on the command line.
+    /// The argument as written on the command line.
     pub text: String,
-    /// What it is for.
     pub device: DeviceSpec,
-    /// Whether the ends of the cable are to agree by themselves, where said.
+    /// Whether the two ends of the link negotiate their speed, if given.
     pub autoneg: Option<bool>,
     /// Mbit/s, full duplex; never zero.
     pub speed: Option<u32>,
@@ -68,13 +67,13 @@ impl EthtoolArgument {
 /// `ib.pkey=PARENT.KEY`: a partition of an InfiniBand device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionArgument {
-    /// The argument as it stood on the command line.
+    /// The argument as written on the command line.
     pub text: String,
-    /// The value, which other arguments call the partition by.
+    /// The value of the argument. Other arguments use it as the name of the
+    /// partition.
     pub name: String,
-    /// The device it is part of.
+    /// The InfiniBand device that the partition belongs to.
     pub parent: String,
-    /// The partition's key.
     pub key: u16,
 }
 
@@ -86,8 +85,8 @@ impl PartitionArgument {
             let digits = key.strip_prefix("0x").unwrap_or(key);
             let is_key = digits.bytes().all(|c| c.is_ascii_hexdigit());
             let key = u16::from_str_radix(digits, 16).ok().filter(|_| is_key)?;
-            // The kernel refuses a partition without a number. The highest bit
-            // of a key is its kind of membership (InfiniBand 1.5, 10.9.1.2).
+            // The kernel refuses a key whose low 15 bits are zero. The highest bit
+            // is the type of membership (InfiniBand 1.5, 10.9.1.2).
             let key = Some(key).filter(|key| key & 0x7fff != 0)?;
             (is_interface_name(parent) && is_interface_name(name)).then_some((parent, key))
         });

@@ -1,26 +1,26 @@
-//! The method word of `ip=`.
+//! The method field of `ip=`.
 
-/// How an interface is to get its addresses, as one word of `ip=` says it.
+/// How an interface gets its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IpMethod {
-    /// `none`, `off`: nothing but the static addresses.
+    /// `none`, `off`: only the static addresses.
     None,
     /// `dhcp`, `single-dhcp`: DHCPv4, and it has to succeed.
     Dhcp,
     /// `dhcp6`, `auto6`: IPv6 by router advertisements, and it has to succeed.
     Dhcp6,
-    /// `dhcp,dhcp6`: both, each waited for but neither required.
+    /// `dhcp,dhcp6`: both. The system waits for each, but requires neither.
     DhcpAndDhcp6,
     /// `link6`: an IPv6 link-local address only.
     LinkLocal6,
-    /// `auto`, `on`, `any` or nothing: whatever there is.
+    /// `auto`, `on`, `any` or empty: any method that works.
     Auto,
     /// `ibft`, `fw`: from the firmware's iSCSI table.
     Firmware,
 }
 
 impl IpMethod {
-    /// Reads the word; `None` when NetworkManager does not know it. dracut's
+    /// Parses the method; `None` if NetworkManager does not know it. dracut's
     /// `either6` is such a word.
     pub(super) fn parse(text: &str) -> Option<IpMethod> {
         match text.trim() {
@@ -35,8 +35,9 @@ impl IpMethod {
         }
     }
 
-    /// dracut tries the methods of a list one after the other; of the lists
-    /// only the one that asks for both families has a meaning here.
+    /// Parses a list of methods, which dracut tries one after the other. Here a
+    /// list is valid only if it amounts to one method, or to DHCP for both
+    /// families.
     fn parse_list(text: &str) -> Option<IpMethod> {
         let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
         let mut methods = words.map(IpMethod::parse).collect::<Option<Vec<_>>>()?;

@@ -1,18 +1,17 @@
-//! `ifname=`.
+//! Parses `ifname=`.
 
 use super::device::is_interface_name;
 use crate::cmdline::Token;
 use crate::mac::MacAddr;
 
-/// One `ifname=NAME:MAC`: the NIC with this address is to be called so. It is
-/// dracut's (`parse-ifname-opts`), which writes a rule for udev;
-/// NetworkManager does not read it, and neither does the network plan: whoever
-/// names the NICs obeys it.
+/// One `ifname=NAME:MAC`: gives this name to the NIC with this address. The
+/// argument is dracut's (`parse-ifname-opts`), which writes a udev rule for it.
+/// Neither NetworkManager nor the network plan reads it: the code that names the
+/// NICs applies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameArgument {
-    /// The argument as it stood on the command line.
+    /// The argument as written on the command line.
     pub text: String,
-    /// The name to give.
     pub name: String,
     /// The NIC's permanent address.
     pub mac: MacAddr,
@@ -39,8 +38,9 @@ impl NameArgument {
         found
     }
 
-    /// Adds the argument to those before it. Of two for one address the later
-    /// counts, as with udev's rules; a name is for one NIC only.
+    /// Adds the argument to those before it. If two arguments have the same
+    /// address, the later one takes effect, as with udev's rules. Two NICs cannot
+    /// have the same name.
     pub(super) fn add_to(self, list: &mut Vec<NameArgument>, warnings: &mut Vec<String>) {
         let taken = |known: &&NameArgument| known.name == self.name && known.mac != self.mac;
         if let Some(known) = list.iter().find(taken) {

@@ -1,4 +1,4 @@
-//! `rd.route=`.
+//! Parses `rd.route=`.
 
 use std::net::IpAddr;
 
@@ -9,26 +9,26 @@ use crate::cmdline::Token;
 /// One `rd.route=NET[/PREFIX]:GATEWAY[:IFACE]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteArgument {
-    /// What is to be reached and how; `None` when that could not be read. The
-    /// interface is configured all the same, as NetworkManager does it.
+    /// The route; `None` if it cannot be parsed. The interface is configured all
+    /// the same, as in NetworkManager.
     pub route: Option<RouteFields>,
-    /// Interface the route is for; `None`: the first that has a use for it.
+    /// The interface of the route; `None`: the first interface that can use it.
     pub device: Option<DeviceSpec>,
 }
 
-/// The route itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteFields {
-    /// Network as written; bits behind the prefix may be set.
+    /// The network as written; bits after the prefix may be set.
     pub network: IpAddr,
-    /// Length of the network's prefix; a host route when none is written.
+    /// Length of the network's prefix. If none is written, the route is for one
+    /// host.
     pub prefix: u8,
-    /// Next hop; `None`: on the link.
+    /// The next hop; `None`: the network is on the link.
     pub gateway: Option<IpAddr>,
 }
 
 impl RouteArgument {
-    /// Reads the argument; `None` if it is for a device that cannot exist.
+    /// Parses the argument; `None` if its device cannot exist.
     pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<RouteArgument> {
         let mut words = Words::new(token.value_or_empty());
         let network = words.next(':');
@@ -59,8 +59,8 @@ impl RouteFields {
                 Some(text.parse::<IpAddr>().map_err(expected)?)
             }
         };
-        // Without a network NetworkManager takes the address that is all zero,
-        // with every bit of it.
+        // If no network is written, NetworkManager takes the all-zero address with
+        // its full prefix length.
         let nothing = match via {
             Some(IpAddr::V4(_)) => "0.0.0.0",
             Some(IpAddr::V6(_)) => "::",

@@ -1,4 +1,4 @@
-//! What NetworkManager takes for yes and no: less than oslo.config does.
+//! The spellings of yes and no that NetworkManager accepts: fewer than oslo.config.
 
 use crate::cmdline::Token;
 
@@ -11,8 +11,8 @@ pub(super) fn parse(text: &str) -> Option<bool> {
     }
 }
 
-/// Reads a switch that is on when nothing is said of it, or nothing that can
-/// be understood.
+/// Reads a switch that is on by default: without a value, or with a value that
+/// cannot be parsed, it is on.
 pub(super) fn on_unless_off(token: &Token, warnings: &mut Vec<String>) -> bool {
     let value = token.value_or_empty();
     let found = parse(value);

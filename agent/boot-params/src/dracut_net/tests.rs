@@ -6,7 +6,7 @@ fn read(text: &str) -> NetArgs {
     NetArgs::from_command_line(&CommandLine::parse(text))
 }
 
-/// The one `ip=` of a line, in short: every field that is set.
+/// The fields that are set in the only `ip=` of a line.
 fn shown(text: &str) -> String {
     let args = read(text);
     let list: Vec<_> = args.ip().collect();
@@ -473,7 +473,7 @@ proptest! {
     }
 }
 
-/// Each `bond=`, `bridge=`, `team=` and `vlan=` of a line, in short.
+/// A short form of each `bond=`, `bridge=`, `team=` and `vlan=` of a line.
 fn shown_virtual(text: &str) -> Vec<String> {
     let args = read(text);
     let device = |device: &DeviceSpec| match device {
@@ -551,7 +551,7 @@ fn reads_interfaces_that_software_makes() {
             "vlan=b.5:b bond=b:eth0,eth1 ip=b.5:dhcp",
             vec!["b.5 is 5 on b", "Bond b of eth0+eth1", "ip=b.5:dhcp"],
         ),
-        // What cannot be read.
+        // Arguments that are not valid.
         (
             "vlan=eth0.4095:eth0",
             vec![

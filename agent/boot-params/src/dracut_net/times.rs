@@ -1,24 +1,23 @@
-//! How long things may take: `rd.net.timeout.*` and `rd.net.dhcp.retry=`.
+//! Reads the timeouts `rd.net.timeout.*` and `rd.net.dhcp.retry=`.
 
 use crate::cmdline::{CommandLine, Token};
 
-/// What NetworkManager allows one DHCP transaction, in seconds.
+/// NetworkManager's time limit of one DHCP transaction, in seconds.
 const DHCP: u32 = 90;
 
-/// How long the second family is waited for when the first is up.
+/// How long to wait for the second address family once the first one is up.
 const IP_REQUIRED_MS: u32 = 20_000;
 
-/// Longest time that NetworkManager stores, in its own unit; "infinity" too.
+/// The longest time that NetworkManager stores, in the setting's own unit.
+/// `infinity` stands for this value.
 pub(super) const LONGEST: u32 = i32::MAX as u32;
 
-/// All times of a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
-    /// Seconds, with the number of attempts multiplied in.
+    /// Seconds, already multiplied by the number of attempts.
     pub(super) dhcp: u32,
-    /// Seconds, where given.
+    /// Seconds, if given.
     pub(super) carrier: Option<u32>,
-    /// Milliseconds.
     pub(super) ip_required_ms: u32,
 }
 

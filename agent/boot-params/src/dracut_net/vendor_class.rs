@@ -1,10 +1,10 @@
-//! `rd.net.dhcp.vendor-class=`.
+//! Parses `rd.net.dhcp.vendor-class=`.
 
-/// Most bytes of a DHCP option.
+/// Most bytes that a DHCP option holds.
 const LONGEST: usize = 255;
 
-/// A vendor class identifier. Its text is NetworkManager's, where a backslash
-/// begins an escape: `a\040b` is sent as `a b`.
+/// A vendor class identifier. Its text has NetworkManager's escapes: `a\040b` is
+/// sent as `a b`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VendorClass {
     text: String,
@@ -12,11 +12,11 @@ pub struct VendorClass {
 }
 
 impl VendorClass {
-    /// Reads the value of the argument.
+    /// Parses the value of the argument.
     ///
     /// # Errors
-    /// If the option cannot be sent. The text says what was expected and what
-    /// was found.
+    /// If a DHCP option cannot carry the value. The text says what was expected and
+    /// what was found.
     pub fn parse(text: &str) -> Result<VendorClass, String> {
         let bytes = unescaped(text.as_bytes());
         if !(1..=LONGEST).contains(&bytes.len()) {
@@ -32,7 +32,7 @@ impl VendorClass {
         })
     }
 
-    /// The text as it was written, escapes included.
+    /// The text as written, escapes included.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -43,9 +43,9 @@ impl VendorClass {
     }
 }
 
-/// Replaces escapes as NetworkManager does: one to three digits are an octal
-/// number of which the low eight bits count, some letters are control
-/// characters, and any other character stands for itself.
+/// Replaces escapes as NetworkManager does. One to three digits are an octal
+/// number, of which only the low eight bits are used. Some letters stand for
+/// control characters. Any other character stands for itself.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.iter().copied().peekable();

@@ -1,16 +1,16 @@
-//! `bond=`, `bridge=`, `team=` and `vlan=`.
+//! Parses `bond=`, `bridge=`, `team=` and `vlan=`.
 
 use super::device::{DeviceSpec, is_interface_name};
 use super::words::Words;
 use crate::cmdline::Token;
 
-/// IEEE 802.1Q keeps 4095 for itself.
+/// The highest VLAN id: IEEE 802.1Q reserves 4095.
 const LAST_VLAN: u16 = 4094;
-/// More ports than any switch lets into one group.
+/// More ports than any switch accepts in one group.
 const MOST_PORTS: usize = 64;
 const MOST_OPTIONS: usize = 64;
 
-/// What holds ports together.
+/// An interface that has ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControllerKind {
     /// `bond=`
@@ -22,37 +22,33 @@ pub enum ControllerKind {
 }
 
 /// `bond=NAME[:PORTS[:OPTIONS[:MTU]]]`, `bridge=NAME:PORTS`,
-/// `team=NAME:PORTS[:RUNNER]`. All of it may be missing: NetworkManager then makes
-/// `bond0` of `eth0`.
+/// `team=NAME:PORTS[:RUNNER]`. Every field may be missing: NetworkManager then
+/// makes `bond0` with the port `eth0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerArgument {
-    /// The argument as it stood on the command line.
+    /// The argument as written on the command line.
     pub text: String,
-    /// What it is.
     pub kind: ControllerKind,
-    /// Name of the interface.
     pub name: String,
-    /// Its ports.
     pub ports: Vec<DeviceSpec>,
-    /// A bond's options as written, `;` between the items of a list replaced
-    /// by `,`. Whether there is such an option is for the network plan to say.
+    /// A bond's options as written, except that `,` replaces the `;` between the
+    /// items of a list. The network plan checks whether such an option exists.
     pub options: Vec<(String, String)>,
-    /// MTU of the interface; 0: the usual one.
+    /// MTU of the interface; 0: the default.
     pub mtu: Option<u32>,
-    /// A team's runner, as written. It is dracut's; NetworkManager reads none.
+    /// A team's runner, as written. dracut reads it, NetworkManager does not.
     pub runner: Option<String>,
 }
 
 /// `vlan=NAME:PARENT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VlanArgument {
-    /// The argument as it stood on the command line.
+    /// The argument as written on the command line.
     pub text: String,
-    /// Name of the interface.
     pub name: String,
-    /// Its tag: the digits at the end of the name.
+    /// Its VLAN id: the digits at the end of the name.
     pub id: u16,
-    /// What carries it.
+    /// The interface that carries the VLAN.
     pub parent: DeviceSpec,
 }
 
@@ -116,7 +112,7 @@ impl ControllerArgument {
     fn read_options(&mut self, text: &str) {
         let mut options = Words::new(text);
         while !options.rest().is_empty() && self.options.len() < MOST_OPTIONS {
-            // A name reaches to the next `=`, over a `,` as well.
+            // A name ends at the next `=`; a `,` before it is part of the name.
             let name = options.next('=');
             let mut items = Words::new(options.next(','));
             let mut values = Vec::new();
@@ -181,7 +177,7 @@ impl VlanArgument {
     }
 }
 
-/// `vlan5`, `vlan0005`, `eth0.5`, `storage5` → 5.
+/// The number at the end of a name: `vlan5`, `vlan0005`, `eth0.5`, `storage5` → 5.
 fn vlan_id(name: &str) -> Option<u16> {
     let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let id = name[digits..].parse().ok()?;

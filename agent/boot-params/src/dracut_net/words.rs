@@ -1,7 +1,7 @@
-//! `a:[b:c]:d` → words.
+//! Splits a text such as `a:[b:c]:d` into words.
 
-/// Takes words off the front of a text. Separators inside square brackets,
-/// which may be nested, do not count; brackets around a whole word are removed.
+/// Takes words off the front of a text. Separators inside square brackets, which
+/// may be nested, do not split; brackets around a whole word are removed.
 #[derive(Clone, Debug)]
 pub(super) struct Words<'a> {
     rest: &'a str,
@@ -12,12 +12,12 @@ impl<'a> Words<'a> {
         Words { rest: text }
     }
 
-    /// The text that no word has been taken from yet.
+    /// The text after the words taken so far.
     pub(super) fn rest(&self) -> &'a str {
         self.rest
     }
 
-    /// The next word; empty when there is none.
+    /// The next word; empty if there is none left.
     pub(super) fn next(&mut self, separator: char) -> &'a str {
         let mut depth = 0_usize;
         for (at, c) in self.rest.char_indices() {
@@ -36,7 +36,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// `[x]` → `x`, but `[a]b[c]` stays as it is.
+/// Removes brackets around a whole word: `[x]` → `x`, but `[a]b[c]` stays.
 pub(super) fn without_brackets(word: &str) -> &str {
     let Some(inner) = word.strip_prefix('[').and_then(|w| w.strip_suffix(']')) else {
         return word;

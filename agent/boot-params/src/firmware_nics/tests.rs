@@ -5,7 +5,7 @@ use super::*;
 const NIC: &str = "index=0 mac=00:53:00:ab:00:01 origin=1 ip-addr=192.0.2.15 prefix-len=24 \
                    gateway=192.0.2.1 primary-dns=192.0.2.53 vlan=0";
 
-/// `NAME=CONTENT` each; an empty content takes the file away.
+/// `changes` holds `NAME=CONTENT` words; an empty content removes the file.
 fn record(changes: &str) -> FirmwareRecord {
     let mut files = BTreeMap::new();
     for word in NIC.split_whitespace().chain(changes.split_whitespace()) {
@@ -38,7 +38,7 @@ fn reads_a_record() {
     );
     let by_dhcp = record("origin=3 ip-addr= prefix-len=").parse().unwrap();
     assert_eq!(by_dhcp.origin, AddressOrigin::Dhcp);
-    // No gateway without an address; it has told the family.
+    // The gateway sets the family, but without an address it is dropped.
     assert_eq!((by_dhcp.address, by_dhcp.gateway), (None, None));
     let zero = record("gateway=0.0.0.0 secondary-dns=0.0.0.0")
         .parse()

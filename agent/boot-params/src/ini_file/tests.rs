@@ -123,7 +123,7 @@ fn no_file_is_read_beyond_the_limit() {
     let file = IniFile::parse(&text);
     assert_eq!(file.faults.len(), 1);
     assert!(file.assignments.len() <= MAX_LENGTH / line.len());
-    // The limit in the middle of a character, and a text of faults only.
+    // The limit falls inside a character; then a text that has only faults.
     let text = format!("x{}", "\u{e4}".repeat(MAX_LENGTH));
     assert_eq!(IniFile::parse(&text).faults.len(), 1);
     assert_eq!(IniFile::parse(&"x\n".repeat(1000)).faults.len(), MAX_FAULTS);

@@ -1,32 +1,31 @@
-//! Which of the embedded hosts a machine is.
+//! Finds the embedded host that matches a machine.
 
 use landfall_boot_params::MacAddr;
 
 use super::{Document, EmbeddedHost};
 use crate::vlan_names::listed;
 
-/// All hosts of a ramdisk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EmbeddedHosts {
-    /// In a fixed order: where two fit equally, the first is meant.
+    /// In a fixed order. If two hosts match equally well, the first one is chosen.
     pub hosts: Vec<EmbeddedHost>,
-    /// What cannot be read, one line each.
+    /// The files that cannot be read, one line each.
     pub faults: Vec<String>,
 }
 
-/// What the ramdisk brings for the machine that it runs on.
+/// The ramdisk's data for the machine that it runs on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Embedded {
-    /// The host that the machine is.
+    /// The host that matches the machine.
     pub host: Option<EmbeddedHost>,
-    /// How many hosts the ramdisk has.
+    /// The number of hosts in the ramdisk.
     pub hosts: usize,
-    /// What was wrong, one line each.
+    /// Faults of all embedded hosts and of the search, one line each.
     pub faults: Vec<String>,
 }
 
 impl Embedded {
-    /// Whether there is a plan that can be used.
+    /// True if there is a plan and it can be used.
     pub fn has_plan(&self) -> bool {
         self.host
             .as_ref()
@@ -35,21 +34,22 @@ impl Embedded {
 }
 
 impl EmbeddedHosts {
-    /// The host that one of these hardware addresses tells: that of which most
-    /// NICs are there.
+    /// The host with the most NICs among these hardware addresses; `None` if no
+    /// host has any of them.
     pub fn with_mac(&self, macs: &[MacAddr]) -> Option<&EmbeddedHost> {
         let there = |host: &EmbeddedHost| host.macs.iter().filter(|m| macs.contains(m)).count();
         let fitting = self.hosts.iter().filter(|host| there(host) > 0);
-        // Of equals the last is the maximum.
+        // `max_by_key` returns the last of equals, so this searches backwards.
         fitting.rev().max_by_key(|host| there(host))
     }
 
-    /// The host for every machine that no other one is.
+    /// The host for every machine that no other host matches.
     pub fn for_any_machine(&self) -> Option<&EmbeddedHost> {
         self.hosts.iter().find(|host| host.macs.is_empty())
     }
 
-    /// Decides for a machine with these NICs (name and hardware addresses).
+    /// Chooses the host for a machine with these NICs (name and hardware
+    /// addresses).
     pub fn decide(&self, nics: &[(String, Vec<MacAddr>)]) -> Embedded {
         let macs: Vec<MacAddr> = nics.iter().flat_map(|(_, macs)| macs).copied().collect();
         let by_mac = self.with_mac(&macs);

@@ -1,11 +1,11 @@
-//! Names that a description uses for NICs which the machine calls otherwise.
+//! Names of NICs in a description that differ from the names on the machine.
 //!
-//! OpenShift's agent-based installer lets an operator write `eth0` in every
-//! host's network and say beside it which hardware address that is; its
-//! script on the host then writes the real name over each `eth0` and
-//! `eth0.100` of the profiles (assisted-service, pre-network-manager-config).
-//! Here the NIC is known by the address itself, and what carries its name is
-//! told the real one when the NIC has shown itself.
+//! OpenShift's agent-based installer lets an operator write `eth0` in the network
+//! of every host and list its hardware address separately. Its script on the host
+//! then replaces each `eth0` and `eth0.100` in the profiles by the real name
+//! (assisted-service, pre-network-manager-config). Here the plan identifies the NIC
+//! by its address. VLANs and bond options get the real name once the NIC has
+//! appeared.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::bond_option::{BondValue, bond_value};
 use crate::plan::{InterfaceKind, InterfaceMatch, NetworkPlan};
 
 impl NetworkPlan {
-    /// Puts hardware addresses in the place of these names.
+    /// Replaces the names of `nics` by hardware addresses.
     pub(super) fn mean_by_mac(&mut self, nics: &BTreeMap<String, MacAddr>) {
         for interface in &mut self.interfaces {
             let name = interface.matches.name.clone();
@@ -38,7 +38,7 @@ impl NetworkPlan {
                     let known = parent.as_ref().and_then(|parent| nics.get(parent));
                     if let (Some(mac), Some(label)) = (known, parent.as_ref()) {
                         *parent_mac = Some(*mac);
-                        // `eth0.100` goes with the NIC's name; `storage` stays.
+                        // `eth0.100` follows the name of the NIC; `storage` stays.
                         if name != Some(format!("{label}.{id}")) {
                             *parent = None;
                         }
@@ -145,7 +145,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(primary(&plan), ONE.to_string());
-        // The machine calls the first what the operator calls the second.
+        // The machine swaps the two names that the operator uses.
         plan.name_vlans("eth1", &[ONE]);
         plan.name_vlans("eth0", &[TWO]);
         assert_eq!(primary(&plan), "eth1");

@@ -1,4 +1,4 @@
-//! A host as a file of the ramdisk, see [`super`].
+//! Writes and reads the file of an embedded host. [`super`] describes the format.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ const FORMAT: u32 = 1;
 /// More NICs than any chassis has.
 const MOST_NICS: usize = 512;
 
-/// The object of the file.
+/// The JSON object in the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -25,34 +25,30 @@ struct Stored {
     text: String,
 }
 
-/// Says of a file of another version which one it is.
+/// Only the version, so that a file of another version is reported as such.
 #[derive(Deserialize)]
 struct Version {
     format: u32,
 }
 
-/// Why a file is no host.
+/// Why a file is not a valid host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EmbeddedError {
-    /// Longer than [`LARGEST`].
     TooLong {
-        /// Its bytes.
         found: usize,
     },
-    /// Not an object with these keys; the parser's words.
+    /// The file is not an object with these keys. Holds the parser's message.
     Shape(String),
-    /// Of another version than this agent.
+    /// The file is of another version.
     Format {
-        /// What the file says.
+        /// The version in the file.
         found: u32,
     },
-    /// One value is no such thing.
+    /// A value is not valid.
     Value {
-        /// The key.
         key: &'static str,
-        /// What it takes.
         expected: &'static str,
-        /// What there is.
+        /// The first 60 characters of the value.
         found: String,
     },
 }
@@ -77,7 +73,7 @@ impl fmt::Display for EmbeddedError {
 impl std::error::Error for EmbeddedError {}
 
 impl EmbeddedHost {
-    /// The text of the file. Same host, same text.
+    /// The text of the file. The same host always gives the same text.
     pub fn to_json(&self) -> String {
         let nics = self.nics.iter();
         let stored = Stored {
@@ -94,10 +90,10 @@ impl EmbeddedHost {
         serde_json::to_string_pretty(&stored).unwrap_or_default() + "\n"
     }
 
-    /// Reads the file. What its text describes is not looked into.
+    /// Reads the file. Does not check the description in `text`.
     ///
     /// # Errors
-    /// If it is not what [`EmbeddedHost::to_json`] writes.
+    /// If the file does not have the form that [`EmbeddedHost::to_json`] writes.
     pub fn from_json(text: &str) -> Result<EmbeddedHost, EmbeddedError> {
         if text.len() > LARGEST {
             let found = text.len();

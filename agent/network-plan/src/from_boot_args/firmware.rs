@@ -1,4 +1,4 @@
-//! What the firmware has set up for an iSCSI boot → interfaces.
+//! Turns the firmware's configuration for an iSCSI boot into interfaces.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use landfall_boot_params::{FirmwareNic, FirmwareNics, FirmwareRecord, MacAddr};
 use super::profiles::{Profiles, automatic};
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method};
 
-/// `ip=ibft`, `rd.iscsi.ibft`: an interface for each NIC of the table.
+/// `ip=ibft`, `rd.iscsi.ibft`: adds an interface for each NIC in the firmware's
+/// table.
 pub(super) fn add_all(
     profiles: &mut Profiles,
     argument: &str,
@@ -16,8 +17,8 @@ pub(super) fn add_all(
     warnings: &mut Vec<String>,
 ) {
     let mut complain = |fault: &str| warnings.push(format!("{argument}: {fault}; ignored"));
-    // Of two records for one NIC the later counts; they are taken in the order
-    // of their addresses.
+    // If two records are for one NIC, the later one takes effect. The interfaces
+    // are in the order of the hardware addresses.
     let mut records = BTreeMap::new();
     for record in &firmware.records {
         match record.mac() {
@@ -39,7 +40,7 @@ pub(super) fn add_all(
     }
 }
 
-/// `ip=INTERFACE:ibft`: what the table says of this one NIC.
+/// `ip=INTERFACE:ibft`: applies the table's record for this one NIC.
 pub(super) fn apply(
     interface: &mut Interface,
     argument: &str,
@@ -149,8 +150,8 @@ mod tests {
         }
     }
 
-    /// The plan of a machine with these two NICs in its table, as a console
-    /// tells it, and its warnings.
+    /// The plan of a machine with these two NICs in its table, as the console
+    /// prints it, and its warnings.
     fn lines(line: &str, more: &str) -> Vec<String> {
         let mut args = NetArgs::from_command_line(&CommandLine::parse(line));
         args.firmware = FirmwareNics {
@@ -169,7 +170,8 @@ mod tests {
         lines
     }
 
-    // What NetworkManager's generator (git of 2026-08) makes of the same table.
+    // NetworkManager's generator (git of 2026-08) gives the same result for this
+    // table.
     #[test]
     fn interfaces_are_as_the_firmware_has_them() {
         let first = [

@@ -1,4 +1,4 @@
-//! The interfaces of a plan while the arguments are being read.
+//! The interfaces of a plan while the arguments are read.
 
 use std::net::IpAddr;
 
@@ -8,38 +8,38 @@ use landfall_boot_params::{InfinibandAddr, MacAddr, NetArgs};
 use crate::bond_rules;
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method};
 
-/// What an argument finds an interface by. It stays although the interface's
-/// match may change later: `ip=dhcp BOOTIF=...` binds the interface for any
-/// device to one address, and the next argument for any device still means it.
+/// What identifies an interface for later arguments. The key stays when the
+/// interface's match changes: `ip=dhcp BOOTIF=...` binds the interface for any
+/// device to one address, and the next argument for any device still applies to it.
 #[derive(Clone, Debug, PartialEq)]
 enum Key {
     Any,
     Name(String),
     Mac(MacAddr),
     Infiniband(InfinibandAddr),
-    /// Made for a device that was named by something that is no name.
+    /// For a device text that is neither a name nor an address.
     Unnamed,
     BootInterface,
     Others,
 }
 
-/// Interfaces in the order in which the arguments mention them.
+/// Interfaces in the order in which the arguments first mention them.
 pub(super) struct Profiles {
     list: Vec<(Key, Interface)>,
-    /// Those that an `ip=` is for.
+    /// Indexes of the interfaces that an `ip=` is for.
     with_ip: Vec<usize>,
-    /// What was said of each, for messages: its place and the argument.
+    /// The arguments about each interface, for messages: the index and the
+    /// argument.
     said: Vec<(usize, String)>,
-    /// Devices that carry a VLAN.
     parents: Vec<DeviceSpec>,
-    /// The servers of `nameserver=`, which are for no interface in particular.
+    /// The servers of `nameserver=`, which apply to every interface.
     common_dns: Vec<IpAddr>,
-    /// What every interface starts with.
+    /// The families that every new interface starts with.
     ipv4: IpPlan,
     ipv6: IpPlan,
 }
 
-/// A family that is asked of the network and may fail.
+/// An optional family that gets its addresses from the network.
 pub(crate) fn automatic() -> IpPlan {
     IpPlan::of(Method::Auto)
 }
@@ -52,7 +52,7 @@ impl Profiles {
         let mut ipv4 = ipv6.clone();
         ipv4.automatic.vendor_class = args.dhcp_vendor_class.clone();
         ipv4.automatic.dscp = args.dhcp_dscp;
-        // Only an IPv4 that nobody has asked for is waited for by default.
+        // By default the boot waits for IPv4, until an argument sets a method.
         ipv4.required_timeout_ms = Some(args.ip_required_timeout_ms);
         Profiles {
             list: Vec::new(),
@@ -79,7 +79,7 @@ impl Profiles {
         }
     }
 
-    /// The interface of a device, made when it is not there yet.
+    /// The interface for a device. Adds it if there is none yet.
     pub(super) fn of_device(&mut self, device: &DeviceSpec) -> usize {
         match device {
             DeviceSpec::Name(name) => {
@@ -109,7 +109,8 @@ impl Profiles {
         }
     }
 
-    /// The same for a device that is Ethernet whatever its name.
+    /// Like [`of_device`](Self::of_device), for a device that is Ethernet whatever
+    /// its name.
     pub(super) fn of_ethernet_device(&mut self, device: &DeviceSpec) -> usize {
         match device {
             DeviceSpec::Name(name) if self.find(&Key::Name(name.clone())).is_none() => {
@@ -126,7 +127,7 @@ impl Profiles {
             }
             device => {
                 let index = self.of_device(device);
-                // What the name alone has made InfiniBand.
+                // Only its name made it InfiniBand.
                 if self.at(index).kind == infiniband(None) {
                     self.at(index).kind = InterfaceKind::Ethernet;
                 }
@@ -135,8 +136,8 @@ impl Profiles {
         }
     }
 
-    /// Adds an interface that the firmware describes, which `ip=` can call by
-    /// `name`, in place of any other with that name.
+    /// Adds an interface that the firmware describes. It replaces an earlier one
+    /// with the same `name`; `ip=` can refer to it by that name.
     pub(super) fn put(&mut self, name: String, interface: Interface) {
         let key = Key::Name(name);
         match self.find(&key) {
@@ -145,7 +146,7 @@ impl Profiles {
         }
     }
 
-    /// Notes an argument for this interface, so that a message can quote it.
+    /// Notes an argument about this interface, so that a message can quote it.
     pub(super) fn note(&mut self, index: usize, argument: &str) {
         self.said.push((index, argument.to_owned()));
     }
@@ -155,12 +156,13 @@ impl Profiles {
         self.with_ip.push(index);
     }
 
-    /// Notes that a VLAN lies on this device.
+    /// Notes that this device carries a VLAN.
     pub(super) fn is_parent(&mut self, device: &DeviceSpec) {
         self.parents.push(device.clone());
     }
 
-    /// What carries a VLAN has addresses of its own only where `ip=` says so.
+    /// Switches off the addresses of interfaces that carry a VLAN, unless an `ip=`
+    /// is for them.
     pub(super) fn silence_parents(&mut self) {
         for device in std::mem::take(&mut self.parents) {
             let index = self.of_device(&device);
@@ -175,7 +177,7 @@ impl Profiles {
         }
     }
 
-    /// The first interface that was mentioned and is no port.
+    /// The first interface in the list that is not a port.
     fn first(&self) -> Option<usize> {
         let mut list = self.list.iter();
         list.position(|(_, interface)| interface.controller.is_none())
@@ -186,8 +188,7 @@ impl Profiles {
         self.find_or_add(Key::Any, InterfaceMatch::default(), true)
     }
 
-    /// The first interface that was mentioned and is no port, else the one for
-    /// every device.
+    /// The first interface that is not a port, or else the one for every device.
     pub(super) fn first_or_any(&mut self) -> usize {
         match self.first() {
             Some(index) => index,
@@ -195,8 +196,8 @@ impl Profiles {
         }
     }
 
-    /// `BOOTIF=`: the first Ethernet interface is meant, unless it is bound to
-    /// another device; then one of its own is added.
+    /// Applies `BOOTIF=`: binds the first Ethernet interface to this address. If
+    /// that interface is for another device, adds a separate one.
     pub(super) fn bind_to_boot_interface(&mut self, mac: MacAddr) {
         let is_ethernet = |(_, i): &(Key, Interface)| i.kind == InterfaceKind::Ethernet;
         let first = match self.list.iter().position(is_ethernet) {
@@ -213,14 +214,15 @@ impl Profiles {
             let index = self.add(Key::BootInterface, matches, false);
             let interface = self.at(index);
             interface.last_choice = true;
-            // Another argument may name the same NIC by its address.
+            // A profile name of its own, since another argument may name the same
+            // NIC by its address.
             interface.profile.id = Some("bootif_connection".to_owned());
         } else {
             matches.mac = Some(mac);
         }
     }
 
-    /// Sees to it that every device has an interface.
+    /// Makes sure that every device has an interface.
     pub(super) fn cover_all(&mut self, needed: bool) {
         if !self
             .list
@@ -249,7 +251,7 @@ impl Profiles {
             mac: None,
         };
         let index = self.add(Key::Name(name.to_owned()), matches, false);
-        // NetworkManager goes by the name, which may come before the device.
+        // Like NetworkManager, go by the name: the device may appear later.
         if name.starts_with("ib") {
             self.at(index).kind = infiniband(None);
         }
@@ -267,7 +269,8 @@ impl Profiles {
         self.list.len() - 1
     }
 
-    /// Takes out what the rest of an interface leaves without a meaning.
+    /// Removes settings that have no effect together with the rest of their
+    /// interface, with a warning for each.
     pub(super) fn finish(mut self, warnings: &mut Vec<String>) -> Vec<Interface> {
         for index in 0..self.list.len() {
             let interface = &mut self.list[index].1;
@@ -306,8 +309,8 @@ impl Profiles {
         self.list.into_iter().map(|(_, i)| i).collect()
     }
 
-    /// The argument that said this of an interface; where several may have,
-    /// the last.
+    /// The argument that set `what` on an interface. If several contain it, the
+    /// last one.
     fn quote(&self, index: usize, what: &str) -> String {
         let here = || self.said.iter().rev().filter(|(at, _)| *at == index);
         let (_, interface) = &self.list[index];
@@ -327,14 +330,16 @@ fn infiniband(mac: Option<InfinibandAddr>) -> InterfaceKind {
     }
 }
 
-/// What goes, as the text to look for and as a message.
+/// Removes the settings that the family cannot use. Adds to `lost` the text to
+/// search the arguments for, and a message.
 fn drop_unusable(ip: &mut IpPlan, lost: &mut Vec<(String, String)>) {
     if let Some(gateway) = ip.gateway.take_if(|_| ip.addresses.is_empty()) {
         let why = format!("gateway {gateway} needs a static address of its family");
         lost.push((gateway.to_string(), why));
     }
     if ip.method == Method::Disabled {
-        // An earlier argument may have asked for what a later one turned off.
+        // A later argument may have switched off the family that an earlier one
+        // required.
         ip.required = false;
     }
     if matches!(ip.method, Method::Disabled | Method::LinkLocal) {

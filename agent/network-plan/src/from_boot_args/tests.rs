@@ -16,7 +16,8 @@ fn plan(text: &str) -> NetworkPlan {
     NetworkPlan::from_boot_args(&args(text))
 }
 
-/// `test_data/boot_args/NAME.cmdline` → `NAME.json`, in the normal form.
+/// `NAME.cmdline` in `test_data/boot_args` gives the plan in `NAME.json`, in the
+/// normal form.
 #[test]
 fn every_vector_gives_its_plan() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/boot_args");
@@ -40,7 +41,7 @@ fn every_vector_gives_its_plan() {
     assert!(checked > 20, "only {checked} vectors in {}", dir.display());
 }
 
-/// `vectors.txt` tells its own form.
+/// `vectors.txt` describes its own format.
 #[test]
 fn every_command_line_means_what_networkmanager_makes_of_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/boot_args/vectors.txt");
@@ -61,7 +62,7 @@ fn every_command_line_means_what_networkmanager_makes_of_it() {
     }
 }
 
-/// Without what is null, false or an empty list.
+/// Removes all values that are null, false or an empty list.
 fn without_defaults(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -76,7 +77,7 @@ fn without_defaults(value: Value) -> Value {
     }
 }
 
-/// What the plan for a boot does with each device of a machine, in short.
+/// A short form of the plan for a boot: each match with its methods.
 fn booted(text: &str) -> Vec<String> {
     let plan = NetworkPlan::for_boot(&args(text));
     let word = |ip: &Option<IpPlan>| ip.as_ref().map(|ip| format!("{:?}", ip.method));
@@ -106,7 +107,7 @@ fn a_boot_without_instructions_asks_the_network_on_every_device() {
             "rd.bootif=0 BOOTIF=01-52-54-00-00-00-01",
             vec!["any NIC Auto/Auto"],
         ),
-        // An argument that nobody could read is no instruction.
+        // An argument that cannot be read is not an instruction.
         ("ip=eth0:bogus", vec!["any NIC Auto/Auto"]),
         ("rd.neednet=1", vec!["any NIC Auto/Auto"]),
         ("ip=ibft", vec!["any NIC Auto/Auto"]),
@@ -114,7 +115,7 @@ fn a_boot_without_instructions_asks_the_network_on_every_device() {
             "rd.route=10.0.0.0/8:192.0.2.1:eth1",
             vec!["any NIC Auto/Auto", "eth1 Auto/Auto"],
         ),
-        // Instructions are kept to the letter.
+        // With instructions, the plan contains nothing else.
         ("bootdev=eth1", vec!["eth1 Auto/Auto"]),
         ("ip=off", vec!["any NIC Disabled/Disabled"]),
         (
@@ -197,7 +198,7 @@ fn what_an_argument_cannot_have_is_a_warning_and_changes_nothing() {
         ]
     );
     assert!(first.interfaces[0].ethtool.is_some());
-    // A name server for every interface is not one for the port.
+    // `nameserver=` is for every interface, so a port causes no warning about it.
     assert_eq!(
         plan("bond=bond0:eth1 nameserver=192.0.2.53").warnings.len(),
         0

@@ -1,4 +1,5 @@
-//! `bond=`, `bridge=`, `team=` and `vlan=` → interfaces and their ports.
+//! Turns `bond=`, `bridge=`, `team=`, `vlan=` and `ib.pkey=` into interfaces and
+//! their ports.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ pub(super) fn add_controller(
         ControllerKind::Bond => InterfaceKind::Bond {
             options: options(earlier, argument, warnings),
         },
-        // A port that blocks for 30 s would be one too many waits.
+        // Spanning tree blocks each port for 30 s, which would delay the boot.
         ControllerKind::Bridge => InterfaceKind::Bridge { stp: Some(false) },
         ControllerKind::Team => InterfaceKind::Team {
             bond_mode: bond_mode(argument, warnings),
@@ -51,8 +52,9 @@ pub(super) fn add_controller(
     }
 }
 
-/// What stands in for a team. NetworkManager on the installed system reads no
-/// runner and leaves it to the daemon, so that one is a warning whatever it is.
+/// The mode of the bond that replaces a team. NetworkManager on the installed
+/// system does not read the runner and leaves it to the daemon, so any runner
+/// causes a warning.
 fn bond_mode(argument: &ControllerArgument, warnings: &mut Vec<String>) -> &'static str {
     let Some(runner) = &argument.runner else {
         return team_runner::DEFAULT;
@@ -99,7 +101,7 @@ pub(super) fn add_partition(profiles: &mut Profiles, argument: &PartitionArgumen
         p_key: Some(*key),
         mode: Some("datagram"),
     };
-    // The kernel calls the partition so, however the argument has written it.
+    // The kernel's name of the partition, however the argument spells it.
     interface.matches.name = Some(format!("{parent}.{key:04x}"));
 }
 
@@ -127,7 +129,7 @@ pub(super) fn add_vlan(
             ));
             return;
         }
-        // The reader of the arguments does not pass this one on.
+        // The reader of the arguments has dropped such an argument.
         DeviceSpec::Invalid(_) => return,
     };
     let index = profiles.of_device(&DeviceSpec::Name(argument.name.clone()));

@@ -1,14 +1,15 @@
-//! One object of the document, read key by key.
+//! Reads one object of the document key by key.
 //!
-//! People write this format by hand, in YAML, and let something turn it into
-//! JSON: a number may come as text and a text as number. `null` is no value.
+//! People write this format by hand in YAML and let a tool convert it to JSON. So a
+//! number may arrive as text and a text as a number. `null` means no value.
 
 use serde_json::{Map, Value};
 
-/// A document can be full of faults; an operator reads the first few.
+/// Most warnings that are kept: a document can be full of faults, and an operator
+/// reads only the first few.
 const MOST_WARNINGS: usize = 64;
 
-/// What was ignored or repaired.
+/// The warnings about a document, one line each.
 #[derive(Debug, Default)]
 pub(super) struct Warnings(pub(super) Vec<String>);
 
@@ -22,15 +23,15 @@ impl Warnings {
     }
 }
 
-/// An object and how a warning calls it, such as `network net-1`.
+/// An object, and its name in warnings, such as `network net-1`.
 pub(super) struct Fields<'a> {
     pub(super) title: String,
     map: &'a Map<String, Value>,
 }
 
 impl<'a> Fields<'a> {
-    /// The objects of a list; `limit` keeps a document from costing more than
-    /// any machine has use for.
+    /// The objects of a list, at most `limit` of them, so that no document costs
+    /// more than a machine can use.
     pub(super) fn list(
         value: Option<&'a Value>,
         what: &str,
@@ -80,7 +81,7 @@ impl<'a> Fields<'a> {
         self.map.keys().map(String::as_str)
     }
 
-    /// A text, or a whole number as one. Anything else is a warning.
+    /// A text, or a whole number as text. Anything else causes a warning.
     pub(super) fn text(&self, key: &str, warnings: &mut Warnings) -> Option<String> {
         let value = self.get(key)?;
         let text = as_text(value);
@@ -97,7 +98,7 @@ impl<'a> Fields<'a> {
         self.get(key).and_then(as_text)
     }
 
-    /// A whole number within bounds, or its digits as text.
+    /// A whole number within the bounds, or its digits as text.
     pub(super) fn number(
         &self,
         key: &str,
@@ -107,7 +108,7 @@ impl<'a> Fields<'a> {
         let value = self.get(key)?;
         let number = match value {
             Value::Number(number) => number.as_u64().or_else(|| {
-                // 1500.0, as some YAML tools write it.
+                // 1500.0: some YAML tools write whole numbers like this.
                 let whole = number.as_f64().filter(|n| n.fract() == 0.0);
                 whole.filter(|n| (0.0..=4e9).contains(n)).map(|n| n as u64)
             }),
@@ -126,7 +127,8 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// A value that parses; anything else is a warning with what was expected.
+    /// A value that parses. Anything else causes a warning that says what was
+    /// expected.
     pub(super) fn parsed<T: std::str::FromStr>(
         &self,
         key: &str,
@@ -164,8 +166,8 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// What a stranger wrote, short enough for a line on a console and without
-/// what would move its cursor.
+/// Makes text from the document fit for a console line: at most 60 characters, and
+/// no control characters, which could move the cursor.
 pub(super) fn shortened(text: &str) -> String {
     let clean = |c: char| if c.is_control() { '?' } else { c };
     let mut short: String = text.chars().map(clean).take(60).collect();

@@ -1,4 +1,4 @@
-//! `links` → interfaces without addresses.
+//! Turns `links` into interfaces without addresses.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use super::off;
 use crate::bond_option;
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
 
-/// More than any chassis has.
+/// More links than any chassis has.
 const MOST_LINKS: usize = 512;
-/// IEEE 802.1Q keeps 4095 for itself; NetworkManager's range.
+/// The highest VLAN id in IEEE 802.1Q, which reserves 4095, and in NetworkManager.
 const LAST_VLAN: u32 = 4094;
 
-/// Types that all mean a NIC which is there (the schemas of Nova and Ironic,
-/// and what cloud-init takes besides).
+/// Types that all mean an existing NIC (from the schemas of Nova and Ironic, and
+/// from cloud-init).
 const NICS: &[&str] = &[
     "bridge",
     "cascading",
@@ -32,11 +32,11 @@ const NICS: &[&str] = &[
     "vif",
 ];
 
-/// A link of the document and the interface it has become.
+/// A link of the document, and its interface.
 pub(super) struct Link {
-    /// What the rest of the document calls it. Never a NIC's name.
+    /// The id in the document. It is never the name of a NIC.
     id: String,
-    /// The ids of further links with the same NIC.
+    /// The ids of other links with the same NIC.
     also: Vec<String>,
     pub(super) interface: Interface,
 }
@@ -50,13 +50,13 @@ impl Link {
         }
     }
 
-    /// Whether the document means it by this id.
+    /// True if this is an id of the link.
     pub(super) fn is_called(&self, id: &str) -> bool {
         self.id == id || self.also.iter().any(|also| also == id)
     }
 }
 
-/// Reads the list. A link that cannot be used is a warning; the others stay.
+/// Reads the list. A link that cannot be used becomes a warning; the others stay.
 pub(super) fn read(value: Option<&Value>, warnings: &mut Warnings) -> Vec<Link> {
     let mut entries = Fields::list(value, "link", MOST_LINKS, warnings);
     drop_repeated(&mut entries, warnings);
@@ -71,7 +71,7 @@ pub(super) fn read(value: Option<&Value>, warnings: &mut Warnings) -> Vec<Link> 
         bond(entry, &mut links, warnings);
     }
     let mut waiting: Vec<_> = entries.iter().filter(|entry| is(entry, "vlan")).collect();
-    // A VLAN may lie on another one that stands behind it.
+    // A VLAN may come before the VLAN that it lies on.
     loop {
         let before = waiting.len();
         waiting.retain(|entry| !vlan(entry, &mut links, warnings));
@@ -125,8 +125,9 @@ fn mac(entry: &Fields, key: &str, warnings: &mut Warnings) -> Option<MacAddr> {
     entry.parsed(key, expected, warnings)
 }
 
-/// Some write a link for each address family of a NIC: two profiles for one
-/// device would be in each other's way, and one file's name.
+/// Reads a NIC. Some documents have one link per address family of a NIC. These
+/// become one interface: two profiles for one device would conflict and have the
+/// same file name.
 fn nic(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
     let Some(id) = entry.quiet_text("id") else {
         return;
@@ -230,7 +231,8 @@ fn ports(entry: &Fields, warnings: &mut Warnings) -> Vec<String> {
     }
 }
 
-/// `bond_miimon` and its like have the kernel's names behind the prefix.
+/// Reads the options of a bond, such as `bond_miimon`. After the prefix, the keys
+/// have the kernel's names.
 fn options(entry: &Fields, warnings: &mut Warnings) -> BTreeMap<String, String> {
     let mut options = BTreeMap::new();
     for key in entry.keys() {
@@ -269,7 +271,7 @@ fn mode(entry: &Fields, warnings: &mut Warnings) -> String {
     let given = entry.text("bond_mode", warnings);
     let mode = match given.as_deref() {
         None => default,
-        // Ironic's schema has this where it means 802.3ad, and refuses that.
+        // Ironic's schema has 802.1ad where it means 802.3ad, and rejects 802.3ad.
         Some("802.1ad") => "802.3ad",
         Some(mode) => mode,
     };
@@ -282,7 +284,8 @@ fn mode(entry: &Fields, warnings: &mut Warnings) -> String {
     })
 }
 
-/// True when nothing more can be done about this entry.
+/// Reads a VLAN. Returns false if its parent is not known yet, so that the caller
+/// tries again.
 fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool {
     let Some(id) = entry.quiet_text("id") else {
         return true;
@@ -297,7 +300,8 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool 
         warnings.add(format!("{title}: vlan_link is a port of a bond; ignored"));
         return true;
     }
-    // A NIC is known by its address alone; its id stands in for its name.
+    // A NIC is identified only by its address; the id of its link replaces its
+    // name.
     let matches = &parent.interface.matches;
     let label = matches.name.as_ref().unwrap_or(&parent.id).clone();
     let parent_mac = matches.mac.filter(|_| matches.name.is_none());
@@ -319,7 +323,7 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool 
         mac: None,
     };
     let kind = InterfaceKind::Vlan {
-        // At most LAST_VLAN.
+        // At most LAST_VLAN, so the cast is exact.
         id: tag as u16,
         parent: Some(label),
         parent_mac,
@@ -339,7 +343,7 @@ fn is_taken(links: &[Link], name: &str) -> bool {
 
 fn first_free(links: &[Link], name: impl Fn(usize) -> String) -> String {
     let mut names = (0..=links.len()).map(name);
-    // One more name than there are links: one of them is free.
+    // There is one more name than there are links, so one of them is free.
     names
         .find(|name| !is_taken(links, name))
         .unwrap_or_default()

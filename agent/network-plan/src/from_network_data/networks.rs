@@ -1,4 +1,5 @@
-//! `networks` and `services` → addresses, routes and DNS of the interfaces.
+//! Turns `networks` and `services` into addresses, routes and DNS of the
+//! interfaces.
 
 use std::net::IpAddr;
 
@@ -14,7 +15,7 @@ const MOST_ROUTES: usize = 1024;
 const MOST_SERVERS: usize = 16;
 const ADDRESS: &str = "an IP address";
 
-/// Reads `networks` into the interfaces of their links. Faults are warnings.
+/// Adds each network to the interface of its link. Faults become warnings.
 pub(super) fn read(value: Option<&Value>, links: &mut [Link], warnings: &mut Warnings) {
     for entry in Fields::list(value, "network", MOST_NETWORKS, warnings) {
         let wanted = entry.quiet_text("link");
@@ -36,7 +37,7 @@ pub(super) fn read(value: Option<&Value>, links: &mut [Link], warnings: &mut War
     }
 }
 
-/// Reads the top-level `services`: servers for every family that is up.
+/// Adds the DNS servers of the top-level `services` to every family that is up.
 pub(super) fn read_services(value: Option<&Value>, links: &mut [Link], warnings: &mut Warnings) {
     for server in servers(value, "service", warnings) {
         let mut used = false;
@@ -63,7 +64,7 @@ fn servers(value: Option<&Value>, what: &str, warnings: &mut Warnings) -> Vec<Ip
             }
         }
         match entry.text("address", warnings) {
-            // Ironic's schema lets an IPv6 address have a prefix here, too.
+            // Ironic's schema allows a prefix after an IPv6 address here, too.
             Some(text) => match prefix::address(&text) {
                 Some((address, _)) => servers.push(address),
                 None => {
@@ -100,7 +101,7 @@ fn network(entry: &Fields, interface: &mut Interface, warnings: &mut Warnings) {
     } else {
         &mut interface.ipv6
     };
-    // Not `None`: ports have been sorted out.
+    // Never `None` here: the caller has skipped ports.
     let Some(ip) = part.as_mut() else {
         return;
     };
@@ -186,7 +187,7 @@ fn routes(entry: &Fields, is_ipv4: bool, ip: &mut IpPlan, warnings: &mut Warning
             warnings.add(format!("{title}: gateway is of another family; ignored"));
             continue;
         }
-        // An unspecified next hop is none.
+        // An unspecified address means no next hop.
         let via = via.filter(|via| !via.is_unspecified());
         let metric = route.number("metric", 0..=u32::MAX, warnings);
         match (destination.length, via) {
@@ -228,8 +229,9 @@ fn set_gateway(ip: &mut IpPlan, gateway: IpAddr, title: &str, warnings: &mut War
     }
 }
 
-/// `network` and `netmask`, or `network` with a prefix behind it. A host
-/// route where neither tells.
+/// The destination: `network` with `netmask`, or `network` with a prefix after it.
+/// Without both it is a host route, or the default route if the address is all
+/// zero.
 fn destination(route: &Fields, is_ipv4: bool, warnings: &mut Warnings) -> Option<IpPrefix> {
     let text = route.text("network", warnings).unwrap_or_default();
     let title = &route.title;
@@ -258,7 +260,7 @@ fn destination(route: &Fields, is_ipv4: bool, warnings: &mut Warnings) -> Option
     Some(IpPrefix { address, length }.network())
 }
 
-/// `dns_nameservers`, which cloud-init takes as well.
+/// Reads `dns_nameservers`, an extension of cloud-init.
 fn cloud_init_servers(entry: &Fields, warnings: &mut Warnings) -> Vec<IpAddr> {
     let list = match entry.get("dns_nameservers") {
         Some(Value::Array(list)) => list.iter().collect(),
@@ -285,7 +287,7 @@ fn family(interface: &mut Interface, address: IpAddr) -> Option<&mut IpPlan> {
     }
 }
 
-/// False when the family is off.
+/// Returns false if the family is off.
 fn add_server(ip: &mut IpPlan, server: IpAddr) -> bool {
     let is_up = ip.method != Method::Disabled;
     if is_up && !ip.dns.contains(&server) && ip.dns.len() < MOST_SERVERS {

@@ -1,11 +1,11 @@
-//! Masks and networks in the forms that writers of this format use.
+//! Parses masks and networks in the forms that writers of this format use.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::plan::IpPrefix;
 
-/// `192.0.2.10`, `2001:db8::10/64`: an address, and the length of its prefix
-/// where it has one.
+/// Parses `192.0.2.10` or `2001:db8::10/64`: an address, and its prefix length if
+/// there is one.
 pub(super) fn address(text: &str) -> Option<(IpAddr, Option<u8>)> {
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(length)),
@@ -19,8 +19,8 @@ pub(super) fn address(text: &str) -> Option<(IpAddr, Option<u8>)> {
     Some((address, length))
 }
 
-/// `255.255.255.0`, `ffff:ffff::`, `24` → length of the prefix. `None` for
-/// anything else, masks with holes among it.
+/// Parses `255.255.255.0`, `ffff:ffff::` or `24` into a prefix length. `None` for
+/// anything else, including masks with holes.
 pub(super) fn mask(text: &str, is_ipv4: bool) -> Option<u8> {
     let text = text.trim();
     let longest = if is_ipv4 { 32 } else { 128 };
@@ -34,12 +34,12 @@ pub(super) fn mask(text: &str, is_ipv4: bool) -> Option<u8> {
         let bits = text.parse::<Ipv6Addr>().ok()?.to_bits();
         (bits.leading_ones(), bits.count_ones())
     };
-    // At most 128.
+    // At most 128, so the cast is exact.
     (ones == set).then_some(ones as u8)
 }
 
-/// What an address without any mask gets: that of its class, as
-/// NetworkManager does it for kernel arguments, and /64 for IPv6.
+/// The network of an address without a mask: by its class for IPv4, as
+/// NetworkManager does for kernel arguments, and /64 for IPv6.
 pub(super) fn usual(address: IpAddr) -> IpPrefix {
     let length = match address {
         IpAddr::V4(v4) => match v4.octets()[0] {

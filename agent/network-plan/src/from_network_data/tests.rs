@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// `test_data/network_data/NAME.json` → `NAME.plan`, in the normal form.
+/// `NAME.json` in `test_data/network_data` gives the plan in `NAME.plan`, in the
+/// normal form.
 #[test]
 fn every_document_gives_its_plan() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/network_data");
@@ -85,7 +86,7 @@ fn a_document_without_use_is_an_error() {
     }
     let long = format!("{{\"links\": [{nic}], \"x\": \"{}\"}}", "x".repeat(LARGEST));
     assert!(error(&long).starts_with("expected at most 1048576 bytes, found "));
-    // A link that is only to be up is no fault.
+    // A link that is only brought up is not a fault.
     let up = format!("\u{feff}{{\"links\": [{nic}], \"networks\": []}}");
     assert_eq!(
         NetworkPlan::from_network_data(&up).unwrap().warnings,

@@ -1,4 +1,4 @@
-//! `link-aggregation` of an interface.
+//! Reads `link-aggregation` of an interface.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -44,13 +44,14 @@ const OPTIONS: &[&str] = &[
     "use_carrier",
     "xmit_hash_policy",
 ];
-/// What NetworkManager makes of nftables rules, and the kernel knows not.
+/// An option that NetworkManager implements with nftables rules; the kernel does
+/// not have it.
 const BALANCE_SLB: &str = "balance_slb";
 const LACP: &str = "802.3ad";
-/// The kernel's; nmstate does not write it.
+/// The kernel's default, which nmstate does not write.
 const DEFAULT_ARP_MISSED_MAX: &str = "2";
 
-/// Reads it; gives the keys of an interface that are its own.
+/// Reads the bond. Returns the keys of an interface that belong to this type.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let own = &["link-aggregation", "bond"];
     let key = if interface.has("bond") {
@@ -82,8 +83,8 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
     own
 }
 
-/// True where a bond has the address of whichever port is active: nmstate
-/// leaves one that is given out.
+/// True if the bond takes the address of its active port: nmstate then ignores an
+/// address in the document.
 pub(super) fn has_mac_of_port(described: &Described) -> bool {
     match &described.interface.kind {
         InterfaceKind::Bond { options } => {
@@ -141,7 +142,7 @@ fn read_options(
     options.retain(|_, value| !value.is_empty());
 }
 
-/// One option in the form of the kernel and of NetworkManager.
+/// One option, in the form of the kernel and of NetworkManager.
 fn option(fields: &Fields, key: &str) -> Option<String> {
     match key {
         "tlb_dynamic_lb" | "use_carrier" | "lacp_active" | BALANCE_SLB | "balance-slb" => {
@@ -209,7 +210,7 @@ fn ipv6_targets(fields: &Fields, key: &str) -> Option<String> {
     (!targets.is_empty()).then(|| targets.join(","))
 }
 
-/// What one option wants of others.
+/// Checks the options that depend on others.
 fn check_together(fields: &Fields, mode: &str, options: &BTreeMap<String, String>) {
     let is_on = |key: &str| options.get(key).is_some_and(|value| value != "0");
     if is_on("miimon") && is_on("arp_interval") {
@@ -280,8 +281,8 @@ fn port_config(fields: Fields) -> Option<Port> {
     let queue = fields.unsigned("queue-id", u16::MAX.into());
     let priority = priority.filter(|number| *number != 0);
     port.queue = queue.filter(|number| *number != 0);
-    // Older versions of NetworkManager know neither: what is the default
-    // anyway goes unsaid.
+    // Older versions of NetworkManager know neither of the two, so a default is not
+    // written.
     if priority.is_some() || port.queue.is_some() {
         port.section = Some("bond-port");
         port.settings

@@ -1,5 +1,5 @@
-//! Entries of the document → the interfaces of the ramdisk and of the installed
-//! system.
+//! Turns the entries of the document into the interfaces of the ramdisk and of the
+//! installed system.
 
 use super::fields::Findings;
 use super::interface::{Described, Interfaces, State};
@@ -7,7 +7,7 @@ use super::ovs_profiles;
 use crate::plan::{Interface, InterfaceKind};
 
 impl Interfaces {
-    /// The interfaces of the plan, and those of the installed system alone.
+    /// The interfaces of the plan, and those that only the installed system has.
     pub(super) fn into_interfaces(
         mut self,
         findings: &Findings,
@@ -34,7 +34,7 @@ impl Interfaces {
                 described.interface.profile.label = Some(described.name.clone());
             }
             let profile = &described.interface.profile;
-            // Two files of one name would be one file.
+            // Two profiles with the same name would overwrite each other's file.
             let id = profile.id.clone().unwrap_or(described.name.clone());
             if !profile.is_ramdisk_only && ids.contains(&id) {
                 findings.fault(
@@ -55,7 +55,7 @@ impl Interfaces {
 }
 
 impl Described {
-    /// The profile of what is in a bridge of Open vSwitch.
+    /// The profile of an interface that is in a bridge of Open vSwitch.
     fn installed_port(&self) -> Interface {
         let mut interface = self.interface.clone();
         if let Some(port) = &self.ovs_port {
@@ -73,8 +73,8 @@ impl Described {
         interface
     }
 
-    /// What the ramdisk has; for all but ports of Open vSwitch the installed
-    /// system too. Of ports, only those of a VRF have addresses.
+    /// The interface of the ramdisk. The installed system has it too, except for
+    /// ports of Open vSwitch. Of all ports, only those of a VRF have addresses.
     fn into_interface(self, vrfs: &[(String, u32)]) -> Interface {
         let mut interface = self.interface;
         let (mut ipv4, mut ipv6) = (self.ipv4, self.ipv6);

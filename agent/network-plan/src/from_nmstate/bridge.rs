@@ -1,4 +1,4 @@
-//! `bridge` of an interface.
+//! Reads `bridge` of an interface.
 
 use super::fields::Fields;
 use super::interface::Described;
@@ -21,13 +21,13 @@ const STP_KEYS: &[&str] = &[
     "max-age",
     "priority",
 ];
-/// Flags by NMState's name and NetworkManager's.
+/// Flags that have the same name in NMState and NetworkManager.
 const FLAGS: &[&str] = &[
     "multicast-querier",
     "multicast-query-use-ifaddr",
     "multicast-snooping",
 ];
-/// Numbers, with NetworkManager's name and the largest.
+/// Numbers: NMState's name, NetworkManager's name and the largest value.
 const NUMBERS: &[(&str, &str, i64)] = &[
     ("hash-max", "multicast-hash-max", MOST),
     ("mac-ageing-time", "ageing-time", MOST),
@@ -84,10 +84,10 @@ const OTHERS: &[&str] = &[
     "vlan-default-pvid",
 ];
 const MOST: i64 = u32::MAX as i64;
-/// IEEE 802.1Q keeps 4095 for itself.
+/// The highest VLAN id: IEEE 802.1Q reserves 4095.
 const LAST_VLAN: u32 = 4094;
 
-/// Reads it; gives the keys of an interface that are its own.
+/// Reads the bridge. Returns the keys of an interface that belong to this type.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let mut stp = None;
     if let Some(fields) = interface.child("bridge", KEYS) {
@@ -132,7 +132,8 @@ fn read_options(fields: &Fields, filters: bool, described: &mut Described) {
         "group-addr",
         "a hardware address such as 01:80:c2:00:00:00",
     ) {
-        // As nmstate writes it, and NetworkManager has read it ever since.
+        // Decimal bytes joined by `;`: nmstate writes this form, and NetworkManager
+        // reads it.
         let bytes: Vec<_> = address.0.iter().map(u8::to_string).collect();
         described.set("bridge", "group-address", bytes.join(";"));
     }
@@ -223,7 +224,7 @@ fn port(fields: Fields) -> Option<Port> {
     Some(port)
 }
 
-/// `3,9 pvid untagged,10-14`
+/// The port's VLANs in NetworkManager's form: `3,9 pvid untagged,10-14`.
 fn port_vlans(fields: &Fields) -> String {
     let modes = [("trunk", true), ("access", false)];
     let is_trunk = fields.word("mode", &modes, false);

@@ -1,8 +1,8 @@
-//! `dns-resolver`: which interface's profile keeps the name servers.
+//! `dns-resolver`: chooses the interface whose profile keeps the name servers.
 //!
-//! NMState has them for the whole machine and NetworkManager for a profile:
-//! nmstate looks for one that suits, in the order of the document, and so do
-//! we.
+//! NMState has name servers for the whole machine, but NetworkManager keeps them in
+//! a profile. nmstate looks for a suitable profile in the order of the document,
+//! and so does this module.
 
 use std::net::IpAddr;
 
@@ -10,11 +10,11 @@ use super::fields::Fields;
 use super::interface::{Described, Interfaces, State};
 use super::ip::Family;
 
-/// Of the family of the first server, which also keeps the domains. Lower goes
-/// first.
+/// Priority of the servers in the family of the first server, which also keeps the
+/// domains. A lower number takes precedence.
 const PRIORITY: u32 = 40;
 const PRIORITY_OF_OTHERS: u32 = 50;
-/// resolv.conf(5).
+/// Options without a value (resolv.conf(5)).
 const OPTIONS: &[&str] = &[
     "debug",
     "edns0",
@@ -34,10 +34,10 @@ const OPTIONS: &[&str] = &[
 ];
 const OPTIONS_WITH_NUMBER: &[&str] = &["ndots", "timeout", "attempts"];
 
-/// A server, and the interface of a link-local one.
+/// A server, and the interface of a link-local server.
 type Server<'a> = (IpAddr, Option<&'a str>);
 
-/// Reads it, and gives the servers to interfaces.
+/// Reads `dns-resolver` and assigns the servers to interfaces.
 pub(super) fn read(top: &Fields, all: &mut Interfaces) {
     let keys = ["server", "search", "options"];
     let Some(dns) = top.child("dns-resolver", &["running", "config"]) else {
@@ -195,8 +195,8 @@ fn has_ip(described: &Described) -> bool {
     described.interface.controller.is_none()
 }
 
-/// The first whose own servers do not get in the way, else the first that has
-/// an address.
+/// The first interface whose own servers do not interfere, or else the first one
+/// with an address.
 fn suitable(all: &Interfaces, is_ipv4: bool) -> Option<usize> {
     let prefers = |d: &Described| {
         let family = if is_ipv4 { &d.ipv4 } else { &d.ipv6 };
@@ -207,8 +207,8 @@ fn suitable(all: &Interfaces, is_ipv4: bool) -> Option<usize> {
     preferred.or_else(|| all.list.iter().position(|d| is_valid(d, is_ipv4)))
 }
 
-/// Domains alone: with the first that asks the network, else with the first
-/// that has an address.
+/// The family that keeps domains without servers: the first that gets its addresses
+/// from the network, or else the first with an address.
 fn suitable_for_domains(all: &mut Interfaces) -> Option<&mut Family> {
     let mut found = None;
     for needs_automatic in [true, false] {

@@ -1,4 +1,4 @@
-//! `ethernet` and `ethtool` of an interface.
+//! Reads `ethernet` and `ethtool` of an interface.
 
 use super::fields::Fields;
 use super::interface::Described;
@@ -7,7 +7,7 @@ use crate::plan::Ethtool;
 
 const KEYS: &[&str] = &["auto-negotiation", "speed", "duplex", "sr-iov"];
 
-/// Reads `ethernet`; gives the keys of an interface that are its own.
+/// Reads `ethernet`. Returns the keys of an interface that belong to this type.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let Some(fields) = interface.child("ethernet", KEYS) else {
         return &["ethernet", "veth"];
@@ -25,7 +25,8 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
         speed: speed.filter(|_| forced),
     });
     if forced && (speed.is_some() || duplex.is_some()) {
-        // An empty one is not written: nmstate forces no duplex of itself.
+        // An empty value is not written: nmstate sets a duplex only if the document
+        // does.
         described.set("ethernet", "duplex", duplex.unwrap_or(""));
         if duplex == Some("half") {
             fields.warn("duplex", "in the ramdisk it is full");
@@ -34,9 +35,9 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
     &["ethernet", "veth"]
 }
 
-/// NetworkManager's names of what a driver may do for the kernel, where they
-/// are not `feature-` and the kernel's. First what ethtool(8) calls it, then
-/// the kernel, then NetworkManager.
+/// Driver features with a NetworkManager name other than `feature-` and the
+/// kernel's name: first ethtool(8)'s names, then the kernel's, then
+/// NetworkManager's.
 const FEATURES: &[(&[&str], &str, &str)] = &[
     (&["rx", "rx-checksumming"], "rx-checksum", "feature-rx"),
     (&[], "tx-scatter-gather", "feature-sg"),
@@ -74,7 +75,7 @@ const FEATURES: &[(&[&str], &str, &str)] = &[
     ),
 ];
 
-/// What else NetworkManager takes behind `feature-` (nm-settings-nmcli(5)).
+/// Other names that NetworkManager accepts after `feature-` (nm-settings-nmcli(5)).
 const KERNEL_FEATURES: &[&str] = &[
     "esp-hw-offload",
     "esp-tx-csum-hw-offload",
@@ -158,12 +159,12 @@ const COALESCE: &[&str] = &[
     "tx-usecs-irq",
     "tx-usecs-low",
 ];
-/// Of nmstate's, those that no writer of its writes.
+/// Keys that nmstate reads but never writes.
 const NOT_WRITTEN: &[&str] = &["tx-usecs-high", "tx-usecs-irq", "tx-usecs-low"];
 const RING: &[&str] = &["rx", "rx-jumbo", "rx-mini", "tx"];
 const RING_MOST: &[&str] = &["rx-max", "rx-jumbo-max", "rx-mini-max", "tx-max"];
 
-/// Reads `ethtool`: all of it is for the installed system.
+/// Reads `ethtool`, which only the installed system applies.
 pub(super) fn read_ethtool(interface: &Fields, described: &mut Described) {
     let keys = ["pause", "feature", "coalesce", "ring", "fec"];
     let Some(fields) = interface.child("ethtool", &keys) else {
@@ -213,7 +214,7 @@ pub(super) fn read_ethtool(interface: &Fields, described: &mut Described) {
 
 fn features(fields: &Fields, described: &mut Described) {
     for (name, _) in fields.entries() {
-        // Nothing but these: here nmstate takes no `yes`.
+        // An invalid value is a fault already.
         let Some(on) = fields.flag(name) else {
             continue;
         };
@@ -232,7 +233,7 @@ fn features(fields: &Fields, described: &mut Described) {
     }
 }
 
-/// Forward error correction, as the bits of NMSettingEthtool.
+/// Reads the forward error correction, as the bits of NMSettingEthtool.
 fn fec(ethtool: &Fields, described: &mut Described) {
     let Some(fields) = ethtool.child("fec", &["auto", "mode"]) else {
         return;

@@ -1,7 +1,7 @@
-//! One mapping of the document, read key by key.
+//! Reads one mapping of the document key by key.
 //!
-//! Every fault is kept, with the path of its key, and the reading goes on: an
-//! operator mends all of them at once.
+//! A fault is recorded with the path of its key, and the reading continues, so that
+//! an operator can fix all faults at once.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -11,12 +11,13 @@ use landfall_boot_params::edit_distance;
 use super::refused;
 use super::yaml::Yaml;
 
-/// A document can be full of faults; an operator reads the first few.
+/// Most faults that are kept: a document can be full of them, and an operator reads
+/// only the first few.
 const MOST_FAULTS: usize = 100;
-/// No known key is longer, so the rest of an unknown one is not compared.
+/// No known key is longer, so the rest of a longer unknown key is not compared.
 const LONGEST_KEY: usize = 64;
 
-/// What is wrong with the document, and what of it means nothing.
+/// Errors of the document (faults), and its parts that have no effect (warnings).
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     faults: RefCell<Vec<String>>,
@@ -32,7 +33,7 @@ impl Findings {
         add(&self.warnings, path, words);
     }
 
-    /// The faults where there are any, else the warnings.
+    /// Returns the faults as an error if there are any, and otherwise the warnings.
     pub(super) fn into_result(self) -> Result<Vec<String>, Vec<String>> {
         let faults = self.faults.into_inner();
         if faults.is_empty() {
@@ -64,7 +65,8 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads a value as a mapping of these keys. `{}` stands for nothing.
+    /// Reads a value as a mapping with only these keys. `null` counts as an empty
+    /// mapping.
     pub(super) fn of(
         value: &'a Yaml,
         path: String,
@@ -76,7 +78,7 @@ impl<'a> Fields<'a> {
         Some(fields)
     }
 
-    /// The same, with any keys.
+    /// Like [`of`](Self::of), but accepts any keys.
     pub(super) fn unchecked(
         value: &'a Yaml,
         path: String,
@@ -97,7 +99,8 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Tells keys that are none of these, each with the nearest that is.
+    /// Reports each key that is not in these lists, with the most similar known
+    /// key.
     pub(super) fn expect_keys(&self, known: &[&[&str]]) {
         let known = || known.iter().flat_map(|keys| keys.iter().copied());
         for (key, _) in self.map {
@@ -109,7 +112,8 @@ impl<'a> Fields<'a> {
                 self.findings.fault(&path, instead);
                 continue;
             }
-            // `dns` for `dns-resolver` is nearer than the letters say.
+            // `dns` most likely means `dns-resolver`, although other keys are
+            // closer in spelling.
             let starts_alike = |known: &str| known.starts_with(key.as_str());
             let start: String = key.chars().take(LONGEST_KEY).collect();
             let distance = |known: &str| edit_distance(&start, known);
@@ -119,7 +123,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The path of a key.
+    /// The path of a key, for messages.
     pub(super) fn at(&self, key: &str) -> String {
         let key = key.escape_debug();
         match self.path.as_str() {
@@ -136,7 +140,7 @@ impl<'a> Fields<'a> {
         self.findings.warn(&self.at(key), words);
     }
 
-    /// Whether the key is there, be it with nothing.
+    /// True if the key is present, even without a value.
     pub(super) fn has(&self, key: &str) -> bool {
         self.map.iter().any(|(name, _)| name == key)
     }
@@ -150,12 +154,12 @@ impl<'a> Fields<'a> {
         self.map.iter()
     }
 
-    /// A mapping of these keys behind a key.
+    /// The mapping under a key, with only these keys.
     pub(super) fn child(&self, key: &str, keys: &[&str]) -> Option<Fields<'a>> {
         Fields::of(self.get(key)?, self.at(key), keys, self.findings)
     }
 
-    /// A list, each item with its path.
+    /// A list; each item comes with its path.
     pub(super) fn list(&self, key: &str) -> Option<Vec<(String, &'a Yaml)>> {
         let path = self.at(key);
         match self.get(key)? {
@@ -174,7 +178,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A list of texts.
+    /// A list of texts; each comes with its path.
     pub(super) fn texts(&self, key: &str) -> Option<Vec<(String, &'a str)>> {
         let list = self.list(key)?;
         let items = list.into_iter();
@@ -185,7 +189,7 @@ impl<'a> Fields<'a> {
         )
     }
 
-    /// A text of one line. Numbers are none, as nmstate has it.
+    /// A text of one line. As in nmstate, a number is not a text.
     pub(super) fn text(&self, key: &str) -> Option<&'a str> {
         self.line(self.at(key), self.get(key)?)
     }
@@ -210,7 +214,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A boolean, or one of the words and numbers that mean one.
+    /// A boolean, or a word or number that means one.
     pub(super) fn flag(&self, key: &str) -> Option<bool> {
         let value = self.present(key)?;
         let found = match value {
@@ -233,7 +237,7 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// A boolean and nothing that means one.
+    /// A boolean, but no other spelling of it.
     pub(super) fn strict_flag(&self, key: &str) -> Option<bool> {
         match self.get(key)? {
             Yaml::Bool(value) => Some(*value),
@@ -247,12 +251,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number within bounds, or its digits as text.
+    /// A whole number within the bounds, or its digits as text.
     pub(super) fn number(&self, key: &str, bounds: RangeInclusive<i64>) -> Option<i64> {
         let value = self.present(key)?;
         let found = match value {
             Yaml::Integer(value) => i64::try_from(*value).ok(),
-            // Only what cannot be negative may be in hexadecimal digits.
+            // Accept hexadecimal digits only if the number cannot be negative.
             Yaml::Text(text) => match text.strip_prefix("0x").filter(|_| *bounds.start() >= 0) {
                 Some(digits) => i64::from_str_radix(digits, 16).ok(),
                 None => text.parse().ok(),
@@ -267,14 +271,14 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// The same for a number that is none below zero.
+    /// Like [`number`](Self::number), from 0 to `most`.
     pub(super) fn unsigned(&self, key: &str, most: u32) -> Option<u32> {
         let number = self.number(key, 0..=most.into())?;
         u32::try_from(number).ok()
     }
 
-    /// One of these words; what it stands for. Where `numbers`, a number may
-    /// stand for the text of its digits.
+    /// Looks one of these words up and returns its value. If `numbers`, a number
+    /// counts as the text of its digits.
     pub(super) fn word<T: Copy>(&self, key: &str, words: &[(&str, T)], numbers: bool) -> Option<T> {
         let value = if numbers {
             self.present(key)?
@@ -288,7 +292,8 @@ impl<'a> Fields<'a> {
         };
         let found = words.iter().find(|(word, _)| *word == text);
         if found.is_none() {
-            // Numbers are another way to say the words.
+            // Leave digits out of the message: they are another spelling of the
+            // words.
             let is_digit = |word: &&str| word.parse::<u8>().is_err();
             let known: Vec<_> = words
                 .iter()
@@ -301,7 +306,6 @@ impl<'a> Fields<'a> {
         found.map(|(_, value)| *value)
     }
 
-    /// A text that parses.
     pub(super) fn parsed<T: std::str::FromStr>(&self, key: &str, expected: &str) -> Option<T> {
         let text = self.text(key)?;
         let value = text.parse().ok();
@@ -311,7 +315,7 @@ impl<'a> Fields<'a> {
         value
     }
 
-    /// A value where nmstate takes no `null` for one that is left out.
+    /// The value. Reports a `null`, for keys where nmstate does not accept one.
     fn present(&self, key: &str) -> Option<&'a Yaml> {
         if self.has(key) && self.get(key).is_none() {
             self.fault(key, "expected a value, found nothing");

@@ -1,14 +1,14 @@
-//! `infiniband` of an interface.
+//! Reads `infiniband` of an interface.
 
 use super::fields::Fields;
 use super::interface::Described;
 use crate::plan::InterfaceKind;
 
 const KEYS: &[&str] = &["mode", "base-iface", "pkey"];
-/// nmstate's number for the port itself.
+/// nmstate's key for the port itself, which is no partition.
 const NO_PARTITION: u32 = 0xffff;
 
-/// Reads it; gives the keys of an interface that are its own.
+/// Reads the settings. Returns the keys of an interface that belong to this type.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let mut parent = None;
     let mut p_key = None;
@@ -24,7 +24,8 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
         let key = fields.unsigned("pkey", NO_PARTITION);
         p_key = key.filter(|key| *key != NO_PARTITION);
         parent = fields.text("base-iface").filter(|name| !name.is_empty());
-        // The kernel's name, from which it takes the key.
+        // The kernel's name of the partition, from which NetworkManager derives the
+        // key.
         if let (Some(parent), Some(key)) = (parent, p_key) {
             let name = format!("{parent}.{key:04x}");
             if described.name != name {

@@ -1,4 +1,4 @@
-//! `interfaces`: each entry by itself.
+//! Reads each entry of `interfaces` separately.
 
 use landfall_boot_params::dracut_net::is_interface_name;
 use landfall_boot_params::{ClonedMac, InfinibandAddr, MacAddr};
@@ -11,14 +11,14 @@ use super::yaml::Yaml;
 use super::{bond, bridge, ethernet, infiniband, ipvlan, mac_vlan, refused, veth, vlan, vrf};
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch, Settings};
 
-/// More than any chassis has.
+/// More interfaces than any chassis has.
 const MOST_INTERFACES: usize = 1024;
-/// The kernel's least for a link with IPv6 (IPV6_MIN_MTU).
+/// The kernel's smallest MTU for IPv6 (IPV6_MIN_MTU).
 const LEAST_MTU_IPV6: u32 = 1280;
 const INFINIBAND_MAC: &str = "a hardware address of 20 bytes";
 const MAC: &str = "a hardware address such as 52:54:00:00:00:01";
 
-/// Keys of every type.
+/// Keys that every type of interface has.
 const KEYS: &[&str] = &[
     "name",
     "profile-name",
@@ -46,56 +46,56 @@ const KEYS: &[&str] = &[
 const TYPES: &str = "ethernet, vlan, bond, linux-bridge, vrf, mac-vlan, mac-vtap, ipvlan, veth, \
                      infiniband, ovs-bridge, ovs-interface";
 
-/// What an entry wants of the interface.
+/// The state that an entry asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Up,
     Down,
-    /// It is known, and has no profile.
+    /// The entry is known, but gets no profile.
     Absent,
-    /// As if it were not in the list.
+    /// As if the entry were not in the list.
     Ignore,
 }
 
-/// One entry.
+/// One entry of the list.
 pub(super) struct Described {
     pub(super) path: String,
-    /// What the rest of the document calls it.
+    /// The name that the rest of the document uses.
     pub(super) name: String,
     pub(super) other_names: Vec<String>,
     pub(super) state: State,
-    /// True where the name is a label, and the NIC is found by its address.
+    /// True if the NIC is identified by its address, and the name is only a label.
     pub(super) by_mac: bool,
-    /// The address that `copy-mac-from` copies.
+    /// The address that `copy-mac-from` of another interface copies.
     pub(super) mac: Option<MacAddr>,
     pub(super) copy_mac_from: Option<String>,
     pub(super) controller: Option<String>,
-    /// `None` for what has no ports or says nothing of them.
+    /// `None` if the entry lists no ports.
     pub(super) ports: Option<Vec<Port>>,
     /// The interface below, and the path of the key that names it.
     pub(super) parent: Option<String>,
     pub(super) parent_path: String,
-    /// The port of a bridge of Open vSwitch that it is in.
+    /// The port of an Open vSwitch bridge that contains the interface.
     pub(super) ovs_port: Option<String>,
-    /// What Open vSwitch stores about it.
+    /// Data that Open vSwitch stores about the interface.
     pub(super) ovs_db: Vec<(&'static str, Settings)>,
-    /// What it has in the ramdisk, where that differs: in place of such a bridge.
+    /// The configuration in the ramdisk, if a bridge of Open vSwitch makes it
+    /// differ.
     pub(super) in_ramdisk: InRamdisk,
     pub(super) ipv4: Family,
     pub(super) ipv6: Family,
     pub(super) interface: Interface,
 }
 
-/// What a port of a bridge of Open vSwitch has in the ramdisk.
+/// The ramdisk's configuration of a port of an Open vSwitch bridge.
 #[derive(Default)]
 pub(super) struct InRamdisk {
-    /// Both families.
+    /// IPv4 and IPv6.
     pub(super) ip: Option<(Family, Family)>,
     pub(super) set_mac: Option<ClonedMac>,
     pub(super) controller: Option<String>,
 }
 
-/// All entries, in the order of the document.
 #[derive(Default)]
 pub(super) struct Interfaces {
     pub(super) list: Vec<Described>,
@@ -104,8 +104,8 @@ pub(super) struct Interfaces {
 }
 
 impl Interfaces {
-    /// What the document calls by this name: the interface itself, else the
-    /// one that has it for another name or for its profile's.
+    /// Index of the interface with this name, or else with this name as an
+    /// alternative name or as the name of its profile.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         let by_name = |d: &Described| d.name == name && d.is_named();
         let by_other =
@@ -120,7 +120,7 @@ impl Interfaces {
             .or_else(|| position(&by_profile))
     }
 
-    /// True for the name of a VRF, whose ports have addresses.
+    /// True for the name of a VRF: ports of a VRF have addresses.
     pub(super) fn is_vrf(&self, name: &str) -> bool {
         let is =
             |d: &Described| d.name == name && matches!(d.interface.kind, InterfaceKind::Vrf { .. });
@@ -129,7 +129,7 @@ impl Interfaces {
 }
 
 impl Described {
-    /// True for one whose name is a device's.
+    /// True if the interface is up and its name is that of a device.
     fn is_named(&self) -> bool {
         self.state == State::Up && !self.by_mac
     }
@@ -139,7 +139,7 @@ impl Described {
         matches!(self.interface.kind, InterfaceKind::OpenVswitch { .. })
     }
 
-    /// A NIC of which nothing is known but its name.
+    /// A NIC that has a name and no configuration.
     pub(super) fn plain(name: &str, path: String) -> Described {
         Described {
             path,
@@ -165,7 +165,7 @@ impl Described {
         }
     }
 
-    /// Writes a setting that only NetworkManager needs.
+    /// Adds a setting that only NetworkManager needs.
     pub(super) fn set(&mut self, section: &'static str, key: &str, value: impl ToString) {
         let settings = &mut self.interface.profile.settings;
         let keys = settings.entry(section).or_default();
@@ -173,8 +173,8 @@ impl Described {
     }
 }
 
-/// Reads the list. Of two entries for one interface the second counts, as
-/// nmstate has it.
+/// Reads the list. If two entries describe one interface, the second one takes
+/// effect, as in nmstate.
 pub(super) fn read_all(top: &Fields) -> Interfaces {
     let mut all = Interfaces::default();
     let list = top.list("interfaces").unwrap_or_default();
@@ -240,7 +240,7 @@ fn read(fields: &Fields) -> Option<Described> {
     described.interface.down = state == State::Down;
     let kind = fields.text("type").unwrap_or("ethernet");
     if matches!(state, State::Absent | State::Ignore) {
-        // Nothing becomes of it, and so nothing else of it is looked at.
+        // The entry gets no profile, so the rest of it is not checked.
         if kind != "ethernet" {
             described.interface.kind = InterfaceKind::Bridge { stp: None };
         }
@@ -294,7 +294,8 @@ fn read_kind(kind: &str, fields: &Fields, described: &mut Described) {
 
 fn read_identity(fields: &Fields, described: &mut Described) {
     let mac: Option<MacAddr> = match described.interface.kind {
-        // Nobody can change it: nmstate ignores it too.
+        // The address of an InfiniBand port cannot be changed; nmstate ignores it
+        // too.
         InterfaceKind::Infiniband { .. } => {
             let _: Option<InfinibandAddr> = fields.parsed("mac-address", INFINIBAND_MAC);
             None

@@ -1,16 +1,15 @@
-//! `ipv4` and `ipv6` of an interface.
+//! Reads `ipv4` and `ipv6` of an interface.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::fields::Fields;
 use crate::plan::{Automatic, IpPlan, IpPrefix, Method};
 
-/// NetworkManager's word for never giving up, which is what nmstate wants of
-/// DHCP.
+/// NetworkManager's value for no time limit, which nmstate sets for DHCP.
 const FOREVER: u32 = i32::MAX as u32;
-/// More than any host has on one link.
+/// More addresses than any host has on one link.
 const MOST_ADDRESSES: usize = 256;
-/// nmstate's word for a metric that is left to others.
+/// nmstate's value for a metric that it does not set.
 const DEFAULT_METRIC: i64 = -1;
 
 const KEYS: &[&str] = &[
@@ -43,7 +42,6 @@ const ADDRESS_KEYS: &[&str] = &[
     "protocol",
 ];
 
-/// One family of an interface.
 #[derive(Clone)]
 pub(super) struct Family {
     pub(super) enabled: bool,
@@ -51,7 +49,7 @@ pub(super) struct Family {
 }
 
 impl Default for Family {
-    /// One that nothing is said of: off.
+    /// A family without any configuration: off.
     fn default() -> Family {
         Family {
             enabled: false,
@@ -67,18 +65,18 @@ impl Default for Family {
 }
 
 impl Family {
-    /// True when the network is asked.
+    /// True if the family gets its addresses from the network.
     pub(super) fn is_automatic(&self) -> bool {
         self.plan.method.is_automatic()
     }
 
-    /// True when name servers can be kept with it.
+    /// True if the family's profile can keep name servers.
     pub(super) fn is_configured(&self) -> bool {
         self.is_automatic() || !self.plan.addresses.is_empty()
     }
 
-    /// True when name servers that are given go well with it: none come from
-    /// the network.
+    /// True if configured name servers are the only ones of this family: the
+    /// network adds none.
     pub(super) fn prefers_given_dns(&self) -> bool {
         self.is_configured() && (!self.is_automatic() || self.plan.automatic.ignore_dns)
     }
@@ -88,7 +86,6 @@ impl Family {
     }
 }
 
-/// Reads one family of an interface.
 pub(super) fn read(interface: &Fields, is_ipv4: bool) -> Family {
     let mut family = Family::default();
     let (key, own): (_, &[&str]) = if is_ipv4 {
@@ -198,8 +195,8 @@ fn addresses(fields: &Fields, is_ipv4: bool) -> Vec<IpPrefix> {
     addresses
 }
 
-/// Why an address is left out: a state that was read from a running system has
-/// those that it got from elsewhere, too.
+/// Why to leave out an address. A state that was read from a running system also
+/// contains addresses that the operator did not configure.
 fn not_of_an_operator(item: &Fields, address: IpAddr) -> Option<&'static str> {
     for key in ["preferred-life-time", "preferred-left", "preferred-lft"] {
         let _ = item.text(key);
@@ -298,8 +295,8 @@ fn read_automatic(fields: &Fields, family: &mut Family, is_ipv4: bool) {
     }
 }
 
-/// Hexadecimal bytes with colons, or text, which has the type 0 in front
-/// (nm-settings-nmcli(5), ipv4.dhcp-client-id).
+/// Parses hexadecimal bytes joined by colons, or else a text, which gets the type 0
+/// in front (nm-settings-nmcli(5), ipv4.dhcp-client-id).
 fn client_id_bytes(text: &str) -> Vec<u8> {
     let bytes: Option<Vec<u8>> = text
         .split(':')
@@ -377,7 +374,8 @@ fn token(fields: &Fields, family: &mut Family, autoconf: Option<bool>) {
         fields.fault("token", "expected none without autoconf");
     }
     if family.is_automatic() {
-        // Not as an IPv4 address in its end, which Display would make of it.
+        // Display writes the end of some tokens as an IPv4 address. A first segment
+        // prevents that; its digit is cut off again.
         let mut segments = token.segments();
         segments[0] = 1;
         let with_prefix = Ipv6Addr::from(segments).to_string();

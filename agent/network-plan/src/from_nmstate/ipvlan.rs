@@ -1,15 +1,15 @@
-//! `ipvlan` of an interface.
+//! Reads `ipvlan` of an interface.
 
 use super::fields::Fields;
 use super::interface::Described;
 use crate::plan::{InterfaceKind, RoutesOfIpVlan};
 
 const KEYS: &[&str] = &["base-iface", "mode", "private", "vepa"];
-/// IPVLAN_F_PRIVATE and IPVLAN_F_VEPA of the kernel.
+/// The kernel's IPVLAN_F_PRIVATE and IPVLAN_F_VEPA.
 const PRIVATE: u16 = 1;
 const VEPA: u16 = 2;
 
-/// Reads it; gives the keys of an interface that are its own.
+/// Reads the settings. Returns the keys of an interface that belong to this type.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let mut mode = None;
     let mut flags = 0;

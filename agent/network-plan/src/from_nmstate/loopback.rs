@@ -1,5 +1,5 @@
-//! The loopback interface, whose profile holds what belongs to no NIC: routes
-//! that lead nowhere, and rules.
+//! The loopback interface. Its profile contains what belongs to no NIC: routes that
+//! lead nowhere, and rules.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,11 +7,11 @@ use super::interface::{Described, Interfaces};
 use super::ip::Family;
 use crate::plan::{InterfaceKind, IpPrefix, Method};
 
-/// The kernel's name for it.
+/// The kernel's name of the interface.
 pub(super) const NAME: &str = "lo";
 
-/// The loopback interface of the document, with the addresses that the kernel
-/// gives it.
+/// The loopback interface of the document. Adds it with the addresses that the
+/// kernel gives it, if the document has none.
 pub(super) fn of(all: &mut Interfaces) -> &mut Described {
     let place = all.list.iter().position(|d| d.name == NAME);
     let place = place.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! `mac-vlan` and `mac-vtap` of an interface.
+//! Reads `mac-vlan` and `mac-vtap` of an interface.
 
 use super::fields::Fields;
 use super::interface::Described;
@@ -14,7 +14,7 @@ const MODES: &[(&str, MacVlanMode)] = &[
     ("unknown", MacVlanMode::Unknown),
 ];
 
-/// Reads it; gives the keys of an interface that are its own.
+/// Reads the settings. Returns the keys of an interface that belong to this type.
 pub(super) fn read(
     tap: bool,
     interface: &Fields,

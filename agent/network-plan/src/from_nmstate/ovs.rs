@@ -1,5 +1,5 @@
-//! `ovs-bridge` and `ovs-interface`: Open vSwitch, which only the installed
-//! system has.
+//! Reads `ovs-bridge` and `ovs-interface`. Only the installed system has Open
+//! vSwitch.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::interface::{Described, State};
 use super::yaml::Yaml;
 use crate::plan::{InterfaceKind, Settings};
 
-/// IEEE 802.1Q keeps 4095 for itself.
+/// The highest VLAN id: IEEE 802.1Q reserves 4095.
 const LAST_VLAN: u32 = 4094;
 
 const BRIDGE_KEYS: &[&str] = &[
@@ -36,31 +36,32 @@ const BOND_KEYS: &[&str] = &[
 ];
 const VLAN_KEYS: &[&str] = &["enable-native", "mode", "tag", "trunk-tags"];
 
-/// A bridge. Its name is often that of an interface too.
+/// A bridge. An interface often has the same name.
 pub(super) struct OvsBridge {
     pub(super) path: String,
     pub(super) name: String,
-    /// The name of its profile, where it is given.
+    /// The name of its profile, if the document gives one.
     pub(super) id: Option<String>,
     pub(super) is_down: bool,
     pub(super) sections: BTreeMap<&'static str, Settings>,
     pub(super) ports: Vec<OvsPort>,
 }
 
-/// One port of a bridge: an interface, or several as a bond.
+/// One port of a bridge: a single interface, or several as a bond.
 pub(super) struct OvsPort {
     pub(super) path: String,
     pub(super) name: String,
-    /// The section `ovs-port` of its profile.
+    /// Settings in the section `ovs-port` of its profile.
     pub(super) settings: Settings,
     pub(super) sections: BTreeMap<&'static str, Settings>,
-    /// The tag that the port's frames get.
+    /// The VLAN id that the port adds to its frames.
     pub(super) tag: Option<u16>,
-    /// The mode of the kernel's bond that is like it, and the interfaces.
+    /// The most similar bond mode of the kernel, and the path and name of each
+    /// interface.
     pub(super) bond: Option<(&'static str, Vec<(String, String)>)>,
 }
 
-/// Reads a bridge; nothing comes of one that is absent.
+/// Reads a bridge. Returns `None` if it is absent or ignored.
 pub(super) fn read_bridge(fields: &Fields, keys: &[&str], state: State) -> Option<OvsBridge> {
     fields.expect_keys(&[keys, &["bridge"]]);
     let name = fields.text("name")?;
@@ -146,7 +147,8 @@ fn read_port(fields: &Fields) -> Option<OvsPort> {
 }
 
 fn read_bond(fields: &Fields, port: &mut OvsPort) {
-    // What it is called, whether partners agree on it, the kernel's mode like it.
+    // NMState's mode -> (the mode in Open vSwitch, LACP, the most similar mode of
+    // the kernel).
     let modes = [
         ("active-backup", ("active-backup", "off", "active-backup")),
         ("balance-slb", ("balance-slb", "off", "active-backup")),
@@ -214,7 +216,7 @@ fn read_vlan(fields: &Fields, port: &mut OvsPort) {
     }
 }
 
-/// Reads what is an interface's own; gives its keys.
+/// Reads the keys that only this type has, and returns them.
 pub(super) fn read_interface(
     fields: &Fields,
     described: &mut Described,
@@ -240,7 +242,7 @@ pub(super) fn read_interface(
     &["patch"]
 }
 
-/// `ovs-db` of an interface, as sections of a profile.
+/// Reads `ovs-db` of an interface into sections of its profile.
 pub(super) fn database(fields: &Fields) -> Vec<(&'static str, Settings)> {
     let mut sections = Vec::new();
     let Some(fields) = fields.child("ovs-db", &["external_ids", "other_config"]) else {
@@ -281,7 +283,7 @@ pub(super) fn database(fields: &Fields) -> Vec<(&'static str, Settings)> {
     sections
 }
 
-/// Two bridges of one name would have one profile.
+/// Reports bridges with the same name, which would share one profile.
 pub(super) fn check_names(bridges: &[OvsBridge], findings: &Findings) {
     for (index, bridge) in bridges.iter().enumerate() {
         if bridges[..index]

@@ -1,6 +1,6 @@
-//! Bridges of Open vSwitch → profiles of the installed system, and what the
-//! ramdisk has in their place: the addresses of a bridge's interfaces on its
-//! uplink, by which it reaches Ironic.
+//! Turns bridges of Open vSwitch into profiles of the installed system, and into a
+//! replacement for the ramdisk: the uplink of a bridge gets the addresses of the
+//! bridge's interfaces, and so reaches Ironic.
 
 use super::fields::Findings;
 use super::interface::{Described, Interfaces, State};
@@ -8,13 +8,13 @@ use super::ip::Family;
 use super::ovs::{OvsBridge, OvsPort};
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
 
-/// A port of a bridge that reaches the network outside.
+/// A port that connects a bridge with the network outside.
 struct Uplink {
-    /// Its place among the interfaces.
+    /// Index in the list of interfaces.
     index: usize,
 }
 
-/// Attaches interfaces to bridges.
+/// Attaches interfaces to the bridges.
 pub(super) fn connect(bridges: &[OvsBridge], all: &mut Interfaces, findings: &Findings) {
     for bridge in bridges {
         for port in &bridge.ports {
@@ -28,7 +28,8 @@ pub(super) fn connect(bridges: &[OvsBridge], all: &mut Interfaces, findings: &Fi
             }
         }
         if bridge.ports.is_empty() {
-            // nmstate gives such a bridge an interface of its own name.
+            // nmstate gives a bridge without ports an interface with the bridge's
+            // name.
             let named = |d: &&mut Described| d.name == bridge.name;
             match all.list.iter_mut().find(named) {
                 Some(described) => described.ovs_port = Some(bridge.name.clone()),
@@ -82,8 +83,8 @@ fn attach(name: &str, port: &str, path: &str, all: &mut Interfaces, findings: &F
     described.ovs_port = Some(port.to_owned());
 }
 
-/// What the two systems have: the interfaces of both and of the ramdisk, then
-/// those of the installed system alone.
+/// Changes `all` so that the ramdisk has a replacement for each bridge. Returns the
+/// bridges and their ports, which only the installed system has.
 pub(super) fn split(
     bridges: Vec<OvsBridge>,
     all: &mut Interfaces,
@@ -136,7 +137,7 @@ fn profile(name: &str, profile_type: &'static str) -> Interface {
     interface
 }
 
-/// Gives the uplink what the bridge's interfaces have.
+/// Gives the uplink the addresses of the bridge's interfaces.
 fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
     let warn = |words: String| findings.warn(&bridge.path, words);
     let position = |all: &Interfaces, name: &str| all.list.iter().position(|d| d.name == name);
@@ -212,8 +213,8 @@ fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
     }
 }
 
-/// The interface that is the uplink. A bond of Open vSwitch becomes one of the
-/// kernel's.
+/// The interface that is the uplink. A bond of Open vSwitch becomes a bond of the
+/// kernel.
 fn uplink(port: &OvsPort, all: &mut Interfaces) -> Option<Uplink> {
     let Some((mode, members)) = &port.bond else {
         let index = all.list.iter().position(|d| d.name == port.name)?;

@@ -1,4 +1,5 @@
-//! Which interface is a port of which, lies on which, copies whose address.
+//! Connects interfaces: ports with controllers, interfaces with the ones below
+//! them, and interfaces that copy a MAC with its source.
 
 use landfall_boot_params::ClonedMac;
 
@@ -12,12 +13,12 @@ use crate::plan::{InterfaceKind, Settings};
 pub(super) struct Port {
     pub(super) path: String,
     pub(super) name: String,
-    /// What the port's profile is told, and in which section.
+    /// The settings of the port's profile, and their section.
     pub(super) section: Option<&'static str>,
     pub(super) settings: Settings,
-    /// Of a bond.
+    /// The queue id of a bond's port.
     pub(super) queue: Option<u32>,
-    /// Of a bridge: it looks at tags.
+    /// True if a bridge filters the VLANs of this port.
     pub(super) has_vlans: bool,
 }
 
@@ -34,7 +35,7 @@ impl Port {
     }
 }
 
-/// Tells queues that two ports of a bond share, which the kernel refuses.
+/// Reports queues that two ports of a bond share, which the kernel rejects.
 pub(super) fn check_queues(ports: &Option<Vec<Port>>, findings: &Findings) {
     let mut taken = Vec::new();
     for port in ports.iter().flatten() {
@@ -51,7 +52,6 @@ pub(super) fn check_queues(ports: &Option<Vec<Port>>, findings: &Findings) {
     }
 }
 
-/// Connects the interfaces with each other.
 pub(super) fn connect(all: &mut Interfaces, findings: &Findings) {
     copy_macs(all, findings);
     controllers_exist(all, findings);
@@ -88,7 +88,8 @@ pub(super) fn connect(all: &mut Interfaces, findings: &Findings) {
     parents(all, findings);
 }
 
-/// A `controller` that a port names for itself.
+/// Checks each `controller` that an interface names itself, and attaches the
+/// interface if the controller has no list of ports.
 fn controllers_exist(all: &mut Interfaces, findings: &Findings) {
     for index in 0..all.list.len() {
         let Described {
@@ -144,7 +145,7 @@ fn attach(
     }
     let place = all.list.iter().position(|d| d.name == port.name);
     let place = place.unwrap_or_else(|| {
-        // A port that is not described is a NIC.
+        // A port that the document does not describe is a NIC.
         if !landfall_boot_params::dracut_net::is_interface_name(&port.name) {
             findings.fault(
                 &port.path,
@@ -175,15 +176,16 @@ fn attach(
             described.interface.port_number = number;
         }
     }
-    // nmstate finds these by the profile's interface-name, which one that is
-    // known by its hardware address has not.
+    // nmstate finds these ports by the interface-name of their profile. A NIC that
+    // is identified by its hardware address has no such name.
     if let Some(section) = port.section.filter(|_| !described.by_mac) {
         let settings = &mut described.interface.profile.settings;
         settings.insert(section, port.settings);
     }
 }
 
-/// `copy-mac-from`: of bonds and bridges, as nmstate has it.
+/// Applies `copy-mac-from`. Like nmstate, only to controllers and interfaces of
+/// Open vSwitch.
 fn copy_macs(all: &mut Interfaces, findings: &Findings) {
     for index in 0..all.list.len() {
         let described = &all.list[index];
@@ -213,7 +215,7 @@ fn copy_macs(all: &mut Interfaces, findings: &Findings) {
     }
 }
 
-/// The interfaces below others.
+/// Finds the interface below each VLAN, MAC-VLAN and IPVLAN.
 fn parents(all: &mut Interfaces, findings: &Findings) {
     for index in 0..all.list.len() {
         let path = all.list[index].parent_path.clone();
@@ -247,7 +249,7 @@ fn parents(all: &mut Interfaces, findings: &Findings) {
 
 fn has_circle(all: &Interfaces, start: usize) -> bool {
     let mut at = start;
-    // As many steps as there are interfaces lead through each of them.
+    // After as many steps as there are interfaces, one of them has come up twice.
     for _ in 0..all.list.len() {
         let parent = all.list[at].parent.as_deref();
         let Some(next) = parent.and_then(|name| all.list.iter().position(|d| d.name == name))

@@ -1,13 +1,13 @@
-//! What NMState has and neither the ramdisk nor our writer of keyfiles supports,
-//! and what to use instead.
+//! Features of NMState that neither the ramdisk nor this crate's writer of keyfiles
+//! supports, with a remedy for each.
 //!
-//! It is refused where the ramdisk is built: nobody should find out on a console
-//! in a data centre. The installed system can get it from its own NMState, which
-//! is applied after the first boot.
+//! The document is rejected when the ramdisk is built, so that nobody finds out on
+//! a console in a data centre. The installed system can get these features from an
+//! NMState of its own, which is applied after the first boot.
 
 const LATER: &str = "leave it to the installed system";
 
-/// A key; `None` for one that nmstate has not either.
+/// The reason to reject a key; `None` for a key that nmstate does not know either.
 pub(super) fn key(key: &str) -> Option<String> {
     let what = match key {
         "ovsdb" | "ovn" => "no Open vSwitch",
@@ -33,7 +33,8 @@ pub(super) fn key(key: &str) -> Option<String> {
     Some(has_no(what))
 }
 
-/// A type of interfaces; `None` for one that nmstate has not either.
+/// The reason to reject a type of interfaces; `None` for a type that nmstate does
+/// not know either.
 pub(super) fn kind(kind: &str) -> Option<String> {
     Some(has_no(match kind {
         "dummy" | "tun" => "no use for interfaces that lead nowhere",

@@ -1,4 +1,4 @@
-//! `route-rules`.
+//! Reads `route-rules`.
 
 use super::fields::Fields;
 use super::interface::{Interfaces, State};
@@ -6,9 +6,9 @@ use super::routes::{MAIN_TABLE, network};
 use crate::plan::IpPrefix;
 use crate::route_rule::{RouteRule, RuleAction};
 
-/// More than any host has use for.
+/// More rules than any host needs.
 const MOST_RULES: usize = 1024;
-/// nmstate's first priority for rules without one.
+/// nmstate's first priority for a rule without one.
 const FIRST_PRIORITY: u32 = 30_000;
 
 const KEYS: &[&str] = &[
@@ -26,7 +26,7 @@ const KEYS: &[&str] = &[
     "suppress_prefixlength",
 ];
 
-/// A rule as it is written, with what its author has left open.
+/// A rule as the document contains it; open fields are `None`.
 #[derive(Clone)]
 struct Wanted {
     path: String,
@@ -42,8 +42,8 @@ struct Wanted {
     suppress_prefix_length: Option<u32>,
 }
 
-/// Reads the list. The profile of one interface of each family gets the rules of
-/// that family; the returned rules are for the ramdisk.
+/// Reads the list. Stores each rule in the profile of one interface, as nmstate
+/// does, and returns all rules for the ramdisk.
 pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<RouteRule> {
     let Some(fields) = top.child("route-rules", &["config"]) else {
         return Vec::new();
@@ -141,8 +141,8 @@ fn read_one(fields: &Fields, path: String) -> Option<Wanted> {
     Some(wanted)
 }
 
-/// The priorities that nmstate gives: of an equal rule that has one, else the
-/// next number.
+/// Gives each rule its priority, as nmstate does: its own, or that of an equal
+/// rule, or else the next number.
 fn with_priorities(wanted: Vec<Wanted>) -> Vec<(Wanted, u32)> {
     let mut distinct: Vec<Wanted> = Vec::new();
     for rule in &wanted {
@@ -165,7 +165,7 @@ fn with_priorities(wanted: Vec<Wanted>) -> Vec<(Wanted, u32)> {
 }
 
 impl Wanted {
-    /// True if the other rule has all that this one asks for.
+    /// True if the other rule has everything that this one asks for.
     fn fits(&self, other: &Wanted) -> bool {
         fn fits<T: PartialEq>(wanted: &Option<T>, found: &Option<T>) -> bool {
             wanted.is_none() || wanted == found
@@ -203,9 +203,10 @@ impl Wanted {
     }
 }
 
-/// The interface whose profile nmstate's generator gives the rule to: the one
-/// that it names, else one with a route in its table, else the first with an
-/// address of its family, else the loopback interface.
+/// The interface whose profile nmstate's generator stores the rule in: the one that
+/// the rule names, else one with a route in the rule's table, else one whose
+/// automatic routes are in that table, else the first with this address family,
+/// else the loopback interface.
 fn carrier(rule: &Wanted, top: &Fields, all: &Interfaces) -> Option<String> {
     if let Some(name) = &rule.incoming {
         if all.ignored.contains(name) {
@@ -219,7 +220,7 @@ fn carrier(rule: &Wanted, top: &Fields, all: &Interfaces) -> Option<String> {
         }
         return Some(name.clone());
     }
-    // nmstate compares with the number as it is written, 0 too.
+    // nmstate compares the table exactly as written, even 0.
     let table = rule.table.unwrap_or(MAIN_TABLE);
     let up = || all.list.iter().filter(|d| d.state != State::Absent);
     let mut names: Vec<&str> = up().map(|d| d.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! `routes`.
+//! Reads `routes`.
 
 use std::net::IpAddr;
 
@@ -7,11 +7,11 @@ use super::interface::{Described, Interfaces, State};
 use super::loopback;
 use crate::plan::{InterfaceKind, IpPrefix, Method, Route, RouteKind};
 
-/// More than any ramdisk has use for.
+/// More routes than any ramdisk needs.
 const MOST_ROUTES: usize = 4096;
-/// RT_TABLE_MAIN of the kernel.
+/// The kernel's RT_TABLE_MAIN.
 pub(super) const MAIN_TABLE: u32 = 254;
-/// nmstate's word for a metric that is left to the kernel.
+/// nmstate's value for the kernel's default metric.
 const DEFAULT_METRIC: i64 = -1;
 
 const KEYS: &[&str] = &[
@@ -34,17 +34,17 @@ const KEYS: &[&str] = &[
     "vrf-name",
 ];
 
-/// A route and its place among those of its interface: nmstate sorts them, and
-/// takes two that differ in nothing but the metric for one.
+/// A route with its sort key. nmstate sorts the routes of an interface, and keeps
+/// only one of several routes that differ only in their metric.
 pub(super) struct Found {
-    /// `None`: the loopback interface.
+    /// Index of the interface; `None`: the loopback interface.
     interface: Option<usize>,
     key: (bool, Vec<bool>, Vec<String>, Vec<u32>),
     route: Route,
 }
 
-/// Reads the list, and gives each interface its routes. Returns those that lead
-/// nowhere: see [`give_to_loopback`].
+/// Reads the list and adds each route to its interface. Returns the routes that
+/// lead nowhere, for [`give_to_loopback`].
 pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<Found> {
     let Some(fields) = top.child("routes", &["running", "config"]) else {
         return Vec::new();
@@ -77,8 +77,9 @@ pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<Found> {
     nowhere
 }
 
-/// Gives the loopback interface the routes that lead nowhere. After everything
-/// that looks for an interface with addresses: it is none.
+/// Adds the routes that lead nowhere to the loopback interface. Call this after the
+/// code that looks for interfaces with addresses, since it must not find the
+/// loopback interface.
 pub(super) fn give_to_loopback(nowhere: Vec<Found>, all: &mut Interfaces) {
     for found in nowhere {
         give(found.route, loopback::of(all));
@@ -228,7 +229,8 @@ fn kind_word(kind: RouteKind) -> Option<&'static str> {
     }
 }
 
-/// The routing table of a VRF, which must be the one that is given, if any is.
+/// The routing table of a VRF. If the route also gives a table, the two must be
+/// equal.
 fn table_of_vrf(name: &str, given: Option<u32>, fields: &Fields, all: &Interfaces) -> Option<u32> {
     let mut vrfs = all
         .list
@@ -249,7 +251,7 @@ fn table_of_vrf(name: &str, given: Option<u32>, fields: &Fields, all: &Interface
     table
 }
 
-/// The interface over which a route goes.
+/// The interface of a route.
 fn carrier(name: &str, is_ipv4: bool, fields: &Fields, all: &Interfaces) -> Option<usize> {
     let Some(index) = all.find(name) else {
         let is_down = all
@@ -281,7 +283,7 @@ fn carrier(name: &str, is_ipv4: bool, fields: &Fields, all: &Interfaces) -> Opti
     Some(index)
 }
 
-/// `192.0.2.0/24`; without a prefix one address.
+/// Parses `192.0.2.0/24`. Without a prefix the network is one address.
 pub(super) fn network(text: &str) -> Option<IpPrefix> {
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(length)),
@@ -304,7 +306,7 @@ fn prefix(text: &str, fields: &Fields) -> Option<IpPrefix> {
         );
         return None;
     };
-    // 0.0.0.0/8 is this network (RFC 1122): no route leads there.
+    // 0.0.0.0/8 means "this network" (RFC 1122), so no route leads there.
     if let (IpAddr::V4(address), true) = (found.address, found.length >= 8)
         && address.octets()[0] == 0
     {

@@ -1,4 +1,4 @@
-//! `sr-iov` of a NIC: for the installed system only.
+//! Reads `sr-iov` of a NIC, which only the installed system applies.
 
 use landfall_boot_params::MacAddr;
 
@@ -18,10 +18,9 @@ const FUNCTION_KEYS: &[&str] = &[
     "qos",
     "vlan-proto",
 ];
-/// NM_SETTING_SRIOV: more functions than any NIC has.
+/// NM_SETTING_SRIOV: more virtual functions than any NIC has.
 const MOST_FUNCTIONS: u32 = 4096;
 
-/// Reads it.
 pub(super) fn read(ethernet: &Fields, described: &mut Described) {
     let Some(fields) = ethernet.child("sr-iov", KEYS) else {
         return;
@@ -60,7 +59,7 @@ pub(super) fn read(ethernet: &Fields, described: &mut Described) {
     );
 }
 
-/// The number of a function, and what its line says.
+/// The number of a virtual function, and the text of its setting.
 fn function(fields: &Fields) -> Option<(u32, String)> {
     if !fields.has("id") {
         fields.fault("id", "expected the number of the function, found nothing");

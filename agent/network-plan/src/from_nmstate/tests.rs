@@ -19,7 +19,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What gen_conf has written, by name.
+/// The files that gen_conf has written, by name.
 fn keyfiles_of(case: &Path) -> BTreeMap<String, String> {
     fs::read_dir(case)
         .unwrap()
@@ -32,8 +32,9 @@ fn keyfiles_of(case: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// nmstate numbers the rules of a profile in the order of a hash table, which is
-/// another one each time; their priorities say which comes first.
+/// Sorts the routing rules of a keyfile. nmstate numbers them in the order of a
+/// hash table, which differs from run to run. Their order means nothing, since each
+/// rule has a priority.
 fn with_sorted_rules(text: &str) -> String {
     let rule = |line: &&str| line.starts_with("routing-rule");
     let mut rules: Vec<_> = text
@@ -56,9 +57,9 @@ fn with_sorted_rules(text: &str) -> String {
     sorted
 }
 
-/// Every case of `tests/nmstate-oracle`: what it writes we write, letter by
-/// letter, and what it refuses we refuse. What we refuse besides has a reason
-/// with its path, in `faults`.
+/// Checks every case of `tests/nmstate-oracle`: this module writes the same text as
+/// nmstate and rejects what nmstate rejects. If it rejects a case, `faults`
+/// contains the reason and its path.
 #[test]
 fn we_write_and_refuse_what_nmstate_does() {
     let cases = cases();
@@ -117,7 +118,7 @@ fn difference(ours: &BTreeMap<String, String>, theirs: &BTreeMap<String, String>
     lines.join("\n")
 }
 
-/// What the ramdisk does with a case, as the console shows it, and the warnings.
+/// What the ramdisk does with a case, as the console prints it, and the warnings.
 fn in_ramdisk(case: &str) -> (Vec<String>, Vec<String>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/nmstate");
     let plan = NetworkPlan::from_nmstate(&read(&path.join(case).join("input.yml"))).unwrap();

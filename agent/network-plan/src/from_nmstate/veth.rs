@@ -1,4 +1,4 @@
-//! `veth` of an interface.
+//! Reads `veth` of an interface.
 
 use landfall_boot_params::dracut_net::is_interface_name;
 
@@ -6,7 +6,7 @@ use super::fields::{Fields, Findings};
 use super::interface::{Described, Interfaces, State};
 use crate::plan::InterfaceKind;
 
-/// Reads it; without it the interface is a NIC, as nmstate has it.
+/// Reads the peer. Without one the interface is a NIC, as in nmstate.
 pub(super) fn read(interface: &Fields, described: &mut Described) {
     let Some(fields) = interface.child("veth", &["peer"]) else {
         return;
@@ -25,7 +25,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) {
     }
 }
 
-/// Adds each other end that the document does not describe.
+/// Adds each end of a veth pair that the document does not describe.
 pub(super) fn add_peers(all: &mut Interfaces, findings: &Findings) {
     for index in 0..all.list.len() {
         let described = &all.list[index];
@@ -41,7 +41,7 @@ pub(super) fn add_peers(all: &mut Interfaces, findings: &Findings) {
                 let mut other = Described::plain(&peer, path);
                 other.interface.kind = InterfaceKind::Veth { peer: name };
                 other.interface.profile.uuid_type = Some("veth");
-                // nmstate's generator writes it for this end alone.
+                // nmstate's generator writes this setting only for such an end.
                 let settings = &mut other.ipv6.plan.settings;
                 settings.insert("addr-gen-mode".to_owned(), "0".to_owned());
                 all.list.push(other);

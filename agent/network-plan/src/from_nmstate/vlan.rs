@@ -1,10 +1,10 @@
-//! `vlan` of an interface.
+//! Reads `vlan` of an interface.
 
 use super::fields::Fields;
 use super::interface::Described;
 use crate::plan::InterfaceKind;
 
-/// IEEE 802.1Q keeps 4095 for itself; NetworkManager's range.
+/// The highest VLAN id in IEEE 802.1Q, which reserves 4095, and in NetworkManager.
 const LAST_VLAN: u32 = 4094;
 const MOST_PRIORITY: u32 = 7;
 
@@ -25,7 +25,7 @@ const KEYS: &[&str] = &[
     "egress-qos-map",
 ];
 
-/// Reads it; gives the keys of an interface that are its own.
+/// Reads the VLAN. Returns the keys of an interface that belong to this type.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let fields = interface.child("vlan", KEYS);
     let mut kind = InterfaceKind::Vlan {
@@ -62,7 +62,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
     if protocol == Some(true) {
         fields.warn("protocol", "the ramdisk has 802.1q in its place");
     }
-    // The writer says only what is not the usual.
+    // The keyfile writer by itself writes the protocol only for 802.1ad.
     if protocol == Some(false) {
         described.set("vlan", "protocol", "802.1Q");
     }

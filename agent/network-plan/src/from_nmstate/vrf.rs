@@ -1,4 +1,4 @@
-//! `vrf` of an interface.
+//! Reads `vrf` of an interface.
 
 use super::fields::Fields;
 use super::interface::Described;
@@ -7,7 +7,7 @@ use crate::plan::InterfaceKind;
 
 const KEYS: &[&str] = &["port", "ports", "route-table-id"];
 
-/// Reads it; gives the keys of an interface that are its own.
+/// Reads the settings. Returns the keys of an interface that belong to this type.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let fields = interface.child("vrf", KEYS);
     let table = fields

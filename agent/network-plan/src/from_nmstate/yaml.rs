@@ -1,7 +1,7 @@
-//! YAML as a tree, within limits. The only user of the YAML library.
+//! YAML as a tree, within limits. Only this module uses the YAML library.
 //!
-//! Scalars mean what the library of nmstate's own program takes them for (YAML
-//! 1.2): `true` is a boolean and `yes` a text.
+//! Scalars have the same types as in the library of nmstate's own program (YAML
+//! 1.2): `true` is a boolean and `yes` is a text.
 
 use std::fmt;
 
@@ -10,15 +10,14 @@ use serde_json::Value;
 use serde_saphyr::options::AliasLimits;
 use serde_saphyr::{Budget, MergeKeyPolicy, Options};
 
-/// Deepest document: NMState needs 8.
+/// Deepest nesting that is accepted. NMState needs 8 levels.
 const DEEPEST: usize = 32;
-/// Most values, aliases counted as often as they are used: some hundred
-/// interfaces with all that there is to say of each.
+/// Most values that are accepted, where each use of an alias counts: enough for
+/// some hundred interfaces with every possible setting.
 const MOST_VALUES: usize = 100_000;
-/// Most values that aliases stand for.
+/// Most values that aliases may repeat.
 const MOST_REPEATED: usize = 20_000;
 
-/// One value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Yaml {
     Null,
@@ -32,12 +31,12 @@ pub(super) enum Yaml {
 }
 
 impl Yaml {
-    /// Reads a document.
+    /// Parses a document.
     ///
     /// # Errors
-    /// In one line, with the place, if it is no YAML or beyond the limits.
+    /// One line with the position, if the text is not YAML or exceeds the limits.
     pub(super) fn parse(text: &str) -> Result<Yaml, String> {
-        // An empty document is one that says nothing.
+        // Without any content, the document is null.
         let says_nothing = |line: &str| line.trim().is_empty() || line.starts_with('#');
         if text.lines().all(|line| says_nothing(line) || line == "---") {
             return Ok(Yaml::Null);
@@ -49,7 +48,7 @@ impl Yaml {
         })
     }
 
-    /// The same in JSON, which has fewer numbers.
+    /// Converts to JSON. An integer that does not fit there becomes a text.
     pub(super) fn into_json(self) -> Value {
         match self {
             Yaml::Null => Value::Null,
@@ -69,7 +68,7 @@ impl Yaml {
         }
     }
 
-    /// What it is, for a message.
+    /// The type or value, for a message.
     pub(super) fn kind(&self) -> String {
         match self {
             Yaml::Null => "nothing".to_owned(),

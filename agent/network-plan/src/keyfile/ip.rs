@@ -1,20 +1,19 @@
-//! The sections `ipv4` and `ipv6`.
+//! Writes the sections `ipv4` and `ipv6`.
 //!
-//! Identifiers for DHCP are those that OpenShift's images set, and that the
-//! ramdisk has used: a lease that is reserved for the host fits both.
+//! The DHCP identifiers are those that OpenShift's images set and that the ramdisk
+//! uses. So a lease that is reserved for the host applies to both systems.
 
 use std::net::IpAddr;
 
 use super::sections::Sections;
 use crate::plan::{IpPlan, Method, Route};
 
-/// NetworkManager's word for never giving up.
+/// NetworkManager's value for no time limit.
 const FOREVER: i32 = i32::MAX;
-/// The kernel's metric of an IPv6 route without one (IP6_RT_PRIO_USER).
 const KERNEL_METRIC_IPV6: u32 = 1024;
 
 impl Sections {
-    /// One family, which is off where there is no plan for it.
+    /// Writes one family. Without a plan the family is off.
     pub(super) fn ip(&mut self, family: &'static str, ip: Option<&IpPlan>) {
         let Some(ip) = ip else {
             self.add(family, "method", "disabled");
@@ -40,7 +39,7 @@ impl Sections {
         if ip.required {
             self.add(family, "may-fail", false);
         }
-        // The address that the ramdisk has had: the kernel makes it of the
+        // The same address as in the ramdisk: the kernel derives it from the
         // hardware address.
         if !is_ipv4 && ip.method != Method::Disabled {
             self.add(family, "addr-gen-mode", 0);
@@ -68,7 +67,7 @@ impl Sections {
             self.add(family, "dhcp-timeout", seconds);
         }
         if let Some(name) = &automatic.host_name {
-            // A name with its domain goes by another option (RFC 4702).
+            // A name with its domain goes into another option (RFC 4702).
             let is_full = is_ipv4 && name.contains('.');
             let key = if is_full {
                 "dhcp-fqdn"
@@ -85,19 +84,20 @@ impl Sections {
             self.add(family, "dhcp-iaid", "mac");
         }
         if let Some(class) = automatic.vendor_class.as_ref().filter(|_| is_ipv4) {
-            // GLib takes a backslash for the beginning of an escape.
+            // GLib reads a backslash as the start of an escape.
             let text = class.text().replace('\\', r"\\");
             self.add(family, "dhcp-vendor-class-identifier", text);
         }
     }
 }
 
-/// `10.0.0.0/8,192.0.2.1,100`; on the link: `10.0.0.0/8,,100`.
+/// `10.0.0.0/8,192.0.2.1,100`, or for a network on the link `10.0.0.0/8,,100`.
 fn route_text(route: &Route, is_ipv4: bool) -> String {
     let destination = route.destination.network();
     let via = route.via.map(|via| via.to_string());
-    // NMState names a table for every route, and means the kernel's metric
-    // where it names none. Others mean NetworkManager's, that of the device.
+    // Without a metric, a route from NMState (which always has a table) means the
+    // kernel's metric. A route from another source means NetworkManager's metric,
+    // which depends on the device.
     let kernel_metric = if is_ipv4 { 0 } else { KERNEL_METRIC_IPV6 };
     let metric = route.metric.or(route.table.map(|_| kernel_metric));
     match (via, metric) {

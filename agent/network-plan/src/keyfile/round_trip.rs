@@ -1,4 +1,4 @@
-//! Plan → keyfiles → what NetworkManager reads in them, which is the plan.
+//! Property tests: the keyfiles of a plan, parsed again, say the same as the plan.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::plan::{IpPlan, IpPrefix, Method};
 
-/// What a profile says of an interface.
+/// The facts about one interface that a profile contains.
 #[derive(Debug, PartialEq, Default)]
 struct Facts {
     name: Option<String>,
@@ -46,12 +46,12 @@ struct Family {
     /// Destination, next hop, metric, options.
     routes: Vec<(IpPrefix, Option<IpAddr>, Option<u32>, String)>,
     required: bool,
-    /// Where the network is asked.
+    /// Set if the addresses come from the network.
     automatic: Option<Asked>,
 }
 
-/// Ignored name servers and routes, no default route, seconds, name that is
-/// sent.
+/// Whether to ignore DNS servers, ignore routes and avoid a default route; the
+/// timeout in seconds; the host name to send.
 type Asked = (bool, bool, bool, Option<u32>, Option<String>);
 type File = BTreeMap<String, BTreeMap<String, String>>;
 
@@ -178,7 +178,8 @@ fn of_plan(plan: &NetworkPlan, interface: &Interface) -> Facts {
             parent_mac,
             service,
         } => {
-            // A NIC that is known by its address has its profile for a name.
+            // For a NIC that is identified by its address, the UUID of its profile
+            // replaces its name.
             let by_mac = |i: &&Interface| i.matches.mac.is_some() && i.matches.mac == *parent_mac;
             let carrier = plan.interfaces.iter().find(by_mac);
             Kind::Vlan {
@@ -285,8 +286,9 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// `eth0` to `eth3`; a bond of the last two, a VLAN, a bridge, in any
-    /// order, and routes and name servers where they have somewhere to go.
+    /// `eth0` to `eth3`, a bond of the last two, a VLAN and a bridge, in any order;
+    /// and `r0`, which has an address, so that routes and name servers have an
+    /// interface.
     fn document()(
         ipv4 in prop::collection::vec(family(true), 5),
         ipv6 in prop::collection::vec(family(false), 5),
@@ -360,7 +362,7 @@ proptest! {
         check(&NetworkPlan::for_boot(&NetArgs::from_command_line(&CommandLine::parse(&line))))?;
     }
 
-    /// Whatever is in the document, no text of it begins a line of a keyfile.
+    /// No text of a document can start a line of a keyfile.
     #[test]
     fn no_text_becomes_a_line(text in "[ -~\\n]{0,12}", key in prop::sample::select(vec![
         "name", "profile-name", "description", "copy-mac-from", "controller"])) {

@@ -1,4 +1,4 @@
-//! A keyfile in the making.
+//! A keyfile under construction.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use landfall_boot_params::{ClonedMac, MacAddr};
 
 use crate::plan::{Ethtool, Interface, InterfaceKind};
 
-/// The order of nmstate's writer.
+/// All sections, in the order of nmstate's writer.
 const ORDER: &[&str] = &[
     "connection",
     "bond",
@@ -34,8 +34,8 @@ const ORDER: &[&str] = &[
     "ovs-other-config",
 ];
 
-/// Sections, and the keys of each in alphabetical order. What is added later
-/// takes the place of what is there.
+/// Sections, and the keys of each in alphabetical order. A later value replaces an
+/// earlier one.
 #[derive(Default)]
 pub(super) struct Sections(BTreeMap<&'static str, BTreeMap<String, String>>);
 
@@ -46,11 +46,11 @@ impl Sections {
 
     pub(super) fn add(&mut self, section: &'static str, key: &str, value: impl fmt::Display) {
         let keys = self.0.entry(section).or_default();
-        // Nothing of a plan holds a line break: every parser sees to that.
+        // No text of a plan contains a line break: every parser checks that.
         keys.insert(key.to_owned(), value.to_string());
     }
 
-    /// What the link is told, whatever it is.
+    /// Writes the settings of the link, whatever its kind.
     pub(super) fn ethernet(&mut self, interface: &Interface) {
         if let Some(address) = interface.matches.mac {
             self.add("ethernet", "mac-address", mac(address));
@@ -82,7 +82,7 @@ impl Sections {
         match kind {
             InterfaceKind::Ethernet => {}
             InterfaceKind::Vlan { id, service, .. } => {
-                // NM_VLAN_FLAG_REORDER_HEADERS, as the kernel has it by default.
+                // NM_VLAN_FLAG_REORDER_HEADERS, which is also the kernel's default.
                 self.add("vlan", "flags", 1);
                 self.add("vlan", "id", id);
                 if *service {
@@ -155,7 +155,7 @@ impl fmt::Display for Sections {
     }
 }
 
-/// As NetworkManager writes addresses.
+/// A hardware address in NetworkManager's spelling.
 pub(super) fn mac(address: MacAddr) -> String {
     address.to_string().to_ascii_uppercase()
 }

@@ -144,10 +144,10 @@ fn a_vendor_class_keeps_its_backslashes() {
 }
 
 /// What NetworkManager itself reads in a file, as `SECTION.KEY: VALUE` lines;
-/// `None` where there is no nmcli.
+/// `None` if nmcli is not installed.
 fn as_network_manager_reads(file: &Keyfile) -> Option<Result<String, String>> {
     let mut nmcli = Command::new("nmcli")
-        // It takes a file only with some change.
+        // nmcli accepts a file only together with a change.
         .args([
             "--offline",
             "connection",
@@ -199,7 +199,7 @@ fn network_manager_reads_every_file() {
             return;
         };
         let read = read.unwrap_or_else(|error| panic!("{}: {error}\n{}", file.name, file.text));
-        // Whatever it knows it writes again, in its own words.
+        // nmcli prints everything that it has read, in its own words.
         for line in file.text.lines().filter(|line| line.starts_with("address")) {
             let (_, address) = line.split_once('=').unwrap();
             assert!(read.contains(address), "{line} is not in\n{read}");

@@ -1,15 +1,15 @@
-//! Arguments that are for the machine as a whole.
+//! Arguments for the machine as a whole.
 
 use super::interface::device;
 use crate::plan::{Interface, InterfaceKind, IpPlan, NetworkPlan, USUAL_DHCP_TIMEOUT};
 
-/// Milliseconds without an argument.
+/// The value if no argument sets it.
 const IP_REQUIRED_TIMEOUT_MS: u32 = 20_000;
-/// The longest time, which is called otherwise.
+/// The longest time, written as `infinity`.
 const INFINITY: u32 = i32::MAX as u32;
 
-/// Times, identity for DHCP and DNS. An interface that wants it otherwise than
-/// the first gets what the first has.
+/// Timeouts, DHCP identity and DNS. The arguments have one value for all
+/// interfaces: the value of the first interface that has one.
 pub(super) fn arguments(plan: &NetworkPlan) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut add = |name: &str, value: &str| arguments.push(format!("{name}={value}"));
@@ -43,7 +43,7 @@ pub(super) fn arguments(plan: &NetworkPlan) -> Vec<String> {
     arguments
 }
 
-/// What makes devices worth waiting for: one of them, or all.
+/// The argument that makes the boot wait for devices: for all NICs, or for one.
 pub(super) fn waiting(plan: &NetworkPlan) -> Option<String> {
     let is_nic = |interface: &&Interface| interface.kind == InterfaceKind::Ethernet;
     let nics: Vec<_> = plan.interfaces.iter().filter(is_nic).collect();

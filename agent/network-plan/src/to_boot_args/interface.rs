@@ -1,4 +1,5 @@
-//! What an argument calls an interface, and the arguments about the link.
+//! Writes the name of an interface in an argument, and the arguments about its
+//! link.
 
 use std::net::Ipv6Addr;
 
@@ -6,16 +7,16 @@ use crate::bond_option::{BondValue, bond_value};
 use crate::plan::{Interface, InterfaceKind};
 use crate::team_runner;
 
-/// Fields are separated by these.
+/// Characters that separate fields, so no name may contain them.
 const SEPARATORS: &[char] = &[':', ',', ';', '=', '[', ']', '"'];
 
-/// What an argument calls the interface; empty for every NIC. `None` if no
-/// argument can name it: a VLAN without a name of its own.
+/// The name of the interface in an argument; empty for every NIC. `None` if no
+/// argument can name it, as with a VLAN without a name of its own.
 pub(super) fn device(interface: &Interface) -> Option<String> {
     let matches = &interface.matches;
     match (&matches.name, &interface.kind) {
         (Some(name), _) => (!name.contains(SEPARATORS)).then(|| name.clone()),
-        // A colon ends the field.
+        // A colon would end the field.
         (None, InterfaceKind::Ethernet) => {
             let mac = matches.mac.map(|mac| mac.to_string().replace(':', "-"));
             Some(mac.unwrap_or_default())
@@ -27,7 +28,7 @@ pub(super) fn device(interface: &Interface) -> Option<String> {
     }
 }
 
-/// What makes a virtual interface, and what is told to a driver.
+/// The arguments that create a virtual interface or configure a driver.
 pub(super) fn link_arguments(interface: &Interface, all: &[Interface]) -> Vec<String> {
     let Some(device) = device(interface).filter(|device| !device.is_empty()) else {
         return Vec::new();
@@ -35,7 +36,7 @@ pub(super) fn link_arguments(interface: &Interface, all: &[Interface]) -> Vec<St
     let mut arguments = Vec::new();
     match &interface.kind {
         InterfaceKind::Ethernet => {}
-        // NetworkManager knows no parent by its address.
+        // NetworkManager cannot find a parent by its address.
         InterfaceKind::Vlan { parent, .. } => {
             arguments.extend(
                 parent
@@ -62,7 +63,7 @@ pub(super) fn link_arguments(interface: &Interface, all: &[Interface]) -> Vec<St
                 .unwrap_or_default();
             arguments.push(format!("team={device}:{}{end}", ports(&device, all)));
         }
-        // No argument makes these.
+        // No argument creates these.
         InterfaceKind::Vrf { .. }
         | InterfaceKind::MacVlan { .. }
         | InterfaceKind::IpVlan { .. }
@@ -92,8 +93,8 @@ fn ports(controller: &str, all: &[Interface]) -> String {
     ports.join(",")
 }
 
-/// Commas separate options, so that a list has semicolons; colons are for
-/// addresses in brackets.
+/// An option's value. Commas separate options, so lists use semicolons. Addresses
+/// with colons are in brackets.
 fn bond_text(name: &str, value: &str) -> String {
     match bond_value(name) {
         Some(BondValue::Mac) => format!("[{value}]"),

@@ -1,12 +1,12 @@
-//! `ip=`, `rd.route=` and `rd.net.dhcp.client-id=` of one interface.
+//! Writes `ip=`, `rd.route=` and `rd.net.dhcp.client-id=` of one interface.
 
 use std::net::IpAddr;
 
 use super::interface::device;
 use crate::plan::{Interface, IpPlan, Method, NetworkPlan};
 
-/// The method that changes nothing of what an interface starts with, or has
-/// been given by the arguments before.
+/// The method that changes nothing: an interface keeps its initial families, or
+/// those that earlier arguments gave it.
 const NEUTRAL: &str = "auto";
 
 /// Each `ip=` of the interface, and its client identifier.
@@ -28,7 +28,7 @@ pub(super) fn arguments(interface: &Interface, plan: &NetworkPlan) -> Vec<String
                 tails.remove(0)
             };
             if let Some(last) = long.pop() {
-                // `none` says the same on each, and dracut knows no `auto` there.
+                // dracut has no `auto` here, so use `none` where it means the same.
                 let before = if words == ["none"] { "none" } else { NEUTRAL };
                 let ends = long.iter().map(|text| format!("{text}:{device}:{before}"));
                 arguments.extend(ends.map(|text| format!("ip={text}")));
@@ -46,7 +46,7 @@ pub(super) fn arguments(interface: &Interface, plan: &NetworkPlan) -> Vec<String
                 }
             }
         }
-        // A port has nothing but its link.
+        // A port has only its link.
         _ if interface.controller.is_some() => {}
         _ => arguments.push(short_form(&device, "none", "")),
     }
@@ -62,7 +62,8 @@ pub(super) fn arguments(interface: &Interface, plan: &NetworkPlan) -> Vec<String
     arguments
 }
 
-/// Each `rd.route=`. Where the interface has no name, the first one is meant.
+/// Each `rd.route=`. For an interface without a name, the argument names none, and
+/// so means the first interface.
 pub(super) fn routes(interface: &Interface) -> Vec<String> {
     let Some(device) = device(interface) else {
         return Vec::new();
@@ -82,7 +83,7 @@ pub(super) fn routes(interface: &Interface) -> Vec<String> {
         .collect()
 }
 
-/// `ip=eth0:dhcp`, `ip=dhcp`.
+/// Writes `ip=eth0:dhcp` or `ip=dhcp`.
 fn short_form(device: &str, word: &str, tail: &str) -> String {
     match (device, tail) {
         ("", "") => format!("ip={word}"),
@@ -90,15 +91,16 @@ fn short_form(device: &str, word: &str, tail: &str) -> String {
     }
 }
 
-/// What stands before the interface in the long form, for each static address;
-/// one more where there is a host name but no address.
+/// The fields before the interface in the long form: one text for each static
+/// address, or one text if there is only a host name.
 fn long_forms(ipv4: &IpPlan, ipv6: &IpPlan, host: Option<&str>) -> Vec<String> {
     let host = host.unwrap_or("");
     let mut forms = Vec::new();
     for ip in [ipv4, ipv6] {
         let mut gateway = ip.gateway;
         for prefix in &ip.addresses {
-            // Behind a bracket some versions of NetworkManager lose a length.
+            // The length goes into the mask field: some versions of NetworkManager
+            // lose a length after a bracket.
             let (client, length) = (address(prefix.address), prefix.length);
             let gateway = gateway.take().map(address).unwrap_or_default();
             forms.push(format!("{client}::{gateway}:{length}:{host}"));
@@ -110,7 +112,7 @@ fn long_forms(ipv4: &IpPlan, ipv6: &IpPlan, host: Option<&str>) -> Vec<String> {
     forms
 }
 
-/// What follows the method: MTU and hardware address, or two DNS servers.
+/// The fields after the method: MTU and hardware address, or two DNS servers.
 fn tails(interface: &Interface) -> Vec<String> {
     let mut tails = Vec::new();
     if interface.mtu.is_some() || interface.set_mac.is_some() {
@@ -129,22 +131,23 @@ fn tails(interface: &Interface) -> Vec<String> {
     tails
 }
 
-/// The name that DHCP sends; where nothing is sent, that of the machine.
+/// The host name that DHCP sends, or the machine's name if there is no DHCP.
 fn host_name(interface: &Interface, plan: &NetworkPlan) -> Option<String> {
     let mut families = [&interface.ipv4, &interface.ipv6].into_iter().flatten();
     let mut asked = families.clone().filter(|ip| ip.method.is_automatic());
     match asked.next() {
         Some(ip) => ip.automatic.host_name.clone(),
         None => {
-            // Nothing to say it with but a static address.
+            // Without DHCP, only an argument with a static address can carry the
+            // name.
             let is_static = families.any(|ip| !ip.addresses.is_empty());
             plan.host_name.clone().filter(|_| is_static)
         }
     }
 }
 
-/// The methods, one argument each, that give both families what they have. A
-/// later one leaves alone what it does not speak of.
+/// The methods that configure both families, one argument each. A later method does
+/// not change a family that it does not mention.
 fn methods(ipv4: &IpPlan, ipv6: &IpPlan) -> Vec<&'static str> {
     let required = |ip: &IpPlan| ip.method.is_automatic() && ip.required;
     let optional = |ip: &IpPlan| ip.method.is_automatic() && !ip.required;
@@ -163,7 +166,7 @@ fn methods(ipv4: &IpPlan, ipv6: &IpPlan) -> Vec<&'static str> {
             let waits_for_both = optional(ipv6) && ipv6.required_timeout_ms.is_some();
             match (waits_for_both, ipv4.method) {
                 (true, _) => vec!["dhcp,dhcp6"],
-                // IPv4 is not off otherwise.
+                // No other method switches off IPv4 alone.
                 (false, Method::Disabled) => vec!["dhcp6"],
                 (false, _) => vec![NEUTRAL],
             }

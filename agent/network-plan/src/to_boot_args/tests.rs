@@ -115,7 +115,7 @@ fn what_no_argument_can_say_is_told() {
             }),
         ),
         (
-            // A bond has ports, and they have names.
+            // A `bond=` without ports means the port `eth0`.
             vec!["eth0: is configured, too"],
             changed(&|plan| {
                 *plan = self::plan("bond");
@@ -127,10 +127,10 @@ fn what_no_argument_can_say_is_told() {
     }
 }
 
-/// All but these come back from the arguments that are written for them.
+/// The vectors that do not come back from the arguments written for them.
 const UNSAID: &[&str] = &[
     "vlan=v5:52-54-00-00-00-01",
-    // One NIC, whichever it is.
+    // These mean one NIC, but do not say which.
     "rd.route=10.0.0.0/8:192.0.2.1:averylonginterfacename",
     "bootdev",
     "bootdev=",
@@ -193,7 +193,7 @@ fn family(is_ipv4: bool) -> impl Strategy<Value = IpPlan> {
     )
 }
 
-/// Turns a static family into one that is asked of the network, or off.
+/// Removes the static addresses of a family and gives it another method.
 fn with_method(mut ip: IpPlan, method: Method, required: bool, wait: Option<u32>) -> IpPlan {
     ip.addresses.clear();
     ip.gateway = None;
@@ -208,8 +208,8 @@ fn with_method(mut ip: IpPlan, method: Method, required: bool, wait: Option<u32>
     }
 }
 
-/// The pairs of families that arguments can make. The first has to be
-/// optional IPv4 with a time to wait, as it is without any argument.
+/// The pairs of families that arguments can express. An optional IPv4 needs a time
+/// to wait, since it has one without any argument.
 fn families() -> impl Strategy<Value = (IpPlan, IpPlan)> {
     const WAIT: Option<u32> = Some(7000);
     (0..9, family(true), family(false)).prop_map(|(choice, ipv4, ipv6)| {
@@ -269,7 +269,7 @@ fn interfaces() -> impl Strategy<Value = Vec<Interface>> {
     proptest::collection::vec(one, 1..5)
 }
 
-/// A bond or bridge of all NICs that have a name, and a VLAN on it.
+/// Adds a bond or bridge of all NICs that have a name, and a VLAN on it.
 fn stacked(mut list: Vec<Interface>, families: (IpPlan, IpPlan), is_bond: bool) -> Vec<Interface> {
     let named = |name: &str| InterfaceMatch {
         name: Some(name.to_owned()),
@@ -339,7 +339,7 @@ proptest! {
         plan.sort();
         let written = plan.to_boot_args();
         prop_assert_eq!(&written.unsaid, &Vec::<String>::new(), "{:?}", written.arguments);
-        // Read by hand once more: the same interfaces in the same order.
+        // Read the arguments again here: the same interfaces in the same order.
         let again = self::plan(&written.arguments.join(" "));
         let names = |plan: &NetworkPlan| -> Vec<_> {
             plan.interfaces.iter().map(|i| i.matches.clone()).collect()

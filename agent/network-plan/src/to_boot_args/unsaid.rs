@@ -1,8 +1,10 @@
-//! Two plans that should be one: what of the first the second has not.
+//! Compares a plan with the plan that its arguments give, and lists the
+//! differences.
 
 use crate::plan::{Automatic, Interface, InterfaceKind, IpPlan, NetworkPlan, USUAL_DHCP_TIMEOUT};
 
-/// One line for each thing that `said` does not have as `wanted` has it.
+/// One line for each setting of `wanted` that `said` does not have in the same
+/// form.
 pub(super) fn differences(wanted: &NetworkPlan, said: &NetworkPlan) -> Vec<String> {
     let mut lines = Vec::new();
     let mut check = |is_same: bool, what: &str| {
@@ -38,14 +40,14 @@ pub(super) fn differences(wanted: &NetworkPlan, said: &NetworkPlan) -> Vec<Strin
     lines
 }
 
-/// The interface without what makes no difference.
+/// The interface without details that make no difference.
 fn normal(interface: &Interface) -> Interface {
     let mut interface = interface.clone();
-    // An argument for the NIC itself takes the place of `BOOTIF=`.
+    // An argument for the NIC itself replaces `BOOTIF=`.
     if std::mem::take(&mut interface.last_choice) {
         interface.profile.id = None;
     }
-    // One device has one address.
+    // An interface with an address is for one device in any case.
     interface.multi &= interface.matches.mac.is_none();
     if let InterfaceKind::Bridge { stp } = &mut interface.kind {
         stp.get_or_insert(false);
@@ -56,7 +58,7 @@ fn normal(interface: &Interface) -> Interface {
     {
         if ip.method.is_automatic() {
             ip.automatic.timeout.get_or_insert(USUAL_DHCP_TIMEOUT);
-            // The routers have the last word.
+            // Only informative, since the router advertisements decide.
             ip.automatic.mode = None;
         } else {
             ip.automatic = Automatic::default();
@@ -122,7 +124,7 @@ fn of_family(wanted: &IpPlan, said: &IpPlan) -> Vec<&'static str> {
         (asked.vendor_class == told.vendor_class, "DHCP vendor class"),
         (asked.dscp == told.dscp, "class of DHCP's packets"),
     ];
-    // Of another method, the rest of the list has another meaning.
+    // If the methods differ, the settings after the first five cannot be compared.
     let is_same_method = wanted.method == said.method;
     let comparable = if is_same_method { &all[..] } else { &all[..5] };
     let found = comparable.iter().filter(|(is_same, _)| !is_same);
