@@ -1,8 +1,8 @@
-//! The stages of writing an image, each by itself, in processor time: what the
-//! whole can be compared with (`make bench`).
+//! Measures the processor time of each stage of writing an image separately, to
+//! explain the time of a whole run (`make bench`).
 //!
-//! Input is a sample of the image that the whole runs write: one MiB in sixteen
-//! of `out/bench/image.raw`, which `make bench` makes.
+//! The input is a sample of the image that the whole runs write: one MiB in sixteen
+//! of `out/bench/image.raw`, which `make bench` creates.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -17,17 +17,16 @@ use landfall_agent::bench_entry::{Units, data_runs, digest, unpack};
 use nix::time::ClockId;
 
 const MIB: usize = 1 << 20;
-/// Every so manieth MiB of the image is in the sample.
+/// The sample takes one MiB of the image out of this many.
 const STRIDE: u64 = 16;
 
 type Any<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Processor time of this process: what other programs take of the machine does
-/// not count.
+/// Processor time of this process, which excludes the time that other programs use.
 struct ProcessorTime;
 
 fn processor_time() -> Duration {
-    // Linux has this clock.
+    // Linux always has this clock.
     ClockId::CLOCK_PROCESS_CPUTIME_ID
         .now()
         .map_or(Duration::ZERO, Duration::from)
@@ -132,7 +131,7 @@ fn main() -> Any<()> {
     group.bench_function("zero-test", |bencher| {
         bencher.iter(|| data_runs(black_box(&sample)));
     });
-    // In memory, as the disk of the whole runs.
+    // In memory, like the disk of the whole runs.
     let disk = PathBuf::from("/dev/shm").join(format!("landfall-bench-{}", std::process::id()));
     File::create(&disk)?.set_len(length)?;
     let units = Units::new(&sample);

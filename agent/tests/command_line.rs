@@ -1,4 +1,5 @@
-//! Runs the real program as a person at a shell does: pipes, exit codes, output.
+//! Runs the real program from the command line and checks pipes, exit codes and
+//! output.
 
 #![expect(
     clippy::unwrap_used,
@@ -168,7 +169,8 @@ fn no_command_recommends_an_option_that_it_does_not_have() {
     }
 }
 
-/// A captured machine, as text: `path = content`, `path -> target`, `directory/`.
+/// Creates a captured machine under `root`. Each line of `tree` is one entry:
+/// `path = content`, `path -> target` or `directory/`.
 fn plant(tree: &str, root: &Path) {
     for line in tree.lines() {
         let make_parent = |path: &Path| fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -226,7 +228,7 @@ fn the_commands_of_the_documentation_and_help_run_as_they_are_written() {
     let lines = fenced.chain(help.lines()).map(str::trim);
     let commands = lines.filter_map(|line| line.strip_prefix("landfall-agent "));
     let mut count = 0;
-    // The service of the example is not there.
+    // The service that the `discover` example names does not exist here.
     for command in commands.filter(|command| !command.starts_with("discover")) {
         let line = format!("{} {command}", env!("CARGO_BIN_EXE_landfall-agent"));
         let output = Command::new("sh").args(["-c", &line]).output().unwrap();

@@ -1,5 +1,6 @@
-//! The agent as PID 1 of a container. It must not take the host for a machine
-//! of its own: no init, no mount, no marker that lets it write to disks.
+//! The agent as PID 1 of a container. It must not mistake the host for a machine
+//! that it may take over: no init, no mounts, and no marker that permits writing to
+//! disks.
 
 #[path = "../src/skip.rs"]
 mod skip;
@@ -8,10 +9,10 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Run in a mount namespace of its own. It has its own `/run`, so that what
-/// init would leave is seen and does not reach the host, and as in a container
-/// the kernel's settings are read-only. The open files tell the mounts before
-/// and after: once the inner namespace has ended, the outer has no /proc.
+/// Runs in its own mount namespace. A private `/run` shows what init would leave
+/// there and keeps it away from the host. The kernel's settings are read-only, as
+/// in a container. File descriptors 3 and 4 are opened early because the outer
+/// namespace has no usable /proc after the inner PID namespace has ended.
 const CONTAINER: &str = r#"
 set -eu
 out=$1; shift
@@ -30,11 +31,12 @@ cat <&4 > "$out/mounts-after"
 find /run > "$out/run-after"
 "#;
 
-/// Init would never return. SIGKILL goes to the whole group: the kernel then
-/// ends the PID namespace, and nobody is left to hold the output open.
+/// Seconds. If the agent acted as init, it would never return. `timeout` sends
+/// SIGKILL to the whole process group: the kernel then ends the PID namespace, so
+/// no process keeps the output open.
 const PATIENCE: &str = "60";
 
-/// Runs the agent as PID 1; `None` where there are no namespaces to be had.
+/// Runs the agent as PID 1. Returns `None` if this machine permits no namespaces.
 fn in_container(kind: &[&str], arguments: &[&str], out: &Path) -> io::Result<Option<Output>> {
     let unshare = |command: &[&str]| {
         Command::new("timeout")

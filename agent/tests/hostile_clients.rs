@@ -1,5 +1,6 @@
-//! What anybody who reaches the agent's port may send, token or not: nothing of it
-//! ends the agent, gets past the token, or keeps the conductor out.
+//! Requests that anyone who reaches the agent's port may send, with or without a
+//! token. None of them may end the agent, get past the token check, or lock out the
+//! conductor.
 
 #![expect(
     clippy::unwrap_used,
@@ -19,14 +20,14 @@ use tokio::net::{TcpSocket, TcpStream};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// The conductor's own patience with a connection is 60 s; ours in a test less.
+/// A conductor waits 60 s for a connection. The tests wait for less.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn address(server: &Server) -> SocketAddr {
     server.base.split_once("://").unwrap().1.parse().unwrap()
 }
 
-/// A figure of the server's /proc/PID/status in KiB.
+/// A value in KiB from the server's /proc/PID/status.
 fn status_kib(server: &Server, key: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(key));
@@ -34,13 +35,15 @@ fn status_kib(server: &Server, key: &str) -> u64 {
     figure.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Sends bytes and returns what comes back until the server closes or is silent.
+/// Sends bytes and returns the response, read until the server closes or is silent
+/// for 300 ms.
 fn exchange(server: &Server, bytes: &[u8]) -> String {
     let mut stream = StdStream::connect(address(server)).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_millis(300)))
         .unwrap();
-    // The server may close in the middle of what it does not want.
+    // The server may close the connection in the middle of a request that it
+    // rejects.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -113,7 +116,8 @@ async fn a_body_has_a_limit_and_none_is_read_without_the_token() {
     let mut bytes = head("wrong").into_bytes();
     bytes.resize(64 << 20, b' ');
     let answer = exchange(&server, &bytes);
-    // The answer may be lost behind the reset of what was not read.
+    // If the server resets the connection over the unread body, the response may be
+    // lost.
     assert!(
         answer.is_empty() || answer.starts_with("HTTP/1.1 401"),
         "{answer}"
@@ -125,7 +129,7 @@ async fn a_body_has_a_limit_and_none_is_read_without_the_token() {
     let too_large = vec![b' '; (56 << 20) + 1];
     match client.post(url).body(too_large).send().await {
         Ok(answer) => assert_eq!(answer.status(), 413),
-        // Closed before all of it was taken.
+        // The server closed the connection before it had read the whole body.
         Err(error) => assert!(error.is_request() || error.is_body(), "{error:?}"),
     }
     assert_eq!(list(&client, &server).await.unwrap()["commands"], json!([]));
@@ -164,14 +168,15 @@ async fn no_token_but_the_right_one_gets_in() {
     assert_eq!(list(&client, &server).await.unwrap()["commands"], json!([]));
 }
 
-/// Connects from one of the loopback's many addresses.
+/// Connects from `host`, one of the loopback's many addresses.
 async fn connect_from(host: Ipv4Addr, server: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((host, 0).into())?;
     socket.connect(server).await
 }
 
-/// Lets this process have many files; the system's limit may be lower.
+/// Raises this process's limit of open files. Fails if the system's hard limit is
+/// lower.
 fn raise_file_limit(wanted: usize) -> bool {
     let raised = Command::new("prlimit")
         .args(["--pid", &std::process::id().to_string()])
@@ -189,13 +194,14 @@ async fn slow_clients_hold_up_nobody() {
         let host = Ipv4Addr::from(0x7f00_0100 + number % 50);
         let stream = connect_from(host, address(&server)).await.unwrap();
         stream.writable().await.unwrap();
-        // Half a head, or half a body of somebody without the token.
+        // Half a request header, or half a body without a token.
         let part: &[u8] = if number % 2 == 0 {
             b"GET /v1/status HTTP/1.1\r\nhost:"
         } else {
             b"POST /v1/commands/ HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{"
         };
-        // One that was closed for others has no room to write to.
+        // If the server closed this connection to make room for others, the write
+        // fails.
         let _ = stream.try_write(part);
         slow.push(stream);
     }
@@ -211,9 +217,10 @@ async fn slow_clients_hold_up_nobody() {
     drop(slow);
 }
 
-/// A conductor that the agent does not know yet has one place among strangers,
-/// and may lose it in a flood before its handshake is done. It asks again, as
-/// Ironic's does; having shown the token once it keeps its places.
+/// Before a conductor has shown the token, the agent cannot tell it from the flood
+/// and may close its connection before the TLS handshake completes. Like Ironic's
+/// conductor, this client then retries. Once it has shown the token, the flood no
+/// longer takes its connections.
 async fn introduce(client: &reqwest::Client, server: &Server) {
     for _ in 0..10 {
         if list(client, server).await.is_ok() {
@@ -223,8 +230,8 @@ async fn introduce(client: &reqwest::Client, server: &Server) {
     panic!("ten connections in a row were closed for others");
 }
 
-/// Ten thousand connections that say nothing, to the port with TLS, while a
-/// conductor goes on asking.
+/// Ten thousand silent connections to the TLS port, while a conductor keeps sending
+/// requests.
 #[tokio::test]
 async fn ten_thousand_connections_do_not_keep_the_conductor_out() {
     const CONNECTIONS: u32 = 10_000;
@@ -239,7 +246,7 @@ async fn ten_thousand_connections_do_not_keep_the_conductor_out() {
         let mut held = Vec::new();
         for number in 0..CONNECTIONS {
             let host = Ipv4Addr::from(0x7f00_0200 + number % HOSTS);
-            // The kernel's queue may be full for a moment.
+            // The kernel's accept queue may be full for a moment.
             let connecting = tokio::time::timeout(PATIENCE, connect_from(host, to));
             if let Ok(Ok(stream)) = connecting.await {
                 held.push(stream);
@@ -250,7 +257,7 @@ async fn ten_thousand_connections_do_not_keep_the_conductor_out() {
     introduce(&serve::client(), &server).await;
     let (mut answers, mut longest) = (0_u32, Duration::ZERO);
     while !flood.is_finished() || answers < 20 {
-        // A new connection each time, as after a restart of the conductor.
+        // Each request opens a new connection, as after a restart of the conductor.
         let start = Instant::now();
         list(&serve::client(), &server).await.unwrap();
         longest = longest.max(start.elapsed());

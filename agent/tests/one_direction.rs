@@ -1,13 +1,13 @@
-//! The modules of the agent know each other in one direction only, that of the
-//! data (ARCHITECTURE.md): what a stage gives is taken by the next, and none
-//! asks back.
+//! The agent's modules depend on each other in one direction only, the direction of
+//! the data (ARCHITECTURE.md): each stage takes what an earlier stage hands over
+//! and never calls a later one.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// May be used by all, and by each other.
+/// Every module may use these, and they may use each other.
 const BASE: &[&str] = &[
     "backoff",
     "boot_medium",
@@ -34,7 +34,8 @@ const BASE: &[&str] = &[
     "tls",
 ];
 
-/// In each row a module may use those before it, and nothing of another row.
+/// A module may use the modules before it in its row, and no module of the other
+/// row.
 const ROWS: &[&[&str]] = &[
     &[
         "media",
@@ -55,7 +56,7 @@ const ROWS: &[&[&str]] = &[
     &["disk", "handover", "installation"],
 ];
 
-/// Switchboards: their job is to name everything.
+/// These modules connect all others, so the rule does not apply to them.
 const EXEMPT: &[&str] = &[
     "bench_entry.rs",
     "cli.rs",
@@ -81,13 +82,13 @@ fn allowed(module: &str) -> Option<Vec<&'static str>> {
     Some(BASE.iter().chain(before).copied().collect())
 }
 
-/// The modules that a source names by `crate::NAME`, comments left out.
+/// The modules that the source names as `crate::NAME`, except in comments.
 fn used(source: &str) -> BTreeSet<&str> {
     source
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"))
         .flat_map(|line| {
-            // Not the end of another name, as of `gpt_crate::`.
+            // Skips `crate::` at the end of a longer name, such as `gpt_crate::`.
             line.match_indices("crate::")
                 .filter(|(at, _)| !line[..*at].ends_with(is_of_a_name))
                 .map(|(at, path)| &line[at + path.len()..])

@@ -1,18 +1,20 @@
-//! Recorded requests, sent to the agent's real server: the conductor's of the
-//! transcripts and those that the original was asked. Status and shape of each
-//! answer must be those recorded.
+//! Sends recorded requests to the agent's real server: the conductor's requests
+//! from the transcripts, and the requests that were sent to ironic-python-agent.
+//! The status and the shape of each answer must match the recorded answer.
 //!
-//! What may differ, and why:
-//! * a step, the boot loader and the power button end as FAILED: this machine is
-//!   not the ramdisk, nothing is written and nobody switches it off. The shape is
-//!   then that of the recorded failure (40-deploy-step-fails);
-//! * a command that was RUNNING when a list was recorded may have ended here;
-//! * the steps are those that we have, under the managers that we stand for: each
-//!   has the keys of a step, and the texts of a fault are not compared beyond
-//!   their beginning;
-//! * the descriptive documents name the port that is ours;
-//! * a step comes with the versions of our managers where it was recorded with
-//!   those of the recorded agent: a conductor sends back what it was told.
+//! The answers may differ in these points:
+//!
+//! - A step, the boot loader command and the power-off command end as FAILED: this
+//!   machine is not the ramdisk, so the agent writes nothing and leaves the power
+//!   on. The shape must then match the recorded failure (40-deploy-step-fails).
+//! - A command that was RUNNING when a list was recorded may have ended here.
+//! - The agent offers its own steps, under the hardware managers that it emulates.
+//!   Each step must have the keys of a recorded step.
+//! - A fault text may be a shorter beginning of the recorded one.
+//! - The documents that describe the API contain the port of this server.
+//! - A step request carries the versions of this agent's hardware managers instead
+//!   of the recorded versions: a conductor sends back the versions that it
+//!   received.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +31,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use serve::Server;
 
-/// What a developer's machine refuses, so that it ends otherwise than recorded.
+/// Commands that the agent refuses on a developer's machine, so that they end as
+/// FAILED instead of as recorded.
 const REFUSED: [&str; 4] = [
     "execute_clean_step",
     "execute_deploy_step",
@@ -37,7 +40,7 @@ const REFUSED: [&str; 4] = [
     "power_off",
 ];
 
-/// Keys that an answer may have more than was recorded: the managers and the
+/// Objects in which either side may lack keys of the other: the managers and the
 /// descriptions of steps.
 const OPEN_OBJECTS: [&str; 6] = [
     "clean_steps",
@@ -45,7 +48,7 @@ const OPEN_OBJECTS: [&str; 6] = [
     "service_steps",
     "hardware_manager_version",
     "argsinfo",
-    // Of a step: `abortable` and `argsinfo` depend on which step it is.
+    // The keys `abortable` and `argsinfo` of a step depend on the step.
     "[]",
 ];
 
@@ -60,7 +63,7 @@ fn shape(value: &Value) -> &'static str {
     }
 }
 
-/// Where two values differ in shape; empty if nowhere.
+/// Lists where two values differ in shape. Empty if they do not differ.
 fn differences(at: &str, recorded: &Value, found: &Value) -> Vec<String> {
     match (recorded, found) {
         (Value::Object(_), Value::Object(_)) if recorded.get("command_status").is_some() => {
@@ -82,7 +85,7 @@ fn differences(at: &str, recorded: &Value, found: &Value) -> Vec<String> {
             }
             all
         }
-        // Each element like the first that was recorded.
+        // Each element must have the shape of the first recorded element.
         (Value::Array(recorded), Value::Array(found)) => match recorded.first() {
             Some(first) if !at.ends_with("commands") => found
                 .iter()
@@ -100,7 +103,7 @@ fn differences(at: &str, recorded: &Value, found: &Value) -> Vec<String> {
     }
 }
 
-/// An entry of the command list.
+/// Compares two entries of the command list.
 fn entry_differences(at: &str, recorded: &Value, found: &Value) -> Vec<String> {
     let name = recorded["command_name"].as_str().unwrap();
     let mut all = Vec::new();
@@ -127,7 +130,7 @@ fn entry_differences(at: &str, recorded: &Value, found: &Value) -> Vec<String> {
     }
     let status = |value: &Value| value["command_status"].as_str().unwrap().to_owned();
     let expected = match (status(recorded).as_str(), status(found).as_str()) {
-        // It has ended in the meantime.
+        // The command has ended in the meantime.
         ("RUNNING", "SUCCEEDED") => return all,
         ("RUNNING" | "SUCCEEDED", "FAILED") if REFUSED.contains(&name) => {
             json!({"error": failure(), "result": null})
@@ -146,7 +149,7 @@ fn entry_differences(at: &str, recorded: &Value, found: &Value) -> Vec<String> {
     all
 }
 
-/// The error of a step that was recorded as FAILED.
+/// The recorded error of a step that ended as FAILED.
 fn failure() -> Value {
     let entries = read(&transcripts().join("40-deploy-step-fails.json"));
     let all = entries.as_array().unwrap().iter();
@@ -168,13 +171,13 @@ fn read(path: &Path) -> Value {
 struct Replay {
     server: Server,
     client: reqwest::Client,
-    /// `hardware_manager_version` as it was recorded, and as we told it.
+    /// `hardware_manager_version` as recorded, and as this agent reported it.
     versions: Option<(Value, Value)>,
 }
 
 impl Replay {
     fn start(token: &str) -> Self {
-        // With TLS, as a conductor insists on.
+        // With TLS, because a conductor requires it.
         Self {
             server: Server::start(token, &[]),
             client: serve::client(),
@@ -182,7 +185,8 @@ impl Replay {
         }
     }
 
-    /// Asks what was asked. Returns where the answer differs from the recorded.
+    /// Sends the recorded request. Returns where the answer differs from the
+    /// recorded answer.
     async fn repeat(
         &mut self,
         at: &str,
@@ -239,7 +243,8 @@ impl Replay {
         (status, response.json().await.unwrap())
     }
 
-    /// Waits until nothing runs, as the recorded agent was asked later.
+    /// Waits until no command runs, because the requests were recorded with pauses
+    /// between them.
     async fn settle(&self, token: &str) {
         for _ in 0..100 {
             let target = format!("/v1/commands/?agent_token={token}");
@@ -288,7 +293,7 @@ async fn a_conductor_gets_the_answers_that_were_recorded() {
         for call in calls {
             let request = &call["request"];
             let target = request["path"].as_str().unwrap();
-            // Another token is another life of the agent.
+            // A different token means that the agent was restarted.
             if token_of(target) != Some(token) {
                 token = token_of(target).unwrap();
                 replay = Replay::start(token);

@@ -1,5 +1,5 @@
-//! Addresses that the network gives, up to the first heartbeat; what comes
-//! after it does not depend on where an address is from.
+//! Addresses that the network assigns. The tests run up to the first heartbeat:
+//! nothing after it depends on where an address comes from.
 
 use std::time::Duration;
 
@@ -15,24 +15,25 @@ use landfall_tests::vm::{Boot, Guest};
 
 use crate::host_test;
 
-/// The host by the DUID that NetworkManager makes of its MAC.
+/// Assigns an address to the host by the DUID that NetworkManager derives from its
+/// MAC address.
 const HOST_BY_DUID: &str = "--dhcp-host=id:00:03:00:01:52:54:00:c0:ff:01,[2001:db8::77]";
 const NO_NAMES: &str = "--port=0";
 const POOL: &str = "--dhcp-range=192.0.2.100,192.0.2.150,255.255.255.0,1h";
 
-/// A host with these arguments for its network and this URL of its service.
+/// A host with these network arguments and this URL of the provisioning service.
 async fn host(lab: &Lab, network: &str, url: &str) -> Result<Site> {
     let mut site = Plan::default().site(lab).await?;
     let Boot::Direct { arguments, .. } = &mut site.machine.boot else {
         anyhow::bail!("expected a host that QEMU boots directly");
     };
     *arguments = format!("{TEST_ARGUMENTS} {network} ipa-api-url={url}");
-    // Nothing is installed.
+    // Stops before the installation.
     site.script.hold = true;
     Ok(site)
 }
 
-/// Switches it on and waits for a heartbeat.
+/// Switches the host on and waits for a heartbeat.
 async fn up(lab: &Lab, site: &Site) -> Result<(Services, Guest)> {
     let services = site.serve(lab).await?;
     let guest = site.power_on(lab).await?;
@@ -63,8 +64,8 @@ fn url_v4() -> String {
     format!("http://{HOST_V4}:{}", conductor::PORT)
 }
 
-/// No DHCP at all: the address by SLAAC, the server and the domain of the
-/// service's name by RDNSS and DNSSL.
+/// No DHCP at all: the address comes from SLAAC, and the DNS server and the search
+/// domain for the service's name come from RDNSS and DNSSL.
 #[test]
 fn slaac_and_rdnss() {
     host_test("slaac_and_rdnss", async |lab| {
@@ -94,8 +95,8 @@ fn slaac_and_rdnss() {
     });
 }
 
-/// Both families, each for itself: the service has a name with an address of
-/// each, and the host answers under both of its own.
+/// IPv4 and IPv6 work independently: the service's name has an address in each
+/// family, and the host answers at both of its own addresses.
 #[test]
 fn dual_stack() {
     host_test("dual_stack", async |lab| {
@@ -114,7 +115,7 @@ fn dual_stack() {
         let site = host(lab, "ip=dhcp,dhcp6", &url).await?;
         let (_services, guest) = up(lab, &site).await?;
         said(lab, "192.0.2.77/24 from DHCP server 192.0.2.1")?;
-        // The lookup does not wait for it.
+        // The lookup does not wait for this address.
         let by_router = "2001:db8::5054:ff:fec0:ff01/64 from router advertisement";
         guest.console(by_router, BOOT).await?;
         for address in ["192.0.2.77", "2001:db8::5054:ff:fec0:ff01"] {
@@ -147,8 +148,9 @@ fn dhcpv6_address() {
     });
 }
 
-/// The service is in another network, and only option 121 says how to get
-/// there; option 3 points at nobody, and does not count beside it (RFC 3442).
+/// The service is in another network, and only option 121 has the route to it.
+/// Option 3 names a router that does not exist, and is ignored next to option 121
+/// (RFC 3442).
 #[test]
 fn classless_routes() {
     host_test("classless_routes", async |lab| {
@@ -170,12 +172,11 @@ fn classless_routes() {
     });
 }
 
-/// Another server takes the place of the one that gave the lease, and knows
-/// nothing of it.
+/// A new server replaces the one that gave the lease, and does not know the lease.
 #[test]
 fn dhcp_server_that_refuses() {
     host_test("dhcp_server_that_refuses", async |lab| {
-        // What meets no server at T1 is asked again at T2.
+        // A client that reaches no server at T1 asks again at T2.
         let times = ["--dhcp-option=option:T1,10", "--dhcp-option=option:T2,20"];
         let server = DhcpServer::with(lab, &[NO_NAMES, POOL, times[0], times[1]]).await?;
         let site = host(lab, "ip=dhcp", &url_v4()).await?;
@@ -209,7 +210,7 @@ fn dhcp_server_that_refuses() {
 #[test]
 fn dhcp_address_in_use() {
     host_test("dhcp_address_in_use", async |lab| {
-        // Linux answers ARP for all its addresses on every link.
+        // Linux answers ARP requests for all its addresses on every link.
         ip("addr add 192.0.2.77/32 dev lo").await?;
         let _server = DhcpServer::with(
             lab,
@@ -227,8 +228,8 @@ fn dhcp_address_in_use() {
     });
 }
 
-/// Nobody answers on one NIC; the other has a static address, and nothing
-/// waits for the first.
+/// No DHCP server answers on one NIC. The other NIC has a static address, and the
+/// agent does not wait for the first.
 #[test]
 fn dhcp_server_that_is_dead() {
     host_test("dhcp_server_that_is_dead", async |lab| {
@@ -248,7 +249,8 @@ fn dhcp_server_that_is_dead() {
         });
         let lookup = lookup.context("no lookup")?.at;
         let waited = lookup.saturating_sub(begun);
-        // A root disk without hints is waited for 3 s; DHCP would take 20 s.
+        // The agent waits 3 s for a root disk if there are no hints. Waiting for
+        // DHCP would take 20 s.
         ensure!(
             waited < Duration::from_secs(15),
             "the lookup came {waited:?} after init"

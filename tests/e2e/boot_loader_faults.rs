@@ -15,10 +15,11 @@ use tokio::process::{Child, Command};
 
 use crate::host_test;
 
-/// GRUB's own limit for a connection is below a minute.
+/// GRUB's own connection timeout is below a minute.
 const NEXT_TRY: Duration = Duration::from_secs(90);
 
-/// By itself GRUB stays in its menu.
+/// By default GRUB stays in its menu after a failed load. The builder's menu
+/// retries.
 #[test]
 fn grub_waits_for_its_server() {
     host_test("grub_waits_for_its_server", async |lab| {
@@ -39,8 +40,9 @@ fn grub_waits_for_its_server() {
     });
 }
 
-/// GRUB 2.06 knows `Content-Length` in this case of letters alone, and loads no file
-/// without it under its verifiers; the lab's own server writes it in small letters.
+/// GRUB 2.06 recognises `Content-Length` only in this spelling, and its verifiers
+/// load no file without that header. The lab's own server sends header names in
+/// lower case.
 fn python_server(folder: &Path) -> Result<Child> {
     let port = image_server::PORT.to_string();
     Command::new("python3")
@@ -67,7 +69,7 @@ fn a_cut_iso_says_so_under_bios() {
     });
 }
 
-/// The end of the ramdisk is missing, as after a copy that was broken off.
+/// The end of the ramdisk is missing, as after an interrupted copy.
 async fn cut_iso(lab: &Lab, firmware: Firmware) -> Result<()> {
     let plan = Plan {
         firmware,
@@ -86,8 +88,9 @@ async fn cut_iso(lab: &Lab, firmware: Firmware) -> Result<()> {
     file.set_len(file.metadata()?.len() - (2 << 20))?;
     let guest = site.power_on(lab).await?;
     if firmware == Firmware::Bios {
-        // It gives zeros for what is behind the end, without an error: GRUB notices
-        // nothing, the kernel unpacks a part of the ramdisk, and init says why.
+        // Beyond the end of the medium the BIOS returns zeros without an error.
+        // GRUB notices nothing, the kernel unpacks part of the ramdisk, and init
+        // reports the reason.
         let said = guest
             .console("its file is damaged or was cut off", BOOT)
             .await;

@@ -1,9 +1,9 @@
-//! Each boot way with each firmware, from the medium to the installed system,
-//! with nobody's hand in between: the host restarts by itself. (But for the
-//! stick under BIOS, which has to be pulled out.)
+//! Each boot method with each firmware, from the boot medium to the installed
+//! system, without intervention: the host restarts by itself. The exception is the
+//! USB stick under BIOS, which has to be pulled out.
 //!
-//! The other columns of the table (address, image, method, disk) are spread
-//! over these so that every value occurs.
+//! Address, image packing, deploy method and disk bus are not combined in full:
+//! they vary from test to test.
 
 use anyhow::{Context as _, ensure};
 use landfall_tests::artifacts::Packing;
@@ -36,7 +36,7 @@ fn iso_uefi() {
     );
 }
 
-/// A site without an image server: all that the installation takes is on the
+/// A site without an image server: everything that the installation needs is on the
 /// ISO, and the node names no image.
 #[test]
 fn image_on_the_iso() {
@@ -56,8 +56,8 @@ fn image_on_the_iso() {
     );
 }
 
-/// The same from a stick, which is a disk and no CD drive. The stick is the smallest
-/// disk that is large enough to be the root disk, and the node gives no hints.
+/// The same from a USB stick, which is a disk and not a CD drive. The stick is the
+/// smallest disk that is large enough for a root disk, and the node gives no hints.
 #[test]
 fn image_on_the_stick() {
     host_test("image_on_the_stick", async |lab| {
@@ -75,7 +75,7 @@ fn image_on_the_stick() {
         };
         let site = plan.site(lab).await?;
         let stick = site.machine.boot.medium().context("no stick")?;
-        // QEMU writes to the file when the guest writes to the stick, not otherwise.
+        // QEMU writes to the file only when the guest writes to the stick.
         let before = stick.metadata()?.modified()?;
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
@@ -115,8 +115,8 @@ fn iso_bios() {
     );
 }
 
-/// The first boot gets the arguments; what the installed system makes of them
-/// is its own NetworkManager's affair.
+/// The test does not check what the installed system's NetworkManager makes of the
+/// bond arguments.
 #[test]
 fn over_a_bond() {
     host_test("over_a_bond", async |lab| {
@@ -173,7 +173,7 @@ fn pxe_bios() {
     );
 }
 
-/// The other network menu, under the other firmware.
+/// iPXE's network menu instead of GRUB's, under UEFI.
 #[test]
 fn ipxe_chained_uefi() {
     installs(
@@ -191,7 +191,8 @@ fn ipxe_chained_uefi() {
     );
 }
 
-/// The same ISO as a USB stick: partition table instead of El Torito.
+/// The same ISO as a USB stick: firmware uses its partition table instead of El
+/// Torito.
 #[test]
 fn usb_uefi() {
     installs(

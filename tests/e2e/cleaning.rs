@@ -1,5 +1,5 @@
-//! Clean steps on what only a booted machine has: disks that fail, firmware that
-//! remembers.
+//! Clean steps that need a booted machine: disks that fail, and crash records that
+//! firmware keeps.
 
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
@@ -18,17 +18,18 @@ use uuid::Uuid;
 
 use crate::host_test;
 
-/// A step that has little to do.
+/// Limit for a step that has little to do.
 const STEP: Duration = Duration::from_secs(120);
 
-/// A machine that is given one clean step.
+/// A site whose script runs one clean step.
 async fn site(lab: &Lab, plan: &Plan, step: &'static str) -> Result<Site> {
     let mut site = plan.site(lab).await?;
     site.script.method = Method::Clean { step };
     Ok(site)
 }
 
-/// One disk that cannot be read is one failure, and the other disk is clean.
+/// An unreadable disk is the only reported failure, and the other disk is still
+/// cleaned.
 #[test]
 fn unreadable_disk_does_not_stop_cleaning() {
     host_test("unreadable_disk_does_not_stop_cleaning", async |lab| {
@@ -69,8 +70,8 @@ fn unreadable_disk_does_not_stop_cleaning() {
     });
 }
 
-/// A record of a crash in a UEFI variable, and one in the error record store, which
-/// the kernel prefers, so that pstore does not show the variable.
+/// One crash record is in a UEFI variable and one in the firmware's error record
+/// store. The kernel prefers the store, so pstore does not show the variable.
 #[test]
 fn crash_records_are_erased() {
     host_test("crash_records_are_erased", async |lab| {
@@ -121,8 +122,8 @@ fn crash_records_are_erased() {
     });
 }
 
-/// The number that QEMU keeps in the header of its store (hw/acpi/erst.c). A record
-/// that is cleared leaves its bytes there.
+/// The number of records, which QEMU keeps in the header of its store
+/// (hw/acpi/erst.c). The bytes of a cleared record stay in the file.
 fn count_records(store: &std::path::Path) -> Result<u32> {
     const PLACE: u64 = 20;
     let mut count = [0; 4];

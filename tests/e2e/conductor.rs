@@ -1,5 +1,5 @@
-//! The scripted conductor itself: it must refuse what a real Ironic refused
-//! when it was recorded, in the same words.
+//! Tests of the scripted conductor itself: it must refuse what the recorded Ironic
+//! refused, with the same texts.
 
 use anyhow::{Context, Result, ensure};
 use landfall_tests::conductor::script::{Finish, Image, Method, Script};
@@ -16,7 +16,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// The text of an error: JSON inside JSON.
+    /// The text of an error, which Ironic sends as JSON inside JSON.
     fn fault(&self) -> Result<String> {
         let text = self.body["error_message"]
             .as_str()
@@ -56,7 +56,8 @@ async fn ask(
 const NODE: &str = "/v1/heartbeat/62347504-3396-4ff0-b5e1-bc78f454c418";
 
 async fn refused(lab: &Lab) -> Result<()> {
-    // reqwest wants one even for plain HTTP; an error means that there is one.
+    // reqwest needs a crypto provider even for plain HTTP. An error means that one
+    // is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let script = Script {
         macs: vec![MAC.to_owned()],
@@ -221,7 +222,7 @@ async fn refused(lab: &Lab) -> Result<()> {
         );
     }
 
-    // Good ones, and what may not change after them.
+    // Valid heartbeats, and the fields that must not change after the first one.
     let good = json!({"agent_verify_ca": "one"});
     ensure!(
         ask("POST", NODE, latest, beat(good.clone())).await?.status == 202,

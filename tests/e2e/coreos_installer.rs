@@ -1,5 +1,5 @@
-//! The disks that coreos-installer and `landfall-agent install` write with the
-//! same options: equal but for what is meant to differ.
+//! Compares the disks that coreos-installer and `landfall-agent install` write with
+//! the same options. They must be equal except for the intended differences.
 
 use landfall_tests::artifacts::Packing;
 use landfall_tests::data_partition::DataPartition;
@@ -12,14 +12,16 @@ const GRUB: &str = "grub2/grub.cfg";
 const FIRST_BOOT: &str = "ignition.firstboot";
 const IGNITION: [&str; 2] = ["ignition", "ignition/config.ign"];
 
-/// Odd on purpose: bytes that no writer of JSON makes.
+/// Odd on purpose: no JSON serialiser writes these bytes, so a config that was
+/// parsed and rewritten is detected.
 const CONFIG: &[u8] = b"{ \"ignition\" : {\"version\":\"3.2.0\"} ,\n\t\"x\":\"\\u0041\"}\n\n";
 const KEYFILE: &[u8] = b"[connection]\nid=eth0\ntype=ethernet\n\n[ipv4]\nmethod=auto\n";
-/// What coreos-installer takes for a config file.
+/// A config file in coreos-installer's format.
 const CONFIG_FILE: &[u8] =
     b"append-karg: [a, b]\ndelete-karg:\n  - no_timer_check\nignition-file: /files/config.ign\n";
 
-/// The rows of "Diff of the boot partition" and what they leave out.
+/// The rows of the table "Diff of the boot partition" in the coreos-installer
+/// reference, and cases that the table leaves out.
 const BOOT_PARTITION: &[Case] = &[
     Case::PLAIN,
     Case {
@@ -77,7 +79,7 @@ const BOOT_PARTITION: &[Case] = &[
     },
     Case {
         name: "platform qemu",
-        // Its GRUB commands are those that the image has.
+        // The image already has the GRUB commands of this platform.
         options: &["-p", "qemu", "-i", "/files/config.ign"],
         changed: &[IGNITION[0], IGNITION[1], ENTRY],
         ..Case::PLAIN
@@ -107,7 +109,7 @@ const BOOT_PARTITION: &[Case] = &[
     },
 ];
 
-/// How the image is packed makes no difference.
+/// The packing of the image must make no difference.
 const PACKED: &[Case] = &[
     Case {
         name: "gzip",
@@ -128,7 +130,7 @@ const PACKED: &[Case] = &[
     },
 ];
 
-/// Behind the 131 MiB of the image, whose partitions have the numbers 1 to 4.
+/// Behind the image, which takes 131 MiB and has the partitions 1 to 4.
 const FIVE: DataPartition = DataPartition {
     number: 5,
     after: Some(5),
@@ -148,7 +150,7 @@ const NINE: DataPartition = DataPartition {
     mib: (150, 5),
 };
 
-/// Partitions that are kept, by label and by number.
+/// Kept partitions, by label and by number.
 const KEPT: &[Case] = &[
     Case {
         name: "kept by label",

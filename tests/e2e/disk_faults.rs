@@ -1,8 +1,8 @@
-//! Disks that fail, and power that fails, while an image is written: what both
-//! firmwares make of the disk then, and what the operator and Ironic are told.
+//! Disk faults and power cuts while the agent writes an image: whether either
+//! firmware still boots the disk, and what the operator and Ironic are told.
 //!
-//! agent/tests/disk_faults tries every place of a write by the program alone;
-//! here are the drivers, the firmwares and the conductor.
+//! agent/tests/disk_faults tries every position in a write with the program alone.
+//! The tests here add real drivers, firmware and the conductor.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ use crate::image_faults::does_not_boot;
 
 const MIB: usize = 1 << 20;
 
-/// What was there before could boot, so that a disk which does not has lost it.
+/// Installs over a bootable system. If the disk does not boot afterwards, the agent
+/// has erased that system's tables.
 fn over_a_system() -> Plan {
     Plan {
         disk_before: OldDisk::Bootable,
@@ -31,15 +32,15 @@ fn over_a_system() -> Plan {
     }
 }
 
-/// The first sector of the test image behind `from` that is not written as part
-/// of a run of zeros.
+/// The first sector of the test image behind `from` that is not part of a run of
+/// zeros.
 fn sector_with_data(from: usize) -> Result<u64> {
     let image = std::fs::read(artifacts::coreos_image(Packing::Raw)?)?;
     let data = image.iter().skip(from).position(|&byte| byte != 0);
     Ok((from + data.context("the image ends in zeros")?) as u64 / 512)
 }
 
-/// That the conductor and the console are told of it in these words.
+/// Checks that Ironic's `last_error` and the console contain these texts.
 async fn ensure_told(services: &Services, lab: &Lab, texts: &[&str]) -> Result<()> {
     let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
     for text in texts {
@@ -57,8 +58,8 @@ async fn ensure_told(services: &Services, lab: &Lab, texts: &[&str]) -> Result<(
     Ok(())
 }
 
-/// Installs onto a disk with this fault; both are told in these words, and the
-/// disk does not boot then.
+/// Installs onto a disk with this fault. Ironic and the console must report these
+/// texts, and the disk must not boot afterwards.
 fn fails_on(name: &str, fault: DiskFault, texts: &[&str]) {
     host_test(name, async |lab| {
         let mut site = over_a_system().site(lab).await?;
@@ -73,7 +74,7 @@ fn fails_on(name: &str, fault: DiskFault, texts: &[&str]) {
 
 #[test]
 fn bad_sector_in_the_middle() {
-    // Known only when the image is there.
+    // The sector depends on the content of the image.
     let sector = sector_with_data(64 * MIB).unwrap_or_else(|error| panic!("{error:#}"));
     fails_on(
         "bad_sector_in_the_middle",
@@ -131,7 +132,8 @@ fn read_only_disk() {
         };
         let mut site = plan.site(lab).await?;
         site.machine.disks[0].fault = Some(DiskFault::ReadOnly);
-        // Such a disk is taken only if the operator names it.
+        // A hint that names the disk disables the minimum of 4 GiB, so that only
+        // the read-only flag counts.
         site.script.root_device = Some(json!({"name": "s== /dev/vda"}));
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
@@ -149,14 +151,14 @@ fn disk_goes_away_while_writing() {
             ..over_a_system()
         };
         let mut site = plan.site(lab).await?;
-        // It is in use when it goes.
+        // Slow enough that the disk is in use when it is unplugged.
         site.files[0].behaviour.bytes_per_second = Some(MIB as u64);
         let services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         guest.console("disk: writing the image: ", BOOT).await?;
         let gone = lab.journal.mark();
         guest.unplug(0).await?;
-        // Long before the end of the download.
+        // Long before the download would end.
         guest
             .console_after(gone, "FAILED execute_deploy_step: ", DISK_GONE)
             .await?;
@@ -171,18 +173,19 @@ fn disk_goes_away_while_writing() {
     });
 }
 
-/// The kernel takes a SCSI disk's leave in seconds; what comes next fails.
+/// The kernel takes seconds to remove a SCSI disk. The next write then fails.
 const DISK_GONE: Duration = Duration::from_secs(60);
 
-/// The agent cannot end what the kernel waits for. It says so, stays there for
-/// Ironic, and goes on when the disk does.
+/// The agent cannot cancel a request that hangs in the kernel. It reports the hang,
+/// stays reachable for Ironic, and continues when the disk does.
 #[test]
 fn disk_that_hangs() {
     host_test("disk_that_hangs", async |lab| {
         let plan = over_a_system();
         let mut site = plan.site(lab).await?;
         site.files[0].behaviour.bytes_per_second = Some(2 * MIB as u64);
-        // So that it is heard of several times before its first word.
+        // Short, so that several heartbeats arrive before the first warning about
+        // the disk.
         site.script.heartbeat_timeout = 15;
         let services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
@@ -191,7 +194,7 @@ fn disk_that_hangs() {
         guest.set_hanging(0, true).await?;
         let words = "warning: /dev/vda does not answer: writing ";
         let told = guest.console_after(hung, words, BOOT).await?;
-        // It can be asked all the while.
+        // Ironic can query the agent while the disk hangs.
         let heard = lab.journal.find(hung, |event| {
             event.source == Source::Conductor && event.text.starts_with("command list ends with")
         });
@@ -201,7 +204,8 @@ fn disk_that_hangs() {
     });
 }
 
-/// The test image with so much behind it that cannot be packed or left out.
+/// Extends the test image to `size` bytes with data that neither compresses nor
+/// contains zeros to skip.
 fn enlarge(site: &mut Site, size: usize) {
     let file = &mut site.files[0];
     let mut content = file.content.to_vec();
@@ -240,7 +244,8 @@ fn power_cut_at_every_64_mib() {
             lab.journal
                 .wait_for(&stops, mark, BOOT + DEPLOYMENT, |event| event.text == stops)
                 .await?;
-            // What is on its way reaches the disk, or does not.
+            // Varies how much of the data in flight reaches the disk before the
+            // cut.
             tokio::time::sleep(Duration::from_millis(stop as u64 / STEP as u64 * 300)).await;
             guest.cut_power().await?;
             drop(services);

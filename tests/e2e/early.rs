@@ -13,7 +13,7 @@ use landfall_tests::vm::{Boot, Bus, Extra};
 use crate::host_test;
 use crate::image_faults::does_not_boot;
 
-/// A clean end takes a second; the rest is for a loaded test host.
+/// A clean shutdown takes a second. The rest is for a loaded test machine.
 const SOFT_OFF: Duration = Duration::from_secs(60);
 
 fn is_heartbeat(event: &Event) -> bool {
@@ -27,14 +27,15 @@ async fn heartbeat(lab: &Lab) -> Result<()> {
         .map(drop)
 }
 
-/// The host serves commands, and Ironic has none for it.
+/// A host that listens for commands while the conductor gives none.
 async fn idle_site(lab: &Lab, plan: &Plan) -> Result<Site> {
     let mut site = plan.site(lab).await?;
     site.script.hold = true;
     Ok(site)
 }
 
-/// The same on the distribution's generic kernel, which has drivers of real chips.
+/// The same with the distribution's generic kernel, which has drivers for real
+/// chips.
 async fn idle_site_on_generic_kernel(lab: &Lab, plan: &Plan) -> Result<Site> {
     let mut site = idle_site(lab, plan).await?;
     site.machine.boot = Boot::Direct {
@@ -58,7 +59,7 @@ fn power_button_ends_the_boot() {
     });
 }
 
-/// Nothing was committed, so nothing must boot.
+/// The agent had committed nothing, so the disk must not boot.
 #[test]
 fn power_button_while_writing() {
     host_test("power_button_while_writing", async |lab| {
@@ -73,8 +74,8 @@ fn power_button_while_writing() {
     });
 }
 
-/// The driver of this console is a module: the first lines are said before there
-/// is such a console.
+/// The driver of this console is a module, so init prints its first lines before
+/// the console exists.
 #[test]
 fn console_that_appears_late() {
     host_test("console_that_appears_late", async |lab| {
@@ -88,7 +89,7 @@ fn console_that_appears_late() {
         let _services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         heartbeat(lab).await?;
-        // An end by the button lets every console print its last lines.
+        // A shutdown by the power button lets every console print its last lines.
         guest.press_power_button().await?;
         guest.powered_off(SOFT_OFF).await?;
         let text = std::fs::read_to_string(&output)?;
@@ -103,7 +104,8 @@ fn console_that_appears_late() {
     });
 }
 
-/// A USB disk takes seconds longer than an NVMe disk, which is enough for a choice.
+/// A USB disk appears seconds later than an NVMe disk, which alone would be enough
+/// to choose a root disk.
 #[test]
 fn usb_disk_is_in_the_inventory() {
     host_test("usb_disk_is_in_the_inventory", async |lab| {
@@ -135,7 +137,8 @@ fn usb_disk_is_in_the_inventory() {
     });
 }
 
-/// Ironic's empty list of disks has its reason on the console, as the last line.
+/// If the agent reports no disks to Ironic, the last line on the console gives the
+/// reason.
 #[test]
 fn no_disk_is_the_last_line() {
     host_test("no_disk_is_the_last_line", async |lab| {
@@ -163,8 +166,9 @@ fn no_disk_is_the_last_line() {
     });
 }
 
-/// The chip set's watchdog counts twice to 30 s by default: nobody but the agent
-/// keeps the machine from being reset. When the kernel has died, it is.
+/// By default the chipset's watchdog resets the machine after it has counted to 30
+/// s twice, unless the agent feeds it. After a kernel panic it must reset the
+/// machine.
 #[test]
 fn running_watchdog_is_fed_until_init_dies() {
     host_test("running_watchdog_is_fed_until_init_dies", async |lab| {
@@ -177,7 +181,7 @@ fn running_watchdog_is_fed_until_init_dies() {
         let _services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         guest.console("Linux version", BOOT).await?;
-        // TCO1_CNT of ICH9: with bit 11 clear the timer runs.
+        // Register TCO1_CNT of the ICH9: the timer runs while bit 11 is clear.
         guest.write_port(0x668, 0).await?;
         guest
             .console("(iTCO_wdt) was running: feeding it", BOOT)

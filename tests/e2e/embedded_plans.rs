@@ -1,4 +1,4 @@
-//! One image for fifty hosts: each finds its own network in it.
+//! One image for fifty hosts: each host finds its own network in it.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -13,10 +13,11 @@ use landfall_tests::vm::Firmware;
 
 use crate::host_test;
 
-/// The port of DHCP servers.
+/// The UDP port of DHCP servers.
 const BOOTPS: u16 = 67;
 
-/// Nobody answers DHCP here, and nobody is asked, though an argument asks for it.
+/// No DHCP server answers here. The agent must not ask for a lease, although a
+/// kernel argument says `ip=dhcp`.
 #[test]
 fn host_of_an_iso_for_many() {
     host_test("host_of_an_iso_for_many", async |lab| {
@@ -41,8 +42,8 @@ fn host_of_an_iso_for_many() {
     });
 }
 
-/// iPXE needs a lease, the agent none; and it finds the NIC that its file calls
-/// by another name.
+/// iPXE needs a DHCP lease, the agent does not. The agent also finds its NIC
+/// although the file calls it by another name.
 #[test]
 fn host_of_a_network_tree_for_many() {
     host_test("host_of_a_network_tree_for_many", async |lab| {
@@ -74,7 +75,8 @@ fn host_of_a_network_tree_for_many() {
     });
 }
 
-/// Up to the first lookup, with what the console says of the choice.
+/// Runs a host up to its first lookup, and checks that the console names the plan
+/// that the agent chose.
 async fn look_up(lab: &Lab, site: &Site) -> Result<()> {
     let services = site.serve(lab).await?;
     let guest = site.power_on(lab).await?;

@@ -1,10 +1,10 @@
-//! Fast track: the agent lives for hours between inspection and deployment.
+//! Fast track: the agent runs for hours between inspection and deployment.
 //!
-//! A day is simulated by what happens in it, not by its seconds. With Ironic's
-//! timeout of 300 s an agent sends a heartbeat every 90 to 180 s, 640 in a day;
-//! with a lease of an hour it renews 48 times. Both come here in minutes, and a
-//! list of commands over TLS at each heartbeat besides, which is more than a
-//! conductor asks for.
+//! The test simulates a day by its events, not by its length. With Ironic's timeout
+//! of 300 s an agent sends a heartbeat every 90 to 180 s, 640 a day. With a lease
+//! of one hour it renews the lease 48 times. Here the same number of events takes
+//! minutes. The conductor also requests the list of commands over TLS at each
+//! heartbeat, which is more than Ironic does.
 
 use std::time::Duration;
 
@@ -19,10 +19,11 @@ use crate::host_test;
 
 const HEARTBEATS: usize = 640;
 const RENEWALS: usize = 48;
-/// The agent tells its memory at every so many heartbeats; by the first of
-/// them everything has happened once.
+/// The agent logs its memory at every 50th heartbeat. By the first of these lines
+/// everything has happened once.
 const TOLD_EVERY: usize = 50;
-/// Resident, in KiB: what a day may add in percent, and the most there may be.
+/// Resident memory: the growth that a day may cause in percent, and the upper limit
+/// in KiB.
 const MAX_GROWTH: u64 = 5;
 const MAX_RESIDENT: u64 = 40 * 1024;
 
@@ -41,7 +42,7 @@ async fn live_a_day(lab: &Lab) -> Result<()> {
     let mut site = plan.site(lab).await?;
     site.script.hold = true;
     site.script.poll_while_held = true;
-    // A heartbeat every 0.3 to 0.6 s.
+    // The agent then sends a heartbeat every 0.3 to 0.6 s.
     site.script.heartbeat_timeout = 1;
     let services = site.serve(lab).await?;
     let guest = site.power_on(lab).await?;
@@ -68,12 +69,12 @@ async fn live_a_day(lab: &Lab) -> Result<()> {
     );
     ensure!(after < MAX_RESIDENT, "{after} KiB are resident");
 
-    // And after all that it does what it has waited for.
+    // After that day the agent must still deploy.
     services.conductor.release();
     deploy_and_boot(lab, &plan, &site, &services, guest).await
 }
 
-/// What the agent says of its memory at this heartbeat.
+/// Resident memory in KiB, as the agent logs it at this heartbeat.
 async fn resident_kib(guest: &Guest, heartbeat: usize, within: Duration) -> Result<u64> {
     let text = format!("heartbeat {heartbeat} accepted; agent memory ");
     let event = guest.console(&text, within).await?;

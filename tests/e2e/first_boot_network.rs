@@ -1,11 +1,10 @@
-//! The installed system has the network of the ramdisk before its Ignition
-//! fetches: the config on the disk says no more than where the rest of it is,
-//! on a server that this network alone leads to.
+//! The installed system has the network of the ramdisk before its Ignition fetches:
+//! the config on the disk only points to the rest of the config, on a server that
+//! only this network can reach.
 //!
-//! The system's own udev and NetworkManager, Debian's, read what the agent has
-//! left them. There is no DHCP server, and the default gateway is an address
-//! that nobody has: without a static route by the router there is no way to the
-//! server.
+//! The system's own udev and NetworkManager, from Debian, read what the agent left
+//! for them. There is no DHCP server, and the default gateway is an unused address:
+//! only a static route through the router leads to the server.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -30,9 +29,9 @@ use crate::host_test;
 
 /// The router, a second address of the lab's host.
 const ROUTER: &str = "192.0.2.2";
-/// Behind it (RFC 5737, TEST-NET-2).
+/// An address behind the router (RFC 5737, TEST-NET-2).
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
-/// Nobody's address.
+/// An address that no machine has.
 const NOWHERE: &str = "192.0.2.254";
 
 const REMOTE_CONFIG: &str = "rest-of-it.ign";
@@ -40,20 +39,21 @@ const REMOTE_CONFIG: &str = "rest-of-it.ign";
 /// How the host's network is described to the ramdisk.
 #[derive(Default)]
 struct Described {
-    /// By kernel arguments.
     arguments: &'static str,
-    /// By network_data on a medium.
+    /// network_data.json on virtual media.
     network_data: Option<Value>,
-    /// By a file for this host in the image: its name and text.
+    /// A file for this host in the image: name and text.
     embedded: Option<(&'static str, String)>,
-    /// Its NICs are at so many of the peer's cables; none: on a tap.
+    /// Number of the peer's cables that the host's NICs are on. 0: one NIC on a
+    /// tap.
     cables: u16,
-    /// What the installed system shall be called.
+    /// The host name that the installed system must have.
     host_name: &'static str,
 }
 
-/// Installs a host, boots it from its disk, and checks that Ignition has had
-/// everything. Returns where in the journal the boot of the disk begins.
+/// Installs a host, boots it from its disk, and checks that Ignition applied the
+/// whole config. Returns the position in the journal where the boot from the disk
+/// begins.
 async fn install_and_boot(lab: &Lab, described: &Described) -> Result<Mark> {
     for line in [
         format!("addr add {ROUTER}/24 dev br0"),
@@ -103,7 +103,8 @@ async fn install_and_boot(lab: &Lab, described: &Described) -> Result<Mark> {
 
     let guest = site.power_on(lab).await?;
     guest.console("init: landfall", BOOT).await?;
-    // The answer to the command that ends the boot may be lost in the peer.
+    // Waits for the power-off, because the peer may lose the response to the last
+    // command. An error of the conductor ends the wait.
     tokio::select! {
         off = guest.powered_off(BOOT + DEPLOYMENT) => off?,
         Err(error) = services.conductor.deployed(BOOT + DEPLOYMENT) => return Err(error),
@@ -139,7 +140,7 @@ async fn install_and_boot(lab: &Lab, described: &Described) -> Result<Mark> {
 
 const SERVER_NETWORK: &str = "198.51.100.0/24";
 
-/// The line of the console that contains this text.
+/// Returns the first console line after `mark` that contains `text`.
 fn shown(lab: &Lab, mark: Mark, text: &str) -> Result<String> {
     let found = lab.journal.find(mark, |event| {
         event.source == Source::Console && event.text.contains(text)
@@ -148,7 +149,8 @@ fn shown(lab: &Lab, mark: Mark, text: &str) -> Result<String> {
     Ok(line.text)
 }
 
-/// The system got no files, and these words on its kernel's line.
+/// Checks that the system got no keyfiles, but these arguments on its kernel
+/// command line.
 fn has_arguments(lab: &Lab, mark: Mark, arguments: &str) -> Result<()> {
     let line = shown(lab, mark, "TEST-ROOT: cmdline: ")?;
     let expected = format!(" ignition.firstboot rd.neednet=1 {arguments} ");
@@ -162,8 +164,9 @@ fn has_arguments(lab: &Lab, mark: Mark, arguments: &str) -> Result<()> {
 
 const FILES: &str = "/boot/coreos-firstboot-network";
 
-/// The system got these files, for root alone, and its image's own arguments; it
-/// keeps the files where NetworkManager looks for them at each later boot.
+/// Checks that the system got these keyfiles, readable by root only, and its
+/// image's own kernel arguments. It must also keep the files where NetworkManager
+/// reads them at each later boot.
 fn has_files(lab: &Lab, mark: Mark, names: &[&str]) -> Result<()> {
     let line = shown(lab, mark, "TEST-ROOT: cmdline: ")?;
     ensure!(
@@ -185,7 +188,7 @@ fn has_files(lab: &Lab, mark: Mark, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The name is the agent's for the NIC, and has to be udev's as well.
+/// The agent's name for the NIC must also be udev's name.
 #[test]
 fn static_route_by_arguments() {
     host_test("static_route_by_arguments", async |lab| {
@@ -215,7 +218,7 @@ fn network(link: &str) -> Value {
     })
 }
 
-/// network_data knows NICs by their addresses alone.
+/// network_data identifies NICs only by their MAC addresses.
 #[test]
 fn static_route_by_network_data() {
     host_test("static_route_by_network_data", async |lab| {
@@ -235,7 +238,7 @@ fn static_route_by_network_data() {
     });
 }
 
-/// NMState calls the NIC by the name that it has in the installed system.
+/// NMState identifies the NIC by the name that it has in the installed system.
 #[test]
 fn static_route_by_nmstate() {
     host_test("static_route_by_nmstate", async |lab| {
@@ -265,7 +268,7 @@ routes:
 "
         );
         let described = Described {
-            // Not used: a file beats arguments.
+            // Ignored: a file for this host overrides the arguments.
             arguments: "ip=dhcp",
             embedded: Some(("node7.yaml", text)),
             host_name: "node7",

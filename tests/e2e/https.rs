@@ -1,5 +1,5 @@
-//! Servers of https: which certificates are trusted, and what the console says of
-//! the others.
+//! HTTPS servers: which certificates the agent trusts, and what it prints about the
+//! others.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use landfall_tests::{artifacts, media};
 use crate::host_test;
 use crate::unattended::{STATIC, boots};
 
-/// Where the servers with a good certificate listen, and those with another.
+/// The ports of the servers with a good certificate and with a bad one.
 const GOOD: u16 = 8443;
 const BAD: u16 = 8444;
 
@@ -26,7 +26,7 @@ const IMAGE: &str = "coreos.raw.gz";
 const CONFIG: &str = "worker.ign";
 const STREAM: &str = "streams/test.json";
 
-/// Which of the three files comes from which port.
+/// The port that serves each of the three files.
 struct Ports {
     image: u16,
     config: u16,
@@ -51,8 +51,8 @@ fn file(name: &str, content: impl Into<Vec<u8>>) -> ServedFile {
     }
 }
 
-/// A host that installs a stream's image by a config file in its ramdisk, which is
-/// built with these options.
+/// A host with a config file in its ramdisk that installs the image of a stream.
+/// The builder gets `options` for the ramdisk.
 async fn site(lab: &Lab, plan: &Plan, ports: &Ports, options: &[String]) -> Result<Site> {
     let mut site = plan.site(lab).await?;
     let sha256 = artifacts::coreos_image_sha256(plan.packing)?;
@@ -80,7 +80,7 @@ async fn site(lab: &Lab, plan: &Plan, ports: &Ports, options: &[String]) -> Resu
 fn plan() -> Plan {
     Plan {
         network: Network::Given(STATIC),
-        // The order is in the ramdisk.
+        // The config file in the ramdisk orders the installation.
         unattended: Some(String::new()),
         ..Plan::default()
     }
@@ -96,7 +96,8 @@ fn option(name: &str, path: &std::path::Path) -> [String; 2] {
     [name.to_owned(), path.display().to_string()]
 }
 
-/// Stream, Ignition config and image over https, from power on to the proof.
+/// Fetches stream metadata, Ignition config and image over HTTPS, from power on to
+/// the proof.
 async fn installs(lab: &Lab, options: &[String], authority: &Authority, clock: &str) -> Result<()> {
     let plan = plan();
     let site = site(lab, &plan, &ALL_GOOD, options).await?;
@@ -105,7 +106,7 @@ async fn installs(lab: &Lab, options: &[String], authority: &Authority, clock: &
     let guest = Guest::start_at(lab, &site.machine, clock).await?;
     guest.console("init: landfall", BOOT).await?;
     guest.console("agent: installing to /dev/", BOOT).await?;
-    // Without firmware that would load anything QEMU ends at a reset.
+    // With a direct boot QEMU exits at a reset.
     guest.powered_off(DEPLOYMENT).await?;
     let reset = lab.journal.mark();
     for name in [STREAM, CONFIG, IMAGE] {
@@ -122,8 +123,8 @@ async fn installs(lab: &Lab, options: &[String], authority: &Authority, clock: &
     boots(lab, &site, guest, reset).await
 }
 
-/// An authority among the 140 of the public ones, and a clock with an empty
-/// battery: no certificate is valid by it.
+/// The test's authority is one of about 140 public ones in the bundle. The hardware
+/// clock is at 2010, as with an empty battery, so no certificate is valid yet.
 #[test]
 fn https_by_the_bundle_with_a_clock_that_is_years_off() {
     host_test("https_by_the_bundle", async |lab| {
@@ -151,8 +152,8 @@ fn https_by_a_private_authority() {
     });
 }
 
-/// One server shows a certificate that is not trusted: the console says once why,
-/// nothing is tried again, and the disk is what it was.
+/// One server presents a certificate that the agent does not trust. The console
+/// reports the reason once, the agent does not retry, and the disk stays unchanged.
 async fn refused(lab: &Lab, ports: Ports, fault: Fault, known: bool, reason: &str) -> Result<()> {
     let plan = Plan {
         disk_mib: 256,

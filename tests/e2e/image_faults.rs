@@ -1,5 +1,5 @@
-//! Images that do not arrive as they should. Each test reads the console: an
-//! operator sees nothing else.
+//! Images that arrive damaged or not at all. Each test reads the console, because
+//! an operator sees nothing else.
 
 use std::time::Duration;
 
@@ -15,22 +15,24 @@ use serde_json::json;
 
 use crate::host_test;
 
-/// Long enough for either firmware to have tried everything.
+/// Long enough for either firmware to try every boot option.
 const NOTHING_TO_BOOT: Duration = Duration::from_secs(90);
 
-/// Starts the host with nothing but its disk, until the console shows `text`.
+/// Starts the host with its disk as the only boot medium, and waits until the
+/// console shows `text`.
 async fn starts_from_disk(lab: &Lab, site: &Site, firmware: Firmware, text: &str) -> Result<()> {
     let mark = lab.journal.mark();
     let mut site = site.clone();
     site.machine.firmware = firmware;
-    // Fresh variables: an entry of the agent's must not be what decides.
+    // Fresh UEFI variables: a boot entry of the agent must not decide the result.
     site.machine.variables = lab.path(&format!("variables-{firmware:?}"));
     let guest = site.power_on_from_disk(lab).await?;
     guest.console_after(mark, text, NOTHING_TO_BOOT).await?;
     guest.cut_power().await
 }
 
-/// Boots the disk alone, under both firmwares: neither may find a loader on it.
+/// Boots from the disk alone with both firmwares. Neither may find a boot loader on
+/// it.
 pub(crate) async fn does_not_boot(lab: &Lab, site: &Site) -> Result<()> {
     let mark = lab.journal.mark();
     for (firmware, text) in [
@@ -46,10 +48,10 @@ pub(crate) async fn does_not_boot(lab: &Lab, site: &Site) -> Result<()> {
     Ok(())
 }
 
-/// What GRUB says on the installed disk, whatever becomes of it then.
+/// Text that GRUB prints from the installed disk, even if it fails later.
 const LOADER: &str = "GRUB";
 
-/// That a disk does not boot any more says something only if it did before.
+/// `does_not_boot` proves something only if the disk booted before.
 #[test]
 fn bootable_disk_boots() {
     host_test("bootable_disk_boots", async |lab| {
@@ -77,8 +79,8 @@ fn wrong_checksum() {
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
         let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
-        // URL, algorithm, expected, got and bytes: in what Ironic shows and on
-        // the console.
+        // Ironic and the console must show URL, algorithm, expected digest, actual
+        // digest and number of bytes.
         let bytes = site.files[0].content.len().to_string();
         for text in [
             &site.script.image.url,
@@ -158,7 +160,7 @@ fn image_larger_than_the_disk() {
             ..Plan::default()
         };
         let mut site = plan.site(lab).await?;
-        // Below 4 GiB a disk is taken only if the operator names it.
+        // The agent takes a disk below 4 GiB only if the operator names it.
         site.script.root_device = Some(json!({"name": "s== /dev/vda"}));
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
@@ -181,8 +183,8 @@ fn image_larger_than_the_disk() {
     });
 }
 
-/// Half a file that claims to be a whole one: no broken connection gives it
-/// away, only the decoder and the checksum can.
+/// Half a file that claims to be complete. The connection does not break, so only
+/// the decoder and the digest can detect it.
 #[test]
 fn truncated_image() {
     host_test("truncated_image", async |lab| {

@@ -1,4 +1,4 @@
-//! The forms of an image that the boot ways leave out, and SHA-512.
+//! Image formats that the tests of the boot methods leave out, and SHA-512.
 
 use landfall_tests::artifacts::Packing;
 use landfall_tests::installation::{deploy_and_boot, install};

@@ -1,5 +1,5 @@
-//! Disks of a live system, which assembles arrays and multipath sets by itself: the
-//! real kernel, udev, mdadm and multipathd.
+//! Disks of a live system, which assembles arrays and multipath sets by itself,
+//! with the real kernel, udev, mdadm and multipathd.
 
 use anyhow::{Result, ensure};
 use landfall_tests::artifacts;
@@ -26,7 +26,7 @@ StandardError=journal+console
 RequiredBy=landfall-agent.service
 ";
 
-/// A host with a live system that runs this script before the agent begins.
+/// A host with a live system that runs this script before the agent starts.
 async fn site(lab: &Lab, plan: &Plan, script: &'static str) -> Result<Site> {
     let mut site = plan.site(lab).await?;
     let addition = Addition {
@@ -42,8 +42,8 @@ async fn site(lab: &Lab, plan: &Plan, script: &'static str) -> Result<Site> {
     Ok(site)
 }
 
-/// What an old installation has left: a mirror of two disks, which is a little smaller
-/// than they are.
+/// An array that an old installation left: a mirror of two disks, slightly smaller
+/// than the disks themselves.
 const LEAVE_ARRAY: &str = "#!/bin/sh -ex
 modprobe raid1
 udevadm settle
@@ -53,7 +53,7 @@ udevadm settle
 cat /proc/mdstat
 ";
 
-/// One more blank disk of this size.
+/// Adds a blank disk of `mib` MiB.
 fn add_disk(lab: &Lab, site: &mut Site, name: &str, mib: u64) -> Result<()> {
     let path = lab.path(name);
     std::fs::File::create(&path)?.set_len(mib << 20)?;
@@ -74,8 +74,8 @@ fn ensure_said(lab: &Lab, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The array is the smallest disk. It is deleted, and the smallest of the others is
-/// chosen, though both were its members.
+/// The array is the smallest disk. The agent deletes it and then chooses the
+/// smallest of the remaining disks, although both were members of the array.
 #[test]
 fn array_of_an_old_installation() {
     host_test("array_of_an_old_installation", async |lab| {
@@ -110,8 +110,8 @@ udevadm settle
 multipath -ll
 ";
 
-/// The kernel shows no partitions of a device-mapper device, and the Ignition config
-/// goes into one: that is known before anything is written.
+/// The Ignition config goes into a partition, but the kernel shows no partitions of
+/// a device-mapper device. The agent must detect that before it writes anything.
 #[test]
 fn two_paths_to_one_disk_in_a_live_system() {
     host_test("two_paths_to_one_disk_in_a_live_system", async |lab| {

@@ -1,5 +1,5 @@
-//! The agent as a service of a live system: the real systemd, D-Bus,
-//! NetworkManager and Ignition, all in the guest's memory.
+//! The agent as a service of a live system, with the real systemd, D-Bus,
+//! NetworkManager and Ignition in the guest's memory.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::host_test;
 
-/// Half of it is the system itself, unpacked.
+/// The unpacked system takes half of it.
 pub const MEMORY_MIB: u32 = 1280;
 
 const HOST_NAME: &str = "live-host-1";
@@ -29,8 +29,8 @@ const HOST_NAME: &str = "live-host-1";
 /// The name of the agent's program on the HTTP server.
 pub const AGENT_FILE: &str = "landfall-agent-live";
 
-/// What stands for OpenShift's installer: it tells what it sees of the agent's
-/// work, fails the first time, and ends well the second.
+/// Stands in for OpenShift's installer. It prints what it sees of the agent's work,
+/// fails on its first run and succeeds on its second.
 const INSTALLER: &str = r#"#!/bin/sh
 say() { echo "INSTALLER: $*"; }
 say "service $(systemctl show -P Type -P ActiveState -P SubState landfall-agent | tr '\n' ' ')"
@@ -73,7 +73,8 @@ fn service_of_a_live_system() {
         };
         let guest = Guest::start(lab, &machine(lab, &installer).await?).await?;
 
-        // Else the end of a system that is broken would be waited for.
+        // Detects a broken live system early, before the longer wait for the
+        // deployment.
         guest.console("]: agent: landfall ", BOOT).await?;
         conductor.deployed(BOOT + DEPLOYMENT).await?;
         guest.powered_off(POWER_OFF).await?;
@@ -89,7 +90,7 @@ fn service_of_a_live_system() {
     });
 }
 
-/// What makes a volume and leaves it active, as udev does with those it finds.
+/// Creates a volume and leaves it active, as udev does with volumes that it finds.
 const MAKE_VOLUME: &str = "#!/bin/sh
 set -e
 modprobe dm_mod
@@ -111,7 +112,7 @@ StandardOutput=journal+console
 WantedBy=multi-user.target
 ";
 
-/// An active volume does not keep the disk below it from being cleaned.
+/// An active volume does not prevent cleaning of the disk below it.
 #[test]
 fn active_lvm_volume_is_cleaned() {
     host_test("active_lvm_volume_is_cleaned", async |lab| {
@@ -157,10 +158,10 @@ fn active_lvm_volume_is_cleaned() {
     });
 }
 
-/// What the guest has said of the agent, and of what the agent did to it.
+/// Checks what the guest printed about the agent and its work.
 fn check_console(lab: &Lab) -> Result<()> {
     for text in [
-        // Ignition has taken our config whole.
+        // Ignition applied the builder's config completely.
         "Ignition finished successfully",
         "INSTALLER: service notify active running",
         "INSTALLER: status live_system: agent.service started",
@@ -170,7 +171,7 @@ fn check_console(lab: &Lab) -> Result<()> {
         &format!("INSTALLER: default default via {HOST_V4} "),
         "INSTALLER: resolver nameserver 192.0.2.53",
         &format!("network: eth0 {GUEST_V4}/24 from embedded plan"),
-        // Without us nobody would have asked.
+        // Only the agent asks logind for this reboot.
         "systemd-logind",
         "System is rebooting",
     ] {
@@ -234,13 +235,13 @@ async fn machine(lab: &Lab, addition: &Addition) -> Result<Machine> {
     })
 }
 
-/// A live system with this addition.
+/// A direct boot of the live system with this addition.
 pub async fn boot(lab: &Lab, addition: &Addition) -> Result<Boot> {
     Ok(Boot::Direct {
         kernel: artifacts::kernel()?,
         ramdisk: ramdisk(lab, addition).await?,
-        // The address of the initramfs' own network, for Ignition; it is
-        // gone when systemd begins.
+        // The address that the initramfs sets for Ignition. It is gone when systemd
+        // starts.
         arguments: format!(
             "{TEST_ARGUMENTS} net.ifnames=0 live.address={GUEST_V4}/24 \
              IPA_DEFAULT_HOSTNAME={HOST_NAME}"
@@ -248,7 +249,7 @@ pub async fn boot(lab: &Lab, addition: &Addition) -> Result<Boot> {
     })
 }
 
-/// What the image builder is told of the host's network.
+/// The description of the host's network for the builder.
 fn network_data(lab: &Lab) -> Result<PathBuf> {
     let path = lab.path("network_data.json");
     let network_data = json!({
@@ -264,7 +265,8 @@ fn network_data(lab: &Lab) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The live system with the config of our builder embedded, as CoreOS has it.
+/// The live system with the builder's config embedded as a second archive, as in
+/// CoreOS.
 async fn ramdisk(lab: &Lab, addition: &Addition) -> Result<PathBuf> {
     let folder = lab.path("embedded");
     std::fs::create_dir_all(&folder)?;
@@ -303,7 +305,7 @@ async fn ramdisk(lab: &Lab, addition: &Addition) -> Result<PathBuf> {
     );
     program::run("sh", &["-c", &pack]).await?;
     let mut ramdisk = std::fs::read(artifacts::live_system()?)?;
-    // The kernel looks for the next archive at a multiple of four.
+    // The kernel expects the next archive at an offset that is a multiple of four.
     ramdisk.resize(ramdisk.len().next_multiple_of(4), 0);
     ramdisk.extend(std::fs::read(&archive)?);
     let path = lab.path("live.img");
@@ -311,7 +313,7 @@ async fn ramdisk(lab: &Lab, addition: &Addition) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A program with its unit, both brought by the Ignition config.
+/// A program and its unit, both written by Ignition.
 pub struct Addition {
     pub unit: &'static str,
     pub unit_content: &'static str,
@@ -320,7 +322,7 @@ pub struct Addition {
 }
 
 impl Addition {
-    /// Adds it, as OpenShift's own config adds its installer.
+    /// Adds both to the config, as OpenShift's own config adds its installer.
     fn to_config(&self, mut config: Value) -> Result<String> {
         let program = BASE64_STANDARD.encode(self.program_content);
         let files = config["storage"]["files"].as_array_mut();

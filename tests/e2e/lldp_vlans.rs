@@ -1,4 +1,4 @@
-//! VLANs that a switch names by LLDP: a real lldpd at the other end.
+//! VLANs that a switch announces by LLDP, with a real lldpd at the other end.
 
 use std::process::Stdio;
 
@@ -12,8 +12,8 @@ use tokio::process::Child;
 
 use crate::host_test;
 
-/// lldpd on the host's first tap, which names two VLANs (IEEE 802.1Q annex D:
-/// the tag in two bytes, the length of the name, the name).
+/// Starts lldpd on the host's first tap. It announces two VLANs (IEEE 802.1Q annex
+/// D: two bytes of VLAN ID, the length of the name, the name).
 fn switch(lab: &Lab) -> Result<Child> {
     let vlan =
         |value| format!("configure lldp custom-tlv add oui 00,80,c2 subtype 3 oui-info {value}\n");

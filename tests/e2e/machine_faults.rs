@@ -1,4 +1,4 @@
-//! Faults of the host and of the world around it.
+//! Faults of the host and of its environment.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ fn service_comes_late() {
         let mut site = Plan::default().site(lab).await?;
         site.script.hold = true;
         let guest = site.power_on(lab).await?;
-        // It says where it is looking, what came back, and goes on looking with
-        // growing pauses.
+        // The agent prints where it looks and the error, and retries with growing
+        // pauses.
         let refused = "no answer from http://192.0.2.1:6385: ";
         let mut at = guest.console(refused, BOOT).await?.at;
         let mut pauses = Vec::new();
@@ -51,7 +51,8 @@ fn service_comes_late() {
 #[test]
 fn no_disk() {
     host_test("no_disk", async |lab| {
-        // The usual patience is 30 s, before the inspection and again here.
+        // By default the agent waits 30 s for a disk, before the inspection and
+        // again here.
         let plan = Plan {
             more_arguments: "ipa-disk-wait-attempts=2 ipa-disk-wait-delay=1",
             ..Plan::default()
@@ -72,8 +73,8 @@ fn no_disk() {
     });
 }
 
-/// The controller is there, the disk takes its time, as behind an array or a
-/// slow spin-up. It comes by an event, and ends the wait at once.
+/// The controller is present, but the disk appears late, as behind an array or
+/// after a slow spin-up. Its uevent ends the agent's wait at once.
 #[test]
 fn disk_comes_late() {
     host_test("disk_comes_late", async |lab| {
@@ -102,7 +103,7 @@ fn disk_comes_late() {
         else {
             bail!("the disk was not plugged in, or nothing was reported");
         };
-        // Without the event the agent would wait for all of its 30 s.
+        // Without the event the agent would wait for its full 30 s.
         let waited = reported.at.saturating_sub(plugged.at);
         ensure!(
             waited < Duration::from_secs(20),
@@ -112,7 +113,7 @@ fn disk_comes_late() {
     });
 }
 
-/// One NIC gets no answer to its DHCP; the host does not wait for it.
+/// No DHCP server answers on one of two NICs. The agent does not wait for it.
 #[test]
 fn dhcp_on_one_of_two_nics() {
     host_test("dhcp_on_one_of_two_nics", async |lab| {
@@ -121,7 +122,7 @@ fn dhcp_on_one_of_two_nics() {
             ..Plan::default()
         };
         let mut site = plan.site(lab).await?;
-        // The server knows the other one only, and ignores all it does not know.
+        // The DHCP server knows only the other NIC, and ignores unknown clients.
         site.machine.nics.insert(0, SILENT_MAC.to_owned());
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
@@ -148,7 +149,7 @@ fn power_cut_while_writing() {
             ..Plan::default()
         };
         let mut site = plan.site(lab).await?;
-        // Slow enough that the cut cannot miss.
+        // Slow enough that the power cut falls into the write.
         site.files[0].behaviour.bytes_per_second = Some(1024 * 1024);
         let _services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
@@ -164,8 +165,8 @@ async fn writing(guest: &Guest) -> Result<()> {
     Ok(())
 }
 
-/// Has the kernel kill the agent as it would when memory runs out: the largest
-/// process that is not PID 1.
+/// Makes the kernel kill the agent as it would when memory runs out: the agent is
+/// the largest process other than PID 1.
 async fn kill_agent(lab: &Lab, guest: &mut Guest) -> Result<()> {
     let mark = lab.journal.mark();
     guest.sysrq(b'f').await?;
@@ -175,7 +176,7 @@ async fn kill_agent(lab: &Lab, guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// A direct boot whose kernel obeys SysRq on the serial console.
+/// A direct boot whose kernel accepts SysRq on the serial console.
 async fn site_with_sysrq(lab: &Lab) -> Result<(Plan, Site)> {
     let plan = Plan {
         more_arguments: "sysrq_always_enabled",
@@ -211,8 +212,8 @@ fn agent_is_killed_and_carries_on() {
     });
 }
 
-/// The write is lost with the agent, and is begun anew: an empty command list
-/// would mean to Ironic that there is nothing to wait for.
+/// The write is lost with the agent, and the restarted agent starts it again. An
+/// empty command list would tell Ironic that there is nothing to wait for.
 #[test]
 fn agent_is_killed_while_writing() {
     host_test("agent_is_killed_while_writing", async |lab| {

@@ -1,7 +1,6 @@
-//! Virtual hosts through real firmware, kernel, agent, GRUB and Ignition.
+//! Installs virtual hosts with real firmware, kernel, agent, GRUB and Ignition.
 //!
-//! One test is one host in a network of its own. The journal of each is kept
-//! in `out/logs/<test>.log`.
+//! Each test runs in its own network. Its journal is kept in `out/logs/<test>.log`.
 
 mod automatic_addresses;
 mod boot_loader_faults;
@@ -35,13 +34,13 @@ use std::time::Instant;
 use anyhow::Result;
 use landfall_tests::lab::{self, Lab};
 
-/// How a journal tells that the emulator crashed, which ends no guest as it should:
-/// the QEMU 10.0 of Debian 13 sometimes fails an assertion of its own
-/// (`msix_table_mmio_write`) while the kernel looks at the PCI bus.
+/// The journal's text for a crash of QEMU itself. QEMU 10.0 of Debian 13 sometimes
+/// fails its own assertion (`msix_table_mmio_write`) while the kernel scans the PCI
+/// bus. No test expects a guest to end this way.
 const EMULATOR_CRASHED: &str = "machine ended: signal: 6 (SIGABRT)";
 
-/// Runs a test's body in a lab, and says how long it took. Runs it a second time
-/// if the emulator crashed.
+/// Runs a test's body in a lab and prints how long it took. Runs it a second time
+/// if QEMU crashed.
 fn host_test(name: &str, body: impl AsyncFn(&Lab) -> Result<()> + Send + Sync) {
     let began = Instant::now();
     let mut result = lab::run(name, &body);
@@ -60,8 +59,8 @@ fn host_test(name: &str, body: impl AsyncFn(&Lab) -> Result<()> + Send + Sync) {
     }
 }
 
-/// Past libtest's capture, which knows macros only: the times are of interest
-/// when all is well, too.
+/// Bypasses libtest's capture, which covers only the print macros: the times are of
+/// interest even if the tests pass.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,5 +1,3 @@
-//! Two paths to one disk.
-
 use anyhow::ensure;
 use landfall_tests::installation::install;
 use landfall_tests::journal::Source;
@@ -8,7 +6,7 @@ use landfall_tests::vm::Bus;
 
 use crate::host_test;
 
-/// The ramdisk has no multipathd: one path of the two is used.
+/// The ramdisk has no multipathd, so the agent uses one of the two paths.
 #[test]
 fn two_paths_to_one_disk() {
     host_test("two_paths_to_one_disk", async |lab| {

@@ -1,7 +1,7 @@
-//! The same machines as the original agent saw, down to QEMU's command line:
-//! what we report of them is what it reported.
+//! Boots the machines that ironic-python-agent ("the original") was recorded on,
+//! with the same QEMU command line. The agent must report the same inventory.
 //!
-//! With the distribution's generic kernel, since the cloud flavour has neither
+//! Uses the distribution's generic kernel, because the cloud flavour has neither
 //! AHCI nor e1000e.
 
 use std::net::Ipv4Addr;
@@ -24,10 +24,11 @@ use tokio::time::timeout;
 
 use crate::host_test;
 
-/// From power on to the inventory; emulated, and beside others.
+/// From power on to the inventory, under emulation and in parallel with other
+/// guests.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What cannot be equal, with the reason.
+/// Fields that cannot be equal, with the reason.
 const DIFFERENCES: [(&str, &str); 14] = [
     (
         "/inventory/hostname",
@@ -72,7 +73,7 @@ const DIFFERENCES: [(&str, &str); 14] = [
     ),
 ];
 
-/// Users read of them in the document, not here.
+/// docs/compatibility.md, which users read, must list the same differences.
 #[test]
 fn differences_are_told() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/compatibility.md");
@@ -87,7 +88,6 @@ fn differences_are_told() {
     assert_eq!(told, known);
 }
 
-/// `test: recorded machine, GiB of each of its blank disks`
 macro_rules! machines {
     ($($test:ident: $machine:literal, $disks:expr;)*) => {
         $(#[test]
@@ -119,7 +119,8 @@ async fn compare(lab: &Lab, machine: &str, disks: &[u64]) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let port = listener.local_addr()?.port();
     let service = Router::new()
-        // Any other answer is taken for Ironic's only after a minute.
+        // Without Ironic's document here the agent would accept this service only
+        // after a minute.
         .route(
             "/",
             get(async || Json(json!({"default_version": {"version": "1.115"}}))),
@@ -164,7 +165,7 @@ async fn take(
     (StatusCode::ACCEPTED, Json(json!({"uuid": uuid})))
 }
 
-/// The recorded machine with our kernel and ramdisk, blank disks and our port.
+/// The recorded command line with our kernel and ramdisk, blank disks and our port.
 fn command_line(lab: &Lab, recorded: &Value, disks: &[u64], port: u16) -> Result<Vec<String>> {
     for (index, gib) in disks.iter().enumerate() {
         std::fs::File::create(lab.path(&format!("d{index}.raw")))?.set_len(gib << 30)?;
@@ -175,7 +176,7 @@ fn command_line(lab: &Lab, recorded: &Value, disks: &[u64], port: u16) -> Result
         .to_str()
         .context("a path that is no text")?
         .trim_end_matches('/');
-    // The guest's API is not called: no port of this host leads to it.
+    // Drops the port forwarding to the agent's API: this test does not call it.
     let words = recorded
         .as_array()
         .context("no command line")?
@@ -197,15 +198,17 @@ fn command_line(lab: &Lab, recorded: &Value, disks: &[u64], port: u16) -> Result
         .collect()
 }
 
-/// Every place where both differ without being allowed to.
+/// Lists every path where the two documents differ although `DIFFERENCES` does not
+/// allow it.
 fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
     let mut found = Vec::new();
     walk("", &by_key(ours), &by_key(theirs), &mut found);
     found
 }
 
-/// NICs by their address, PCI devices by theirs: the original lists them in no
-/// order. Disks by what is written on them. Logs are of this boot.
+/// Turns lists into maps, because the original lists items in no fixed order: NICs
+/// by MAC address, disks by serial number, PCI devices by bus address. Removes the
+/// logs, which are specific to a boot.
 fn by_key(body: &Value) -> Value {
     let mut body = body.clone();
     for (list, key) in [

@@ -1,5 +1,5 @@
-//! From the first carrier to the first lookup: which NIC leads to the service,
-//! and what is done about those that do not.
+//! From the first carrier to the first lookup: which NIC reaches the provisioning
+//! service, and what the agent does about the other NICs.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use landfall_tests::site::{MAC, Network, Plan, Services, Site};
 
 use crate::host_test;
 
-/// The second NIC.
+/// The MAC address of the second NIC.
 const OTHER_MAC: &str = "52:54:00:c0:ff:02";
 
-/// From the carrier to the lookup, inventory included, on a busy machine: less
-/// than any time-out that a NIC which leads nowhere could cost.
+/// From the carrier to the lookup, inventory included, on a busy machine. Shorter
+/// than any timeout that a NIC without a way to the service could cost.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
-/// A host that stays at its first lookup.
+/// A host whose deployment does not start until the test releases it.
 async fn site(lab: &Lab, arguments: &'static str) -> Result<Site> {
     let plan = Plan {
         network: Network::Given(arguments),
@@ -50,7 +50,7 @@ async fn heartbeat(lab: &Lab, services: &Services) -> Result<Duration> {
     Ok(heartbeat.at)
 }
 
-/// When a line was first on the console that contains all of these.
+/// The time of the first console line that contains all these parts.
 fn told(lab: &Lab, parts: &[&str]) -> Result<Duration> {
     let event = lab.journal.find(lab.journal.start(), |event| {
         event.source == Source::Console && parts.iter().all(|part| event.text.contains(part))
@@ -61,19 +61,19 @@ fn told(lab: &Lab, parts: &[&str]) -> Result<Duration> {
     Ok(event.at)
 }
 
-/// Both NICs get a lease with a default gateway. That of the first goes before
-/// the other's and swallows what is sent there; the host finds it out by itself
-/// and fetches its image over the second.
+/// Both NICs get a lease with a default gateway. The first NIC's route takes
+/// precedence, but its gateway drops everything. The agent detects that by itself
+/// and fetches its image over the second NIC.
 #[test]
 fn two_nics_of_which_one_leads_nowhere() {
     host_test("two_nics_of_which_one_leads_nowhere", async |lab| {
-        // The service is behind the gateway of the second.
+        // The service is behind the gateway of the second NIC.
         ip("link add br1 type bridge forward_delay 0 stp_state 0 mcast_snooping 0").await?;
         ip("addr add 198.51.100.1/24 dev br1").await?;
         ip("link set tap0 master br1").await?;
         ip("link set br1 up").await?;
         ip("addr add 203.0.113.1/24 dev br0").await?;
-        // The host's own addresses are looked up before any rule by default.
+        // By default the kernel looks up its own addresses before any other rule.
         ip("rule add pref 100 lookup local").await?;
         ip("rule del pref 0").await?;
         ip("rule add pref 50 iif br1 to 192.0.2.0/24 blackhole").await?;
@@ -142,7 +142,7 @@ fn carrier_comes_late() {
         guest
             .console("no carrier; waiting -- check cable", BOOT)
             .await?;
-        // The screen, on the serial console as an operator reads it.
+        // The table on the serial console, as an operator reads it.
         let unplugged = guest.console("carrier FAILED: none", BOOT).await?.text;
         ensure!(unplugged.len() <= 80, "longer than a line: {unplugged}");
         guest.set_carrier(0, true).await?;
@@ -151,7 +151,7 @@ fn carrier_comes_late() {
     });
 }
 
-/// A NIC for which no DHCP server answers holds up nobody.
+/// A NIC without an answer from a DHCP server delays nothing.
 #[test]
 fn static_address_beside_a_dead_dhcp() {
     host_test("static_address_beside_a_dead_dhcp", async |lab| {
@@ -168,17 +168,17 @@ fn static_address_beside_a_dead_dhcp() {
             took < AT_ONCE,
             "the first heartbeat came {took:?} after the carrier"
         );
-        // So it was asked, and the capture of the next test would tell.
+        // Proves that the capture recognises DHCP packets, which the next test
+        // relies on.
         let asked = capture.count(MAC, Frame::is_dhcp);
         ensure!(asked > 0, "no DHCP packet was seen");
         guest.cut_power().await
     });
 }
 
-/// No source configures the second NIC, and the first has a static address:
-/// not one DHCP packet is on the wire. That the capture is not deaf is shown
-/// by the first NIC's own traffic; that it would know a DHCP packet, by the
-/// test above.
+/// No source configures the second NIC, and the first NIC has a static address: no
+/// DHCP packet is sent at all. The first NIC's own traffic proves that the capture
+/// works. The test above proves that it recognises DHCP packets.
 #[test]
 fn dhcp_disabled_is_not_on_the_wire() {
     host_test("dhcp_disabled_is_not_on_the_wire", async |lab| {
@@ -189,7 +189,8 @@ fn dhcp_disabled_is_not_on_the_wire() {
         let capture = Capture::start()?;
         let guest = site.power_on(lab).await?;
         heartbeat(lab, &services).await?;
-        // Longer than a client waits before its first message (RFC 2131, 4.4.1).
+        // Longer than a DHCP client waits before its first message (RFC 2131,
+        // 4.4.1).
         tokio::time::sleep(Duration::from_secs(12)).await;
         guest.cut_power().await?;
         let tcp = capture.count(MAC, Frame::is_tcp);

@@ -1,6 +1,6 @@
-//! Where secrets must not be seen: a deployment that is given one of every kind,
-//! breaks off once and fails at its end, so that everything is said that there is
-//! to say.
+//! Secrets must not appear where others can read them. The deployment gets a secret
+//! of every kind, loses its connection once and fails at the end, so that the agent
+//! logs as much as possible.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -23,11 +23,11 @@ use landfall_tests::{artifacts, conductor, media, program, site};
 
 use crate::host_test;
 
-/// What every secret of this test has in it: a part is as bad as the whole.
+/// Part of every secret in this test, so that a leak of a part is detected too.
 const TRACE: &str = "s3cret";
 
-/// Runs as the parent of everything and looks at /run, which no console shows.
-/// After `exec` the agent is PID 1, as ever.
+/// Runs in place of `/init` and copies `/run` and the kernel log to /dev/vdb,
+/// because no console shows `/run`. `exec` keeps init as PID 1.
 const SPY: &str = r#"#!/spy/busybox sh
 (
   until [ -b /dev/vdb ] && [ -d /run/landfall ]; do /spy/busybox sleep 1; done
@@ -40,10 +40,10 @@ const SPY: &str = r#"#!/spy/busybox sh
 exec /init
 "#;
 
-/// Long enough for the spy to have seen the end.
+/// Long enough for the spy to copy the final state.
 const SPY_PAUSE: Duration = Duration::from_secs(12);
 
-/// The host with its spy, and a small disk that takes what that has seen.
+/// A host with the spy, and a small disk that receives its copies.
 async fn spied_on(lab: &Lab, plan: &Plan) -> Result<Site> {
     let mut site = plan.site(lab).await?;
     let busybox = std::fs::read("/bin/busybox").context("package busybox-static")?;
@@ -67,7 +67,8 @@ async fn spied_on(lab: &Lab, plan: &Plan) -> Result<Site> {
     Ok(site)
 }
 
-/// A comma in the user part of ipa-api-url would begin the next URL of its list.
+/// The password in ipa-api-url contains no comma: a comma separates the URLs of
+/// that argument.
 fn plan(deploy: Deploy) -> Plan {
     let api = format!("http://user:s3cret'Api@{HOST_V4}:{}", conductor::PORT);
     Plan {
@@ -80,7 +81,8 @@ fn plan(deploy: Deploy) -> Plan {
     }
 }
 
-/// Where the files of a tar archive have a secret, with the mode of each.
+/// Unpacks the spy's archive. Returns the path and mode of each file that contains
+/// a secret.
 async fn holders(lab: &Lab, archive: &Path) -> Result<BTreeMap<String, u32>> {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = lab.path("seen");
@@ -104,8 +106,8 @@ async fn holders(lab: &Lab, archive: &Path) -> Result<BTreeMap<String, u32>> {
                 let text = String::from_utf8_lossy(&content);
                 let path = entry.path();
                 let is_kmsg = path.ends_with("spy/dmesg");
-                // The kernel itself prints its command line and the environment that it
-                // makes of it; the agent's own lines begin with its name.
+                // The kernel itself prints its command line and the environment
+                // derived from it. The agent's own lines contain its name.
                 let mut lines = text
                     .lines()
                     .filter(|line| !is_kmsg || line.contains("landfall "));
@@ -125,7 +127,8 @@ async fn holders(lab: &Lab, archive: &Path) -> Result<BTreeMap<String, u32>> {
     Ok(holders)
 }
 
-/// What the kernel itself prints of its command line, before anybody could mask it.
+/// Lines in which the kernel itself prints its command line, before the agent could
+/// mask anything.
 fn is_of_kernel(line: &str) -> bool {
     line.contains("ommand line: ") || line.contains("Unknown kernel command line parameters")
 }
@@ -203,7 +206,8 @@ async fn stay_secret(lab: &Lab, deploy: Deploy) -> Result<()> {
             ensure!(!is_secret(line), "{what}: {line}");
         }
     }
-    // State that the agent needs after a crash is root's alone.
+    // Only the state that the agent needs after a crash may contain secrets, and
+    // only root may read it.
     let seen = holders(lab, &site.machine.disks[1].path).await?;
     for (path, mode) in &seen {
         ensure!(

@@ -1,9 +1,9 @@
-//! MAC-VLAN, IPVLAN, VRF, a virtual cable, a routing rule and a blackhole route
-//! from an NMState document, in the host's own kernel: the build machine's has
+//! MAC-VLAN, IPVLAN, VRF, a veth pair, a routing rule and a blackhole route from an
+//! NMState document, in the guest's kernel: the kernel of the build machine has
 //! none of them.
 //!
-//! There is no default route outside of the tables that a rule or a VRF leads
-//! to, so each answer to a ping has exactly one way back.
+//! Only the tables that a rule or a VRF selects have a default route, so the answer
+//! to each ping has exactly one way back.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::host_test;
 
-/// The NIC below the IPVLAN, and the port of the VRF.
+/// MAC addresses of the NIC below the IPVLAN and of the NIC in the VRF.
 const IPVLAN_MAC: &str = "52:54:00:c0:ff:02";
 const VRF_MAC: &str = "52:54:00:c0:ff:03";
 
@@ -26,13 +26,13 @@ const IPVLAN_V4: &str = "198.51.100.10";
 const VRF_V4: &str = "203.0.113.10";
 const VETH_V4: &str = "10.64.0.1";
 
-/// Senders of pings whom no route of the main table leads to: through the rule,
-/// into the blackhole, through the VRF.
+/// Source addresses of pings that no route of the main table leads to. The answers
+/// go through the rule, into the blackhole and through the VRF.
 const BY_RULE: &str = "10.8.8.1";
 const INTO_BLACKHOLE: &str = "10.9.9.1";
 const BY_VRF: &str = "10.7.7.1";
 
-/// A NIC without addresses of its own.
+/// A NIC without an address.
 fn nic(name: &str, mac: &str) -> Value {
     json!({
         "name": name, "type": "ethernet", "state": "up",
@@ -90,7 +90,7 @@ fn document() -> Value {
     })
 }
 
-/// A ramdisk with the document as the network of this one host.
+/// A ramdisk with the document as the network of this host.
 async fn ramdisk(lab: &Lab) -> Result<PathBuf> {
     let folder = lab.path("hosts");
     std::fs::create_dir(&folder)?;
@@ -104,7 +104,7 @@ async fn ip(line: &str) -> Result<()> {
     program::run("ip", &words).await.map(drop)
 }
 
-/// The networks at the other two NICs.
+/// Creates the networks at the second and third NIC.
 async fn wire() -> Result<()> {
     for (bridge, tap, own) in [
         ("br1", "tap1", "198.51.100.1"),
@@ -125,7 +125,7 @@ async fn wire() -> Result<()> {
     ip(&format!("route add {VETH_V4} via {IPVLAN_V4}")).await
 }
 
-/// An error if a ping from this address is not answered within so many seconds.
+/// Fails if no answer to a ping from this address comes within `seconds`.
 async fn ping(from: &str, to: &str, seconds: &str) -> Result<()> {
     let arguments = [
         "-n", "-q", "-i", "0.2", "-w", seconds, "-c", "1", "-I", from, to,

@@ -1,8 +1,8 @@
-//! VLANs, bonds and large frames, against a Linux switch in another guest: a
-//! build machine's own kernel may have none of them.
+//! VLANs, bonds and jumbo frames, against a Linux switch in a second guest: the
+//! build machine's own kernel may support none of them.
 //!
-//! Everything that the host says goes through the tagged or bonded link, so its
-//! lookup and heartbeat are the proof; what the switch says is the rest of it.
+//! All traffic of the host goes through the tagged or bonded link, so its lookup
+//! and heartbeat prove that the link works. The tests also query the switch.
 
 use anyhow::{Context, Result, bail, ensure};
 use landfall_tests::installation::BOOT;
@@ -15,7 +15,7 @@ use landfall_tests::vm::Guest;
 
 use crate::host_test;
 
-/// Boots a host whose only NICs are at the peer's cables, as far as its first
+/// Boots a host whose only NICs are on the peer's cables, and waits for its first
 /// heartbeat.
 async fn arrive(lab: &Lab, cables: u16, arguments: &'static str) -> Result<Guest> {
     let plan = Plan {
@@ -49,17 +49,17 @@ async fn ip(line: &str) -> Result<()> {
     program::run("ip", &words).await.map(drop)
 }
 
-/// Waits until the host answers a ping.
+/// Fails if the host does not answer a ping.
 async fn answers(lab: &Lab, when: &str) -> Result<()> {
-    // One in 200 ms, until the first answer or for 20 s.
+    // One ping every 200 ms, until the first answer or for 20 s.
     let arguments = ["-n", "-q", "-i", "0.2", "-w", "20", "-c", "1", "192.0.2.10"];
     let result = program::run("ping", &arguments).await;
     lab.journal.record(Source::Peer, format!("ping {when}"));
     result.map(drop).with_context(|| format!("ping {when}"))
 }
 
-/// Frames of 9000 bytes on a VLAN. The parent's MTU is nowhere given: the
-/// agent has to raise it first.
+/// Frames of 9000 bytes on a VLAN. No argument gives the parent's MTU: the agent
+/// has to raise it first.
 #[test]
 fn vlan_with_large_frames() {
     host_test("vlan_with_large_frames", async |lab| {
@@ -87,8 +87,8 @@ fn vlan_with_large_frames() {
             "vlan=storage50:52-54-00-c0-fd-00 ip=192.0.2.10::192.0.2.1:24::storage50:none:9000",
         )
         .await?;
-        // 28 bytes are headers. The answer is as large, and the host may divide
-        // it: then the kernel here would have put it together.
+        // 8972 bytes plus 28 bytes of headers. If the host fragmented its equally
+        // large answer, the kernel here would count a reassembly.
         let size = ["-n", "-q", "-c", "3", "-w", "20", "-M", "do", "-s", "8972"];
         program::run("ping", &[&size[..], &["192.0.2.10"]].concat()).await?;
         let put_together = fragments_received()?;
@@ -97,7 +97,8 @@ fn vlan_with_large_frames() {
     });
 }
 
-/// `ReasmReqds` of this namespace (RFC 2011).
+/// Number of fragments that this network namespace has received (`ReasmReqds` of
+/// RFC 2011).
 fn fragments_received() -> Result<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/net/snmp")?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Ip: "));
@@ -111,7 +112,7 @@ fn fragments_received() -> Result<u64> {
     Ok(value.parse()?)
 }
 
-/// The switch knows nothing of the bond: whichever port the host talks on.
+/// The switch does not know of the bond: the host may talk on either port.
 #[test]
 fn active_backup_survives_a_cut_cable() {
     host_test("active_backup_survives_a_cut_cable", async |lab| {
@@ -154,14 +155,15 @@ fn active_backup_survives_a_cut_cable() {
     });
 }
 
-/// The agent has read the options back from the kernel.
+/// Waits for the line in which the agent logs the options that it read back from
+/// the kernel.
 async fn has_options(guest: &Guest, options: &str) -> Result<()> {
     let line = format!("bond0: the kernel has {options}");
     guest.console(&line, BOOT).await.map(drop)
 }
 
-/// No warning of the network is about this device. Discovery may warn: before
-/// both ends have agreed on LACP no frame passes.
+/// Checks that the network code logged no warning about this device. Discovery may
+/// warn: no frame passes before both ends have agreed on LACP.
 fn no_complaint(lab: &Lab, device: &str) -> Result<()> {
     let found = lab.journal.find(lab.journal.start(), |event| {
         event.source == Source::Console
@@ -174,7 +176,7 @@ fn no_complaint(lab: &Lab, device: &str) -> Result<()> {
     }
 }
 
-/// A VLAN on a bond, which a Linux bond takes for its partner.
+/// A VLAN on an LACP bond whose partner is a Linux bond.
 #[test]
 fn vlan_on_lacp() {
     host_test("vlan_on_lacp", async |lab| {
@@ -192,16 +194,16 @@ fn vlan_on_lacp() {
              min_links=1, updelay=120, xmit_hash_policy=layer3+4",
         )
         .await?;
-        // Aggregated, in sync, collecting and distributing, says each end of both
-        // cables: one that is cut before has nothing to be spared from.
+        // Waits until each end of both cables is aggregated, in sync, collecting
+        // and distributing. Only then can one cable replace the other.
         let both = "until [ $(grep -c 'port state: 6[13]' /proc/net/bonding/bond0) = 4 ]; do sleep 0.2; done";
         peer.run(lab, both).await?;
         let bond = peer.run(lab, "cat /proc/net/bonding/bond0").await?;
         let partner = bond
             .lines()
             .find(|line| line.contains("Partner Mac Address"));
-        // The MAC of the first port in the list, although the driver finds the
-        // other card first.
+        // The bond has the MAC address of the first port in the list, although the
+        // driver finds the other NIC first.
         ensure!(
             partner.is_some_and(|line| line.contains("52:54:00:c0:fd:01")),
             "the partner is not the host with its first port's MAC: {partner:?}"

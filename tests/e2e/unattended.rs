@@ -1,5 +1,5 @@
-//! Installations that the boot line itself orders: `coreos.inst.*`, and nobody
-//! who would be asked.
+//! Installations that `coreos.inst.*` kernel arguments order, without a
+//! provisioning service.
 
 use std::time::Duration;
 
@@ -17,19 +17,18 @@ use landfall_tests::vm::{Bus, Firmware, Guest};
 
 use crate::host_test;
 
-/// The name of the host in its `ip=`.
+/// Also gives the host its name, `node-1.example.org`.
 pub(crate) const STATIC: &str = "ip=192.0.2.10::192.0.2.1:255.255.255.0:node-1.example.org::none \
     nameserver=192.0.2.1";
 
 const IMAGE: &str = "coreos.raw.gz";
 const CONFIG: &str = "worker.ign";
 
-/// Where one of the two is served.
 fn url(name: &str) -> String {
     image_server::url(Family::V4, name)
 }
 
-/// As the network menu of a UPI installation has it today.
+/// The arguments that the network boot menu of a UPI installation has at present.
 fn line_of_today(disk: &str) -> String {
     format!(
         "coreos.inst.install_dev={disk} coreos.inst.image_url={} coreos.inst.ignition_url={}",
@@ -54,21 +53,22 @@ fn config(content: impl Into<Vec<u8>>) -> ServedFile {
     }
 }
 
-/// The parts, with an Ignition config on the server that leaves the proof.
+/// The site of `plan`. The server also offers an Ignition config that leaves the
+/// proof.
 async fn site(lab: &Lab, plan: &Plan) -> Result<Site> {
     let mut site = plan.site(lab).await?;
     site.files.push(config(site.proof.config()));
     Ok(site)
 }
 
-/// What the installed system must show after the machine's reset.
+/// Checks what the installed system shows after the machine's reset.
 pub(crate) async fn boots(lab: &Lab, site: &Site, guest: Guest, reset: Mark) -> Result<()> {
     guest
         .console_after(reset, INSTALLED_SYSTEM_OK, FIRST_BOOT)
         .await?;
     guest.powered_off(POWER_OFF).await?;
     for text in [
-        // The host name of `ip=` came with the arguments of the first boot.
+        // The first-boot arguments contain the host name from `ip=`.
         &*site.proof.line(),
         "TEST-INITRD: config.ign: mode 600 uid 0",
         "rd.neednet=1 ip=192.0.2.10::192.0.2.1:255.255.255.0:node-1.example.org::none",
@@ -81,7 +81,7 @@ pub(crate) async fn boots(lab: &Lab, site: &Site, guest: Guest, reset: Mark) -> 
             "the installed system does not show '{text}'"
         );
     }
-    // It serves here as in every lab, and nobody knows of it.
+    // A conductor may run in the lab, but the host must not contact it.
     let asked = lab.journal.find(lab.journal.start(), |event| {
         event.source == Source::Conductor && event.text != "serving"
     });
@@ -89,7 +89,7 @@ pub(crate) async fn boots(lab: &Lab, site: &Site, guest: Guest, reset: Mark) -> 
     Ok(())
 }
 
-/// From power on to the installed system, with nobody's hand in between.
+/// From power on to the installed system, without intervention.
 async fn installs(lab: &Lab, plan: &Plan) -> Result<()> {
     let site = site(lab, plan).await?;
     let _services = site.serve(lab).await?;
@@ -111,7 +111,8 @@ fn unattended_uefi() {
             ..plan(line_of_today("/dev/vda") + " coreos.inst.insecure")
         };
         installs(lab, &plan).await?;
-        // The entry that the agent made, not the firmware's own for the disk.
+        // The boot entry that the agent made, not the firmware's own entry for the
+        // disk.
         let entry = lab.journal.find(lab.journal.start(), |event| {
             event.text.contains("starting Boot")
                 && event.text.contains("\"Red Hat Enterprise Linux\"")
@@ -121,8 +122,8 @@ fn unattended_uefi() {
     });
 }
 
-/// Word for word as the documentation of OpenShift 4.1 had it: a bare name for
-/// the disk, and an image that nothing vouches for.
+/// The exact arguments of the OpenShift 4.1 documentation: the disk by its bare
+/// name, and an image without a digest or signature.
 #[test]
 fn unattended_old_line_bios_pxe() {
     host_test("unattended_old_line_bios_pxe", async |lab| {
@@ -143,8 +144,8 @@ fn unattended_old_line_bios_pxe() {
     });
 }
 
-/// What is wrong is known before the disk is touched, and the machine waits for
-/// somebody to read it.
+/// The agent detects the fault before it touches the disk. The machine stays on, so
+/// that the operator can read the message.
 #[test]
 fn unattended_bad_config() {
     host_test("unattended_bad_config", async |lab| {
@@ -168,7 +169,7 @@ fn unattended_bad_config() {
                 line.text
             );
         }
-        // No loop of reboots, and none of attempts.
+        // The machine must not reboot, and the agent must not retry.
         tokio::time::sleep(Duration::from_secs(15)).await;
         let requests = services.images.requests(CONFIG);
         ensure!(requests.len() == 1, "it was asked again: {requests:?}");
@@ -181,7 +182,7 @@ fn unattended_bad_config() {
     });
 }
 
-/// Nothing proves the image, and nobody has said that none is needed.
+/// No digest or signature proves the image, and `coreos.inst.insecure` is missing.
 #[test]
 fn unattended_unproven_image() {
     host_test("unattended_unproven_image", async |lab| {
@@ -202,13 +203,14 @@ fn unattended_unproven_image() {
     });
 }
 
-/// The firmware has no room for the boot entry. The disk is complete and boots by
-/// the loader that firmware finds without one.
+/// The firmware has no room for the boot entry. The disk is complete and boots from
+/// the fallback loader, which firmware finds without an entry.
 #[test]
 fn unattended_full_variable_store() {
     host_test("unattended_full_variable_store", async |lab| {
-        // Linux refuses what would leave less than 5 KiB free
-        // (arch/x86/platform/efi/quirks.c); OVMF needs some for its own variables.
+        // Linux refuses a write that would leave less than 5 KiB free
+        // (arch/x86/platform/efi/quirks.c). OVMF needs some space for its own
+        // variables.
         const FREE: usize = 9 << 10;
         let plan = Plan {
             firmware: Firmware::Uefi,
@@ -238,7 +240,7 @@ fn unattended_full_variable_store() {
         });
         ensure!(failed.is_none(), "it says {failed:?}");
         let mut requests = services.images.requests(IMAGE);
-        // By its first byte the server was known.
+        // The agent fetches the first byte to check that it reaches the server.
         requests.retain(|request| request.range.as_deref() != Some("bytes=0-0"));
         ensure!(requests.len() == 1, "the image was fetched: {requests:?}");
         guest.cut_power().await?;
@@ -249,8 +251,9 @@ fn unattended_full_variable_store() {
     });
 }
 
-/// The image is put in its place while the host asks for it; then the host
-/// stays on, and boots what was installed when somebody comes to its keyboard.
+/// The image appears on the server while the agent retries. After the installation
+/// the host stays on, and boots the installed system when an operator presses
+/// Ctrl-Alt-Del.
 #[test]
 fn unattended_late_image_and_skip_reboot() {
     host_test("unattended_late_image_and_skip_reboot", async |lab| {
@@ -293,7 +296,7 @@ fn unattended_late_image_and_skip_reboot() {
         });
         ensure!(verified.is_none(), "the digest was not looked at");
         guest.press_ctrl_alt_del().await?;
-        // Without firmware that would load anything QEMU ends at a reset.
+        // With a direct boot QEMU exits at a reset.
         guest.powered_off(POWER_OFF).await?;
         let reset = lab.journal.mark();
         let guest = site.power_on_from_disk(lab).await?;
@@ -301,7 +304,7 @@ fn unattended_late_image_and_skip_reboot() {
     });
 }
 
-/// Fails if the machine went through its firmware after `mark`.
+/// Fails if the machine ran its firmware after `mark`.
 fn ensure_no_firmware(lab: &Lab, mark: Mark) -> Result<()> {
     let firmware = lab.journal.find(mark, |event| {
         let reset = event.source == Source::Machine && event.text.starts_with("RESET");
@@ -336,7 +339,7 @@ fn kexec_unattended_uefi() {
     });
 }
 
-/// Where Ironic leaves the reboot to the agent, that may be one without firmware.
+/// If Ironic leaves the reboot to the agent, the agent may use kexec.
 #[test]
 fn kexec_by_run_image() {
     host_test("kexec_by_run_image", async |lab| {

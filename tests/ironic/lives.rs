@@ -1,5 +1,5 @@
-//! Each way of life. The values of the columns (firmware, medium, deploy
-//! interface, address) are spread so that every one occurs.
+//! The scenarios. Every firmware, boot method, deploy method and source of
+//! addresses occurs in at least one of them.
 
 use landfall_tests::ironic::configuration::Configuration;
 use landfall_tests::ironic::plan::{Addresses, Boot, Deploy, Plan, Story};
@@ -56,7 +56,7 @@ fn ipxe_bios_direct_qcow2() {
     life("ipxe_bios_direct_qcow2", &plan);
 }
 
-/// As OpenShift's installer does: Ironic can add nothing to the ISO, not even a
+/// As OpenShift's installer does it: Ironic can add nothing to the ISO, not even a
 /// token.
 #[test]
 #[ignore = "no gate: make test-ironic"]
@@ -80,7 +80,7 @@ fn network_data_uefi() {
     life("network_data_uefi", &plan);
 }
 
-/// One agent lives through inspection, cleaning and deployment.
+/// One agent runs through inspection, cleaning and deployment.
 #[test]
 #[ignore = "no gate: make test-ironic"]
 fn fast_track() {
@@ -94,7 +94,8 @@ fn fast_track() {
     life("fast_track", &plan);
 }
 
-/// Nobody says where Ironic is: it announces itself.
+/// Nothing tells the agent where Ironic is: Ironic announces itself by multicast
+/// DNS.
 #[test]
 #[ignore = "no gate: make test-ironic"]
 fn mdns() {
@@ -110,8 +111,8 @@ fn mdns() {
     life("mdns", &plan);
 }
 
-/// API and image server speak TLS with certificates of a private authority, which
-/// reaches the agent on the ISO that Ironic builds. The API has users.
+/// API and image server use TLS with certificates of a private authority. The agent
+/// gets the authority on the ISO that Ironic builds. The API requires a user.
 #[test]
 #[ignore = "no gate: make test-ironic"]
 fn private_authority() {
@@ -126,8 +127,8 @@ fn private_authority() {
     life("private_authority", &plan);
 }
 
-/// With a rescue. Not by virtual media: there Ironic switches the node off once the
-/// agent has handed it over (`RedfishVirtualMediaBoot.clean_up_ramdisk`).
+/// Includes a rescue. Not with virtual media: there Ironic switches the node off
+/// after the agent has handed it over (`RedfishVirtualMediaBoot.clean_up_ramdisk`).
 #[test]
 #[ignore = "no gate: make test-ironic"]
 fn http_ipxe_uefi() {
@@ -140,7 +141,7 @@ fn http_ipxe_uefi() {
     life("http_ipxe_uefi", &plan);
 }
 
-/// The firmware's PXE, shim and GRUB.
+/// The firmware's PXE client, shim and GRUB.
 #[test]
 #[ignore = "no gate: make test-ironic"]
 fn pxe_uefi() {
@@ -152,7 +153,7 @@ fn pxe_uefi() {
     life("pxe_uefi", &plan);
 }
 
-/// Adopt, undeploy, abort a cleaning, clean by a runbook, deploy, service.
+/// Adopt, undeploy, abort a cleaning, clean with a runbook, deploy, service.
 #[test]
 #[ignore = "no gate: make test-ironic"]
 fn operations() {
@@ -165,8 +166,8 @@ fn operations() {
     life("operations", &plan);
 }
 
-/// The conductor is killed during the inspection, stopped and killed while the image
-/// is written; then the node is undeployed at this moment.
+/// The conductor is killed during the inspection, then terminated and killed during
+/// a write. Finally the node is undeployed during a write.
 #[test]
 #[ignore = "no gate: make test-ironic"]
 fn conductor_restarts() {

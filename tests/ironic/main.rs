@@ -1,8 +1,8 @@
-//! Whole lives of virtual hosts under the real Ironic.
+//! Scenarios: virtual hosts under the real Ironic.
 //!
-//! One test is one host with an Ironic, a BMC and a network of its own. Those
-//! that are not ignored gate a change; `make test-ironic` runs all. What is left
-//! of each is in `out/logs/<test>*.log`.
+//! Each test has one host with its own Ironic, BMC and network. The tests that are
+//! not ignored must pass before a change is merged; `make test-ironic` runs all.
+//! Each test leaves its logs in `out/logs/<test>*.log`.
 
 mod lives;
 
@@ -13,11 +13,11 @@ use landfall_tests::ironic::life::whole_life;
 use landfall_tests::ironic::plan::Plan;
 use landfall_tests::lab::{self, Lab};
 
-/// Lets a host live by `plan`, and says how long it took.
+/// Runs the scenario of `plan` and prints how long it took.
 fn life(name: &str, plan: &Plan) {
     let began = Instant::now();
     let result = lab::run(name, async |lab: &Lab| whole_life(lab, plan).await);
-    // Past libtest's capture, which knows macros only.
+    // Bypasses libtest's capture, which covers only the print macros.
     let _ = writeln!(
         std::io::stderr(),
         "{name}: {:.1} s with waiting for a slot",

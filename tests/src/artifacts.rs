@@ -1,18 +1,18 @@
-//! Where the things under test are: what `make build` leaves in the target
-//! folder and in `out/`.
+//! Paths of the artifacts under test. `make build` leaves them in the target folder
+//! and in `out/`.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The folder for everything the tests make: images, logs, scratch files.
+/// The folder for everything that the tests create: images, logs, temporary files.
 #[must_use]
 pub fn out_dir() -> PathBuf {
     repository().join("out")
 }
 
 fn repository() -> &'static Path {
-    // The tests crate is a folder of the repository's root.
+    // The parent of the tests crate's folder.
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .unwrap_or(Path::new("."))
@@ -24,15 +24,15 @@ pub fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
 }
 
-/// The triple that `.cargo/config.toml` names for all builds.
+/// The target triple that `.cargo/config.toml` sets for all builds.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// The agent as it is shipped: release build, static.
+/// The agent as shipped: a static release build.
 pub fn agent() -> Result<PathBuf> {
     existing(target_dir().join(TRIPLE).join("release/landfall-agent"))
 }
 
-/// The agent for a live system: the same with the feature `live-system`.
+/// The agent for a live system, built with the feature `live-system`.
 pub fn live_agent() -> Result<PathBuf> {
     existing(out_dir().join("live-system/landfall-agent"))
 }
@@ -42,7 +42,7 @@ pub fn live_system() -> Result<PathBuf> {
     existing(out_dir().join("live-system/live.img"))
 }
 
-/// coreos-installer, with which ours is compared.
+/// coreos-installer, with which the agent is compared.
 pub fn coreos_installer() -> Result<PathBuf> {
     let path = out_dir().join("peers/coreos-installer/bin/coreos-installer");
     if !path.exists() {
@@ -51,12 +51,12 @@ pub fn coreos_installer() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The builder; its own speed does not matter here, so the debug build will do.
+/// The builder. A debug build is enough, because its speed does not matter here.
 pub fn builder() -> Result<PathBuf> {
     existing(target_dir().join(TRIPLE).join("debug/landfall-image"))
 }
 
-/// The kernel package that ramdisks and the test image are made of.
+/// The kernel package for the ramdisks and the test image.
 pub fn kernel_deb() -> Result<PathBuf> {
     kernel_deb_in(&out_dir().join("packages"))
 }
@@ -82,17 +82,16 @@ fn kernel_deb_in(folder: &Path) -> Result<PathBuf> {
     })
 }
 
-/// The kernel image out of [`kernel_deb`], for a boot without firmware.
+/// The kernel image from [`kernel_deb`], for a boot without firmware.
 pub fn kernel() -> Result<PathBuf> {
     existing(out_dir().join("pxe/vmlinuz"))
 }
 
-/// The ramdisk with the default module set.
 pub fn ramdisk() -> Result<PathBuf> {
     existing(out_dir().join("pxe/initrd.img"))
 }
 
-/// The same with the rescue layer.
+/// The default ramdisk with the rescue layer added.
 pub fn rescue_ramdisk() -> Result<PathBuf> {
     existing(out_dir().join("rescue/initrd.img"))
 }
@@ -107,7 +106,7 @@ pub fn installers() -> Result<PathBuf> {
     existing(out_dir().join("installers/initrd.img"))
 }
 
-/// The distribution's generic kernel, which has drivers of real hardware.
+/// The distribution's generic kernel, which has drivers for real hardware.
 pub fn generic_kernel() -> Result<PathBuf> {
     existing(out_dir().join("pxe-generic/vmlinuz"))
 }
@@ -117,21 +116,17 @@ pub fn generic_ramdisk() -> Result<PathBuf> {
     existing(out_dir().join("pxe-generic/initrd.img"))
 }
 
-/// How a file of the CoreOS-shaped test image is packed.
+/// Compression of the CoreOS-shaped test image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
-    /// Not at all.
     Raw,
-    /// gzip.
     Gz,
-    /// xz.
     Xz,
-    /// Zstandard.
     Zst,
 }
 
 impl Packing {
-    /// The file's name in its folder and on the image server.
+    /// The name of the file on disk and on the image server.
     #[must_use]
     pub fn file_name(self) -> &'static str {
         match self {
@@ -146,18 +141,18 @@ impl Packing {
 const COREOS_IMAGE: &str = "coreos-image";
 const NETWORK_MANAGER_IMAGE: &str = "coreos-image-network-manager";
 
-/// A form of the CoreOS-shaped test image.
+/// The CoreOS-shaped test image.
 pub fn coreos_image(packing: Packing) -> Result<PathBuf> {
     existing(out_dir().join(COREOS_IMAGE).join(packing.file_name()))
 }
 
-/// Its SHA-256, as the recipe wrote it down.
+/// The SHA-256 of [`coreos_image`], from the `SHA256SUMS` that the build wrote.
 pub fn coreos_image_sha256(packing: Packing) -> Result<String> {
     sha256(COREOS_IMAGE, packing)
 }
 
-/// The same image, but for Debian's udev and NetworkManager in its initramfs:
-/// for tests of the first boot's network. Only [`Packing::Gz`], with its SHA-256.
+/// The test image with Debian's udev and NetworkManager in its initramfs, for tests
+/// of the first boot's network, and its SHA-256. Only as [`Packing::Gz`].
 pub fn network_manager_image() -> Result<(PathBuf, String)> {
     let file = out_dir()
         .join(NETWORK_MANAGER_IMAGE)

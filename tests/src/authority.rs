@@ -1,4 +1,4 @@
-//! A certificate authority of a test, and certificates for the servers in its lab.
+//! A test's certificate authority, and certificates for the servers in its lab.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use rustls::pki_types::PrivateKeyDer;
 
 use crate::lab::HOST_V4;
 
-/// An authority that has signed itself.
+/// A self-signed certificate authority.
 pub struct Authority {
     parameters: CertificateParams,
     key: KeyPair,
-    /// Its certificate.
+    /// The authority's certificate.
     pub pem: String,
 }
 
 /// What is wrong with a server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It is for the lab's host, and valid from 2026 to 2099.
+    /// The certificate is for the lab's host, and valid from 2026 to 2099.
     None,
-    /// It is for another host.
+    /// The certificate is for another host.
     OtherHost,
-    /// It was valid in 2025.
+    /// The certificate was valid in 2025 only.
     Expired,
 }
 
 impl Authority {
-    /// An authority of this name.
+    /// Creates an authority with this common name.
     pub fn new(name: &str) -> Result<Self> {
         let mut parameters = CertificateParams::default();
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -45,7 +45,8 @@ impl Authority {
         })
     }
 
-    /// A server on the lab's host with a certificate of this authority.
+    /// The TLS configuration of a server on the lab's host, with a certificate from
+    /// this authority.
     pub fn server(&self, fault: Fault) -> Result<Arc<ServerConfig>> {
         let mut parameters = CertificateParams::default();
         parameters.subject_alt_names = match fault {

@@ -1,8 +1,8 @@
-//! Measurements, and the tables that they become.
+//! Measurements and their result tables.
 //!
-//! Each file of this folder measures one thing and returns a [`Table`]. What is
-//! compared with each other is measured in turns, so that a machine which gets
-//! slower in between is unfair to nobody; what is told is the median.
+//! Each file of this folder measures one thing and returns a [`Table`]. Programs
+//! that are compared run in turns, so that a machine that becomes slower affects
+//! all of them. The tables show medians.
 
 mod bare_init;
 pub mod boot;
@@ -20,46 +20,38 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// What `make bench` prints of one measurement: as Markdown, which is what
-/// docs/benchmarks.md holds.
+/// A result of `make bench`. Printed as Markdown for docs/benchmarks.md.
 #[derive(Debug, Serialize)]
 pub struct Table {
     /// What was measured, in one line.
     pub title: String,
-    /// The names of the columns; the first is that of the rows' names.
+    /// The column headings. The first heading is for the rows' names.
     pub columns: Vec<String>,
-    /// What the rows are.
     pub rows: Vec<Row>,
-    /// What has to be known to read it.
+    /// Paragraphs under the table that explain how to read it.
     pub notes: Vec<String>,
 }
 
-/// One row.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// Its name.
     pub name: String,
-    /// What stands in the columns after the name.
+    /// The values in the columns after the name.
     pub cells: Vec<String>,
-    /// What that was made of.
+    /// The measurements behind the cells.
     pub quantities: Vec<Quantity>,
 }
 
-/// What was measured in every run.
+/// The values of one quantity in all runs.
 #[derive(Debug, Serialize)]
 pub struct Quantity {
-    /// Its name.
     pub name: &'static str,
-    /// Its unit.
     pub unit: &'static str,
     /// One value for each run, in the order of the runs.
     pub values: Vec<f64>,
-    /// The median of the values.
     pub median: f64,
 }
 
 impl Quantity {
-    /// These values and their median.
     #[must_use]
     pub fn new(name: &'static str, unit: &'static str, values: Vec<f64>) -> Self {
         Self {
@@ -70,7 +62,6 @@ impl Quantity {
         }
     }
 
-    /// A quantity in seconds.
     #[must_use]
     pub fn seconds(name: &'static str, values: &[Duration]) -> Self {
         let values = values.iter().map(Duration::as_secs_f64).collect();
@@ -82,7 +73,7 @@ impl Row {
     /// The columns of [`Row::seconds`].
     pub const SPREAD: [&'static str; 4] = ["seconds", "median", "least", "most"];
 
-    /// How long something took.
+    /// A row with the median, least and greatest of these times.
     #[must_use]
     pub fn seconds(name: &str, values: &[Duration]) -> Row {
         let quantity = Quantity::seconds("time", values);
@@ -102,8 +93,8 @@ impl Row {
     }
 }
 
-/// The middle value; the mean of the two in the middle where there are two.
-/// Nothing has the median 0.
+/// The middle value, or the mean of the two middle values. The median of no values
+/// is 0.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,5 @@
-//! Every frame on the lab's bridges and taps, for tests of what is not sent.
+//! Captures every frame on the lab's bridges and taps, for tests that check what is
+//! not sent.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,23 +12,23 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
-/// Enough for headers; nothing behind them is looked at.
+/// Enough for the headers. The capture ignores everything behind them.
 const SNAP_LENGTH: usize = 256;
 
-/// A listener on all interfaces of the lab's namespace, until it is dropped.
+/// A capture on all interfaces of the lab's namespace. It runs until it is dropped.
 pub struct Capture {
     frames: Arc<Mutex<Vec<Frame>>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The beginning of a frame, from its Ethernet header on.
+/// The start of a frame, including its Ethernet header.
 #[derive(Debug, Clone)]
 pub struct Frame(Vec<u8>);
 
 impl Capture {
-    /// Starts to listen. To be called in the lab's own thread, whose namespace
-    /// the new one shares.
+    /// Starts capturing. Call it in the lab's thread, because the capture's thread
+    /// inherits that thread's network namespace.
     pub fn start() -> Result<Self> {
         let all = socket(
             AddressFamily::Packet,
@@ -47,7 +48,7 @@ impl Capture {
         })
     }
 
-    /// How many frames from this sender are like that.
+    /// Counts the frames from this MAC address that satisfy `is_so`.
     #[must_use]
     pub fn count(&self, sender: &str, is_so: impl Fn(&Frame) -> bool) -> usize {
         let frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +61,8 @@ impl Drop for Capture {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It only counts; a panic of it has been printed.
+            // The thread only collects frames. A panic in it has been printed
+            // already.
             let _ = thread.join();
         }
     }
@@ -69,7 +71,7 @@ impl Drop for Capture {
 fn listen(socket: &OwnedFd, frames: &Mutex<Vec<Frame>>, is_over: &AtomicBool) {
     let mut buffer = [0; SNAP_LENGTH];
     while !is_over.load(Ordering::Relaxed) {
-        // An error is the end of a wait, or a signal.
+        // An error means a timeout or a signal.
         let Ok(length) = recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty()) else {
             continue;
         };
@@ -90,13 +92,13 @@ impl Frame {
         Some(u16::from_be_bytes(self.0.get(12..14)?.try_into().ok()?))
     }
 
-    /// TCP over IPv4 without options in front of it.
+    /// TCP over IPv4. Assumes an IPv4 header without options.
     #[must_use]
     pub fn is_tcp(&self) -> bool {
         self.ether_type() == Some(0x0800) && self.0.get(23) == Some(&6)
     }
 
-    /// To a DHCP server: UDP port 67, or 547 with IPv6.
+    /// A message to a DHCP server: UDP port 67, or 547 with IPv6.
     #[must_use]
     pub fn is_dhcp(&self) -> bool {
         let (protocol, port) = match self.ether_type() {
@@ -107,7 +109,6 @@ impl Frame {
         protocol == Some(&17) && matches!(port, Some([0, 67] | [2, 35]))
     }
 
-    /// IPv6 of any kind.
     #[must_use]
     pub fn is_ipv6(&self) -> bool {
         self.ether_type() == Some(0x86dd)

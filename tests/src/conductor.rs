@@ -1,10 +1,11 @@
-//! The scripted conductor: Ironic's side of the deploy-agent protocol, as an
-//! Ironic 39 with its defaults speaks it.
+//! The scripted conductor: Ironic's side of the deploy-agent protocol, with the
+//! behaviour of Ironic 39 and its defaults.
 //!
-//! [`script`] says what is to be done with the node, [`api`] answers the agent,
-//! [`deploy`] gives it commands at its heartbeats by way of [`agent_client`].
-//! It is strict where Ironic is strict; what Ironic would let pass, but an agent
-//! should not do, is collected as complaints, and a test fails on any.
+//! [`script`] describes what happens to the node, [`api`] answers the agent's
+//! requests, and [`deploy`] sends commands after heartbeats through
+//! [`agent_client`]. The conductor is strict where Ironic is strict. If Ironic
+//! tolerates something that an agent should not do, the conductor records a
+//! complaint, and any complaint fails the test.
 
 mod agent_client;
 mod api;
@@ -26,28 +27,28 @@ use crate::journal::{Journal, Source};
 use crate::lab::{HOST_V4, HOST_V6, Lab};
 use script::Script;
 
-/// `[api]ramdisk_heartbeat_timeout` of Ironic, in seconds.
+/// Default of Ironic's `[api]ramdisk_heartbeat_timeout`, in seconds.
 pub const HEARTBEAT_TIMEOUT: u64 = 300;
 
-/// Ironic's port.
 pub const PORT: u16 = 6385;
 
-/// Where the deployment of the node stands. The names are Ironic's.
+/// State of the node's deployment. The names are Ironic's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProvisionState {
-    /// Waiting for a heartbeat.
     WaitCallback,
-    /// The agent has been told to restart or power off into its new system.
+    /// The conductor has told the agent to restart or power off into the new
+    /// system.
     Active,
-    /// Given up, with `last_error`.
+    /// The deployment failed, with this `last_error`.
     DeployFailed(String),
 }
 
-/// What the conductor remembers of the agent.
+/// What the conductor knows about the agent.
 struct Memory {
     state: watch::Sender<ProvisionState>,
     token: Option<String>,
-    /// The one that was given last, and the archive of the agent's logs: for tests.
+    /// For tests: the last token given to an agent, and the archive of the agent's
+    /// logs.
     last_token: Option<String>,
     logs: Option<String>,
     callback_url: Option<String>,
@@ -83,7 +84,7 @@ impl Shared {
     }
 }
 
-/// A conductor with one node, at work until it is dropped.
+/// A conductor with one node. It runs until it is dropped.
 pub struct Conductor {
     shared: Arc<Shared>,
     state: watch::Receiver<ProvisionState>,
@@ -91,10 +92,10 @@ pub struct Conductor {
 }
 
 impl Conductor {
-    /// Starts to serve on the lab's host addresses.
+    /// Serves on the lab's host addresses.
     pub async fn start(lab: &Lab, script: Script) -> Result<Self> {
-        // One heartbeat waits while another is worked on; more are dropped, as
-        // with the node locked.
+        // One heartbeat can wait while another is handled. Further heartbeats are
+        // dropped, as while Ironic has the node locked.
         let (heartbeats, waiting) = mpsc::channel(1);
         let (state, receiver) = watch::channel(ProvisionState::WaitCallback);
         let shared = Arc::new(Shared {
@@ -126,7 +127,8 @@ impl Conductor {
                 .with_context(|| format!("listening on {address}"))?;
             let router = api::router(shared.clone());
             tasks.spawn(async move {
-                // Ends only with an error of accept(), which the agent then sees.
+                // Returns only after an error of accept(), which the agent then
+                // notices.
                 let _ = axum::serve(listener, router).await;
             });
         }
@@ -149,7 +151,7 @@ impl Conductor {
         Ok(outcome.clone())
     }
 
-    /// Waits for the deployment to succeed, and for it to have gone by the book.
+    /// Waits for the deployment to succeed. Fails if there were complaints.
     pub async fn deployed(&self, within: Duration) -> Result<()> {
         let outcome = self.outcome(within).await?;
         ensure!(
@@ -159,7 +161,8 @@ impl Conductor {
         self.no_complaints()
     }
 
-    /// Waits for the deployment to fail, by the book, and returns `last_error`.
+    /// Waits for the deployment to fail and returns `last_error`. Fails if there
+    /// were complaints.
     pub async fn failed(&self, within: Duration) -> Result<String> {
         let ProvisionState::DeployFailed(last_error) = self.outcome(within).await? else {
             anyhow::bail!("the deployment succeeded");
@@ -178,37 +181,37 @@ impl Conductor {
         Ok(())
     }
 
-    /// Lets a held script ([`Script::hold`]) go on with the next heartbeat.
+    /// Lets a held script ([`Script::hold`]) continue with the next heartbeat.
     pub fn release(&self) {
         self.shared.memory().held = false;
         self.shared.note("the deployment goes on");
     }
 
-    /// The inventory that the agent reported.
+    /// The inventory that the agent sent.
     #[must_use]
     pub fn inventory(&self) -> Option<Value> {
         self.shared.memory().inventory.clone()
     }
 
-    /// The token that the agent was given last.
+    /// The last token given to the agent.
     #[must_use]
     pub fn token(&self) -> Option<String> {
         self.shared.memory().last_token.clone()
     }
 
-    /// The agent's logs as they were collected after a failure: base64 of tar.gz.
+    /// The agent's logs, collected after a failure: a tar.gz archive in base64.
     #[must_use]
     pub fn logs(&self) -> Option<String> {
         self.shared.memory().logs.clone()
     }
 
-    /// How many heartbeats were accepted.
+    /// Number of accepted heartbeats.
     #[must_use]
     pub fn heartbeats(&self) -> usize {
         self.shared.memory().heartbeats
     }
 
-    /// How many lookups found the node.
+    /// Number of lookups that found the node.
     #[must_use]
     pub fn lookups(&self) -> usize {
         self.shared.memory().lookups

@@ -1,4 +1,4 @@
-//! Config drives: made as Ironic makes them, found again on a disk.
+//! Makes config drives as Ironic does, and finds them on a disk.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct ConfigDrive {
 }
 
 impl ConfigDrive {
-    /// Makes one that holds `user_data`.
+    /// Makes a config drive that contains `user_data`.
     pub async fn with_user_data(lab: &Lab, user_data: &str) -> Result<Self> {
         let meta_data = r#"{"uuid": "node-1"}"#;
         let files = [("user_data", user_data), ("meta_data.json", meta_data)];
@@ -29,14 +29,14 @@ impl ConfigDrive {
         })
     }
 
-    /// The form in which Ironic passes it: base64 of gzip.
+    /// The form in which Ironic passes a config drive: base64 of gzip.
     pub fn encoded(&self) -> Result<String> {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
         gzip.write_all(&self.iso)?;
         Ok(BASE64_STANDARD.encode(gzip.finish()?))
     }
 
-    /// Checks that the disk has exactly this one, in a partition of its own.
+    /// Checks that exactly one partition of the disk contains this config drive.
     pub async fn check_on(&self, disk: &Path) -> Result<()> {
         let path = disk.display().to_string();
         let partitions = partitions(&path).await?;
@@ -58,13 +58,13 @@ impl ConfigDrive {
     }
 }
 
-/// Makes the one on which a ramdisk finds the host's network: an ISO for a CD
-/// drive.
+/// Makes a config drive for a CD drive, from which a ramdisk reads the host's
+/// network. Returns the ISO's path.
 pub async fn with_network_data(lab: &Lab, network_data: &str) -> Result<PathBuf> {
     make_iso(lab, &[("network_data.json", network_data)]).await
 }
 
-/// The files lie where OpenStack has them.
+/// Places the files under OpenStack's paths.
 async fn make_iso(lab: &Lab, files: &[(&str, &str)]) -> Result<PathBuf> {
     let tree = lab.path("config-drive");
     let latest = tree.join("openstack/latest");
@@ -87,17 +87,14 @@ async fn make_iso(lab: &Lab, files: &[(&str, &str)]) -> Result<PathBuf> {
 /// A partition as sgdisk(8) prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
-    /// Its number.
     pub number: u32,
-    /// Where it begins.
     pub first_byte: u64,
-    /// Its length.
     pub bytes: u64,
 }
 
-/// The partitions of a disk with sectors of 512 bytes; sgdisk, not our own
-/// code, reads the table. Fails if anything about the GPT is wrong, such as a
-/// backup header that is not at the end.
+/// The partitions of a disk with 512-byte sectors. sgdisk reads the table, so this
+/// check is independent of the agent's code. Fails if the GPT has any fault, such
+/// as a backup header that is not at the end.
 pub async fn partitions(disk: &str) -> Result<Vec<Partition>> {
     let verified = program::run("sgdisk", &["-v", disk]).await?;
     let verified = String::from_utf8_lossy(&verified.stdout).into_owned();

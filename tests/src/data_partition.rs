@@ -1,5 +1,4 @@
-//! Partitions of a disk that are to outlive an installation on it, or to be
-//! gone after it.
+//! Partitions that an installation on their disk must keep, or must remove.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -11,21 +10,20 @@ use crate::program;
 
 const MIB: u64 = 1 << 20;
 
-/// A partition with data.
+/// A partition full of data.
 #[derive(Debug, Clone, Copy)]
 pub struct DataPartition {
-    /// Its number.
     pub number: usize,
-    /// Its number after the installation, if it is kept.
+    /// The number after the installation. `None` if the partition is not kept.
     pub after: Option<usize>,
-    /// Its label.
+    /// The label.
     pub name: &'static str,
-    /// Its first MiB and how many it has.
+    /// Start and length in MiB.
     pub mib: (u64, u64),
 }
 
 impl DataPartition {
-    /// Gives a disk a GPT with these partitions alone, each full of data.
+    /// Gives a disk a GPT with only these partitions, each full of data.
     pub async fn make(disk: &Path, partitions: &[Self]) -> Result<()> {
         let mut arguments = vec!["--clear".to_owned()];
         for Self {
@@ -38,7 +36,7 @@ impl DataPartition {
             arguments.extend([
                 format!("--new={number}:{first}M:+{count}M"),
                 format!("--change-name={number}:{name}"),
-                // The same on every disk that is made of them.
+                // The same GUIDs on every disk.
                 format!("--partition-guid={number}:5ca1ab1e-0000-4000-8000-{number:012}"),
             ]);
         }
@@ -54,12 +52,13 @@ impl DataPartition {
         Ok(())
     }
 
-    /// Each of its MiB, counted from the disk's start.
+    /// Positions of the partition's MiBs, counted from the start of the disk.
     pub fn all_mib(&self) -> std::ops::Range<u64> {
         self.mib.0..self.mib.0 + self.mib.1
     }
 
-    /// What a MiB of it holds: that of no other MiB or partition.
+    /// The content of the disk's MiB `mib`. It differs from the content of every
+    /// other MiB and partition.
     #[must_use]
     pub fn content(&self, mib: u64) -> Vec<u8> {
         let line = format!("{} {mib:08}\n", self.name);

@@ -1,5 +1,5 @@
-//! A real dnsmasq on the lab's bridge: DHCP, routers, names, and the way into
-//! iPXE.
+//! A real dnsmasq on the lab's bridge: DHCP, router advertisements, DNS, and
+//! network boot.
 
 use std::ffi::OsStr;
 use std::net::Ipv4Addr;
@@ -15,25 +15,24 @@ use crate::journal::Source;
 use crate::lab::{GUEST_V4, HOST_V4, Lab};
 use crate::program;
 
-/// dnsmasq says that it is ready in its first lines.
+/// dnsmasq reports in its first lines that it is ready.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// The host name that goes with the guest's lease.
+/// The host name in the guest's lease.
 pub const GIVEN_NAME: &str = "node-by-dhcp";
 
-/// A DHCP server at work until it is dropped.
+/// A DHCP server that runs until it is dropped.
 pub struct DhcpServer {
     _process: Child,
 }
 
-/// Where a server serves, and what it hands out there.
+/// The network that a server serves, and the addresses that it hands out.
 #[derive(Debug, Clone, Copy)]
 pub struct Subnet {
-    /// The bridge it listens on.
+    /// The bridge that the server listens on.
     pub bridge: &'static str,
-    /// The address of the one host that it serves, in a network of 24 bits.
+    /// The address of the only host that the server serves, in a /24 network.
     pub guest: Ipv4Addr,
-    /// The default gateway.
     pub router: Ipv4Addr,
 }
 
@@ -47,32 +46,31 @@ impl Default for Subnet {
     }
 }
 
-/// What DHCP tells a host that boots by network.
+/// The DHCP options for a host that boots from the network.
 #[derive(Debug, Clone, Default)]
 pub struct NetworkBoot {
-    /// To iPXE: the URL of its script.
+    /// For iPXE: the URL of its script.
     pub ipxe_script: Option<String>,
-    /// To UEFI firmware: a file, by TFTP.
+    /// For UEFI firmware that boots by PXE: a file on the TFTP server.
     pub efi_file: Option<TftpFile>,
-    /// To UEFI firmware that boots by HTTP: a URL.
+    /// For UEFI firmware that boots by HTTP: a URL.
     pub http_file: Option<String>,
-    /// Where; the lab's own network otherwise.
+    /// The served network. The default is the lab's own network.
     pub subnet: Subnet,
-    /// T1 of every lease; the usual half of an hour otherwise.
+    /// T1 of every lease in seconds. The default is dnsmasq's half an hour.
     pub renew_seconds: Option<u32>,
 }
 
-/// A file on the TFTP server.
 #[derive(Debug, Clone)]
 pub struct TftpFile {
-    /// The root of the server.
+    /// The root of the TFTP server.
     pub root: PathBuf,
-    /// The file's path below it.
+    /// The path below the root.
     pub file: &'static str,
 }
 
 impl DhcpServer {
-    /// Starts to serve. `mac` always gets the guest's address.
+    /// Starts a server that always gives the guest's address to `mac`.
     pub async fn start(lab: &Lab, mac: &str, boot: &NetworkBoot) -> Result<Self> {
         let Subnet {
             bridge,
@@ -84,8 +82,8 @@ impl DhcpServer {
             format!("--dhcp-range={guest},static,255.255.255.0,1h"),
             format!("--dhcp-host={mac},{guest},{GIVEN_NAME}"),
             format!("--dhcp-option=option:router,{router}"),
-            // Option 175 is how iPXE says that it is iPXE, be it an option ROM
-            // or a program that the firmware has loaded.
+            // iPXE identifies itself with option 175, both from an option ROM and
+            // when the firmware loaded it.
             "--dhcp-match=set:ipxe,175".to_owned(),
         ];
         if let Some(script) = &boot.ipxe_script {
@@ -102,7 +100,8 @@ impl DhcpServer {
         }
         if let Some(url) = &boot.http_file {
             options.extend([
-                // 16: the same by HTTP. The firmware wants its vendor class back.
+                // 16: EFI x86-64 over HTTP. The firmware requires its vendor class
+                // in the answer.
                 "--dhcp-match=set:http,option:client-arch,16".to_owned(),
                 "--dhcp-option-force=tag:http,60,HTTPClient".to_owned(),
                 format!("--dhcp-boot=tag:http,tag:!ipxe,{url}"),
@@ -114,8 +113,8 @@ impl DhcpServer {
         Self::on(lab, bridge, &options).await
     }
 
-    /// Starts to serve what these options of dnsmasq say: DHCP, router
-    /// advertisements, names.
+    /// Starts dnsmasq with these options, which define DHCP, router advertisements
+    /// and DNS.
     pub async fn with(lab: &Lab, options: &[impl AsRef<OsStr>]) -> Result<Self> {
         Self::on(lab, Subnet::default().bridge, options).await
     }
@@ -125,16 +124,18 @@ impl DhcpServer {
         let leases = lab.path(&format!("leases-{bridge}"));
         let mut command = program::bound_to_this_thread("dnsmasq");
         command
-            // No files of the machine: no configuration, no pid file, no leases.
+            // Use no files of the machine: no configuration, no pid file, no
+            // leases.
             .args(["--conf-file=/dev/null", "--pid-file"])
             .args(["--no-resolv", "--no-hosts"])
             .arg(format!("--dhcp-leasefile={}", leases.display()))
-            // Beside staying in the foreground: keep all privileges. Whoever
-            // drops one loses the parent death signal, too (prctl(2)).
+            // Stay in the foreground, and keep all privileges: a process that drops
+            // privileges loses its parent-death signal too (prctl(2)).
             .arg("--no-daemon")
             .args(["--bind-interfaces", "--log-dhcp"])
             .arg(format!("--interface={bridge}"))
-            // --no-ping: it would ask for the address for 3 s before the offer.
+            // Without --no-ping dnsmasq pings the address for 3 s before it offers
+            // it.
             .args(["--dhcp-authoritative", "--no-ping"])
             .args(options);
         let mut process = command

@@ -1,6 +1,6 @@
-//! Two disks that should hold the same installation, compared on the build
-//! machine: the partition table entry by entry, the boot partition file by
-//! file, everything else byte by byte.
+//! Compares two disks that should contain the same installation. This happens on
+//! the build machine: the partition table entry by entry, the boot partition file
+//! by file, and everything else byte by byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -14,26 +14,26 @@ use crate::program;
 
 const SECTOR: u64 = 512;
 const MIB: u64 = 1 << 20;
-/// Of a table: 128 entries of 128 bytes, behind the MBR and the header.
+/// Byte range of the GPT's 128 entries of 128 bytes, behind the MBR and the header.
 const ENTRIES: std::ops::Range<usize> = 1024..1024 + 128 * 128;
-/// Where the protective MBR says how large the disk is: its last sector in
-/// cylinders, heads and sectors, and how many sectors.
+/// Byte ranges in the protective MBR that depend on the size of the disk: the last
+/// sector in cylinders, heads and sectors, and the number of sectors.
 const MBR_SIZE: [std::ops::Range<usize>; 2] = [451..454, 458..462];
 
-/// A partition as its entry has it.
+/// An entry of the partition table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     /// Offset and length in bytes.
     place: std::ops::Range<u64>,
-    /// Type, GUID, attributes and name, as they are.
+    /// Type, GUID, attributes and name as raw bytes.
     rest: Vec<u8>,
 }
 
-/// What the boot partition has at a path: the mode with the type, the owner, and
-/// the content or the target of a link.
+/// For each path in the boot partition: the mode with the file type, the user, the
+/// group, and the content or link target.
 type Tree = BTreeMap<String, (u32, u32, u32, Vec<u8>)>;
 
-/// A disk, taken apart.
+/// The parts of a disk that are compared.
 pub struct InstalledDisk {
     file: File,
     head: Vec<u8>,
@@ -42,8 +42,8 @@ pub struct InstalledDisk {
 }
 
 impl InstalledDisk {
-    /// Reads a disk with a GPT, whose partition with this number is the boot
-    /// partition: ext4, and clean. `scratch` is a folder that is not there yet.
+    /// Reads a disk with a GPT. Partition number `boot` must contain a clean ext4
+    /// file system. `scratch` is a folder that does not exist yet.
     pub async fn read(disk: &Path, boot: usize, scratch: &Path) -> Result<Self> {
         let file = File::open(disk).with_context(|| format!("opening {}", disk.display()))?;
         let mut head = vec![0; MIB as usize];
@@ -72,14 +72,15 @@ impl InstalledDisk {
         })
     }
 
-    /// The text of a file of the boot partition.
+    /// The text of a file in the boot partition.
     pub fn boot_file(&self, path: &str) -> Result<String> {
         let found = self.boot.get(path);
         let (_, _, _, content) = found.with_context(|| format!("no {path} in boot"))?;
         Ok(String::from_utf8(content.clone())?)
     }
 
-    /// The paths in the boot partition at which this disk is not as `image` is.
+    /// The paths at which this disk's boot partition differs from the one of
+    /// `image`.
     #[must_use]
     pub fn boot_changes(&self, image: &Self) -> BTreeSet<String> {
         let all = self.boot.keys().chain(image.boot.keys());
@@ -88,7 +89,8 @@ impl InstalledDisk {
             .collect()
     }
 
-    /// What is wrong with partitions that were there before the installation.
+    /// Lists faults of the partitions that were on the disk before the
+    /// installation.
     pub fn faults_of(&self, before: &[DataPartition]) -> Result<Vec<String>> {
         let mut faults = Vec::new();
         for partition in before {
@@ -119,8 +121,8 @@ impl InstalledDisk {
         Ok(faults)
     }
 
-    /// What is not the same on another disk; each in one line. `end` is where
-    /// the image ends; behind it only entries are compared.
+    /// Lists the differences from another disk, one a line. `end` is the end of the
+    /// image; behind it only the partition entries are compared.
     pub fn differences(&self, other: &Self, boot: usize, end: u64) -> Result<Vec<String>> {
         let mut found = Vec::new();
         let mut compare = |what: &str, same: bool| {
@@ -142,7 +144,7 @@ impl InstalledDisk {
         };
         compare("MBR: partition", others(self) == others(other));
         compare("MBR: size of the disk", size(self) == size(other));
-        // UEFI specification, 5.3.2: the fields of the header.
+        // Header fields of UEFI specification, 5.3.2.
         compare("table: disk GUID", same(568..584));
         compare("table: first usable sector", same(552..560));
         compare("table: last usable sector", same(560..568));
@@ -200,7 +202,7 @@ impl Entry {
     }
 
     fn name(&self) -> String {
-        // UEFI specification, 5.3.3: 36 units of UTF-16 behind the attributes.
+        // UEFI specification, 5.3.3: 36 UTF-16 units behind the attributes.
         let units = self.rest[40..].as_chunks::<2>().0;
         let units = units.iter().map(|unit| u16::from_le_bytes(*unit));
         char::decode_utf16(units.take_while(|unit| *unit != 0))
@@ -220,10 +222,10 @@ fn copy_range(disk: &File, range: std::ops::Range<u64>, to: &Path) -> Result<()>
     Ok(())
 }
 
-/// All that is in an ext4 image, which nobody has to mount for it.
+/// Reads all files of an ext4 image without mounting it.
 async fn read_tree(image: &Path, folder: &Path) -> Result<Tree> {
     let image = image.display().to_string();
-    // It was unmounted: nothing is left to do for the journal.
+    // The file system was unmounted, so no journal needs to be replayed.
     program::run("e2fsck", &["-fn", &image]).await?;
     fs::create_dir(folder)?;
     let dump = format!("rdump / {}", folder.display());

@@ -1,6 +1,5 @@
-//! The networks of fifty hosts, one of which is that of the test, in the forms
-//! in which the builder takes them. No other host has an address that would
-//! lead anywhere here.
+//! The networks of fifty hosts, including the test's host, in the input formats of
+//! the builder. The addresses of the other hosts reach nothing in the lab.
 
 use std::fs;
 
@@ -10,13 +9,13 @@ use serde_json::{Value, json};
 use crate::lab::{GUEST_V4, HOST_V4, Lab};
 use crate::site::MAC;
 
-/// How many there are.
+/// Number of hosts.
 pub const COUNT: u8 = 50;
-/// What the host of the test is called.
+/// Name of the test's host.
 pub const NAME: &str = "node37";
 const NUMBER: u8 = 37;
 
-/// Options of the builder for a folder: every other file is NMState.
+/// Builder options for a folder of host files: NMState and network_data in turn.
 pub fn folder(lab: &Lab) -> Result<Vec<String>> {
     let folder = lab.path("hosts");
     fs::create_dir(&folder)?;
@@ -32,8 +31,8 @@ pub fn folder(lab: &Lab) -> Result<Vec<String>> {
     Ok(vec!["--hosts".to_owned(), folder.display().to_string()])
 }
 
-/// Options of the builder for an agent-config.yaml, which calls the NIC of
-/// each host by a name that this one does not have.
+/// Builder options for an agent-config.yaml. It names each host's NIC with a name
+/// that the test's host does not have.
 pub fn agent_config(lab: &Lab) -> Result<Vec<String>> {
     let host = |number| {
         let (mac, address) = mac_and_address(number);
@@ -75,7 +74,7 @@ fn network_data(mac: &str, address: &str) -> Value {
     })
 }
 
-/// JSON is YAML, too.
+/// Returns JSON, which is valid YAML too.
 fn nmstate(nic: &str, mac: Option<&str>, address: &str) -> Value {
     let mut interface = json!({
         "name": nic, "type": "ethernet", "state": "up",

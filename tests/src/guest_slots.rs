@@ -1,14 +1,14 @@
-//! How many guests may run side by side.
+//! Limits how many guests run at the same time.
 //!
-//! An emulated guest keeps about one core busy and takes 512 MiB plus what QEMU
-//! and the page cache of its disk need. More guests than that make each of them
-//! slower than their sum, and time limits start to fail.
+//! An emulated guest keeps about one core busy and needs 512 MiB, plus memory for
+//! QEMU and for the page cache of its disk. With more guests than that, all of them
+//! together run slower, and time limits start to fail.
 
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result};
 
-/// What one guest is reckoned with: its RAM, QEMU, and dirty pages of its disk.
+/// Memory calculated for one guest: its RAM, QEMU, and the dirty pages of its disk.
 const MIB_PER_GUEST: u64 = 1024;
 
 struct Slots {
@@ -16,7 +16,7 @@ struct Slots {
     freed: Condvar,
 }
 
-/// A right to run one guest; given back on drop.
+/// A right to run one guest. Dropping it frees the slot.
 pub struct Slot(&'static Slots);
 
 impl Drop for Slot {
@@ -26,7 +26,7 @@ impl Drop for Slot {
     }
 }
 
-/// Waits for a slot.
+/// Waits for a free slot.
 pub fn take() -> Result<Slot> {
     static SLOTS: OnceLock<Slots> = OnceLock::new();
     let meminfo = std::fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;

@@ -1,4 +1,4 @@
-//! Which host `make demo` and `make lab` are about, as their command lines say.
+//! Command-line arguments that describe the host of `make demo` and `make lab`.
 
 use clap::{Args, ValueEnum};
 

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-/// A config with a value that nobody can know before this run.
+/// A config that contains a random value. If the installed system shows the value,
+/// it applied this config.
 #[derive(Debug, Clone)]
 pub struct Proof {
     value: String,
@@ -10,7 +11,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// A new random value for a node that shall be called `host_name`.
+    /// A new random value, for a node with this host name.
     #[must_use]
     pub fn new(host_name: &str) -> Self {
         Self {
@@ -19,8 +20,8 @@ impl Proof {
         }
     }
 
-    /// The config. It says nothing about the host name: that is for the agent
-    /// to add from the deployment's meta data.
+    /// The config. It contains no host name: the agent must add it from the
+    /// deployment's meta data.
     #[must_use]
     pub fn config(&self) -> String {
         json!({
@@ -34,15 +35,15 @@ impl Proof {
         .to_string()
     }
 
-    /// A config that says nothing but where the rest is: [`Self::config`] is to
-    /// be served there.
+    /// A config that only points to [`Self::config`], which must be served at
+    /// `url`.
     #[must_use]
     pub fn pointer(url: &str) -> String {
         json!({"ignition": {"version": "3.2.0", "config": {"merge": [{"source": url}]}}})
             .to_string()
     }
 
-    /// What the installed system prints when Ignition has written both files:
+    /// The line that the installed system prints after Ignition wrote both files,
     /// the proof and the host name.
     #[must_use]
     pub fn line(&self) -> String {
@@ -50,8 +51,8 @@ impl Proof {
     }
 }
 
-/// How the last line of the installed system begins when all went well.
+/// Start of the installed system's last line if everything succeeded.
 pub const INSTALLED_SYSTEM_OK: &str = "TEST-IMAGE-OK first=1 platform=metal";
 
-/// How it begins at each later boot.
+/// Start of the same line at each later boot.
 pub const INSTALLED_SYSTEM_AGAIN: &str = "TEST-IMAGE-OK first=0";

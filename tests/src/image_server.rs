@@ -1,4 +1,4 @@
-//! An HTTP server for images and boot files, with faults on demand.
+//! An HTTP server for images and boot files, which can simulate faults.
 
 mod tls;
 
@@ -27,25 +27,21 @@ use crate::journal::{Journal, Source};
 use crate::lab::{Family, HOST_V4, HOST_V6, Lab};
 use tls::TlsListener;
 
-/// The server's port.
 pub const PORT: u16 = 8080;
 
-/// What goes out in one piece; small enough for an even pace and exact cuts.
+/// Bytes sent at a time: small enough for a steady rate and exact cuts.
 const CHUNK: usize = 16 * 1024;
 
-/// A file and how it is served.
 #[derive(Debug, Clone)]
 pub struct ServedFile {
-    /// Its path below the root of the server, without the leading slash.
+    /// The path below the root of the server, without the leading slash.
     pub name: String,
-    /// What is in it.
     pub content: Bytes,
-    /// What goes wrong.
     pub behaviour: Behaviour,
 }
 
 impl ServedFile {
-    /// A file as it is, under this name.
+    /// The file at `path`, served as `name` and without faults.
     pub fn read(name: &str, path: &Path) -> Result<Self> {
         let content = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
         Ok(Self {
@@ -55,45 +51,41 @@ impl ServedFile {
         })
     }
 
-    /// The SHA-512 of its content, in lower-case hexadecimal.
+    /// The SHA-512 of the content, in lower-case hexadecimal.
     #[must_use]
     pub fn sha512(&self) -> String {
         hex(&Sha512::digest(&self.content))
     }
 }
 
-/// How a file is served; the default is: well.
+/// Simulated faults of a file. By default there are none.
 #[derive(Debug, Clone, Default)]
 pub struct Behaviour {
-    /// After so many bytes of the first transfer the connection breaks...
+    /// After this many bytes of the first transfer the connection breaks...
     pub dies_after: Option<usize>,
-    /// ...and for so long the port is closed.
+    /// ...and the port is closed for this long.
     pub stays_dark: Duration,
-    /// Answer a Range with the whole file, as some servers do.
+    /// Answers a Range request with the whole file, as some servers do.
     pub ignores_ranges: bool,
-    /// Not more than this.
+    /// The upper limit of the rate.
     pub bytes_per_second: Option<u64>,
-    /// After so many bytes of a transfer nothing comes any more; see
-    /// [`stops_text`] for what the journal says then.
+    /// After this many bytes a transfer stalls forever. The journal then contains
+    /// [`stops_text`].
     pub stops_after: Option<usize>,
 }
 
-/// What the journal says when a transfer has stopped for good.
+/// The journal's text for a transfer that stalled.
 #[must_use]
 pub fn stops_text(name: &str, bytes: usize) -> String {
     format!("/{name}: stops after {bytes} bytes")
 }
 
-/// A request that the server got.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The path without the leading slash.
+    /// The path, without the leading slash.
     pub name: String,
-    /// The Range header.
     pub range: Option<String>,
-    /// The If-Range header.
     pub if_range: Option<String>,
-    /// The status of the answer.
     pub status: u16,
 }
 
@@ -117,10 +109,10 @@ struct Entry {
 struct Shared {
     journal: Journal,
     files: BTreeMap<String, Entry>,
-    /// Where files are looked for that are not among those.
+    /// The folder for files that `files` does not have.
     root: Option<PathBuf>,
     requests: Mutex<Vec<Request>>,
-    /// Tells the listeners to close for the time in `dark_for`.
+    /// Makes the listeners close for the time in `dark_for`.
     died: Notify,
     dark_for: Mutex<Duration>,
 }
@@ -141,25 +133,25 @@ impl Shared {
     }
 }
 
-/// A server at work until it is dropped.
+/// A server that runs until it is dropped.
 pub struct ImageServer {
     shared: Arc<Shared>,
     _tasks: JoinSet<()>,
 }
 
-/// The URL of a file.
 #[must_use]
 pub fn url(family: Family, name: &str) -> String {
     format!("{}/{name}", family.url(PORT))
 }
 
 impl ImageServer {
-    /// Starts to serve on the lab's host addresses.
+    /// Serves on the lab's host addresses.
     pub async fn start(lab: &Lab, files: Vec<ServedFile>) -> Result<Self> {
         Self::start_over(lab, files, None).await
     }
 
-    /// The same, and what others put into the folder `root`.
+    /// Like [`Self::start`], and also serves the current files in the folder
+    /// `root`.
     pub async fn start_over(
         lab: &Lab,
         files: Vec<ServedFile>,
@@ -169,7 +161,7 @@ impl ImageServer {
         Self::start_at(lab, &host, files, root).await
     }
 
-    /// The same on these addresses of the lab, and no others.
+    /// Like [`Self::start_over`], but only on these addresses of the lab.
     pub async fn start_at(
         lab: &Lab,
         addresses: &[IpAddr],
@@ -191,8 +183,8 @@ impl ImageServer {
         })
     }
 
-    /// Serves by TLS on the lab's IPv4 address and this port. A transfer that dies
-    /// does not close the port.
+    /// Serves over TLS on the lab's IPv4 address. A transfer that dies does not
+    /// close the port.
     pub async fn start_tls(
         lab: &Lab,
         port: u16,
@@ -208,7 +200,8 @@ impl ImageServer {
         let router = Router::new().fallback(serve).with_state(shared.clone());
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            // Ends only with an error of accept(), which the agent then sees.
+            // Returns only after an error of accept(), which the agent then
+            // notices.
             let _ = axum::serve(listener, router).await;
         });
         Ok(Self {
@@ -260,7 +253,6 @@ async fn listen(shared: Arc<Shared>, address: SocketAddr, mut listener: TcpListe
     }
 }
 
-/// Lower-case hexadecimal.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -278,7 +270,8 @@ async fn serve(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
     let mut response = match shared.files.get(&name).or(in_root.as_ref()) {
         None => plain(StatusCode::NOT_FOUND),
         Some(entry) => {
-            // RFC 9110, 13.1.5: a Range counts only while the validator still fits.
+            // RFC 9110, 13.1.5: a Range counts only while the validator still
+            // matches.
             let same = if_range.as_ref().is_none_or(|tag| *tag == entry.etag);
             let usable = range
                 .as_deref()
@@ -310,14 +303,15 @@ async fn serve(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
     response
 }
 
-/// A file of the folder, as it is at this moment.
+/// Reads a file of `root` at each request, so that a test can add or change files.
 fn in_root(shared: &Shared, name: &str) -> Option<Entry> {
     let root = shared.root.as_ref()?;
     let path = Path::new(name);
     let inside = path
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
-    // Files of a test are in the page cache: no other task waits long for it.
+    // A test's files are in the page cache, so this does not block other tasks for
+    // long.
     let file = ServedFile::read(name, &root.join(path)).ok()?;
     inside.then(|| Entry::new(file))
 }
@@ -332,8 +326,8 @@ fn answer(shared: &Arc<Shared>, name: &str, entry: &Entry, range: Option<&str>) 
     let length = entry.file.content.len();
     let mut builder = Response::builder()
         .header("etag", &entry.etag)
-        // Ironic warns of servers that do not say it. Nothing changes as long
-        // as a test runs, but what is in the folder.
+        // Ironic logs a warning about servers without this header. Only files in
+        // the folder can change during a test.
         .header("last-modified", "Sat, 01 Jan 2000 00:00:00 GMT")
         .header("content-type", "application/octet-stream");
     if !entry.file.behaviour.ignores_ranges {
@@ -377,7 +371,7 @@ fn answer(shared: &Arc<Shared>, name: &str, entry: &Entry, range: Option<&str>) 
         .unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
 }
 
-/// One range of bytes; several are not offered, as a server may decide.
+/// Parses a single range. Several ranges are not supported, as RFC 9110 permits.
 fn parse_range(text: &str, length: usize) -> Option<std::ops::Range<usize>> {
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
     let window = match (first, last) {
@@ -414,7 +408,7 @@ impl Transfer {
         if self.stops_after == Some(self.sent) {
             let text = stops_text(&self.name, self.sent);
             self.shared.journal.record(Source::Images, text);
-            // Until the client is gone.
+            // Until the client closes the connection.
             std::future::pending::<()>().await;
         }
         let until_death = self

@@ -1,4 +1,5 @@
-//! The main job, from power on to the proof, and what must be true after it.
+//! A whole installation, from power on to the proof of the installed system, and
+//! the checks after it.
 
 use std::time::Duration;
 
@@ -11,20 +12,20 @@ use crate::site::{Deploy, PERMANENT_ARGUMENT, Plan, Services, Site};
 use crate::vm::{Firmware, Guest};
 use anyhow::{Result, ensure};
 
-/// From power on until the agent has been told what to do. An emulated guest
-/// needs 10 to 30 s of it on a quiet machine; the rest is for busy ones.
+/// From power on until the conductor has given the agent its command. An emulated
+/// guest needs 10 to 30 s on a quiet machine. The rest is for busy machines.
 pub const BOOT: Duration = Duration::from_secs(240);
 
-/// From there to the end of the deployment.
+/// From the command to the end of the deployment.
 pub const DEPLOYMENT: Duration = Duration::from_secs(300);
 
 /// From the reset to the last line of the installed system.
 pub const FIRST_BOOT: Duration = Duration::from_secs(240);
 
-/// For a host that has nothing left to do but to switch itself off.
+/// For a host that only has to switch itself off.
 pub const POWER_OFF: Duration = Duration::from_secs(60);
 
-/// Installs a host by `plan` and checks everything about it.
+/// Installs a host by `plan` and checks the result.
 pub async fn install(lab: &Lab, plan: Plan) -> Result<()> {
     let site = plan.site(lab).await?;
     let services = site.serve(lab).await?;
@@ -32,7 +33,7 @@ pub async fn install(lab: &Lab, plan: Plan) -> Result<()> {
     deploy_and_boot(lab, &plan, &site, &services, guest).await
 }
 
-/// The rest of the way for a host that has just been switched on.
+/// Continues [`install`] for a host that has just been switched on.
 pub async fn deploy_and_boot(
     lab: &Lab,
     plan: &Plan,
@@ -40,8 +41,8 @@ pub async fn deploy_and_boot(
     services: &Services,
     guest: Guest,
 ) -> Result<()> {
-    // Without this line a host that finds nothing to boot would be waited for
-    // until the end of all patience.
+    // Fails early: a host that finds nothing to boot never prints this line, and
+    // the next wait is much longer.
     guest.console("init: landfall", BOOT).await?;
     services.conductor.deployed(BOOT + DEPLOYMENT).await?;
     let (guest, reset) = match plan.finish {
@@ -76,10 +77,11 @@ fn console_line(journal: &Journal, mark: Mark, text: &str) -> Result<Event> {
     found.ok_or_else(|| anyhow::anyhow!("the console does not show '{text}'"))
 }
 
-/// What the installed system's console must show.
+/// Checks what the installed system's console shows.
 fn check_console(journal: &Journal, reset: Mark, plan: &Plan, site: &Site) -> Result<()> {
     if plan.firmware == Firmware::Uefi {
-        // The entry that the agent made, not the firmware's own for the disk.
+        // The boot entry that the agent made, not the firmware's own entry for the
+        // disk.
         console_line(journal, reset, "starting Boot")
             .and_then(|_| console_line(journal, reset, "\"Red Hat Enterprise Linux\""))?;
     }
@@ -89,7 +91,7 @@ fn check_console(journal: &Journal, reset: Mark, plan: &Plan, site: &Site) -> Re
     check_applied(journal, reset, &site.proof)
 }
 
-/// What the console of a system that `install_coreos` installed must show.
+/// Checks the console of a system that `install_coreos` installed.
 pub fn check_applied(journal: &Journal, reset: Mark, proof: &Proof) -> Result<()> {
     console_line(journal, reset, &proof.line())?;
     let arguments = console_line(journal, reset, "TEST-ROOT: cmdline: ")?;

@@ -1,9 +1,9 @@
-//! coreos-installer and ours in one guest: both get the same options, the same
-//! image from the same server and a disk each, and the disks are compared.
+//! Runs coreos-installer and the agent in one guest and compares the disks. Both
+//! get the same options, the same image from the same server, and one disk each.
 //!
-//! `tests/installers` has the guest's ramdisk. coreos-installer needs udev, and
-//! a kernel that shows partitions: a loop device of the build machine will not
-//! do.
+//! The guest's ramdisk is in `tests/installers`. coreos-installer needs udev and a
+//! kernel that shows partitions, so a loop device on the build machine is not
+//! enough.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -23,18 +23,18 @@ use crate::program;
 use crate::site::MAC;
 use crate::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
 
-/// Of the test image: the partition with the file system `boot`.
+/// The partition of the test image with the file system `boot`.
 const BOOT: usize = 3;
 const DISK_MIB: u64 = 160;
 const MEMORY_MIB: u32 = 640;
 
-/// Until the guest is up; then for each installation: xz takes the emulated
+/// Limits for the guest's start and for each installation. xz takes the emulated
 /// processor half a minute.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const INSTALLATION_LIMIT: Duration = Duration::from_secs(300);
 
-/// Differences of every installation that keeps no partitions, and why they are
-/// meant.
+/// Intended differences of every installation that keeps no partitions, with the
+/// reason.
 const MEANT: &[(&str, &str)] = &[
     (
         "table: place of the backup",
@@ -50,27 +50,27 @@ const MEANT: &[(&str, &str)] = &[
     ),
 ];
 
-/// One installation by each of the two.
+/// One installation by each of the two programs.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// For the log.
+    /// The name in the log.
     pub name: &'static str,
-    /// How the image is packed.
+    /// Compression of the image.
     pub packing: Packing,
-    /// What the disks have before; else zeros.
+    /// The partitions on both disks before. Empty means a disk of zeros.
     pub before: &'static [DataPartition],
-    /// The options; `/files` has those of [`Comparison::file`].
+    /// The installer's options. The files of [`Comparison::file`] are in `/files`.
     pub options: &'static [&'static str],
-    /// The paths in the boot partition at which both must have changed the
+    /// The paths in the boot partition at which both programs must have changed the
     /// image.
     pub changed: &'static [&'static str],
-    /// What this case has of differences that are meant: the beginning, and the
+    /// Further intended differences of this case: the start of the line, and the
     /// reason.
     pub meant: &'static [(&'static str, &'static str)],
 }
 
 impl Case {
-    /// One without anything but the image.
+    /// An installation of the raw image without options.
     pub const PLAIN: Self = Self {
         name: "plain",
         packing: Packing::Raw,
@@ -81,22 +81,22 @@ impl Case {
     };
 }
 
-/// The names of the two in the log; the disks are in this order.
+/// The programs: name in the log, and command. The disks of a case are in this
+/// order.
 const PROGRAMS: [(&str, &str); 2] = [
     ("coreos-installer", "coreos-installer install"),
     ("landfall", "/landfall-agent install --allow-this-machine"),
 ];
 
-/// What a comparison needs.
 pub struct Comparison<'a> {
     lab: &'a Lab,
     cases: &'a [Case],
-    /// What goes into the guest: path below `/files`, content, mode.
+    /// Files for the guest: path below `/files`, content, mode.
     files: Vec<(&'static str, Vec<u8>, u32)>,
 }
 
 impl<'a> Comparison<'a> {
-    /// Of these cases, each of which takes two disks; a machine has 26.
+    /// Each case needs two disks. A machine can have 26 disks.
     #[must_use]
     pub fn new(lab: &'a Lab, cases: &'a [Case]) -> Self {
         Self {
@@ -106,15 +106,15 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Adds a file for the options to name.
+    /// Adds a file that options can name.
     #[must_use]
     pub fn file(mut self, path: &'static str, content: &[u8], mode: u32) -> Self {
         self.files.push((path, content.to_vec(), mode));
         self
     }
 
-    /// Installs everything and compares; all differences that are not meant
-    /// are in the error, and those that are meant but not there.
+    /// Installs everything and compares the disks. The error lists all differences
+    /// that are not intended, and all intended differences that are missing.
     pub async fn run(&self) -> Result<()> {
         let mut served = Vec::new();
         for packing in [Packing::Raw, Packing::Gz, Packing::Xz, Packing::Zst] {
@@ -151,8 +151,8 @@ impl<'a> Comparison<'a> {
         self.lab.path(&format!("disk{index}.raw"))
     }
 
-    /// A disk of zeros; those of the first case have other data, so that holes
-    /// of an image must have been written.
+    /// A disk of zeros. The disks of the first case contain other data, so that the
+    /// test detects holes of the image that were not written.
     fn make_disk(&self, index: usize) -> Result<()> {
         let file = File::create(self.disk(index))?;
         if index < 2 {
@@ -204,7 +204,7 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// The guest's ramdisk with our agent, the files and the script.
+    /// The guest's ramdisk with the agent, the files and the script added.
     async fn ramdisk(&self) -> Result<PathBuf> {
         let folder = self.lab.path("added");
         fs::create_dir_all(&folder)?;
@@ -225,7 +225,8 @@ impl<'a> Comparison<'a> {
         );
         program::run("sh", &["-c", &pack]).await?;
         let mut ramdisk = fs::read(artifacts::installers()?)?;
-        // The kernel looks for the next archive at a multiple of four.
+        // The kernel expects the next archive at an offset that is a multiple of
+        // four.
         ramdisk.resize(ramdisk.len().next_multiple_of(4), 0);
         ramdisk.extend(fs::read(&archive)?);
         let path = self.lab.path("ramdisk.img");
@@ -255,7 +256,7 @@ impl<'a> Comparison<'a> {
         Ok(script)
     }
 
-    /// What is wrong with one case's two disks.
+    /// Lists what is wrong with the two disks of one case.
     async fn compare(
         &self,
         index: usize,
@@ -283,7 +284,7 @@ impl<'a> Comparison<'a> {
             }
         }
         let found = theirs.differences(&ours, BOOT, end)?;
-        // With kept partitions coreos-installer writes the table anew, too.
+        // With kept partitions coreos-installer writes a new table too.
         let always = if case.before.is_empty() { MEANT } else { &[] };
         let meant: Vec<_> = always.iter().chain(case.meant).collect();
         let is_meant = |line: &str| meant.iter().any(|(begin, _)| line.starts_with(begin));
@@ -303,7 +304,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// What was read is open or in memory, and the disks of a dozen cases are large.
+/// Frees space, because the disks of a dozen cases are large. Everything that is
+/// still needed is open or in memory.
 fn remove(scratch: &Path, disk: &Path) -> Result<()> {
     fs::remove_dir_all(scratch)?;
     Ok(fs::remove_file(disk)?)

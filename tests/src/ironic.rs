@@ -1,10 +1,8 @@
-//! The real Ironic with a real Redfish emulator and libvirt below it, for one
-//! test alone.
+//! The real Ironic with a real Redfish emulator and libvirt, for one test.
 //!
-//! Everything runs inside the test's network namespace and a mount namespace of
-//! the test's thread, where libvirt's folders are folders of the test: two labs
-//! on one machine know nothing of each other, and a libvirt of the machine's
-//! own is not touched.
+//! Everything runs in the test's network namespace and in a mount namespace of the
+//! test's thread, in which libvirt's folders belong to the test. So two labs on one
+//! machine affect neither each other nor the machine's own libvirt.
 
 pub mod bare_metal_api;
 pub mod complaints;
@@ -33,32 +31,31 @@ use bare_metal_api::BareMetalApi;
 use configuration::Configuration;
 use services::Services;
 
-/// The test's Ironic, at work until it is dropped.
+/// The test's Ironic. It runs until it is dropped.
 pub struct Ironic {
-    /// The client of its API.
     pub api: BareMetalApi,
-    /// What it and the hosts are served from.
+    /// The image server for Ironic and the hosts.
     pub images: ImageServer,
     services: Services,
     _dhcp: Option<DhcpServer>,
     _fronts: Vec<TlsFront>,
 }
 
-/// The kernel and the ramdisk as the image server has them.
+/// The path of the kernel on the image server.
 pub const KERNEL: &str = "landfall/vmlinuz";
-/// See [`KERNEL`].
+/// The path of the ramdisk on the image server.
 pub const RAMDISK: &str = "landfall/initrd.img";
-/// [`RAMDISK`] with the rescue layer.
+/// The path of the ramdisk with the rescue layer.
 pub const RESCUE_RAMDISK: &str = "landfall/rescue.img";
 
-/// The folder which `tests/ironic/environment.sh` fills.
+/// The folder that `tests/ironic/environment.sh` fills.
 fn environment() -> PathBuf {
     artifacts::out_dir().join("ironic")
 }
 
 impl Ironic {
-    /// Starts all services. `dhcp_for` is the MAC address of a host and what DHCP
-    /// offers it; without it there is no DHCP server.
+    /// Starts all services. `dhcp_for` is the MAC address of a host and its DHCP
+    /// options. Without it there is no DHCP server.
     pub async fn start(
         lab: &Lab,
         configuration: &Configuration,

@@ -1,9 +1,9 @@
 //! Everything that happens in one test, in one list, with the host's time.
 //!
-//! Guest clocks are of no use for figures: under emulation on a busy host they
-//! run at their own pace. So every line of the serial console, every request
-//! and every event of the machine is stamped here, and every wait of a test is
-//! a wait for an entry of this list.
+//! Guest clocks are useless for measurements: under emulation on a busy host they
+//! run at their own speed. So the journal stamps every line of the serial console,
+//! every request and every event of the machine with the host's time. Tests wait
+//! for entries of this list.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,22 +12,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use tokio::sync::watch;
 
-/// Who an event comes from.
+/// The origin of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// A line on the guest's serial console: firmware, boot loader, kernel, agent.
     Console,
-    /// The scripted conductor: requests it got and commands it gave.
+    /// The scripted conductor: requests that it received and commands that it sent.
     Conductor,
-    /// The image server.
     Images,
     /// dnsmasq: DHCP and TFTP.
     Dhcp,
-    /// The real Ironic: a line of its log, those for debugging left out.
+    /// The real Ironic: a line of its log, except debug messages.
     Ironic,
     /// The virtual machine itself: started, reset, powered off.
     Machine,
-    /// The guest at the far end of its cables, in all respects.
+    /// The guest at the far end of the host's cables: its console and its machine.
     Peer,
 }
 
@@ -45,14 +44,12 @@ impl fmt::Display for Source {
     }
 }
 
-/// One thing that happened.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Host time since the journal was opened.
+    /// Host time since the journal was created.
     pub at: Duration,
-    /// Who it comes from.
     pub source: Source,
-    /// What happened, one line.
+    /// What happened, in one line.
     pub text: String,
 }
 
@@ -68,7 +65,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// A position in the journal: "from here on".
+/// A position in the journal, from which a search starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(usize);
 
@@ -81,7 +78,7 @@ struct Inner {
     listener: Option<Listener>,
 }
 
-/// The list of events. Clones share it.
+/// The list of events. Clones share the list.
 #[derive(Clone)]
 pub struct Journal {
     inner: Arc<Inner>,
@@ -94,8 +91,8 @@ impl Default for Journal {
 }
 
 impl Journal {
-    /// An empty journal whose time starts now. The listener, if any, sees each
-    /// event as it is recorded.
+    /// An empty journal whose time starts now. The listener is called for each
+    /// event when it is recorded.
     #[must_use]
     pub fn new(listener: Option<Listener>) -> Self {
         Self {
@@ -109,25 +106,25 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
-        // A panic of a test while it held the lock leaves a valid list.
+        // A test that panicked while it held the lock left a valid list.
         self.inner
             .events
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Host time since the journal was opened.
+    /// Host time since the journal was created.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.inner.start.elapsed()
     }
 
-    /// Adds an event that happens now.
+    /// Adds an event with the current time.
     pub fn record(&self, source: Source, text: impl Into<String>) {
         self.record_at(self.now(), source, text);
     }
 
-    /// Adds an event that began at `at`, a time this journal gave.
+    /// Adds an event with an earlier time, which must come from this journal.
     pub fn record_at(&self, at: Duration, source: Source, text: impl Into<String>) {
         let event = Event {
             at,
@@ -142,44 +139,40 @@ impl Journal {
         self.inner.count.send_replace(events.len());
     }
 
-    /// The position before the first event.
     #[must_use]
     pub fn start(&self) -> Mark {
         Mark(0)
     }
 
-    /// The position after the last event.
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark(self.lock().len())
     }
 
-    /// A copy of all events so far.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
         self.lock().clone()
     }
 
-    /// A copy of all events after `mark`.
     #[must_use]
     pub fn events_after(&self, mark: Mark) -> Vec<Event> {
         self.lock().iter().skip(mark.0).cloned().collect()
     }
 
-    /// The first event after `mark` that matches, if it has happened.
+    /// Returns the first matching event after `mark` that has already happened.
     pub fn find(&self, mark: Mark, matches: impl Fn(&Event) -> bool) -> Option<Event> {
         let events = self.lock();
         events.iter().skip(mark.0).find(|e| matches(e)).cloned()
     }
 
-    /// The last event after `mark` that matches.
+    /// Returns the last matching event after `mark`.
     pub fn find_last(&self, mark: Mark, matches: impl Fn(&Event) -> bool) -> Option<Event> {
         let events = self.lock();
         events.iter().skip(mark.0).rfind(|e| matches(e)).cloned()
     }
 
-    /// Waits until an event after `mark` matches. `what` names it in the error.
-    /// A machine that ends first ends the wait.
+    /// Waits for a matching event after `mark`. `what` names it in the error. The
+    /// wait fails early if the machine ends.
     pub async fn wait_for(
         &self,
         what: &str,
@@ -208,7 +201,7 @@ impl Journal {
                 bail!("waiting for {what}: {ended}");
             }
             match tokio::time::timeout_at(deadline, count.changed()).await {
-                // The sender lives as long as `self`.
+                // The sender exists as long as `self`.
                 Ok(_) => {}
                 Err(_) => bail!("waiting for {what}: nothing within {} s", within.as_secs()),
             }
@@ -216,7 +209,7 @@ impl Journal {
     }
 }
 
-/// How the event of an ended machine begins; see [`Journal::wait_for`].
+/// Start of the text of the event for an ended machine; see [`Journal::wait_for`].
 pub const MACHINE_ENDED: &str = "machine ended";
 
 #[cfg(test)]

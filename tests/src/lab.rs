@@ -1,9 +1,9 @@
-//! One test's own world: a network namespace, a folder and a journal.
+//! The private environment of one test: a network namespace, a folder and a
+//! journal.
 //!
-//! The namespace belongs to the thread that runs the test and to the programs
-//! started from it; it has no name and so nothing is left when they end, not
-//! even after SIGKILL. All its sockets are the test's alone, hence every test
-//! can use the same ports and addresses.
+//! The namespace belongs to the test's thread and to the programs that it starts.
+//! It has no name, so the kernel removes it when they end, even after SIGKILL.
+//! Every test can use the same ports and addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -20,30 +20,26 @@ use crate::program;
 
 /// The host's address on the lab's bridge (RFC 5737, TEST-NET-1).
 pub const HOST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-/// The guest's, where it is static or handed out by DHCP.
+/// The guest's address, whether static or assigned by DHCP.
 pub const GUEST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 /// The host's IPv6 address on the bridge (RFC 3849).
 pub const HOST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
-/// The guest's.
+/// The guest's IPv6 address.
 pub const GUEST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10);
 
-/// The taps on the bridge: one for each NIC a host can have, and that of its
+/// The taps on the bridge: one for each NIC that a host can have, and one for its
 /// [`crate::peer::Peer`].
 pub const TAPS: [&str; 3] = ["tap0", "tap1", "peer0"];
-/// Which of them is the peer's.
+/// Index of the peer's tap in [`TAPS`].
 pub const PEER_TAP: usize = 2;
 
-/// Which address family a test uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// IPv4.
     V4,
-    /// IPv6.
     V6,
 }
 
 impl Family {
-    /// The host's address in this family.
     #[must_use]
     pub fn host(self) -> IpAddr {
         match self {
@@ -59,28 +55,26 @@ impl Family {
     }
 }
 
-/// What a test works in.
 pub struct Lab {
-    /// What happened so far.
     pub journal: Journal,
     name: String,
     folder: TempDir,
 }
 
 impl Lab {
-    /// The name of the test.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A path in the test's folder, which goes away with the test.
+    /// A path in the test's folder. The folder is deleted after the test.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The file for the log of `what` beside the journal's, which stays.
+    /// The path for the log of `what`, next to the journal's file. It is kept after
+    /// the test.
     #[must_use]
     pub fn log_path(&self, what: &str) -> PathBuf {
         artifacts::out_dir()
@@ -94,7 +88,7 @@ impl Lab {
             .join(format!("{}.log", self.name))
     }
 
-    /// Writes the journal where the developer finds it after the test.
+    /// Writes the journal to a file for the developer.
     fn keep_journal(&self) -> Result<PathBuf> {
         let path = self.journal_path();
         let text: String = self
@@ -130,8 +124,8 @@ impl Drop for Lab {
     }
 }
 
-/// Runs a test's body in a lab of its own. Waits for a free guest slot first.
-/// If the body fails or panics, the end of the journal is printed.
+/// Runs a test's body in its own lab, as soon as a guest slot is free. Prints the
+/// end of the journal if the body fails or panics.
 pub fn run<T, B>(name: &str, body: B) -> Result<T>
 where
     T: Send,
@@ -140,7 +134,7 @@ where
     run_with_journal(name, Journal::default(), body)
 }
 
-/// [`run`] with a journal of the caller's.
+/// Like [`run`], with the caller's journal.
 pub fn run_with_journal<T, B>(name: &str, journal: Journal, body: B) -> Result<T>
 where
     T: Send,
@@ -193,29 +187,29 @@ where
     result
 }
 
-/// Removes the folders of processes that had no time to do it themselves.
+/// Removes folders whose process no longer exists.
 fn remove_orphans(scratch: &Path) -> Result<()> {
     for entry in std::fs::read_dir(scratch)? {
         let entry = entry?;
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| name.split('-').next());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            // Another test may be at the same folder.
+            // Another test may be removing the same folder.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
     Ok(())
 }
 
-/// A bridge with the host's addresses and the taps on it.
+/// Creates the bridge with the host's addresses and the taps on it.
 async fn make_network() -> Result<()> {
     let ip = async |line: String| {
         let words: Vec<&str> = line.split(' ').collect();
         program::run("ip", &words).await.map(drop)
     };
     ip("link set lo up".into()).await?;
-    // No snooping: it would drop neighbour solicitations until a guest has
-    // joined its groups and a querier has asked, and nobody asks here.
+    // No snooping: it would drop neighbour solicitations until a guest has joined
+    // its groups and a querier has sent a query, and this network has no querier.
     ip("link add br0 type bridge forward_delay 0 stp_state 0 mcast_snooping 0".into()).await?;
     ip(format!("addr add {HOST_V4}/24 dev br0")).await?;
     ip(format!("-6 addr add {HOST_V6}/64 dev br0 nodad")).await?;

@@ -1,8 +1,8 @@
 //! End-to-end tests: real kernel, firmware, GRUB and Ignition in QEMU, with a
 //! scripted conductor or with the real Ironic.
 //!
-//! [`lab`] gives each test a network of its own, [`vm`] a machine in it. The
-//! [`journal`] holds what happened, with host times.
+//! [`lab`] gives each test its own network, [`vm`] a machine in it. The [`journal`]
+//! records all events with the host's time.
 
 pub mod artifacts;
 pub mod authority;

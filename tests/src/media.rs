@@ -1,4 +1,5 @@
-//! Boot media for one test, made by the builder as an operator would call it.
+//! Boot media for one test, made with the builder's command line like an
+//! operator's.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +13,7 @@ use crate::image_server::{Behaviour, ServedFile};
 use crate::lab::Lab;
 use crate::program;
 
-/// The inputs that every call of the builder shares.
+/// Builder arguments that all media need.
 fn inputs(kernel_deb: &Path, kernel_arguments: &str) -> Result<Vec<String>> {
     let mut list = vec![
         "--agent".to_owned(),
@@ -44,8 +45,8 @@ async fn build(
     Ok(())
 }
 
-/// A ramdisk built with these options, and behind it an archive of these files,
-/// which are executable: path and content.
+/// A ramdisk built with these options. An archive with `files` (path and content),
+/// all executable, is appended to it.
 pub async fn ramdisk(lab: &Lab, options: &[String], files: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
     let (path, folder) = (lab.path("initrd.img"), lab.path("behind-initrd"));
     let builder = artifacts::builder()?.display().to_string();
@@ -53,7 +54,7 @@ pub async fn ramdisk(lab: &Lab, options: &[String], files: &[(&str, Vec<u8>)]) -
     let (agent, kernel) = (artifacts::agent()?, artifacts::kernel_deb()?);
     let (agent, kernel) = (agent.display().to_string(), kernel.display().to_string());
     let mut arguments = vec!["initramfs", "--agent", &agent, "--kernel-deb", &kernel];
-    // What it takes to pack is not what these tests are about.
+    // Fast compression, because these tests are not about the size.
     arguments.extend(["--compress", "zstd:1", "-o", &to]);
     arguments.extend(options.iter().map(String::as_str));
     program::run(&builder, &arguments).await?;
@@ -71,7 +72,7 @@ pub async fn ramdisk(lab: &Lab, options: &[String], files: &[(&str, Vec<u8>)]) -
     Ok(path)
 }
 
-/// An ISO with these kernel arguments and other options of the builder.
+/// An ISO with these kernel arguments and further builder options.
 pub async fn iso(lab: &Lab, kernel_arguments: &str, options: &[String]) -> Result<PathBuf> {
     let path = lab.path("agent.iso");
     let kernel = artifacts::kernel_deb()?;
@@ -79,8 +80,8 @@ pub async fn iso(lab: &Lab, kernel_arguments: &str, options: &[String]) -> Resul
     Ok(path)
 }
 
-/// The same with the kernel that has drivers for the drive of the ISO itself,
-/// which the cloud flavour lacks.
+/// Like [`iso`], with the generic kernel. It has drivers for the drive that
+/// contains the ISO; the cloud flavour lacks them.
 pub async fn iso_that_sees_itself(
     lab: &Lab,
     kernel_arguments: &str,
@@ -92,8 +93,8 @@ pub async fn iso_that_sees_itself(
     Ok(path)
 }
 
-/// A folder for network boot with these kernel arguments; kernel and ramdisk
-/// come from where the boot loader came from.
+/// A folder for network boot with these kernel arguments. By default kernel and
+/// ramdisk come from the same server as the boot loader.
 pub async fn network_tree(
     lab: &Lab,
     kernel_arguments: &str,
@@ -105,13 +106,13 @@ pub async fn network_tree(
     Ok(path)
 }
 
-/// iPXE that drives the NIC through the firmware, where Debian's ipxe has it.
+/// The path of Debian's ipxe for the build that drives the NIC through UEFI.
 pub const IPXE: &str = "/usr/lib/ipxe/snponly.efi";
 
-/// Its name on the TFTP server.
+/// The name of that build on the TFTP server.
 pub const IPXE_FILE: &str = "snponly.efi";
 
-/// A folder with nothing but iPXE for UEFI.
+/// A folder that contains only iPXE for UEFI.
 pub fn ipxe_folder(lab: &Lab) -> Result<PathBuf> {
     let folder = lab.path("tftp");
     std::fs::create_dir(&folder)?;
@@ -120,7 +121,7 @@ pub fn ipxe_folder(lab: &Lab) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The files at the top of a folder, to be served under their names.
+/// The files directly in a folder, served under their names.
 pub fn served(folder: &Path) -> Result<Vec<ServedFile>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {

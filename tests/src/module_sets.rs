@@ -1,4 +1,4 @@
-//! The built-in module sets against the modules of a real kernel.
+//! Checks the built-in module sets against the modules of a real kernel.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use landfall_initramfs::module_set::ModuleSet;
 
 use crate::artifacts;
 
-/// Where drivers of hardware are that a server may need before an image is on its
-/// disk.
+/// Folders of drivers for hardware that a server may need before the image is on
+/// its disk.
 const HARDWARE: [&str; 11] = [
     "drivers/ata/",
     "drivers/block/",
@@ -25,7 +25,8 @@ const HARDWARE: [&str; 11] = [
     "drivers/watchdog/",
 ];
 
-/// What of that is left out on purpose, besides the lines with `-` of the set.
+/// Drivers in those folders that are left out on purpose, with the reason. The `-`
+/// lines of the set leave out more.
 const LEFT_OUT: [(&str, &str); 18] = [
     ("alim1535_wdt", "a chip set of 2001"),
     ("alim7101_wdt", "a chip set of 2002"),
@@ -50,8 +51,8 @@ const LEFT_OUT: [(&str, &str); 18] = [
     ("wdt_pci", "an extension card that firmware does not arm"),
 ];
 
-/// What operators have missed before: a wildcard in the set or a renamed module
-/// must not lose one of them.
+/// Drivers that operators missed before. A wildcard in the set or a renamed module
+/// must not lose them.
 const WANTED: [&str; 31] = [
     "ax88179_178a",
     "asix",
@@ -138,7 +139,8 @@ fn the_server_set_has_a_driver_for_every_card_that_it_does_not_leave_out() {
     assert!(missing.is_empty(), "not in the set: {}", missing.join(" "));
 }
 
-/// Whether a device that is plugged in, soldered on or described by ACPI loads it.
+/// Whether the module has an alias for a device on a bus: plugged in, soldered on
+/// or described by ACPI.
 fn is_asked_for_by_a_device(module: &std::path::Path) -> bool {
     const BUSES: [&str; 6] = ["pci:", "usb:", "acpi", "auxiliary:", "virtio:", "vmbus:"];
     let aliases = ModInfo::of_file(module).unwrap().aliases;

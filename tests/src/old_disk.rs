@@ -1,7 +1,7 @@
-//! What a host's disk holds before the agent comes.
+//! The content of a host's disk before the agent starts.
 //!
-//! The agent's first write is zeros: on a disk of zeros it cannot be seen, and
-//! such a disk does not boot whatever the agent leaves undone.
+//! The agent's first write is zeros. On a disk of zeros a test cannot see it, and
+//! such a disk never boots, whatever the agent fails to erase.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,16 +12,15 @@ use anyhow::{Result, ensure};
 use crate::artifacts::{self, Packing};
 use crate::program;
 
-/// The content of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OldDisk {
-    /// Zeros, as a new disk.
+    /// Zeros, like a new disk.
     Blank,
-    /// One byte throughout, to see every write: see [`ensure_untouched`]. It
-    /// takes its full size on the build machine, so it is for small disks.
+    /// The same byte everywhere, so that [`ensure_untouched`] detects every write.
+    /// Takes its full size on the build machine, so it is for small disks only.
     Pattern,
-    /// A system that boots under both firmwares, with its backup partition
-    /// table in the last sectors, where OVMF would find and restore it.
+    /// A system that boots under both firmwares. Its backup partition table is in
+    /// the last sectors, where OVMF would find and restore it.
     Bootable,
 }
 
@@ -30,7 +29,7 @@ const PATTERN: u8 = 0xa5;
 const MIB: usize = 1 << 20;
 
 impl OldDisk {
-    /// Makes a disk of this size.
+    /// Creates a disk of `mib` MiB.
     pub async fn make(self, disk: &Path, mib: u64) -> Result<()> {
         let mut file = File::create(disk)?;
         match self {
@@ -52,7 +51,7 @@ impl OldDisk {
     }
 }
 
-/// Checks every byte of a disk that was [`OldDisk::Pattern`].
+/// Fails if any byte of an [`OldDisk::Pattern`] disk has changed.
 pub fn ensure_untouched(disk: &Path) -> Result<()> {
     let mut file = File::open(disk)?;
     let mut piece = vec![0; MIB];

@@ -1,12 +1,13 @@
-//! A guest at the far end of the host's cables: the switch of a machine room.
+//! A guest at the far end of the host's cables, which plays the switch of a machine
+//! room.
 //!
-//! It tags, bonds and speaks LACP as Linux does, and bridges what comes in to
-//! the lab, where the conductor, the image server and dnsmasq are. So a boot
-//! that gets anywhere has gone through the VLAN or bond that it is about.
+//! It tags, bonds and speaks LACP as Linux does, and bridges incoming traffic to
+//! the lab with the conductor, the image server and dnsmasq. So a host that reaches
+//! the conductor has used the VLAN or bond under test.
 //!
-//! `tests/peer` has its ramdisk: a shell on the serial console, which this
-//! types to. Its NICs are `eth0` on a tap of the lab, then one for each
-//! cable: `eth1`, `eth2`.
+//! The ramdisk in `tests/peer` has a shell on the serial console, and this module
+//! types commands into it. The peer's NICs are `eth0` on a tap of the lab, then one
+//! for each cable: `eth1`, `eth2`.
 
 use std::time::Duration;
 
@@ -17,17 +18,17 @@ use crate::journal::{Mark, Source};
 use crate::lab::{Lab, PEER_TAP};
 use crate::vm::{Boot, Cord, CordEnd, Firmware, Guest, Machine, Voice};
 
-/// The peer's own NICs have these addresses; the last byte is the number.
+/// MAC addresses of the peer's NICs. The last digit is the number of the NIC.
 const MAC: &str = "52:54:00:c0:fe:0";
-/// Those of the host's end of each cable.
+/// MAC addresses of the host's NICs. The last digit is the number of the cable.
 const HOST_MAC: &str = "52:54:00:c0:fd:0";
 
-/// busybox on an emulated processor that others want as well.
+/// busybox on an emulated processor, on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// For any one command.
+/// Limit for any one command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
-/// How a line of its shell ends.
+/// Start of the line that the peer's shell prints after each command.
 const END: &str = "PEER: exit ";
 
 const VOICE: Voice = Voice {
@@ -35,18 +36,18 @@ const VOICE: Voice = Voice {
     machine: Source::Peer,
 };
 
-/// The peer; dropped, it is gone.
+/// The running peer. Dropping it ends the guest.
 pub struct Peer {
     guest: Guest,
 }
 
-/// The hardware address of the host's NIC at a cable.
+/// The MAC address of the host's NIC at a cable.
 #[must_use]
 pub fn host_mac(number: u16) -> String {
     format!("{HOST_MAC}{number}")
 }
 
-/// The host's ends of so many cables, for [`Machine::cords`].
+/// The host's ends of `count` cables, for [`Machine::cords`].
 #[must_use]
 pub fn host_ends(count: u16) -> Vec<Cord> {
     let end = |number| Cord {
@@ -58,8 +59,8 @@ pub fn host_ends(count: u16) -> Vec<Cord> {
 }
 
 impl Peer {
-    /// Starts the peer of a host with so many cables, and has it run the
-    /// commands of `setup`, each of which must succeed.
+    /// Starts a peer with this number of cables and runs the commands of `setup`.
+    /// Each command must succeed.
     pub async fn start(lab: &Lab, cables: u16, setup: &[&str]) -> Result<Self> {
         let end = |number| Cord {
             mac: format!("{MAC}{}", number + 1),
@@ -93,8 +94,8 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Starts one that bonds two cables by LACP; what comes in without the tag 50
-    /// goes nowhere.
+    /// Starts a peer that bonds two cables with LACP. It drops frames that do not
+    /// have VLAN tag 50.
     pub async fn vlan_on_lacp(lab: &Lab) -> Result<Self> {
         const SETUP: &[&str] = &[
             "ip link set eth0 up",
@@ -113,7 +114,7 @@ impl Peer {
         Self::start(lab, 2, SETUP).await
     }
 
-    /// Runs one line of shell and returns what it has written.
+    /// Runs one shell line and returns its output.
     pub async fn run(&mut self, lab: &Lab, command: &str) -> Result<String> {
         let mark = lab.journal.mark();
         lab.journal.record(Source::Peer, format!("# {command}"));
@@ -131,7 +132,7 @@ impl Peer {
     fn said(&self, lab: &Lab, mark: Mark) -> String {
         let mut lines = lab.journal.events_after(mark);
         lines.retain(|event| event.source == Source::Peer);
-        // The first is the command.
+        // Skip the event for the command itself.
         let lines = lines.iter().skip(1).map(|event| event.text.as_str());
         let lines = lines.take_while(|line| !line.starts_with(END));
         lines.collect::<Vec<_>>().join("\n")

@@ -1,4 +1,4 @@
-//! Starts programs so that none of them outlives the test that needs it.
+//! Starts programs in a way that none of them outlives its test.
 
 use std::ffi::OsStr;
 use std::process::{Output, Stdio};
@@ -6,11 +6,11 @@ use std::process::{Output, Stdio};
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
-/// A command that the kernel kills when the thread that started it ends, in
-/// whatever way, and that is killed when its handle is dropped.
+/// A command that the kernel kills when the thread that started it ends for any
+/// reason. Dropping its handle kills it too.
 ///
-/// `PR_SET_PDEATHSIG` would have to be set between fork and exec, which std
-/// only offers as unsafe code; setpriv(1) of util-linux does it instead.
+/// `PR_SET_PDEATHSIG` has to be set between fork and exec, for which std only has
+/// an unsafe function. setpriv(1) of util-linux does it instead.
 pub fn bound_to_this_thread(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command
@@ -21,13 +21,13 @@ pub fn bound_to_this_thread(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The same for a program that starts others, which end with it however far
-/// they went away from it, as libvirt's guests do.
+/// Like [`bound_to_this_thread`], for a program that starts others. They end with
+/// it even if they detach, as libvirt's guests do.
 ///
-/// It gets a namespace of process ids, and the kernel ends all in one with its
-/// first process. That is a shell: it takes over those that lose their parent,
-/// and a program which has to see a process disappear would wait for ever
-/// where nobody asks for how it ended.
+/// The program gets its own PID namespace, and the kernel ends all processes of a
+/// namespace with its first process. That first process is a shell, because it
+/// reaps orphans. Otherwise a program that waits for a process to disappear would
+/// wait forever.
 pub fn bound_with_its_children(program: impl AsRef<OsStr>) -> Command {
     let mut command = bound_to_this_thread("unshare");
     command
@@ -37,7 +37,7 @@ pub fn bound_with_its_children(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Runs a program to its end; its output is part of the error if it fails.
+/// Runs a program to its end. If it fails, the error contains its output.
 pub async fn run(program: &str, arguments: &[&str]) -> Result<Output> {
     let output = bound_to_this_thread(program)
         .args(arguments)

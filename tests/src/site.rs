@@ -1,7 +1,7 @@
-//! One host to install: which machine, which network, which image, which way.
+//! One host to install: its machine, network, image and boot method.
 //!
-//! A [`Plan`] is a point in the table of combinations. [`Plan::site`] makes the
-//! parts for it; a test changes what it is about and starts them.
+//! A [`Plan`] is one combination of these choices. [`Plan::site`] makes the parts
+//! for it. A test then changes the parts that it is about and starts them.
 
 use std::path::PathBuf;
 
@@ -25,89 +25,86 @@ use crate::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
 /// The MAC address of the host's first NIC.
 pub const MAC: &str = "52:54:00:c0:ff:01";
 
-/// The RAM of every host: what the agent promises to get along with.
+/// The RAM of every host: the minimum that the agent promises to work with.
 pub const MEMORY_MIB: u32 = 512;
 
-/// The size of a USB stick: large enough to be taken for a root disk.
+/// The size of a USB stick: large enough to qualify as a root disk.
 const STICK_MIB: u64 = 8 * 1024;
 
-/// How the agent's ramdisk gets into the machine.
+/// How the machine boots the agent's ramdisk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// Loaded by QEMU: for tests that are not about booting.
+    /// QEMU loads kernel and ramdisk, for tests that are not about booting.
     Direct,
-    /// ISO in the CD drive: Redfish virtual media.
+    /// An ISO in the CD drive, as with Redfish virtual media.
     Iso,
-    /// The same ISO as a USB stick.
+    /// The same ISO on a USB stick.
     UsbStick,
-    /// Network. BIOS: iPXE in the NIC's ROM, script and files over HTTP. UEFI:
-    /// the firmware's PXE, then shim, GRUB and files over TFTP.
+    /// Network boot. BIOS: iPXE in the NIC's ROM, then its script and files over
+    /// HTTP. UEFI: the firmware's PXE, then shim, GRUB and files over TFTP.
     Pxe,
-    /// UEFI only: the firmware's PXE, then iPXE by TFTP, the rest over HTTP.
+    /// UEFI only: the firmware's PXE, then iPXE over TFTP, then everything else
+    /// over HTTP.
     IpxeChained,
 }
 
 /// How the host gets its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// From `ip=`, IPv4.
+    /// IPv4 address from `ip=`.
     StaticV4,
-    /// From `ip=`, IPv6 and no IPv4 at all.
+    /// IPv6 address from `ip=`, without IPv4.
     StaticV6,
-    /// From `ip=`, IPv4, on a bond with the NIC as its port and a VLAN on it.
+    /// IPv4 address from `ip=`, on a VLAN on a bond with the NIC as its port.
     Bond,
-    /// IPv4 from the plan for its MAC address among those of many hosts that
-    /// the ramdisk brings, made of a folder of files. Not with [`Way::Direct`],
-    /// whose ramdisk is ready.
+    /// IPv4 from a plan embedded in the ramdisk: the ramdisk has the plans of many
+    /// hosts, made from a folder of files, and the host selects its own by MAC
+    /// address. Not with [`Way::Direct`], which uses a ready-made ramdisk.
     HostsFolder,
-    /// The same, made of an agent-config.yaml.
+    /// The same, made from an agent-config.yaml.
     AgentConfig,
     /// DHCPv4.
     Dhcp,
-    /// IPv4 from these arguments, which leave nothing out.
+    /// IPv4 from these kernel arguments only: no `BOOTIF=` is added.
     Given(&'static str),
 }
 
-/// The deploy method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deploy {
-    /// `install_coreos` with the Ignition config.
+    /// The step `install_coreos`, with the Ignition config.
     InstallCoreos,
-    /// `write_image`, with the Ignition config on a config drive.
+    /// The step `write_image`, with the Ignition config on a config drive.
     WriteImage,
 }
 
-/// A combination.
+/// One combination of choices.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Firmware.
     pub firmware: Firmware,
-    /// Boot medium.
+    /// Boot method.
     pub way: Way,
-    /// Address.
+    /// Source of the address.
     pub network: Network,
-    /// Form of the image.
+    /// Compression of the image.
     pub packing: Packing,
-    /// Deploy method.
     pub deploy: Deploy,
-    /// Disk controller.
     pub bus: Bus,
-    /// Disk size; the default rule for root disks wants 4 GiB at least.
+    /// Disk size. The default rule for root disks needs at least 4 GiB.
     pub disk_mib: u64,
-    /// What is on the disk.
+    /// Content of the disk before the installation.
     pub disk_before: OldDisk,
-    /// Last command.
+    /// The command that ends the deployment.
     pub finish: Finish,
-    /// Kernel arguments of the ramdisk beside the usual ones.
+    /// Further kernel arguments of the ramdisk.
     pub more_arguments: &'static str,
-    /// What the boot line says is to be installed, in the place of the service
-    /// that would say so: it is not named then.
+    /// Kernel arguments that order an installation. They replace the arguments that
+    /// name the provisioning service.
     pub unattended: Option<String>,
-    /// With [`Network::Dhcp`]: when the lease is to be renewed.
+    /// With [`Network::Dhcp`]: seconds until the lease is renewed (T1).
     pub renew_seconds: Option<u32>,
-    /// The image is on the ISO: no server has it, and the node names none.
+    /// The image is on the ISO: no server has it, and the node names no image.
     pub image_on_medium: bool,
-    /// With [`Way::Pxe`]: GRUB fetches kernel and ramdisk by HTTP.
+    /// With [`Way::Pxe`]: GRUB fetches kernel and ramdisk over HTTP.
     pub grub_over_http: bool,
 }
 
@@ -135,37 +132,34 @@ impl Default for Plan {
 /// The parts for one combination, not yet started.
 #[derive(Clone)]
 pub struct Site {
-    /// The host.
     pub machine: Machine,
-    /// What the conductor will do.
+    /// What the conductor does.
     pub script: Script,
-    /// What the HTTP server will offer; the image is the first.
+    /// The files of the HTTP server. The first is the image, if a server has it.
     pub files: Vec<ServedFile>,
-    /// The Ignition config and how to recognise that it was applied.
+    /// The Ignition config, and the console line that proves that it was applied.
     pub proof: Proof,
-    /// The config drive, with [`Deploy::WriteImage`].
+    /// Only with [`Deploy::WriteImage`].
     pub config_drive: Option<ConfigDrive>,
     dhcp: Option<NetworkBoot>,
 }
 
-/// The parts of a site that serve; the host comes and goes.
+/// The services of a site. The host is not part of them.
 pub struct Services {
-    /// The conductor.
     pub conductor: Conductor,
-    /// The HTTP server.
     pub images: ImageServer,
     _dhcp: Option<DhcpServer>,
 }
 
-/// A permanent kernel argument which the deployment's meta data ask for.
+/// A permanent kernel argument that the deployment's meta data request.
 pub const PERMANENT_ARGUMENT: &str = "landfall.test=kept";
 
-/// What the deployment's meta data call the host.
+/// The host name in the deployment's meta data.
 pub const META_DATA_NAME: &str = "node-1.example.org";
 
-/// Kernel arguments of every test host: the console, a kernel clock that stands
-/// a loaded host (without `no_timer_check` an emulated machine can die in the
-/// check of its timer), and enough log to see when the kernel began.
+/// Kernel arguments of every test host: the serial console, enough log messages to
+/// see when the kernel started, and `no_timer_check`. Without `no_timer_check` an
+/// emulated machine on a loaded host can die in the kernel's check of its timer.
 pub const TEST_ARGUMENTS: &str =
     "console=tty0 console=ttyS0,115200n8 no_timer_check earlyprintk=serial,ttyS0,115200 loglevel=6";
 
@@ -193,11 +187,11 @@ impl Plan {
                  ip={GUEST_V4}::{HOST_V4}:255.255.255.0::bond0:none",
                 MAC.replace(':', "-")
             ),
-            // As it would stand in a menu that is for hosts without a plan, too.
+            // What a menu for hosts without a plan would contain as well.
             Network::HostsFolder | Network::AgentConfig | Network::Dhcp => "ip=dhcp".to_owned(),
             Network::Given(arguments) => arguments.to_owned(),
         };
-        // The menus of the network boot tree say it themselves.
+        // The menus of the network boot tree add `BOOTIF=` themselves.
         let has_boot_nic = matches!(self.network, Network::Given(_))
             || matches!(self.way, Way::Pxe | Way::IpxeChained);
         if !has_boot_nic {
@@ -215,7 +209,7 @@ impl Plan {
         arguments
     }
 
-    /// Makes the parts: media, the disk, the script.
+    /// Makes the parts: boot medium, disk and script.
     pub async fn site(&self, lab: &Lab) -> Result<Site> {
         let disk = lab.path("disk.raw");
         self.disk_before.make(&disk, self.disk_mib).await?;
@@ -231,7 +225,7 @@ impl Plan {
         }
         let medium = self.medium(lab).await?;
         files.extend(medium.files);
-        // A name that the network gave goes before the one in the meta data.
+        // A host name from the network overrides the name in the meta data.
         let proof = Proof::new(match self.network {
             Network::Dhcp => dhcp_server::GIVEN_NAME,
             Network::HostsFolder | Network::AgentConfig => embedded_hosts::NAME,
@@ -315,7 +309,7 @@ impl Plan {
             Way::Iso => Boot::Iso(self.iso(lab, &arguments, &options).await?),
             Way::UsbStick => {
                 let stick = self.iso(lab, &arguments, &options).await?;
-                // Larger than what was written to it, as sticks are.
+                // Real sticks are larger than the ISO written to them.
                 let file = std::fs::OpenOptions::new().write(true).open(&stick)?;
                 file.set_len(STICK_MIB << 20)?;
                 Boot::UsbStick(stick)
@@ -345,7 +339,7 @@ impl Plan {
         arguments: &str,
         options: &[String],
     ) -> Result<Medium> {
-        // Always IPv4: QEMU's iPXE ROMs are built without IPv6.
+        // Always IPv4, because QEMU's iPXE ROMs are built without IPv6.
         let base = Family::V4.url(image_server::PORT);
         let mut options = options.to_vec();
         if self.grub_over_http {
@@ -395,14 +389,14 @@ impl Plan {
     }
 }
 
-/// How the ramdisk gets into the machine, with what has to be served for it.
+/// The boot medium, and the files and DHCP answers that it needs.
 struct Medium {
     boot: Boot,
     files: Vec<ServedFile>,
     network_boot: Option<NetworkBoot>,
 }
 
-/// A deployment's meta data: the keys that metal3 fills in for a host.
+/// A deployment's meta data, with the keys that metal3 sets for a host.
 #[must_use]
 pub fn meta_data() -> Value {
     json!({
@@ -416,7 +410,7 @@ pub fn meta_data() -> Value {
     })
 }
 
-/// The deploy method: with a config drive it is `write_image`.
+/// `write_image` if there is a config drive, otherwise `install_coreos`.
 fn method(config_drive: Option<&ConfigDrive>, proof: &Proof) -> Result<Method> {
     Ok(match config_drive {
         Some(drive) => Method::WriteImage {
@@ -430,7 +424,7 @@ fn method(config_drive: Option<&ConfigDrive>, proof: &Proof) -> Result<Method> {
 }
 
 impl Site {
-    /// Starts everything but the host.
+    /// Starts all services.
     pub async fn serve(&self, lab: &Lab) -> Result<Services> {
         Ok(Services {
             _dhcp: self.serve_addresses(lab).await?,
@@ -439,7 +433,7 @@ impl Site {
         })
     }
 
-    /// Starts DHCP and TFTP alone, if the host needs them.
+    /// Starts only DHCP and TFTP, if the host needs them.
     pub async fn serve_addresses(&self, lab: &Lab) -> Result<Option<DhcpServer>> {
         match &self.dhcp {
             Some(boot) => Ok(Some(DhcpServer::start(lab, MAC, boot).await?)),
@@ -447,12 +441,12 @@ impl Site {
         }
     }
 
-    /// Switches the host on.
     pub async fn power_on(&self, lab: &Lab) -> Result<Guest> {
         Guest::start(lab, &self.machine).await
     }
 
-    /// Switches it on with nothing but its disk, as after the medium is ejected.
+    /// Switches the host on without network and media, as after the boot medium is
+    /// ejected.
     pub async fn power_on_from_disk(&self, lab: &Lab) -> Result<Guest> {
         let machine = Machine {
             boot: Boot::Disk,

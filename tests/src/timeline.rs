@@ -1,15 +1,14 @@
-//! A journal as a person wants to read it: what to show of it, and how long
-//! each stage took.
+//! A journal in readable form: which events to show, and how long each stage took.
 
 use std::time::Duration;
 
 use crate::journal::{Event, Source};
 
-/// A line of the agent: `[   12.345] stage: text`.
+/// Parses a line of the agent: `[   12.345] stage: text`.
 ///
-/// The kernel's own lines have six digits after the point. Which stages there
-/// are is the agent's business: a list here left one out once, and nobody saw
-/// what that stage said.
+/// The kernel's own lines have six digits after the point. The agent defines the
+/// stages: a list of them here once missed one, and the lines of that stage were
+/// never shown.
 #[must_use]
 pub fn agent_line(line: &str) -> Option<(&str, &str)> {
     let (clock, rest) = line.strip_prefix('[')?.split_once("] ")?;
@@ -19,7 +18,7 @@ pub fn agent_line(line: &str) -> Option<(&str, &str)> {
     (fraction.len() == 3 && is_stage).then_some((stage, text))
 }
 
-/// The time in a line of the agent: the guest's, since its kernel's start.
+/// The guest's time in a line of the agent, since the start of its kernel.
 #[must_use]
 pub fn agent_clock(line: &str) -> Option<Duration> {
     agent_line(line)?;
@@ -27,8 +26,8 @@ pub fn agent_clock(line: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(clock.trim().parse().ok()?).ok()
 }
 
-/// Who speaks, and what to show of it; nothing for the many lines that would
-/// hide the others.
+/// Returns the speaker and the text to show. `None` for the many lines that would
+/// hide the important ones.
 #[must_use]
 pub fn describe(event: &Event) -> Option<(&'static str, String)> {
     let text = event.text.as_str();
@@ -84,12 +83,11 @@ fn console(line: &str) -> Option<(&'static str, String)> {
     None
 }
 
-/// A point on the way from power on to the proof.
 #[derive(Debug, Clone, Copy)]
 pub struct Milestone {
     /// What has been reached.
     pub name: &'static str,
-    /// What the time up to here is called.
+    /// The name of the time up to this milestone.
     pub stage: &'static str,
     reached: fn(&Event) -> bool,
 }
@@ -98,7 +96,7 @@ fn on_console(event: &Event, text: &str) -> bool {
     event.source == Source::Console && event.text.contains(text)
 }
 
-/// The milestones of an installation, in their order.
+/// The milestones of an installation, in order.
 pub const MILESTONES: [Milestone; 11] = [
     Milestone {
         name: "power on",
@@ -157,7 +155,7 @@ pub const MILESTONES: [Milestone; 11] = [
     },
 ];
 
-/// When each milestone was reached, up to the first that was not.
+/// The time of each milestone, up to the first that was not reached.
 #[must_use]
 pub fn reached(events: &[Event]) -> Vec<(Milestone, Duration)> {
     let mut events = events.iter();
@@ -170,7 +168,6 @@ pub fn reached(events: &[Event]) -> Vec<(Milestone, Duration)> {
         .collect()
 }
 
-/// The first milestone that was not reached.
 #[must_use]
 pub fn missing(events: &[Event]) -> Option<Milestone> {
     MILESTONES.get(reached(events).len()).copied()

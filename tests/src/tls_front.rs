@@ -1,5 +1,5 @@
-//! TLS in front of a server that speaks plain HTTP, with a private authority: as
-//! httpd stands in front of metal3's Ironic.
+//! A TLS proxy with a private authority in front of a plain HTTP server, like httpd
+//! in front of metal3's Ironic.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,16 +18,15 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::lab::{HOST_V4, Lab};
 
-/// A certificate authority of the lab.
 pub struct Authority {
-    /// Its certificate, a PEM file.
+    /// The PEM file of the authority's certificate.
     pub file: PathBuf,
     certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// Makes a new one.
+    /// Creates an authority and writes its certificate into the lab's folder.
     pub fn new(lab: &Lab) -> Result<Self> {
         let mut params = CertificateParams::default();
         let name = &mut params.distinguished_name;
@@ -48,13 +47,13 @@ impl Authority {
         })
     }
 
-    /// The certificate alone.
     #[must_use]
     pub fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }
 
-    /// A server at the lab's IPv4 address whose certificate this authority signed.
+    /// The TLS configuration of a server on the lab's IPv4 address, with a
+    /// certificate from this authority.
     fn server(&self) -> Result<ServerConfig> {
         let mut params = CertificateParams::default();
         params.subject_alt_names = vec![SanType::IpAddress(HOST_V4.into())];
@@ -70,7 +69,7 @@ impl Authority {
     }
 }
 
-/// A front at work until it is dropped.
+/// A TLS proxy that runs until it is dropped.
 pub struct TlsFront(JoinHandle<()>);
 
 impl Drop for TlsFront {
@@ -80,8 +79,8 @@ impl Drop for TlsFront {
 }
 
 impl TlsFront {
-    /// Accepts TLS on this port of the lab's IPv4 address and passes what comes on
-    /// to `server`.
+    /// Accepts TLS on this port of the lab's IPv4 address and forwards the plain
+    /// text to `server`.
     pub async fn start(authority: &Authority, port: u16, server: SocketAddr) -> Result<Self> {
         let acceptor = TlsAcceptor::from(Arc::new(authority.server()?));
         let address = SocketAddr::new(HOST_V4.into(), port);
@@ -96,7 +95,7 @@ impl TlsFront {
     }
 }
 
-/// Whatever breaks a connection, the client sees that it is broken.
+/// On any error the client sees a broken connection.
 async fn pass_on(acceptor: TlsAcceptor, client: TcpStream, server: SocketAddr) {
     let Ok(mut client) = acceptor.accept(client).await else {
         return;

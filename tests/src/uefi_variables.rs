@@ -1,7 +1,7 @@
-//! The UEFI variables of a machine that is off, in OVMF's file.
+//! Reads and changes the UEFI variables of a machine that is off, in OVMF's file.
 //!
-//! A firmware volume (PI 1.7, volume 3, 3.2.1) with one store of authenticated
-//! variables (MdeModulePkg/Include/Guid/VariableFormat.h of EDK II).
+//! The file is a firmware volume (PI 1.7, volume 3, 3.2.1) with one store of
+//! authenticated variables (MdeModulePkg/Include/Guid/VariableFormat.h of EDK II).
 
 use std::path::{Path, PathBuf};
 
@@ -10,17 +10,17 @@ use uuid::Uuid;
 
 use crate::vm::OVMF_VARIABLES;
 
-/// Where a firmware volume's header has its own length.
+/// Offset of the field with the header's own length in a firmware volume.
 const VOLUME_HEADER_LENGTH: usize = 0x30;
 const STORE_HEADER: usize = 28;
 const VARIABLE_HEADER: usize = 60;
 const VARIABLE_START: [u8; 2] = [0xaa, 0x55];
-/// `VAR_ADDED`; a deleted variable has fewer bits.
+/// `VAR_ADDED`. A deleted variable has fewer bits set.
 const ADDED: u8 = 0x3f;
-/// Non-volatile, for boot services and at run time.
+/// Non-volatile, with boot service access and runtime access.
 const ATTRIBUTES: u32 = 7;
 
-/// The content of the file, and where in it the variables are.
+/// The content of the file, and the range of the variables in it.
 pub struct UefiVariables {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -28,7 +28,6 @@ pub struct UefiVariables {
     end: usize,
 }
 
-/// A variable in the file.
 struct Variable {
     name: String,
     is_valid: bool,
@@ -36,12 +35,13 @@ struct Variable {
 }
 
 impl UefiVariables {
-    /// The variables of a new machine, which has none; they are not stored yet.
+    /// The empty variable store of a new machine. Nothing is written until
+    /// [`Self::store`].
     pub fn new(path: &Path) -> Result<Self> {
         Self::parse(path, std::fs::read(OVMF_VARIABLES)?)
     }
 
-    /// The variables that a machine left there.
+    /// Reads the variables that a machine left in its file.
     pub fn read(path: &Path) -> Result<Self> {
         Self::parse(path, std::fs::read(path)?)
     }
@@ -61,7 +61,6 @@ impl UefiVariables {
         })
     }
 
-    /// Puts a variable behind the others.
     pub fn add(&mut self, name: &str, vendor: Uuid, value: &[u8]) -> Result<()> {
         let name: Vec<u8> = name
             .encode_utf16()
@@ -70,7 +69,7 @@ impl UefiVariables {
             .collect();
         let mut variable = vec![VARIABLE_START[0], VARIABLE_START[1], ADDED, 0];
         variable.extend(ATTRIBUTES.to_le_bytes());
-        // Count, time stamp and key of authenticated writes.
+        // Counter, timestamp and key index of authenticated writes.
         variable.resize(36, 0);
         variable.extend(u32::try_from(name.len())?.to_le_bytes());
         variable.extend(u32::try_from(value.len())?.to_le_bytes());
@@ -83,10 +82,10 @@ impl UefiVariables {
         Ok(())
     }
 
-    /// Adds variables until no more than so many bytes are free.
+    /// Adds variables until at most `free` bytes are free.
     pub fn fill(&mut self, free: usize) -> Result<()> {
         const LARGEST: usize = 8 << 10;
-        // A name of one letter, and its end.
+        // A name of one letter and its terminator.
         const NAME: usize = 4;
         let vendor = Uuid::new_v4();
         for letter in 'A'..='z' {
@@ -99,14 +98,14 @@ impl UefiVariables {
         Ok(())
     }
 
-    /// The names of all variables that were not deleted.
+    /// The names of all variables that are not deleted.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let valid = self.all().into_iter().filter(|variable| variable.is_valid);
         valid.map(|variable| variable.name).collect()
     }
 
-    /// Stores them where a machine will find them.
+    /// Writes the variables to the machine's file.
     pub fn store(&self) -> Result<()> {
         Ok(std::fs::write(&self.path, &self.bytes)?)
     }

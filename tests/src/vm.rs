@@ -1,4 +1,4 @@
-//! Virtual machines: what a test wants of one, and one that runs.
+//! Virtual machines: the description of a machine, and a running machine.
 
 mod accelerator;
 mod arguments;
@@ -35,93 +35,85 @@ pub enum Bus {
     Nvme,
 }
 
-/// A disk: a raw file.
+/// A disk, stored in a raw file.
 #[derive(Debug, Clone)]
 pub struct Disk {
-    /// The file.
     pub path: PathBuf,
-    /// How the guest sees it.
+    /// The controller on which the guest sees the disk.
     pub bus: Bus,
-    /// Not there at power on, until [`Guest::plug`]. Only for a SCSI disk: its
-    /// controller is there, and takes it at any time.
+    /// Absent at power on, until [`Guest::plug`]. Only for SCSI disks: their
+    /// controller is present and accepts a disk at any time.
     pub unplugged: bool,
-    /// What is wrong with it.
     pub fault: Option<DiskFault>,
 }
 
-/// A disk that does not do all that it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskFault {
     /// Nothing can be written.
     ReadOnly,
-    /// Every read ends with an I/O error, as of a disk that is locked.
+    /// Every read fails with an I/O error, as with a locked disk.
     Unreadable,
-    /// Writes to one sector of 512 bytes end with an I/O error, from the moment
-    /// on when the disk was flushed so many times.
+    /// Writes to one 512-byte sector fail with an I/O error after `after_flushes`
+    /// flushes.
     BadSector {
-        /// Which.
+        /// The number of the bad sector.
         sector: u64,
-        /// How many flushes do well before.
+        /// Number of flushes before the fault.
         after_flushes: u8,
     },
-    /// Flushes end with an I/O error, but for so many.
+    /// Flushes fail with an I/O error after `after_flushes` successful ones.
     NoFlush {
-        /// How many do well before.
+        /// Number of flushes that succeed first.
         after_flushes: u8,
     },
 }
 
-/// A NIC at one end of a cable between two machines. Nothing is in between that
-/// would keep frames for itself, as a bridge does with those of LACP.
+/// A NIC at one end of a cable between two machines. Nothing in between filters
+/// frames, as a bridge would filter LACP frames.
 #[derive(Debug, Clone)]
 pub struct Cord {
-    /// The NIC's hardware address.
     pub mac: String,
-    /// Which cable.
     pub number: u16,
-    /// Which of its ends.
+    /// The end of the cable that the NIC is on.
     pub end: CordEnd,
 }
 
-/// An end of a cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CordEnd {
     /// The end of the host that a test is about.
     Host,
-    /// The end of its [`crate::peer::Peer`].
+    /// The end of the host's [`crate::peer::Peer`].
     Peer,
 }
 
-/// How the machine gets to a kernel.
+/// How the machine finds a kernel.
 #[derive(Debug, Clone)]
 pub enum Boot {
-    /// QEMU loads kernel and ramdisk itself: no firmware menu, no boot loader.
+    /// QEMU loads kernel and ramdisk itself, without a firmware menu or boot
+    /// loader.
     Direct {
-        /// The kernel image.
         kernel: PathBuf,
-        /// The ramdisk.
         ramdisk: PathBuf,
-        /// The kernel arguments.
         arguments: String,
     },
-    /// The disk, and when it does not boot, an ISO in the CD drive.
+    /// Boots from the disk. If that fails, boots an ISO in the CD drive.
     Iso(PathBuf),
-    /// The same ISO as a USB stick, which can be written to. UEFI tries it after the
-    /// disk; a BIOS boots one hard disk only, so there it is the stick until it is
-    /// pulled out.
+    /// Boots from the same ISO on a writable USB stick. UEFI tries it after the
+    /// disk. A BIOS boots only one hard disk: the stick, until it is pulled out.
     UsbStick(PathBuf),
-    /// The disk, and when it does not boot, the first NIC by iPXE in its option
-    /// ROM. BIOS only: newer OVMF prefers its own driver to the ROM.
+    /// Boots from the disk. If that fails, boots through the first NIC with the
+    /// iPXE in its option ROM. BIOS only: newer OVMF prefers its own driver to the
+    /// ROM.
     IpxeRom,
-    /// The disk, and when it does not boot, the first NIC by the firmware's own
-    /// PXE client. OVMF has one; SeaBIOS has none.
+    /// Boots from the disk. If that fails, boots through the first NIC with the
+    /// firmware's own PXE client. OVMF has one, SeaBIOS does not.
     FirmwarePxe,
-    /// The disk and nothing else.
+    /// Boots only from the disk.
     Disk,
 }
 
 impl Boot {
-    /// The file of the boot medium, if there is one.
+    /// The file of the ISO or USB stick.
     #[must_use]
     pub fn medium(&self) -> Option<&Path> {
         match self {
@@ -134,41 +126,38 @@ impl Boot {
 /// A device that few tests need.
 #[derive(Debug, Clone)]
 pub enum Extra {
-    /// The watchdog of an Intel chip set, running from power on, as firmware
-    /// leaves it.
+    /// The watchdog of an Intel chipset, running from power on, as firmware may
+    /// leave it.
     RunningWatchdog,
-    /// `hvc0`, whose output goes into this file.
+    /// `hvc0`, with its output in this file.
     HypervisorConsole(PathBuf),
-    /// A USB disk, of this raw file.
+    /// A USB disk, stored in this raw file.
     UsbDisk(PathBuf),
 }
 
-/// What a test wants of a machine.
+/// The description of a machine.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// Its firmware.
     pub firmware: Firmware,
-    /// Its RAM.
     pub memory_mib: u32,
-    /// Its disks, in the order of their PCI slots.
+    /// The disks in the order of their PCI slots.
     pub disks: Vec<Disk>,
-    /// The MAC address of each of its NICs on taps of the lab.
+    /// The MAC addresses of the NICs on the lab's taps.
     pub nics: Vec<String>,
-    /// Which tap the first of them is on; the others follow.
+    /// The index of the first NIC's tap. The other NICs use the following taps.
     pub first_tap: usize,
-    /// More NICs, behind those.
+    /// NICs on cables. They come after the NICs on taps.
     pub cords: Vec<Cord>,
-    /// An ISO in the CD drive that is not for booting. Not with [`Boot::Iso`].
+    /// A data ISO in the CD drive. Not with [`Boot::Iso`].
     pub data_medium: Option<PathBuf>,
-    /// Whether there is a slot, and a tap behind those of the others, for a NIC
-    /// that comes later: [`Guest::plug_nic`].
+    /// Whether the machine has a slot and the next free tap for a NIC that
+    /// [`Guest::plug_nic`] adds later.
     pub late_nic: bool,
-    /// Devices that few tests need.
     pub extras: Vec<Extra>,
-    /// What it boots.
     pub boot: Boot,
-    /// Where UEFI variables live from one start to the next.
+    /// The file that keeps the UEFI variables from one start to the next.
     pub variables: PathBuf,
-    /// The firmware's error record store (ERST), if the machine has one.
+    /// The file of the firmware's error record store (ERST), if the machine has
+    /// one.
     pub error_records: Option<PathBuf>,
 }

@@ -1,4 +1,5 @@
-//! Somebody presses Ctrl-C or closes the terminal, or the system ends, in the middle of a commit.
+//! In the middle of a commit the operator presses Ctrl-C, the terminal closes, or
+//! the system shuts down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -30,7 +31,8 @@ fn a_commit_that_has_begun_is_carried_out() {
         let asked = Arc::new(AtomicBool::new(false));
         let (process, once) = (Arc::clone(&agent), Arc::clone(&asked));
         let script = move |request: &Request| {
-            // The commit begins behind the first sector, which comes last.
+            // The commit starts by writing from the second sector on. It writes the
+            // first sector last.
             let begins = matches!(request, Request::Write(range) if range.start == SECTOR);
             if begins && !once.swap(true, Ordering::Relaxed) {
                 kill(Pid::from_raw(process.load(Ordering::Relaxed)), signal).unwrap();
@@ -51,8 +53,8 @@ fn a_commit_that_has_begun_is_carried_out() {
         let output = started.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(asked.load(Ordering::Relaxed), "no commit was seen: {text}");
-        // After the commit nothing is left to do, so the program may be at its end
-        // before the signal is.
+        // Nothing is left to do after the commit, so the program may exit before
+        // the signal takes effect.
         let ended = output.status.code().unwrap();
         assert!(ended == code || ended == 0, "{ended}: {text}");
         assert!(text.contains("ending after the commit"), "{text}");

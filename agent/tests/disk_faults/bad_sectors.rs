@@ -1,4 +1,4 @@
-//! Disks that refuse a request, or take it and do not do it.
+//! Disks that fail a request, or report success without carrying it out.
 
 use std::ops::Range;
 use std::process::Command;
@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 const IMAGE: usize = 6 << 20;
 const DISK: usize = 8 << 20;
 
-/// A disk with this content, that does as it should for now.
+/// A disk with this content, without faults until the test sets a script.
 fn disk(content: &[u8]) -> Option<(FaultyDisk, LoopDevice)> {
     let disk = match FaultyDisk::start(content.to_vec(), |_| Answer::Do) {
         Ok(disk) => disk,
@@ -30,16 +30,15 @@ fn disk(content: &[u8]) -> Option<(FaultyDisk, LoopDevice)> {
     Some((disk, device))
 }
 
-/// One fault.
 struct Case {
     name: &'static str,
-    /// Requests from this one on (counted over those of its kind that touch
-    /// `bytes`) get the answer.
+    /// Number of matching requests (of this `kind`, touching `bytes`) that succeed
+    /// before the disk gives `answer`.
     from: usize,
     kind: fn(&Request) -> bool,
     bytes: Range<u64>,
     answer: Answer,
-    /// What the message must say.
+    /// The message must contain each of these.
     says: &'static [&'static str],
     leaves: Leaves,
 }
@@ -54,9 +53,9 @@ impl Case {
 #[derive(Debug, PartialEq, Eq)]
 enum Leaves {
     Nothing,
-    /// The fault is got around.
+    /// The agent works around the fault.
     NewSystem,
-    /// Nothing that was on the disk is overwritten but its ends.
+    /// The disk is unchanged.
     OldSystem,
 }
 
@@ -81,7 +80,7 @@ fn reads(request: &Request) -> bool {
 }
 
 const ALL: Range<u64> = 0..DISK as u64;
-/// A sector in the middle of the first MiB, behind all that firmwares look at.
+/// A sector in the middle of the first MiB, behind everything that firmware reads.
 const IN_HEAD: Range<u64> = 700_000..700_001;
 const IN_DATA: Range<u64> = 3_400_000..3_400_001;
 const AT_END: Range<u64> = DISK as u64 - 1..DISK as u64;
@@ -279,7 +278,7 @@ fn a_fault_at_any_place() {
         if !as_it_should {
             wrong.push(format!("{name}: {found:?}, well: {well}\n{text}"));
         }
-        // The disk's name goes without saying.
+        // A failure must always name the disk.
         let name_of_disk = if well { "" } else { "/dev/loop" };
         for word in says.iter().chain([&name_of_disk]) {
             if !text.contains(word) {
@@ -290,8 +289,8 @@ fn a_fault_at_any_place() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// A loop device that cannot be written. It would stay so for whoever gets it
-/// next.
+/// A loop device set to read-only. The flag would stay for the next user of the
+/// device, so `drop` clears it.
 struct ReadOnly(LoopDevice);
 
 impl ReadOnly {

@@ -1,34 +1,35 @@
-//! What a firmware finds on a disk, by the books of firmwares and not by our
-//! own code: boot code in the first sector (BIOS), and a GUID partition table at
-//! either end (UEFI 2.10, 5.3).
+//! What firmware finds on a disk. This follows the specifications and does not use
+//! the agent's code: boot code in the first sector (BIOS), and a GUID partition
+//! table at either end (UEFI 2.10, 5.3).
 
-/// What there is to boot from.
+/// The parts of a disk that firmware boots from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     /// The first sector is not empty.
     pub first_sector: bool,
-    /// The table behind it is valid.
+    /// The partition table behind the first sector is valid.
     pub primary: bool,
-    /// The table at the end is valid; a firmware may restore the first by it.
+    /// The backup table at the end is valid. Firmware may restore the primary table
+    /// from it.
     pub backup: bool,
 }
 
 impl Found {
-    /// A disk that no firmware makes anything of.
+    /// A disk on which firmware recognises nothing.
     pub const NOTHING: Self = Self {
         first_sector: false,
         primary: false,
         backup: false,
     };
-    /// A disk that every firmware boots from.
+    /// A disk that all firmware boots from.
     pub const ALL: Self = Self {
         first_sector: true,
         primary: true,
         backup: true,
     };
 
-    /// Looks at a disk of 512 byte sectors. `read` gives so many bytes from a
-    /// place on.
+    /// Looks at a disk of 512-byte sectors. `read(offset, len)` returns `len`
+    /// bytes.
     pub fn on(size: u64, read: impl Fn(u64, usize) -> Vec<u8>) -> Self {
         Self {
             first_sector: read(0, SECTOR).iter().any(|&byte| byte != 0),
@@ -37,7 +38,6 @@ impl Found {
         }
     }
 
-    /// The same for a disk in memory.
     pub fn in_memory(disk: &[u8]) -> Self {
         Self::on(disk.len() as u64, |at, len| {
             let start = at as usize;

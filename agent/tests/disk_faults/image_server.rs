@@ -1,13 +1,12 @@
-//! A server that sends one file, and stops where it is told to.
+//! An HTTP server that sends one file, and stops at a given byte on request.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A server at work as long as the test is.
+/// The server thread runs until the test process ends.
 pub struct ImageServer {
-    /// Where the file is.
     pub url: String,
     stop: Arc<Mutex<usize>>,
 }
@@ -28,8 +27,8 @@ impl ImageServer {
         Self { url, stop }
     }
 
-    /// On the next connection, sends nothing from this byte on, and waits until
-    /// the other side has had enough.
+    /// From the next connection on, the server stops before this byte and then
+    /// keeps the connection open until the client closes it.
     pub fn stop_before(&self, byte: usize) {
         *self.stop.lock().unwrap() = byte;
     }

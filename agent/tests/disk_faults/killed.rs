@@ -1,4 +1,4 @@
-//! The program is killed at every 64 MiB of a write.
+//! The test kills the program after every 64 MiB of a write.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -27,8 +27,8 @@ fn found_on(disk: &File) -> Found {
     Found::on(DISK as u64, |at, len| read(disk, at, len))
 }
 
-/// The image packed in frames of 64 MiB, and where each of them ends: whoever
-/// has all bytes of a frame can unpack it without the next.
+/// The image compressed in frames of 64 MiB, and the offset where each frame ends.
+/// A client that has all bytes of a frame can decompress it without the next one.
 fn in_steps(image: &[u8]) -> (Vec<u8>, Vec<usize>) {
     let mut packed = Vec::new();
     let mut ends = Vec::new();
@@ -36,13 +36,14 @@ fn in_steps(image: &[u8]) -> (Vec<u8>, Vec<usize>) {
         packed.extend(zstd::bulk::compress(step, 1).unwrap());
         ends.push(packed.len());
     }
-    // RFC 8878, 3.1.2: a frame that unpacks to nothing, so that even after the
-    // last step the file is not at its end.
+    // A skippable frame (RFC 8878, 3.1.2), which decompresses to nothing. It keeps
+    // the file from ending with the last step.
     packed.extend([0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 0, 0, 0, 0]);
     (packed, ends)
 }
 
-/// Waits until all before `end` is on the disk: its last piece is data.
+/// Waits until everything before `end` is on the disk. The last 4096 bytes before
+/// `end` are data, so comparing them is enough.
 fn wait_until_written(disk: &File, image: &[u8], end: usize) {
     let last = end - 4096..end;
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -55,7 +56,8 @@ fn wait_until_written(disk: &File, image: &[u8], end: usize) {
 fn assert_holds(path: &Path, image: &[u8], last: usize) {
     let disk = File::open(path).unwrap();
     assert_eq!(found_on(&disk), Found::ALL, "the table after step {last}");
-    // The first sectors tell of the disk's own size.
+    // Both ends are skipped: the agent adapts the partition tables there to the
+    // size of the disk.
     for at in (MIB..IMAGE - MIB).step_by(MIB) {
         assert!(
             read(&disk, at as u64, MIB) == image[at..at + MIB],
@@ -66,7 +68,7 @@ fn assert_holds(path: &Path, image: &[u8], last: usize) {
 
 #[test]
 fn killed_at_every_64_mib() {
-    // In memory, if possible: no disk of the developer's has to take all this.
+    // In memory if possible, to spare the developer's disk.
     let file = tempfile::NamedTempFile::new_in("/dev/shm")
         .or_else(|_| tempfile::NamedTempFile::new())
         .unwrap();
@@ -84,10 +86,11 @@ fn killed_at_every_64_mib() {
         let (well, text) = program::write(&servers[system].url, device.path(), &[]);
         assert!(well, "{text}");
     };
-    // What was on the disk before: a system that boots.
+    // Puts a bootable system on the disk first.
     write(0);
     for step in 0..packed[0].1.len() {
-        // Each interrupts the writing over the other.
+        // The two systems alternate, so each write interrupts an overwrite of the
+        // other one.
         let system = (step + 1) % 2;
         let written = (step + 1) * STEP;
         servers[system].stop_before(packed[system].1[step]);

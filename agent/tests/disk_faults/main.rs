@@ -1,10 +1,9 @@
-//! Disks and machines that fail while the program writes an image: after each
-//! fault the disk boots the right system or none, and the message says what
+//! Disks and machines that fail while the program writes an image. After each fault
+//! the disk must boot the right system or nothing, and the message must say what
 //! happened and where.
 //!
-//! The program is the real one and its disk a real block device: a loop device
-//! over a file, or over a disk in memory that fails on request. That needs
-//! root.
+//! These tests run the real program on a real block device: a loop device over a
+//! file, or over a disk in memory that fails on request. They need root.
 
 #![expect(
     clippy::unwrap_used,

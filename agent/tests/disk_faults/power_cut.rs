@@ -1,6 +1,6 @@
-//! Power goes while an image is written, at any request of the disk and with any
-//! choice of those that it has not flushed yet: in whole or in part, in any
-//! order. What is then on the disk is worked out from the record of one write.
+//! Power fails while the program writes an image: after any disk request, with any
+//! subset of the unflushed requests done, in whole or in part, in any order. The
+//! test records one write and derives the possible disk contents from the record.
 
 use crate::faulty_disk::{Answer, Change, FaultyDisk};
 use crate::firmware_view::Found;
@@ -13,22 +13,22 @@ use crate::system_image::{full_system_image, system_image};
 const MIB: usize = 1 << 20;
 const IMAGE: usize = 4 * MIB;
 const SECTOR: usize = 512;
-/// How many choices of the unflushed are tried at each request.
+/// Number of random subsets of unflushed changes tried after each request.
 const CHOICES: u64 = 16;
 
-/// The disk while it is used: what is safe, and what may be lost.
+/// The disk during the write: `medium` is safe, `unflushed` may be lost.
 struct Cache {
     medium: Vec<u8>,
     unflushed: Vec<Change>,
 }
 
-/// What a disk may hold after the power went.
+/// One possible content of the disk after a power cut.
 struct Cut {
     content: Vec<u8>,
     when: String,
 }
 
-/// xorshift: a choice that is the same in each run.
+/// A xorshift generator, so that each run makes the same choices.
 fn dice(seed: &mut u64) -> u64 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -37,8 +37,9 @@ fn dice(seed: &mut u64) -> u64 {
 }
 
 impl Cache {
-    /// Some of the unflushed changes, in some order, some of them torn. A
-    /// sector is written or it is not: that is what disks promise.
+    /// Returns the medium with some of the unflushed changes applied, in random
+    /// order, some of them torn. A single sector is never torn: disks guarantee
+    /// that.
     fn lose_some(&self, seed: &mut u64) -> Vec<u8> {
         let mut content = self.medium.clone();
         let mut kept: Vec<&Change> = self.unflushed.iter().collect();
@@ -63,7 +64,7 @@ impl Cache {
     }
 }
 
-/// All states that a cut may leave behind.
+/// Passes `CHOICES` possible disk contents after each request to `judge`.
 fn cuts(before: &[u8], changes: Vec<Change>, mut judge: impl FnMut(Cut)) {
     let mut cache = Cache {
         medium: before.to_vec(),
@@ -92,8 +93,8 @@ fn assert_safe(cut: &Cut, before: &[u8], after: &[u8]) {
     if found == Found::NOTHING {
         return;
     }
-    // Both ends are written at other times than the rest: a table that is seen
-    // must be of a system that is there.
+    // The ends of the disk are written at other times than the body. If a table is
+    // visible, the system that it describes must be complete.
     let body = MIB..before.len() - MIB;
     let old = cut.content[body.clone()] == before[body.clone()];
     let new = cut.content[body.clone()] == after[body.clone()];
@@ -102,8 +103,8 @@ fn assert_safe(cut: &Cut, before: &[u8], after: &[u8]) {
         "{}: {found:?}, and neither the old nor the new system is whole",
         cut.when
     );
-    // Without the first sector no firmware looks at the first table; whoever
-    // boots from it must find all.
+    // Firmware ignores the primary table if the first sector is empty. If it is not
+    // empty, the whole new system must be there.
     if new && found.first_sector {
         assert!(
             cut.content == after,
@@ -115,7 +116,8 @@ fn assert_safe(cut: &Cut, before: &[u8], after: &[u8]) {
 
 #[test]
 fn power_cut_at_any_request() {
-    // The image ends in the middle of the disk, within its last MiB, and with it.
+    // The image ends in the middle of the disk, within its last MiB, or exactly at
+    // its end.
     for size in [6 * MIB, IMAGE + MIB / 2, IMAGE] {
         let before = full_system_image(size, 0x10);
         let disk = match FaultyDisk::start(before.clone(), |_| Answer::Do) {

@@ -1,10 +1,8 @@
-//! The program under test.
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Starts to write the image to the disk. No signal is ignored: a shell may have
-/// started the tests in the background.
+/// Starts writing the image to the disk. `env --default-signal` resets ignored
+/// signals: a shell that runs the tests in the background ignores some of them.
 pub fn start_writing(url: &str, disk: &Path, more: &[&str]) -> Child {
     Command::new("env")
         .args(["--default-signal", env!("CARGO_BIN_EXE_landfall-agent")])
@@ -19,8 +17,8 @@ pub fn start_writing(url: &str, disk: &Path, more: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Writes the image to the disk: whether it says that all is well, and all of
-/// what it says.
+/// Writes the image to the disk. Returns whether the program succeeded, and all its
+/// output.
 pub fn write(url: &str, disk: &Path, more: &[&str]) -> (bool, String) {
     let output = start_writing(url, disk, more).wait_with_output().unwrap();
     let text = [output.stdout, output.stderr].concat();

@@ -1,18 +1,19 @@
-//! Disk images with all that a firmware looks for.
+//! Disk images with everything that firmware looks for.
 
 use std::io::Cursor;
 
-/// Data and zeros take turns in pieces of this size.
+/// Size of the pieces in which data and zeros alternate.
 const PIECE: usize = 64 << 10;
 
-/// An image with boot code, a GPT, an ESP and a root partition. Every fourth
-/// piece holds data, the last one of each MiB among them; `seed`, an even number,
-/// makes images that differ in every one of these bytes.
+/// An image with boot code, a GPT, an ESP and a root partition. Every fourth piece
+/// holds data, including the last piece of each MiB. `seed` must be even: two seeds
+/// give images that differ in every data byte.
 pub fn system_image(size: usize, seed: u8) -> Vec<u8> {
     with_data(size, seed, |piece| piece % 4 == 3)
 }
 
-/// The same without zeros: what is left of it under another image is seen.
+/// The same image without zero pieces, so that remains of it under another image
+/// are visible.
 pub fn full_system_image(size: usize, seed: u8) -> Vec<u8> {
     with_data(size, seed, |_| true)
 }
@@ -44,7 +45,7 @@ fn with_data(size: usize, seed: u8, has_data: impl Fn(usize) -> bool) -> Vec<u8>
         disk.add_partition(name, quarter, kind, 0, aligned).unwrap();
     }
     let mut image = disk.write().unwrap().into_inner();
-    // Boot code; the table of the protective MBR stands behind it.
+    // The boot code. The table of the protective MBR follows it.
     image[..440].fill(seed | 1);
     image
 }

@@ -1,18 +1,17 @@
-//! `landfall-agent serve` as a child of a test.
+//! Runs `landfall-agent serve` as a child process of a test.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// The tool at a free port of the loopback, until dropped.
+/// A server on a free loopback port. Dropping it kills the process.
 pub struct Server {
-    /// The process.
     pub child: Child,
     /// `http://127.0.0.1:PORT`
     pub base: String,
 }
 
 impl Server {
-    /// Starts it with this token, and waits until it listens.
+    /// Starts the server with this token and waits until it listens.
     pub fn start(token: &str, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_landfall-agent"))
             .args(["serve", "--standalone", "--listen", "127.0.0.1:0"])
@@ -35,13 +34,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself, which the test will have noticed.
+        // The process may have ended by itself. The test reports that, not this
+        // destructor.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A client that takes the server's own certificate.
+/// A client that accepts the server's self-signed certificate.
 pub fn client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()

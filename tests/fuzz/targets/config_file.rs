@@ -2,8 +2,8 @@
 
 use landfall_boot_params::{BootParams, Origin};
 
-// A configuration file; its lines are also taken for parameters.txt, and for
-// what an answer says at run time.
+// The input is a configuration file. It is also read as parameters.txt, and its
+// lines as settings from mDNS and from a lookup.
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
     let mut params = BootParams::default();

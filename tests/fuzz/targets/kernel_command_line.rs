@@ -7,8 +7,8 @@ use landfall_boot_params::{BootParams, CommandLine, CoreosInst, FirmwareRecord, 
 use landfall_network_plan::NetworkPlan;
 use landfall_network_plan::describe::describe;
 
-/// The firmware's table of NICs, as far as the input has one: behind the first
-/// NUL, a record up to each further one, a file `NAME=CONTENT` on each line.
+/// The firmware's table of NICs: each of the first four NULs in the input starts a
+/// record. A record has one file per line, as `NAME=CONTENT`.
 fn firmware(data: &[u8]) -> Vec<FirmwareRecord> {
     let text = String::from_utf8_lossy(data);
     let records = text.split('\0').skip(1).take(4);
@@ -35,7 +35,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let _ = first_boot_arguments(&line);
     let inst = CoreosInst::from_command_line(&line);
     let _ = inst.list().len();
-    // The disk of a machine that is to be overwritten is never a relative path.
+    // The disk to install to must never be a relative path.
     assert!(inst.install_dev.iter().all(|path| path.starts_with('/')));
     let mut args = NetArgs::from_command_line(&line);
     args.firmware.records = firmware(data);
@@ -46,7 +46,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         NetworkPlan::from_boot_args(&args),
     ] {
         let _ = describe(&plan);
-        // What is written is read again there.
+        // The installed system parses these arguments again.
         let written = plan.to_boot_args();
         let is_word = |text: &String| !text.contains(char::is_whitespace);
         assert!(written.arguments.iter().all(is_word));

@@ -5,8 +5,9 @@ use std::io::Cursor;
 use landfall_media_reader::Medium;
 use landfall_media_reader::iso9660::VOLUME_OFFSET;
 
-// The first byte chooses: a FAT file system, or an ISO from its first volume
-// descriptor on, since nobody looks at what stands before it.
+// The first byte chooses between a FAT file system and an ISO. The input of an ISO
+// starts at its first volume descriptor, because the reader ignores everything
+// before it.
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((choice, data)) = data.split_first() else {
         return;

@@ -3,7 +3,7 @@
 use landfall_module_index::{Index, IndexContent};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    // What comes before the index is a modalias to ask it for.
+    // The first line is a modalias to look up in the index after it.
     let text = String::from_utf8_lossy(data);
     let (alias, text) = text.split_once('\n').unwrap_or(("", &text));
     let Ok(content) = IndexContent::parse(text) else {

@@ -1,4 +1,5 @@
-//! One command line, read by both.
+//! Compares what NetworkManager's generator and Landfall make of one kernel command
+//! line.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::departures::{self, RULES, Version};
 use crate::generator::{Generated, Generator};
 use crate::keyfile::Keyfile;
 
-/// What one side makes of a line.
+/// The result of one side, in a common form.
 #[derive(Debug, PartialEq)]
 struct Form {
     host_name: Option<String>,
@@ -19,20 +20,20 @@ struct Form {
     interfaces: Vec<Value>,
 }
 
-/// How one line compares.
 #[derive(Debug)]
 pub enum Comparison {
-    /// Both sides mean the same, once the arguments of these rules
-    /// ([`RULES`](crate::departures::RULES)) are taken out.
+    /// Both sides mean the same, without the arguments that these rules
+    /// ([`RULES`](crate::departures::RULES)) removed.
     Equal(Vec<&'static str>),
-    /// The generator crashes, or drops a profile because of arguments that
-    /// contradict each other. Landfall drops only the field that does not fit.
+    /// The generator crashes, or drops a profile because arguments contradict each
+    /// other. Landfall drops only the field that does not fit.
     NotComparable,
-    /// Lines that say how plan or keyfiles differ from NetworkManager's profiles.
+    /// How the plan or the keyfiles differ from NetworkManager's profiles, as lines
+    /// of text.
     Different(Vec<String>),
 }
 
-/// Compares the plan and the keyfiles of one line.
+/// Compares the plan and the keyfiles for one line.
 pub fn compare(line: &[String], generator: &Generator) -> Result<Comparison> {
     let (line, mut reasons) = without_departures(line, generator.version);
     let Some(mut generated) = generator.run(&line)? else {
@@ -79,7 +80,7 @@ pub fn compare(line: &[String], generator: &Generator) -> Result<Comparison> {
     })
 }
 
-/// Why an argument is not compared for which NetworkManager drops a profile.
+/// The reason not to compare an argument for which NetworkManager drops a profile.
 const LOST: &str = "NetworkManager drops the whole profile; Landfall drops the field that does \
                     not fit, or the argument, with a warning";
 
@@ -166,10 +167,10 @@ fn of_keyfiles(plan: &NetworkPlan) -> Vec<Value> {
         .collect()
 }
 
-/// A keyfile of the installed system says neither how many devices it is for
-/// nor how long to wait, and there is none for "every other device": all of
-/// that is left to NetworkManager. Destinations have no bits behind the prefix,
-/// as in the kernel.
+/// Removes what keyfiles of the installed system do not contain. They do not say
+/// how many devices they are for or how long to wait, and there is none for "every
+/// other device": NetworkManager decides all of that. Route destinations have no
+/// bits set behind the prefix, as in the kernel.
 fn as_keyfiles_say(interfaces: Vec<Value>) -> Vec<Value> {
     let mut kept = Vec::new();
     for mut interface in interfaces {
@@ -208,7 +209,7 @@ fn network(destination: &Value) -> Value {
     }
 }
 
-/// Without what is null, false or an empty list.
+/// Removes values that are null, false or an empty list.
 fn without_defaults(value: Value) -> Value {
     match value {
         Value::Object(map) => {

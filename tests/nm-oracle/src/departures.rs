@@ -1,6 +1,6 @@
-//! Where Landfall departs from NetworkManager's generator on purpose. Each rule
-//! has a reason and takes arguments out of a line before both sides read it;
-//! the arguments that are left are compared.
+//! Intended differences between Landfall and NetworkManager's generator. Each rule
+//! has a reason and removes arguments from a line before both sides read it. The
+//! remaining arguments are compared.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,14 +8,14 @@ use std::str::FromStr;
 use landfall_boot_params::dracut_net::DeviceSpec;
 use landfall_boot_params::{CommandLine, NetArgs};
 
-/// NetworkManager's version, without its last number.
+/// NetworkManager's major and minor version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(u32, u32);
 
 impl FromStr for Version {
     type Err = String;
 
-    /// Reads Debian's form too: `1.42.4-1+deb12u1`.
+    /// Also reads Debian's form: `1.42.4-1+deb12u1`.
     fn from_str(text: &str) -> Result<Version, String> {
         let mut numbers = text.split(['.', '-', '+', '~']).map(str::parse);
         match (numbers.next(), numbers.next()) {
@@ -31,16 +31,16 @@ impl fmt::Display for Version {
     }
 }
 
-/// One departure.
 pub struct Rule {
-    /// Why Landfall does not do the same.
+    /// Why Landfall behaves differently.
     pub reason: &'static str,
-    /// The first version that does what Landfall does, if there is one.
+    /// The first version of NetworkManager that behaves like Landfall, if there is
+    /// one.
     fixed_in: Option<Version>,
     applies: fn(key: &str, value: &str, argument: &str, line: &[String]) -> bool,
 }
 
-/// Every departure that one argument alone shows.
+/// All intended differences that can be recognised from a single argument.
 pub const RULES: &[Rule] = &[
     Rule {
         reason: "a controller cannot be its own port; what is neither a name nor a MAC address \
@@ -97,7 +97,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 impl Rule {
-    /// True if the rule takes this argument out.
+    /// True if the rule removes this argument.
     pub fn applies(&self, argument: &str, line: &[String], version: Version) -> bool {
         let (key, value) = argument.split_once('=').unwrap_or((argument, ""));
         let is_fixed = self.fixed_in.is_some_and(|fixed| version >= fixed);
@@ -109,7 +109,7 @@ fn args(argument: &str) -> NetArgs {
     NetArgs::from_command_line(&CommandLine::parse(argument))
 }
 
-/// True if Landfall reports that it ignores something of the argument.
+/// True if Landfall warns that it ignores part of the argument.
 pub fn has_warning(argument: &str) -> bool {
     let plan = landfall_network_plan::NetworkPlan::from_boot_args(&args(argument));
     !plan.warnings.is_empty()
@@ -120,7 +120,7 @@ fn is_ignored(argument: &str) -> bool {
     plan.interfaces.is_empty() && !plan.warnings.is_empty()
 }
 
-/// True if the argument makes a virtual interface of this name.
+/// True if the argument creates a virtual interface with this name.
 fn is_made_by(name: &str, argument: &str) -> bool {
     let (key, value) = argument.split_once('=').unwrap_or((argument, ""));
     let first = value.split(':').next().filter(|first| !first.is_empty());

@@ -1,4 +1,4 @@
-//! Runs NetworkManager's generator and reads what it prints.
+//! Runs NetworkManager's generator and parses its output.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -11,29 +11,25 @@ use crate::keyfile::Keyfile;
 
 /// The program `nm-initrd-generator`.
 pub struct Generator {
-    /// The program itself.
     pub program: PathBuf,
-    /// Its version.
     pub version: Version,
-    /// A folder without any firmware table, in place of /sys.
+    /// A folder without any firmware table, used instead of /sys.
     pub sysfs: PathBuf,
 }
 
-/// What the generator makes of one command line.
+/// The generator's result for one command line.
 pub struct Generated {
-    /// The host name of the machine.
     pub host_name: Option<String>,
-    /// Seconds that a carrier is waited for.
+    /// Seconds to wait for a carrier.
     pub carrier_timeout: Option<u64>,
-    /// The profiles.
     pub profiles: Vec<Keyfile>,
-    /// Why other profiles are missing: `ipv6.dns: this property is not allowed
-    /// for 'method=disabled'`, one line each.
+    /// Why other profiles are missing, one message a line, such as
+    /// `ipv6.dns: this property is not allowed for 'method=disabled'`.
     pub lost: Vec<String>,
 }
 
 impl Generator {
-    /// Runs the generator on these arguments; nothing if it crashes, as
+    /// Runs the generator on these arguments. Returns `None` if it crashes, as
     /// NetworkManager 1.42 does on `vlan=`.
     pub fn run(&self, line: &[String]) -> Result<Option<Generated>> {
         let output = Command::new(&self.program)
@@ -94,7 +90,7 @@ fn finish(file: Option<Keyfile>, generated: &mut Generated) {
     }
     let carrier = file.get("device-15-carrier-timeout", "carrier-wait-timeout");
     let milliseconds: Option<u64> = carrier.and_then(|text| text.parse().ok());
-    // The generator writes its default of 10 s as well, with this condition.
+    // The generator also writes its default of 10 s, but with this condition.
     if file.get(".config", "enable").is_none() {
         generated.carrier_timeout = milliseconds.map(|ms| ms / 1000);
     }

@@ -1,11 +1,11 @@
-//! Keyfiles, NetworkManager's and ours, and what each says in the normal form
-//! of a plan.
+//! Parses NetworkManager's and Landfall's keyfiles, and converts them to the normal
+//! form of a plan.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Sections, keys and values.
+/// The values by section and key.
 #[derive(Debug, Default)]
 pub struct Keyfile {
     sections: BTreeMap<String, BTreeMap<String, String>>,
@@ -13,7 +13,6 @@ pub struct Keyfile {
 }
 
 impl Keyfile {
-    /// Reads a whole file.
     pub fn parse(text: &str) -> Keyfile {
         let mut file = Keyfile::default();
         for line in text.lines() {
@@ -22,7 +21,7 @@ impl Keyfile {
         file
     }
 
-    /// Reads one more line.
+    /// Parses the next line.
     pub fn read_line(&mut self, line: &str) {
         let section = line.strip_prefix('[').and_then(|l| l.strip_suffix(']'));
         if let Some(section) = section {
@@ -34,7 +33,6 @@ impl Keyfile {
         }
     }
 
-    /// The value of a key.
     pub fn get(&self, section: &str, key: &str) -> Option<&str> {
         self.sections.get(section)?.get(key).map(String::as_str)
     }
@@ -47,8 +45,9 @@ impl Keyfile {
         self.get(section, key) == Some("true")
     }
 
-    /// The profile as an interface of the normal form. `last_choice` is added: true
-    /// for a profile whose priority is below the usual one of its writer.
+    /// The profile as an interface in normal form. The member `last_choice` is
+    /// added: true if the priority of the profile is below its writer's usual
+    /// priority.
     pub fn interface(
         &self,
         usual_priority: i64,
@@ -59,13 +58,13 @@ impl Keyfile {
             Some(kind) => kind,
         };
         let controller = self.get("connection", "master").map(|text| {
-            // NetworkManager names a controller by the identifier of its profile.
+            // NetworkManager refers to a controller by the UUID of its profile.
             controller(text).unwrap_or_else(|| text.to_owned())
         });
         let mac = self
             .get("ethernet", "mac-address")
             .or(self.get("infiniband", "mac-address"));
-        // The generator puts it into a section that NetworkManager does not read for
+        // The generator writes the MTU to a section that NetworkManager ignores for
         // InfiniBand.
         let mtu = self
             .number("ethernet", "mtu")
@@ -121,7 +120,7 @@ impl Keyfile {
     fn family(&self, family: &str) -> Value {
         let get = |key: &str| self.get(family, key);
         let numbered = |name: &str| -> Vec<&str> {
-            // NetworkManager counts from one, nmstate (and we) from zero.
+            // NetworkManager counts from one, nmstate and Landfall from zero.
             let values = (0..100).filter_map(|index| get(&format!("{name}{index}")));
             values.collect()
         };
@@ -151,7 +150,7 @@ impl Keyfile {
             form["ignore_auto_dns"] = json!(self.is_true(family, "ignore-auto-dns"));
             form["dhcp_timeout"] = json!(self.number(family, "dhcp-timeout"));
             form["dhcp_hostname"] = json!(get("dhcp-hostname").or(get("dhcp-fqdn")));
-            // "mac" is what OpenShift's images set where nothing is said.
+            // OpenShift's images set "mac" if nothing else is set.
             form["dhcp_client_id"] = json!(get("dhcp-client-id").filter(|id| *id != "mac"));
             form["vendor_class"] = json!(get("dhcp-vendor-class-identifier"));
         }
@@ -167,7 +166,7 @@ fn route(text: &str) -> Value {
     json!({"dst": words[0], "via": via, "metric": metric})
 }
 
-/// `a\\sb` → `a\sb`, as GKeyFile reads a value.
+/// Reads a value as GKeyFile does: `a\\sb` becomes `a\sb`.
 fn unescaped(text: &str) -> String {
     let mut plain = String::new();
     let mut letters = text.chars();

@@ -1,7 +1,7 @@
-//! `make nm-oracle`: random kernel command lines, read by NetworkManager's
-//! generator for the initramfs and by Landfall. Each line on which the two
-//! differ is made as short as possible and printed; lines that shrink to the
-//! same text are printed once.
+//! `make nm-oracle`: NetworkManager's generator for the initramfs and Landfall read
+//! random kernel command lines. If the two differ on a line, the program shortens
+//! the line as far as possible and prints it. Lines that shrink to the same text
+//! are printed once.
 
 mod compare;
 mod departures;
@@ -75,15 +75,13 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-/// What came out so far.
 #[derive(Debug, Default)]
 struct Tally {
     lines: u64,
     not_comparable: u64,
-    /// How many arguments each rule has taken out.
+    /// How many arguments each rule removed.
     departures: BTreeMap<&'static str, u64>,
-    /// The shortest line of each difference, with the number of the line it was
-    /// found in.
+    /// For each difference the shortest line, with the number of the original line.
     different: BTreeMap<String, (u64, Vec<String>)>,
 }
 
@@ -154,7 +152,8 @@ fn compare_random(
     })
 }
 
-/// The line of this number; if the two sides differ, as short as they still do.
+/// Generates line number `index`. If the two sides differ, shrinks the line as long
+/// as they still differ.
 fn smallest(seed: u64, index: u64, generator: &Generator) -> Result<(Vec<String>, Comparison)> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());

@@ -1,11 +1,12 @@
-//! Random kernel command lines about the network: mostly valid words in mostly
-//! valid places, so that arguments meet each other.
+//! Random kernel command lines for the network: mostly valid words in mostly valid
+//! places, so that arguments interact.
 
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::BoxedStrategy;
 
-/// Simple texts first: a failing line shrinks towards the front of each list.
+/// Simple texts come first, because a failing line shrinks towards the front of
+/// each list.
 const DEVICES: &[&str] = &[
     "eth0",
     "eth1",
@@ -124,7 +125,7 @@ fn one(list: &'static [&'static str]) -> BoxedStrategy<String> {
     select(list).prop_map(str::to_owned).boxed()
 }
 
-/// Mostly of the first list.
+/// Nine times in ten from the first list.
 fn mostly(usual: &'static [&'static str], odd: &'static [&'static str]) -> BoxedStrategy<String> {
     prop_oneof![9 => one(usual), 1 => one(odd)].boxed()
 }
@@ -151,7 +152,7 @@ fn joined(fields: Vec<BoxedStrategy<String>>, separator: &'static str) -> BoxedS
         .boxed()
 }
 
-/// `KEY=` and the fields with colons between them.
+/// `KEY=` and the fields, separated by colons.
 fn argument(key: &'static str, fields: Vec<BoxedStrategy<String>>) -> BoxedStrategy<String> {
     joined(fields, ":")
         .prop_map(move |value| format!("{key}={value}"))

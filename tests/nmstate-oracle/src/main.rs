@@ -1,6 +1,6 @@
-//! For each directory of the command line: reads its `input.yml` by the
-//! `nmstate` crate and puts beside it the keyfiles that gen_conf gives, or its
-//! words of refusal into `refusal`.
+//! For each directory on the command line: reads its `input.yml` with the `nmstate`
+//! crate, and writes the keyfiles from gen_conf next to it. If nmstate rejects the
+//! input, writes the error message to `refusal`.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,14 +1,15 @@
-//! A ramdisk whose /init ends at once: what it takes is what the kernel takes.
+//! A ramdisk whose /init exits at once, to measure the time that the kernel alone
+//! takes.
 
-/// What the kernel says then; it writes that before it does anything else.
+/// The kernel's message when init exits, the first thing that it does then.
 pub(super) const LINE: &str = "Attempted to kill init";
 
-/// Where the program is loaded, as linkers do it.
+/// The usual load address that linkers choose.
 const ADDRESS: u64 = 0x40_0000;
-/// An ELF header and one program header.
+/// Length of an ELF header and one program header.
 const HEADERS: u64 = 64 + 56;
 
-/// exit(0), for x86-64.
+/// exit(0) for x86-64.
 const CODE: [u8; 9] = [
     0xb8, 60, 0, 0, 0, // mov eax, 60
     0x31, 0xff, // xor edi, edi
@@ -36,8 +37,8 @@ fn program() -> Vec<u8> {
     file
 }
 
-/// The ramdisk: a newc archive (Documentation/driver-api/early-userspace/
-/// buffer-format.rst), not packed.
+/// The ramdisk as an uncompressed newc archive
+/// (Documentation/driver-api/early-userspace/buffer-format.rst).
 pub(super) fn ramdisk() -> Vec<u8> {
     let mut archive = Vec::new();
     for (name, mode, content) in [

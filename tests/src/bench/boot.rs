@@ -1,5 +1,5 @@
-//! From the kernel's first line to the first lookup, beside what the same
-//! kernel takes until it runs the smallest /init that there is.
+//! Measures the time from the kernel's first line to the first lookup, and compares
+//! it with the time that the same kernel takes to start a minimal /init.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::site::Plan;
 use crate::timeline::agent_clock;
 use crate::vm::{Boot, Guest};
 
-/// The kernel's first line, whatever stands before it.
+/// Part of the kernel's first line.
 const KERNEL: &str = "Linux version";
 
-/// Where the agent has got to, and what is in its line.
+/// Steps of the agent, each with a part of the line that it prints.
 const STEPS: [(&str, &str); 7] = [
     ("/init runs", "init: landfall"),
     ("the plan is made", "network: source: "),
@@ -32,20 +32,21 @@ const STEPS: [(&str, &str); 7] = [
     ("the lookup is sent", "ironic: looking up"),
 ];
 
-/// One boot of ours.
+/// The times of one boot of the agent's ramdisk.
 struct Run {
-    /// The kernel's first line to our first, on the host's clock.
+    /// From the kernel's first line to init's first line, by the host's clock.
     init: Duration,
-    /// The same to the conductor's answer to the lookup.
+    /// From the kernel's first line to the conductor's answer to the lookup, by the
+    /// host's clock.
     lookup: Duration,
     /// The guest's own clock at each of [`STEPS`].
     steps: Vec<Duration>,
 }
 
-/// Boots so many times, in turns with the bare kernel.
+/// Boots `runs` times, in turns with the bare kernel.
 ///
 /// # Errors
-/// If a guest does not get as far as its lookup.
+/// If a guest does not reach its lookup.
 pub fn table(runs: usize) -> Result<Table> {
     let mut bare = Vec::new();
     let mut ours = Vec::new();
@@ -90,7 +91,7 @@ async fn bare_run(lab: &Lab) -> Result<Duration> {
     site.machine.boot = Boot::Direct {
         kernel: artifacts::kernel()?,
         ramdisk,
-        // Its end is the kernel's panic, which is to end the machine.
+        // /init ends in a kernel panic, which must end the machine.
         arguments: format!("{} panic=-1", Plan::default().kernel_arguments()),
     };
     let guest = site.power_on(lab).await?;

@@ -1,5 +1,6 @@
-//! The server of the bench's images: sendfile(2) from the page cache, so that
-//! it is not what is measured. It can break its connections.
+//! The server for the bench's images. It uses sendfile(2) from the page cache, so
+//! that its own speed does not affect the measurement. It can break connections on
+//! request.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,27 +13,28 @@ use std::thread;
 use anyhow::{Context, Result};
 use nix::sys::sendfile::sendfile;
 
-/// One call of sendfile; it takes what fits in the socket's buffer.
+/// Bytes for one call of sendfile, which takes as many as fit into the socket's
+/// buffer.
 const PIECE: u64 = 4 << 20;
 
 #[derive(Default)]
 struct Counters {
-    /// Bytes of bodies that went out.
+    /// Bytes of response bodies that were sent.
     sent: AtomicU64,
-    /// Connections that are still to be broken.
+    /// Number of connections still to be broken.
     breaks: AtomicU64,
-    /// After how many bytes.
+    /// Bytes after which a connection is broken.
     break_after: AtomicU64,
 }
 
-/// A server at work until the bench ends.
+/// A server that runs until the bench ends.
 pub(super) struct FileServer {
     address: SocketAddr,
     counters: Arc<Counters>,
 }
 
 impl FileServer {
-    /// Serves the files of this folder on the loopback.
+    /// Serves the files of this folder on the loopback interface.
     pub(super) fn start(folder: &Path) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("listening on the loopback")?;
         let address = listener.local_addr()?;
@@ -43,7 +45,7 @@ impl FileServer {
             .spawn(move || {
                 for stream in listener.incoming().flatten() {
                     let (folder, shared) = (folder.clone(), Arc::clone(&shared));
-                    // A client that goes away is no concern of ours.
+                    // The server ignores clients that disconnect.
                     thread::spawn(move || answer(&stream, &folder, &shared));
                 }
             })?;
@@ -54,18 +56,18 @@ impl FileServer {
         format!("http://{}/{name}", self.address)
     }
 
-    /// Ends the next `count` connections after so many bytes each.
+    /// Ends the next `count` connections after `after` bytes each.
     pub(super) fn break_connections(&self, count: u64, after: u64) {
         self.counters.break_after.store(after, Ordering::Relaxed);
         self.counters.breaks.store(count, Ordering::Relaxed);
     }
 
-    /// How many of them are still to come.
+    /// How many connections are still to be broken.
     pub(super) fn breaks_left(&self) -> u64 {
         self.counters.breaks.load(Ordering::Relaxed)
     }
 
-    /// Bytes of bodies that went out since this was asked last.
+    /// Bytes of response bodies sent since the last call.
     pub(super) fn take_sent(&self) -> u64 {
         self.counters.sent.swap(0, Ordering::Relaxed)
     }
@@ -99,7 +101,7 @@ fn read_request(stream: &TcpStream, folder: &Path) -> io::Result<Asked> {
 fn answer(mut stream: &TcpStream, folder: &Path, counters: &Counters) -> io::Result<()> {
     let asked = read_request(stream, folder)?;
     let Ok(file) = File::open(&asked.path) else {
-        // coreos-installer asks for a signature that there is not.
+        // coreos-installer requests a signature file that does not exist.
         return stream.write_all(
             b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         );

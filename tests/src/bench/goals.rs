@@ -1,4 +1,4 @@
-//! What writing an image may cost, and whether it does.
+//! The targets for writing an image, and whether the agent meets them.
 
 use super::image::Form::{Gz, Qcow2, Qcow2Zlib, Qcow2Zstd, Raw, Xz, XzBlocks, Zst};
 use super::image::{Form, VIRTUAL_SIZE};
@@ -6,17 +6,17 @@ use super::image_write::{BREAKS, Measured, Results};
 use super::writers::Writer::{self, CoreosInstaller, Landfall, Original};
 use super::{Quantity, Row, Table};
 
-/// A figure and what it has to be.
+/// A measured value and its target.
 struct Goal {
     what: String,
     found: f64,
     target: f64,
-    /// What would be outstanding.
+    /// An ambitious second target.
     moonshot: f64,
     unit: &'static str,
-    /// More is better.
+    /// Whether more is better.
     at_least: bool,
-    /// What is found if the work that the kernel does later for both is counted.
+    /// The value if the kernel's later work is counted on both sides.
     with_kernel: Option<f64>,
 }
 
@@ -56,7 +56,6 @@ impl Goal {
     }
 }
 
-/// One row for each goal.
 pub(super) fn table(results: &Results, runs: usize) -> Table {
     let goals = [
         processor_time(results),
@@ -206,7 +205,7 @@ fn bytes(results: &Results) -> Vec<Goal> {
     ]
 }
 
-/// Ours on the disk, in every form.
+/// The agent's results on the disk, for every form of the image.
 fn of_ours(results: &Results) -> impl Iterator<Item = (Form, &Measured)> {
     let measured = |form| Some((form, results.of(Writer::Landfall, form)?));
     Form::ALL.into_iter().filter_map(measured)

@@ -1,6 +1,6 @@
-//! The image that the bench writes: 2 GiB with a GPT, a third of it taken from
-//! the files of this machine's /usr, the rest holes; in every form that an image
-//! server may have it in. Made once and kept in `out/bench`.
+//! The image that the bench writes: 2 GiB with a GPT, one third filled from files
+//! of this machine's /usr, the rest holes. It exists in every form that an image
+//! server may offer. The bench makes it once and keeps it in `out/bench`.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,18 +13,17 @@ use sha2::{Digest, Sha256};
 
 use crate::artifacts;
 
-/// What the disk inside of every form has.
+/// The size of the disk inside every form.
 pub(super) const VIRTUAL_SIZE: u64 = 2 << 30;
-/// What a program that leaves zeros out cannot do without: the unit of
+/// The unit in which a program can skip zeros, used for the ratio
 /// `bytes written / bytes in non-zero granules`.
 const GRANULE: usize = 64 << 10;
-/// First and last MiB belong to the partition tables.
+/// The first and the last MiB are for the partition tables.
 const TABLE: u64 = 1 << 20;
-/// The files are read in the order of their names, so that the same machine
-/// makes the same image.
+/// Folders whose files fill the image. The files are read in the order of their
+/// names, so that the same machine makes the same image.
 const FILES: [&str; 3] = ["/usr/bin", "/usr/lib", "/usr/share"];
 
-/// A form of the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Raw,
@@ -32,7 +31,7 @@ pub(super) enum Form {
     Zst,
     /// One block, as `xz -T1` makes it.
     Xz,
-    /// In blocks of 16 MiB.
+    /// Blocks of 16 MiB.
     XzBlocks,
     Qcow2,
     Qcow2Zlib,
@@ -51,7 +50,7 @@ impl Form {
         Self::Qcow2Zstd,
     ];
 
-    /// Its file's name in the folder and on the server.
+    /// The name of the file in the folder and on the server.
     pub(super) fn file_name(self) -> &'static str {
         match self {
             Self::Raw => "image.raw",
@@ -65,7 +64,7 @@ impl Form {
         }
     }
 
-    /// What the tables call it.
+    /// The name in the tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -83,7 +82,8 @@ impl Form {
         matches!(self, Self::Qcow2 | Self::Qcow2Zlib | Self::Qcow2Zstd)
     }
 
-    /// The program that makes it of `raw`: to standard output, or to `part`.
+    /// The command that makes this form from `raw`. It writes to standard output,
+    /// or for qcow2 to `part`.
     fn command(self, raw: &Path, part: &Path) -> Option<Command> {
         let (program, arguments): (_, &[&str]) = match self {
             Self::Raw => return None,
@@ -106,17 +106,17 @@ impl Form {
     }
 }
 
-/// The image in all its forms.
+/// The image in all forms.
 #[derive(Debug)]
 pub(super) struct Images {
     folder: PathBuf,
     sha256: Vec<(Form, String)>,
-    /// Bytes of the disk in granules of 64 KiB that are not all zero.
+    /// Bytes of the disk in 64 KiB granules that are not all zero.
     pub(super) data_bytes: u64,
 }
 
 impl Images {
-    /// Makes those that are missing, which takes some minutes. Returns their folder.
+    /// Makes the missing forms, which takes some minutes. Returns their folder.
     pub(super) fn make_missing() -> Result<PathBuf> {
         let folder = artifacts::out_dir().join("bench");
         fs::create_dir_all(&folder)?;
@@ -130,7 +130,7 @@ impl Images {
         Ok(folder)
     }
 
-    /// The images; makes those that are missing.
+    /// Makes the missing forms and describes all forms.
     pub(super) fn ready() -> Result<Self> {
         let folder = Self::make_missing()?;
         let sha256 = Form::ALL
@@ -189,8 +189,8 @@ fn pack_missing(folder: &Path, raw: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Files one after the other, each beginning at a page as in a file system, in
-/// extents with holes between them.
+/// Fills the image with files, one after the other. Each file starts at a page
+/// boundary, as in a file system. The data is in extents with holes between them.
 fn make_raw(path: &Path) -> Result<()> {
     eprintln!("bench: making {}", path.display());
     let image = File::create(path)?;
@@ -225,12 +225,12 @@ fn make_raw(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lengths from 64 KiB to 4 MiB in units of 4 KiB; always the same ones.
+/// A fixed sequence of lengths from 64 KiB to 4 MiB, in units of 4 KiB.
 struct Lengths(u64);
 
 impl Lengths {
     fn next(&mut self) -> u64 {
-        // Knuth's MMIX generator; its upper bits are the good ones.
+        // Knuth's MMIX generator. Its upper bits are the most random ones.
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -239,7 +239,7 @@ impl Lengths {
     }
 }
 
-/// The content of files, one after the other.
+/// The contents of files, one after the other.
 struct Files {
     paths: std::vec::IntoIter<PathBuf>,
     current: Option<File>,
@@ -276,7 +276,7 @@ impl Files {
     }
 }
 
-/// The regular files below a folder that have something in them, by name.
+/// Collects the non-empty regular files below a folder, sorted by name.
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
     let mut entries = entries.collect::<io::Result<Vec<_>>>()?;

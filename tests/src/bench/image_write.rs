@@ -1,5 +1,5 @@
-//! An image from a URL to a disk: whole runs of the agent and of what does the
-//! same, in turns.
+//! Measures writing an image from a URL to a disk: whole runs of the agent and of
+//! comparable programs, in turns.
 
 use std::fs;
 use std::process::Command;
@@ -16,10 +16,10 @@ use super::ram_disk::RamDisk;
 use super::writers::{Bench, Target, Writer};
 use super::{Quantity, Row, Table, median, stages};
 
-/// Breaks of the connection in the run that counts what is fetched again.
+/// Connection breaks in the run that counts bytes fetched again.
 pub(super) const BREAKS: u64 = 20;
 
-/// What is run: who, which form, and onto what.
+/// One case: the program, the form of the image, and the target.
 pub(super) type Case = (Writer, Form, Target);
 
 #[rustfmt::skip]
@@ -42,7 +42,6 @@ const CASES: [Case; 24] = {
     ]
 };
 
-/// The runs of one case.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) case: Case,
@@ -59,22 +58,22 @@ impl Measured {
         median(&self.of(|run| run.cpu.as_secs_f64()))
     }
 
-    /// The same with that of the kernel's threads.
+    /// Processor time in seconds, including the kernel's threads.
     pub(super) fn cpu_with_kernel(&self) -> f64 {
         median(&self.of(|run| (run.cpu + run.kernel).as_secs_f64()))
     }
 
-    /// In seconds.
+    /// Wall time in seconds.
     pub(super) fn wall(&self) -> f64 {
         median(&self.of(|run| run.wall.as_secs_f64()))
     }
 
-    /// In MiB.
+    /// Peak memory in MiB.
     pub(super) fn memory(&self) -> f64 {
         median(&self.of(memory_mib))
     }
 
-    /// Bytes.
+    /// Bytes sent to block devices.
     pub(super) fn written(&self) -> f64 {
         median(&self.of(|run| run.written as f64))
     }
@@ -87,8 +86,8 @@ impl Measured {
         }))
     }
 
-    /// The shortest wall time that is possible with these stages on so many
-    /// processors.
+    /// The shortest possible wall time in seconds for these stages on this number
+    /// of processors.
     pub(super) fn bound(&self, processors: f64) -> f64 {
         self.slowest_stage().max(self.cpu() / processors)
     }
@@ -98,12 +97,11 @@ fn memory_mib(run: &Usage) -> f64 {
     run.memory as f64 / f64::from(1 << 20)
 }
 
-/// All that was measured.
 pub(super) struct Results {
     pub(super) measured: Vec<Measured>,
     /// Bytes of the image in granules that are not all zero.
     pub(super) data_bytes: f64,
-    /// Bytes that were fetched again for one broken connection, on average.
+    /// Bytes fetched again for each broken connection, on average.
     pub(super) again: f64,
     pub(super) processors: f64,
     /// Seconds that the digest of the raw image takes by itself.
@@ -111,29 +109,29 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// `None` if it was not run.
+    /// The runs onto the disk. `None` if this case was not run.
     pub(super) fn of(&self, writer: Writer, form: Form) -> Option<&Measured> {
         let case = (writer, form, Target::Disk);
         self.measured.iter().find(|measured| measured.case == case)
     }
 }
 
-/// Makes the images, unless they are there.
+/// Makes the images that are missing.
 ///
 /// # Errors
-/// If one cannot be made.
+/// If an image cannot be made.
 pub fn prepare() -> Result<()> {
     Images::make_missing().map(drop)
 }
 
-/// Measures every case so many times, in turns.
+/// Measures every case `runs` times, in turns.
 ///
 /// # Errors
-/// If a program is missing, a run fails, or leaves another disk than the
-/// image.
+/// If a program is missing, a run fails, or the disk does not contain the image
+/// afterwards.
 pub fn tables(runs: usize) -> Result<Vec<Table>> {
     let images = Images::ready()?;
-    // A thread of its own: the mount namespace ends with it.
+    // A separate thread, because its private mount namespace ends with it.
     let results = thread::scope(|scope| {
         let worker = scope.spawn(|| measure(images, runs));
         worker
@@ -189,7 +187,7 @@ fn measure(images: Images, runs: usize) -> Result<Results> {
     })
 }
 
-/// What a broken connection costs, in bytes that come twice.
+/// The bytes fetched twice for each broken connection, on average.
 fn fetched_again(bench: &Bench) -> Result<f64> {
     bench.disk.empty()?;
     let length = bench.images.path(Form::Zst).metadata()?.len();
@@ -211,7 +209,7 @@ fn table(results: &Results, runs: usize) -> Result<Table> {
     let rows = results.measured.iter().map(|measured| {
         let (writer, form, target) = measured.case;
         let last = measured.runs.last().and_then(Usage::slowest_thread);
-        // Nobody counts what goes to a file in memory.
+        // The kernel does not count bytes written to a file in memory.
         let written = match target {
             Target::Disk => format!("{:.3}", measured.written() / results.data_bytes),
             Target::File => String::new(),
@@ -278,7 +276,7 @@ fn column(measured: &Measured, value: fn(&Usage) -> Duration) -> Vec<Duration> {
     measured.runs.iter().map(value).collect()
 }
 
-/// When and on what.
+/// Date, processors and load of the measurement.
 fn machine() -> Result<String> {
     let info = fs::read_to_string("/proc/cpuinfo")?;
     let model = info

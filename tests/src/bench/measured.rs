@@ -1,5 +1,5 @@
-//! A program run to its end: its processor time, its wall time, its peak memory
-//! and what it wrote to block devices.
+//! Runs a program to its end and measures its processor time, wall time, peak
+//! memory and the bytes that it wrote to block devices.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,34 +13,32 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-/// How often a running program is looked at. Peak memory only ever rises, so
-/// nothing is missed but what comes in the last of these.
+/// Interval for sampling a running program. Peak memory only rises, so only a rise
+/// in the last interval can be missed.
 const LOOK: Duration = Duration::from_millis(10);
-/// A program that takes longer hangs.
+/// A program that takes longer is considered hung.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What a run took.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Usage {
-    /// Processor time, user and system, with that of its children.
+    /// User and system processor time, including that of child processes.
     pub(super) cpu: Duration,
-    /// Processor time of the kernel's own threads meanwhile: writing back what was
-    /// left in the page cache, the loop device, memory that had to be found.
-    /// Theirs is all of the machine's, whoever caused it.
+    /// Processor time of all kernel threads during the run: writeback from the page
+    /// cache, the loop device, memory reclaim. It includes work for other
+    /// processes.
     pub(super) kernel: Duration,
     pub(super) wall: Duration,
-    /// Peak resident memory in bytes; of programs that ran at the same time,
-    /// together.
+    /// Peak resident memory in bytes. The sum of all programs that ran at the same
+    /// time.
     pub(super) memory: u64,
     /// Bytes sent to block devices.
     pub(super) written: u64,
-    /// Processor time of each thread of the first program by its name, as far as
-    /// it was seen.
+    /// Processor time of each sampled thread of the first program, by name.
     pub(super) threads: BTreeMap<String, Duration>,
 }
 
 impl Usage {
-    /// This, and after it that.
+    /// The usage of two runs, one after the other.
     pub(super) fn then(self, next: Self) -> Self {
         Self {
             cpu: self.cpu + next.cpu,
@@ -52,7 +50,6 @@ impl Usage {
         }
     }
 
-    /// The busiest thread.
     pub(super) fn slowest_thread(&self) -> Option<(&str, Duration)> {
         let busiest = self.threads.iter().max_by_key(|thread| thread.1)?;
         Some((busiest.0, *busiest.1))
@@ -67,7 +64,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// To be asked for before the programs are started.
+    /// Call this before the programs start.
     pub(super) fn now() -> Result<Self> {
         Ok(Self {
             cpu: children_cpu()?,
@@ -80,7 +77,7 @@ impl Before {
 /// Waits for programs that were started at the same time.
 ///
 /// # Errors
-/// If one fails or hangs.
+/// If a program fails or hangs.
 pub(super) fn wait(mut programs: Vec<Child>, before: &Before) -> Result<Usage> {
     let mut peaks = vec![0; programs.len()];
     let mut usage = Usage::default();
@@ -96,7 +93,8 @@ pub(super) fn wait(mut programs: Vec<Child>, before: &Before) -> Result<Usage> {
                 look_at_threads(program.id(), &mut usage.threads);
             }
             if has_ended(program.id())? {
-                // Not reaped yet: the kernel still has its counters.
+                // The program is not reaped yet, so the kernel still has its
+                // counters.
                 usage.written += written(program.id())?;
                 let status = program.wait()?;
                 ensure!(status.success(), "program {index} of the run: {status}");
@@ -106,7 +104,7 @@ pub(super) fn wait(mut programs: Vec<Child>, before: &Before) -> Result<Usage> {
         }
         if before.clock.elapsed() > LIMIT {
             for program in &mut programs {
-                // It may have ended in this moment.
+                // The program may have just ended.
                 let _ = program.kill();
             }
             bail!("it takes longer than {} s", LIMIT.as_secs());
@@ -137,7 +135,7 @@ pub(super) fn run(command: &mut Command) -> Result<Usage> {
     wait(vec![child], &before).with_context(|| format!("{command:?}"))
 }
 
-/// Processor time of all children that have ended, and of theirs.
+/// Processor time of all child processes that have ended, and of their children.
 fn children_cpu() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let micros = |time: nix::sys::time::TimeVal| {
@@ -148,16 +146,16 @@ fn children_cpu() -> Result<Duration> {
     ))
 }
 
-/// Processor time of the kernel's threads, by their ids.
+/// Processor time of each kernel thread, by thread ID.
 fn kernel_threads() -> Result<BTreeMap<u32, Duration>> {
-    /// kthreadd, of which all others are children.
+    /// kthreadd, the parent of all other kernel threads.
     const PARENT: &str = "2";
     let mut threads = BTreeMap::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|id| id.parse().ok()) else {
             continue;
         };
-        // It may end between these lines.
+        // The process may end between these lines.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
             continue;
         };
@@ -188,7 +186,7 @@ fn has_ended(process: u32) -> Result<bool> {
     Ok(waitid(id, flags)? != WaitStatus::StillAlive)
 }
 
-/// `VmHWM`, in bytes.
+/// `VmHWM` in bytes.
 fn peak_memory(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status
@@ -198,8 +196,8 @@ fn peak_memory(process: u32) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// `write_bytes`: what the process sent to storage, past the page cache or into
-/// it. A loop device counts ranges that it zeroes as written, this does not.
+/// `write_bytes`: bytes that the process sent to storage, through the page cache or
+/// past it. Unlike the counter of a loop device it excludes zeroed ranges.
 fn written(process: u32) -> Result<u64> {
     let io = fs::read_to_string(format!("/proc/{process}/io"))?;
     let line = io

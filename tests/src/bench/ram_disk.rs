@@ -1,5 +1,5 @@
-//! A disk in memory: a file on a tmpfs, and a loop device over it, so that the
-//! program is measured and not a disk.
+//! A disk in memory: a loop device over a file on a tmpfs, so that the speed of a
+//! real disk does not affect the measurement.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,12 +13,12 @@ use nix::sched::{CloneFlags, unshare};
 use super::image::{Form, Images, VIRTUAL_SIZE};
 use crate::artifacts;
 
-/// Larger than the image, as disks are.
+/// Real disks are larger than the image too.
 const DISK_SIZE: u64 = VIRTUAL_SIZE + (1 << 30);
-/// Compared at a time.
+/// Bytes compared at a time.
 const PIECE: usize = 1 << 20;
 
-/// The disk, until it is dropped.
+/// Dropping it removes the disk.
 pub(super) struct RamDisk {
     folder: PathBuf,
     file: PathBuf,
@@ -26,15 +26,15 @@ pub(super) struct RamDisk {
 }
 
 impl RamDisk {
-    /// Makes it, and a mount namespace for it: this is for the thread that starts
-    /// the programs, before it does.
+    /// Creates the disk and a mount namespace for the calling thread. Call this in
+    /// the thread that starts the programs, before it starts any.
     pub(super) fn new() -> Result<Self> {
         unshare(CloneFlags::CLONE_NEWNS).context("making a mount namespace (needs root)")?;
         let none = None::<&str>;
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(none, "/", none, private, none).context("making the mounts private")?;
-        // coreos-installer writes the image and then wants a udevd to ask whether
-        // all is settled; its socket is all that it looks at.
+        // After writing the image, coreos-installer asks udevd whether all events
+        // are settled. It only looks for udevd's socket.
         mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), none)?;
         std::fs::create_dir("/run/udev")?;
         File::create("/run/udev/control")?;
@@ -51,7 +51,8 @@ impl RamDisk {
         let file = folder.join("disk");
         File::create(&file)?.set_len(DISK_SIZE)?;
         let output = Command::new("losetup")
-            // Partitions: coreos-installer has the kernel read the table.
+            // With partitions, because coreos-installer makes the kernel read the
+            // table.
             .args(["--find", "--show", "--partscan"])
             .arg(&file)
             .output()
@@ -65,7 +66,7 @@ impl RamDisk {
         })
     }
 
-    /// In memory, for what has to be staged.
+    /// A folder in memory for staged files.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -78,7 +79,7 @@ impl RamDisk {
         &self.file
     }
 
-    /// Frees all that was written.
+    /// Frees all written memory.
     pub(super) fn empty(&self) -> Result<()> {
         for program in [
             Command::new("fallocate")
@@ -88,7 +89,7 @@ impl RamDisk {
             Command::new("blockdev")
                 .arg("--flushbufs")
                 .arg(&self.device),
-            // The original's loop truncates a file that it writes to.
+            // The original's streaming loop truncates the file that it writes to.
             Command::new("truncate")
                 .arg(format!("--size={DISK_SIZE}"))
                 .arg(&self.file),
@@ -99,8 +100,8 @@ impl RamDisk {
         Ok(())
     }
 
-    /// Fails if the image is not on the disk. Its first MiB and its last may be
-    /// made for the disk and not be the image's.
+    /// Fails if the disk does not contain the image. The first and last MiB may
+    /// differ, because they may be adapted to the disk.
     pub(super) fn compare(&self, images: &Images) -> Result<()> {
         let (image, disk) = (File::open(images.path(Form::Raw))?, File::open(&self.file)?);
         let (mut expected, mut found) = (vec![0; PIECE], vec![0; PIECE]);
@@ -118,7 +119,7 @@ impl RamDisk {
 
 impl Drop for RamDisk {
     fn drop(&mut self) {
-        // What cannot be taken away here ends with the mount namespace.
+        // Anything left ends with the mount namespace.
         let _ = Command::new("losetup")
             .arg("--detach")
             .arg(&self.device)

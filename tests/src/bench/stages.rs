@@ -1,5 +1,5 @@
-//! The stages of writing an image, each by itself: what the agent's criterion
-//! benches (agent/benches/stages.rs) left in the target folder.
+//! The processor time of each stage of writing an image, read from the results of
+//! the agent's criterion benches (agent/benches/stages.rs) in the target folder.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Quantity, Row, Table};
 use crate::artifacts;
 
-/// Group and bench, and what the table calls it.
+/// Criterion's group and bench, and the name in the table.
 const STAGES: [(&str, &str, &str); 9] = [
     ("digest", "sha256", "SHA-256"),
     ("digest", "sha512", "SHA-512"),
@@ -23,8 +23,8 @@ const STAGES: [(&str, &str, &str); 9] = [
     ("write", "sparse", "zeros and data to a file in memory"),
 ];
 
-/// Seconds of processor time that a stage takes for so many bytes of the disk;
-/// `None` if it was not measured.
+/// Seconds of processor time that a stage takes for `bytes` of the disk. `None` if
+/// the stage was not measured.
 pub(super) fn seconds(group: &str, name: &str, bytes: u64) -> Result<Option<f64>> {
     let folder = artifacts::target_dir()
         .join("criterion")

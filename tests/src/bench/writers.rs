@@ -1,4 +1,4 @@
-//! The programs that are compared: how each gets an image from a URL onto a disk.
+//! The compared programs, and how each writes an image from a URL to a disk.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,21 +13,20 @@ use super::measured::{self, Before, Usage};
 use super::ram_disk::RamDisk;
 use crate::artifacts;
 
-/// A program, or a chain of them.
+/// A program or a chain of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Writer {
-    /// Ours.
+    /// The agent.
     Landfall,
-    /// Its published crate.
+    /// coreos-installer, as its published crate.
     CoreosInstaller,
-    /// ironic-python-agent: streamed if raw, else downloaded into memory and
-    /// given to `qemu-img convert`.
+    /// ironic-python-agent ("the original"): raw images are streamed, others are
+    /// downloaded into memory and passed to `qemu-img convert`.
     Original,
     /// `curl | zstd -dc | dd`.
     ZstdDd,
 }
 
-/// Where it writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// A loop device over a file in memory.
@@ -57,7 +56,6 @@ impl Writer {
     }
 }
 
-/// What the runs need.
 pub(super) struct Bench {
     pub(super) images: Images,
     pub(super) server: FileServer,
@@ -65,7 +63,6 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Writes the image once.
     pub(super) fn run(&self, writer: Writer, form: Form, target: Target) -> Result<Usage> {
         self.disk.empty()?;
         let output = match target {
@@ -91,12 +88,12 @@ impl Bench {
         })
     }
 
-    /// Where the standard error of the program that runs goes.
+    /// The file for the standard error of the running program.
     fn said(&self) -> PathBuf {
         self.disk.folder().join("said")
     }
 
-    /// `landfall-agent write-image`.
+    /// The command `landfall-agent write-image`.
     pub(super) fn landfall(&self, url: &str, form: Form, output: &Path) -> Result<Command> {
         let mut command = Command::new(artifacts::agent()?);
         command.args(["write-image", "--allow-this-machine", "--image-digest"]);
@@ -128,8 +125,8 @@ impl Bench {
         let staged = self.disk.folder().join("staged");
         let download = self.original_loop(url, form, &staged)?;
         let staged_bytes = staged.metadata()?.len();
-        // The options of disk_utils.populate_image as it is called for a whole
-        // disk, and qemu_img.convert_image's variable.
+        // The options that disk_utils.populate_image uses for a whole disk, and the
+        // environment variable that qemu_img.convert_image sets.
         let mut command = Command::new("qemu-img");
         let kind = match target {
             Target::Disk => "host_device",
@@ -161,7 +158,8 @@ impl Bench {
     }
 }
 
-/// Their progress is for people; what they say when they fail is kept.
+/// Discards standard output and keeps standard error for a failure: programs print
+/// their progress for people.
 fn quiet<'a>(command: &'a mut Command, said: &Path) -> Result<&'a mut Command> {
     Ok(command.stdout(Stdio::null()).stderr(File::create(said)?))
 }

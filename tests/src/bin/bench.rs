@@ -1,4 +1,4 @@
-//! `make bench`: what takes how long, as tables.
+//! `make bench`: measures run times and prints them as tables.
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};

@@ -1,4 +1,4 @@
-//! `make demo`: the main job on one virtual host, for the eye.
+//! `make demo`: a whole installation of one virtual host, with live output.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the name and size of what the host was booted from.
+/// Returns the name and size in bytes of each boot artifact.
 async fn install(lab: &Lab, plan: &Plan) -> Result<Vec<(&'static str, u64)>> {
     let site = plan.site(lab).await?;
     let mut media = vec![("initramfs", artifacts::ramdisk()?.metadata()?.len())];
@@ -82,11 +82,11 @@ async fn install(lab: &Lab, plan: &Plan) -> Result<Vec<(&'static str, u64)>> {
     Ok(media)
 }
 
-/// What fits beside time and speaker on a terminal of 120 columns; the whole
-/// text is in the log.
+/// Characters that fit next to time and speaker on a terminal of 120 columns. The
+/// log has the whole text.
 const WIDTH: usize = 98;
 
-/// One line of the timeline, as it happens.
+/// Prints one line of the timeline as it happens.
 fn show(event: &Event) {
     static POWER_ON: OnceLock<Duration> = OnceLock::new();
     if event.text.starts_with("power on") {

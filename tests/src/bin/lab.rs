@@ -1,4 +1,4 @@
-//! `make lab`: Ironic, a BMC and a host on one machine, to play with.
+//! `make lab`: Ironic, a BMC and a host on one machine, for experiments.
 
 use std::process::ExitCode;
 

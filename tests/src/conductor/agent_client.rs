@@ -10,16 +10,15 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
-/// `[agent]command_timeout` of Ironic.
+/// Default of Ironic's `[agent]command_timeout`.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 
-/// `[agent]max_command_attempts`, for connection errors only.
+/// Default of `[agent]max_command_attempts`. Only connection errors are retried.
 const ATTEMPTS: usize = 3;
 
-/// Between two attempts.
 const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// A command's record in the agent's list.
+/// An entry of the agent's command list.
 #[derive(Debug, Clone)]
 pub(super) struct Command {
     pub(super) name: String,
@@ -36,7 +35,7 @@ impl Command {
             .keys()
             .map(String::as_str)
             .collect();
-        // Exactly these; a client of Ironic's prints them as they come.
+        // Exactly these members: a client of Ironic's API sees them unchanged.
         const MEMBERS: [&str; 5] = [
             "command_error",
             "command_name",
@@ -64,7 +63,7 @@ impl Command {
         })
     }
 
-    /// What Ironic would put into `last_error`.
+    /// The text that Ironic puts into `last_error`.
     pub(super) fn error_text(&self) -> String {
         ["details", "message"]
             .iter()
@@ -74,7 +73,7 @@ impl Command {
     }
 }
 
-/// A client for one agent, which trusts that agent's certificate and no other.
+/// A client for one agent. It trusts only that agent's certificate.
 pub(super) struct AgentClient {
     http: Client,
     base: String,
@@ -82,7 +81,7 @@ pub(super) struct AgentClient {
 }
 
 impl AgentClient {
-    /// `verify_ca` is the certificate of the heartbeat, PEM.
+    /// `verify_ca` is the PEM certificate from the heartbeat.
     pub(super) fn new(callback_url: &str, verify_ca: &str, token: &str) -> Result<Self> {
         let certificate = CertificateDer::from_pem_slice(verify_ca.as_bytes())
             .map_err(|error| anyhow::anyhow!("agent_verify_ca is no PEM certificate: {error}"))?;
@@ -90,7 +89,7 @@ impl AgentClient {
         roots
             .add(certificate)
             .context("agent_verify_ca as trust anchor")?;
-        // `[agent]tls_minimum_version` of Ironic.
+        // Ironic's `[agent]tls_minimum_version`.
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -135,7 +134,7 @@ impl AgentClient {
         Err(last_error.map_or_else(|| anyhow::anyhow!("no attempt"), Into::into))
     }
 
-    /// Gives a command; with `wait` the answer comes after its end.
+    /// Sends a command. With `wait` the agent answers when the command has ended.
     pub(super) async fn command(&self, name: &str, params: &Value, wait: bool) -> Result<Command> {
         let body = json!({"name": name, "params": params}).to_string();
         let answer = self
@@ -152,7 +151,7 @@ impl AgentClient {
         Ok(command)
     }
 
-    /// All commands since the agent's start, oldest first.
+    /// All commands since the agent started, oldest first.
     pub(super) async fn list(&self) -> Result<Vec<Command>> {
         let answer = self
             .send(Method::GET, "", None)

@@ -1,4 +1,4 @@
-//! What the agent calls: version, lookup, heartbeat, inspection data.
+//! The requests that the agent sends: version, lookup, heartbeat, inspection data.
 
 mod heartbeat;
 mod inspection;
@@ -19,7 +19,7 @@ use super::{PORT, Shared};
 use crate::lab::HOST_V4;
 use version::{MAXIMUM, MINIMUM};
 
-/// Inspection data carry logs, and Ironic sets no limit of its own.
+/// Inspection data contain logs, and Ironic itself sets no limit.
 const MAX_BODY: usize = 64 * 1024 * 1024;
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -38,13 +38,14 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Ironic's error: JSON text inside JSON.
+/// An error as Ironic sends it: JSON text inside JSON.
 fn refuse(status: StatusCode, text: &str) -> Response {
     let fault = json!({"faultcode": "Client", "faultstring": text, "debuginfo": null});
     (status, Json(json!({"error_message": fault.to_string()}))).into_response()
 }
 
-/// Headers that the Python agent always sends; Ironic does not insist on both.
+/// Complains about missing headers that ironic-python-agent always sends, although
+/// Ironic does not require both.
 fn check_headers(shared: &Shared, what: &str, headers: &HeaderMap) {
     for name in ["content-type", "accept"] {
         let value = headers.get(name).and_then(|value| value.to_str().ok());

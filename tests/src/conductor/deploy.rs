@@ -1,4 +1,4 @@
-//! The deployment, driven by heartbeats as in Ironic's deploy interfaces.
+//! The deployment, driven by heartbeats like Ironic's deploy interfaces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::agent_client::{AgentClient, Command};
 use super::script::{Finish, Method};
 use super::{ProvisionState, Shared, node};
 
-/// Ironic polls a `poll=True` command this often...
+/// Ironic's interval between polls of a command with `poll=True`...
 const POLL_PAUSE: Duration = Duration::from_secs(6);
-/// ...and this many times.
+/// ...and the maximum number of polls.
 const POLL_LIMIT: usize = 100;
 
-/// What is known from one heartbeat to the next.
+/// State kept from one heartbeat to the next.
 #[derive(Default)]
 struct Progress {
     hardware_versions: Option<Value>,
@@ -24,7 +24,7 @@ struct Progress {
     failures: usize,
 }
 
-/// Works on heartbeats until the deployment has ended.
+/// Handles heartbeats until the deployment has ended.
 pub(super) async fn drive(shared: Arc<Shared>, mut heartbeats: mpsc::Receiver<()>) {
     let mut progress = Progress::default();
     while heartbeats.recv().await.is_some() {
@@ -57,7 +57,8 @@ pub(super) async fn drive(shared: Arc<Shared>, mut heartbeats: mpsc::Receiver<()
 
 fn client(shared: &Shared) -> Result<AgentClient> {
     let memory = shared.memory();
-    // A heartbeat is accepted only with all three.
+    // An accepted heartbeat has a URL and the token, and the certificate unless the
+    // agent left it out.
     let (Some(url), Some(ca), Some(token)) =
         (&memory.callback_url, &memory.verify_ca, &memory.token)
     else {
@@ -72,7 +73,7 @@ async fn poll(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Returns true when the node's new system has been started.
+/// Returns true when the last command has been sent.
 async fn at_heartbeat(shared: &Shared, progress: &mut Progress) -> Result<bool> {
     let agent = client(shared)?;
     if progress.hardware_versions.is_none() {
@@ -84,8 +85,8 @@ async fn at_heartbeat(shared: &Shared, progress: &mut Progress) -> Result<bool> 
         .rfind(|command| !command.name.starts_with("get_"));
     let Some(last) = last else {
         if progress.step_given {
-            // Ironic would take this for a fresh boot and go on with the step
-            // after the one that was lost.
+            // Ironic would take this for a fresh boot and continue with the step
+            // after the lost one.
             shared.complain("the agent has forgotten the deploy step it was given");
         }
         give_step(shared, &agent, progress).await?;
@@ -128,8 +129,8 @@ fn expected_failures(shared: &Shared) -> usize {
     }
 }
 
-/// `deploy.get_deploy_steps`: the step of the script must be offered. The same for
-/// clean steps.
+/// Sends `get_deploy_steps` (or `get_clean_steps`). The agent must offer the
+/// script's step.
 async fn read_steps(shared: &Shared, agent: &AgentClient) -> Result<Value> {
     let operation = shared.script.method.operation();
     let name = format!("{operation}.get_{operation}_steps");
@@ -155,7 +156,7 @@ async fn read_steps(shared: &Shared, agent: &AgentClient) -> Result<Value> {
         .flatten()
         .collect();
     for step in &offered {
-        // Ironic rejects the whole list when one of these is missing.
+        // Ironic rejects the whole list if one of these members is missing.
         for member in ["interface", "step", "priority"] {
             ensure!(
                 step.get(member).is_some(),
@@ -202,7 +203,8 @@ async fn give_step(shared: &Shared, agent: &AgentClient, progress: &mut Progress
     Ok(())
 }
 
-/// What follows the step in each deploy interface, up to the last command.
+/// Sends the commands that follow the step in the deploy interface, up to the last
+/// one.
 async fn after_step(shared: &Shared, agent: &AgentClient) -> Result<()> {
     if let Method::WriteImage { .. } = shared.script.method {
         shared.note("command standby.get_partition_uuids");
@@ -214,7 +216,8 @@ async fn after_step(shared: &Shared, agent: &AgentClient) -> Result<()> {
             "get_partition_uuids: {}",
             uuids.error_text()
         );
-        // Whole disk images get a boot loader entry under UEFI only.
+        // Ironic requests a boot loader entry for a whole-disk image only under
+        // UEFI.
         if shared.script.uefi {
             install_bootloader(shared, agent, &uuids.result).await?;
         }
@@ -256,7 +259,8 @@ async fn install_bootloader(shared: &Shared, agent: &AgentClient, uuids: &Value)
     bail!("{NAME}: no end after {POLL_LIMIT} polls")
 }
 
-/// `[agent]deploy_logs_collect = on_failure`; an agent that cannot is forgiven.
+/// As with `[agent]deploy_logs_collect = on_failure`. An agent without this command
+/// is tolerated.
 async fn collect_logs(shared: &Shared) {
     let Ok(agent) = client(shared) else { return };
     shared.note("command log.collect_system_logs");

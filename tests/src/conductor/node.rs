@@ -1,4 +1,4 @@
-//! The node in Ironic's JSON.
+//! The node as JSON, in the form that Ironic sends.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -8,7 +8,7 @@ use super::PORT;
 use super::script::{Method, Script};
 use crate::lab::HOST_V4;
 
-/// The node's UUID. There is one node.
+/// The UUID of the only node.
 pub(super) const UUID: &str = "62347504-3396-4ff0-b5e1-bc78f454c418";
 
 /// The mask that Ironic puts in place of secrets.
@@ -38,7 +38,7 @@ fn instance_info(script: &Script, config_drive: Value) -> Value {
     })
 }
 
-/// What a lookup shows: five members, the config drive masked.
+/// The node in the answer to a lookup: five members, with the config drive masked.
 pub(super) fn looked_up(script: &Script) -> Value {
     let base = format!("http://{HOST_V4}:{PORT}");
     json!({
@@ -53,8 +53,8 @@ pub(super) fn looked_up(script: &Script) -> Value {
     })
 }
 
-/// What a command carries. `unmasked` is for `execute_deploy_step` alone, the
-/// only command that sees the config drive.
+/// The node that a command contains. `unmasked` is true for `execute_deploy_step`
+/// and `execute_clean_step`. All other commands get the config drive masked.
 pub(super) fn full(script: &Script, step: &Value, unmasked: bool) -> Value {
     let config_drive = match &script.method {
         _ if !unmasked => MASKED.into(),
@@ -81,7 +81,7 @@ pub(super) fn full(script: &Script, step: &Value, unmasked: bool) -> Value {
     node
 }
 
-/// The `config` of a lookup's answer.
+/// The member `config` of the answer to a lookup.
 pub(super) fn lookup_config(token: &str, heartbeat_timeout: u64) -> Value {
     let mut config = template(include_str!("lookup_config.json"));
     config["agent_token"] = token.into();
@@ -94,7 +94,6 @@ fn template(text: &str) -> Value {
     serde_json::from_str(text).expect("a template in this folder is JSON")
 }
 
-/// The node's ports.
 pub(super) fn ports(script: &Script) -> Value {
     let port = |(index, mac): (usize, &String)| {
         json!({
@@ -107,7 +106,6 @@ pub(super) fn ports(script: &Script) -> Value {
     script.macs.iter().enumerate().map(port).collect()
 }
 
-/// The step that the script asks for, with its arguments.
 pub(super) fn step(script: &Script) -> Value {
     match &script.method {
         Method::InstallCoreos { .. } | Method::AssistedInstall { .. } => {
@@ -131,11 +129,11 @@ pub(super) fn step(script: &Script) -> Value {
                 "node_uuid": UUID,
             });
             if let Some(header) = &image.authorization {
-                // As Ironic has it, complete and in base64.
+                // In Ironic's form: the complete header in base64.
                 info["image_request_authorization"] = BASE64_STANDARD.encode(header).into();
             }
             let mut arguments = json!({});
-            // Ironic sends it twice; both places are looked at by agents.
+            // Ironic sends the config drive in both places, and agents read either.
             if let Some(config_drive) = config_drive {
                 info["configdrive"] = json!(config_drive);
                 arguments["configdrive"] = json!(config_drive);

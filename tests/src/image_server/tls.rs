@@ -1,4 +1,4 @@
-//! The same server behind TLS.
+//! The image server over TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,10 +12,11 @@ use tokio_rustls::server::TlsStream;
 
 use crate::journal::{Journal, Source};
 
-/// A client that connects and says nothing must not keep the others out for long.
+/// Limit for a handshake, so that a silent client does not block the others for
+/// long.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Takes connections, and completes the handshake of each.
+/// Accepts connections and completes the TLS handshake of each.
 pub(super) struct TlsListener {
     pub(super) listener: TcpListener,
     pub(super) acceptor: TlsAcceptor,
@@ -47,7 +48,7 @@ impl axum::serve::Listener for TlsListener {
         loop {
             match self.next().await {
                 Ok(connection) => return connection,
-                // The client's alert is in it.
+                // The error contains the client's TLS alert.
                 Err(error) => self.journal.record(Source::Images, format!("TLS: {error}")),
             }
         }

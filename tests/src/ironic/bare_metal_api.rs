@@ -1,4 +1,4 @@
-//! Ironic's REST API as an operator uses it.
+//! Ironic's REST API, as an operator uses it.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use tokio::time::{Instant, sleep};
 
 use crate::tls_front::Authority;
 
-/// Ironic answers most requests in a fraction of a second; validation asks BMC
-/// and image server.
+/// Ironic answers most requests in a fraction of a second. Validation takes longer,
+/// because it queries the BMC and the image server.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
-/// Between two looks at a node.
+/// Pause between polls of a node, and between retries.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How often a request is repeated that found the node locked.
+/// How often a request is sent while the node is locked.
 const LOCKED_ATTEMPTS: u32 = 30;
 
-/// A client of an HTTP API that speaks JSON.
+/// A client for a JSON API over HTTP.
 #[derive(Clone)]
 pub struct BareMetalApi {
     client: Client,
@@ -28,8 +28,8 @@ pub struct BareMetalApi {
 }
 
 impl BareMetalApi {
-    /// A client of the API at `base`, a URL without a slash at its end. By HTTPS
-    /// it trusts this authority alone.
+    /// A client for the API at `base`, a URL without a trailing slash. Over HTTPS
+    /// it trusts only this authority.
     pub fn new(
         base: &str,
         authority: Option<&Authority>,
@@ -57,8 +57,8 @@ impl BareMetalApi {
         })
     }
 
-    /// One request; the answer's JSON, or null if it is empty. A node that is
-    /// locked for the moment (409) is asked again.
+    /// Sends a request and returns the answer's JSON, or null if it is empty.
+    /// Retries while the node is locked (409).
     pub async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
         let mut attempt = 0;
         loop {
@@ -92,17 +92,16 @@ impl BareMetalApi {
         }
     }
 
-    /// GET.
     pub async fn get(&self, path: &str) -> Result<Value> {
         self.request(Method::GET, path, None).await
     }
 
-    /// A node's document.
+    /// The node as Ironic's API returns it.
     pub async fn node(&self, name: &str) -> Result<Value> {
         self.get(&format!("/v1/nodes/{name}")).await
     }
 
-    /// Sets members of a node; the paths are JSON pointers.
+    /// Sets members of a node. The paths are JSON pointers.
     pub async fn patch(&self, name: &str, members: &[(&str, Value)]) -> Result<Value> {
         let patch: Vec<Value> = members
             .iter()
@@ -113,7 +112,7 @@ impl BareMetalApi {
             .await
     }
 
-    /// Asks for a provision state change: `{"target": ..., ...}`.
+    /// Requests a provision state: `{"target": ..., ...}`.
     pub async fn provision(&self, name: &str, wanted: &Value) -> Result<()> {
         let path = format!("/v1/nodes/{name}/states/provision");
         self.request(Method::PUT, &path, Some(wanted))
@@ -121,7 +120,7 @@ impl BareMetalApi {
             .map(drop)
     }
 
-    /// Waits for a provision state.
+    /// Waits until the node is in this provision state.
     pub async fn wait_for(&self, name: &str, wanted: &str, within: Duration) -> Result<Value> {
         self.wait_until(name, wanted, within, |node| {
             node["provision_state"] == wanted
@@ -129,8 +128,8 @@ impl BareMetalApi {
         .await
     }
 
-    /// Waits until a node's document is as wanted; `what` says how. A provision
-    /// state of failure ends the wait.
+    /// Waits until `wanted` returns true for the node. `what` describes this in
+    /// errors. Fails early if the node enters a failure state.
     pub async fn wait_until(
         &self,
         name: &str,

@@ -1,11 +1,12 @@
-//! What Ironic's log holds against the agent. Pure.
+//! Finds the lines of Ironic's log that speak against the agent. Has no side
+//! effects.
 //!
-//! Every warning and error counts, but for a list of those that any agent would
-//! cause, or that have nothing to do with one.
+//! Every warning and error counts, except those that any agent would cause and
+//! those that have nothing to do with an agent.
 
 use super::plan::{Boot, Plan, Story};
 
-/// A line that may be there: a part of its text, and the reason.
+/// Allowed lines: a part of the text, and the reason.
 const ALLOWED: &[(&str, &str)] = &[
     (
         "Ironic has been configured to utilize SQLite",
@@ -47,7 +48,8 @@ const RESTARTED: (&str, &str) = (
     "it was killed, and is started again",
 );
 
-/// The same for plans in which something is to fail.
+/// Lines that are allowed because of the plan, most of them because something has
+/// to fail.
 fn allowed_in(plan: &Plan) -> &'static [(&'static str, &'static str)] {
     match plan.story {
         _ if plan.rescue => &[(
@@ -98,7 +100,7 @@ pub fn complaints<'a>(lines: impl IntoIterator<Item = &'a str>, plan: &Plan) -> 
         .collect()
 }
 
-/// `2026-11-21 03:31:55.141 1234 WARNING ironic.module [...] text`
+/// Format: `2026-11-21 03:31:55.141 1234 WARNING ironic.module [...] text`.
 fn is_serious(line: &str) -> bool {
     let level = line.split(' ').nth(3).unwrap_or_default();
     matches!(level, "WARNING" | "ERROR" | "CRITICAL")

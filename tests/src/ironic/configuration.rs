@@ -1,5 +1,5 @@
-//! ironic.conf and the Redfish emulator's configuration. Pure but for the
-//! paths, which are the lab's.
+//! Generates ironic.conf and the Redfish emulator's configuration. Has no side
+//! effects; the paths are those of the lab.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -9,63 +9,60 @@ use crate::image_server;
 use crate::lab::{Family, HOST_V4, Lab};
 use crate::site::TEST_ARGUMENTS;
 
-/// The port of the Redfish emulator, which is its own default.
+/// The port of the Redfish emulator, the emulator's own default.
 pub const BMC_PORT: u16 = 8000;
 
-/// What differs from one lab to the next.
+/// The settings in which labs differ.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Configuration {
-    /// API and image server speak TLS with certificates of a private authority,
-    /// and the API wants a user and a password (but not from agents).
+    /// API and image server use TLS with certificates of a private authority, and
+    /// the API requires a user and a password, except from agents.
     pub tls: bool,
     /// Keep the agent running from one operation to the next.
     pub fast_track: bool,
-    /// Announce the API by multicast DNS, and have the agent look for it there.
+    /// Announce the API by multicast DNS. The agent finds it there.
     pub mdns: bool,
 }
 
-/// The image server's port for HTTPS.
 pub const IMAGES_TLS_PORT: u16 = 8443;
 
-/// The users of the API, in the lab's folder.
+/// File with the users of the API, in the lab's folder.
 pub(super) const HTPASSWD: &str = "htpasswd";
-/// [`CREDENTIALS`] as Ironic reads them: bcrypt.
+/// The bcrypt form of [`CREDENTIALS`], which Ironic reads.
 pub(super) const HTPASSWD_LINE: &str =
     "admin:$2b$05$HmqQoZIciW3xr4y5GKdFXeBq2HQyTiM5n.tBPESsELbo.VV.Wj..m\n";
 const CREDENTIALS: (&str, &str) = ("admin", "password");
 
-/// With the private authority servers are verified.
+/// Disables certificate checks. Omitted if there is a private authority.
 const INSECURE: &str = "ipa-insecure=1";
 
-/// Kernel arguments as metal3's Ironic image has them, with a key that holds
-/// blanks: they have to be survived, too.
+/// Kernel arguments as in metal3's Ironic image. They include a key that contains
+/// spaces, which the agent must parse correctly.
 const METAL3_ARGUMENTS: &str = "nofb nomodeset vga=normal \
      sshkey=\"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDm9 operator of the lab\" \
      systemd.journald.forward_to_console=yes";
 
-/// What firmware loads from the network, as Ironic names it: shim and GRUB by
-/// TFTP, iPXE by HTTP.
+/// Boot loaders under Ironic's names: shim and GRUB over TFTP, iPXE over HTTP.
 const LOADERS: &str = "bootx64.efi:/usr/lib/shim/shimx64.efi.signed,\
      grubx64.efi:/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed,\
      snponly.efi:/usr/lib/ipxe/snponly.efi";
 
-/// What metal3 adds for an inspection.
+/// Kernel arguments that metal3 adds for an inspection.
 const INSPECTION_ARGUMENTS: &str = "ipa-inspection-collectors=default,logs";
 
 impl Configuration {
-    /// The folder from which hosts are served what Ironic makes for them.
+    /// The folder for files that Ironic offers to hosts over HTTP.
     #[must_use]
     pub fn http_root(&self, lab: &Lab) -> PathBuf {
         lab.path("http")
     }
 
-    /// The folder from which hosts are served by TFTP.
+    /// The folder for files that Ironic offers to hosts over TFTP.
     #[must_use]
     pub fn tftp_root(&self, lab: &Lab) -> PathBuf {
         lab.path("ironic/tftp")
     }
 
-    /// The base URL of Ironic's API.
     #[must_use]
     pub fn api_url(&self) -> String {
         if self.tls {
@@ -83,13 +80,14 @@ impl Configuration {
         Family::V4.url(image_server::PORT)
     }
 
-    /// The API's user and password, if it wants any.
+    /// The API's user and password, if it requires them.
     #[must_use]
     pub fn credentials(&self) -> Option<(&'static str, &'static str)> {
         self.tls.then_some(CREDENTIALS)
     }
 
-    /// Where Ironic listens. Behind TLS nobody else reaches it.
+    /// The address that Ironic listens on. With TLS only the proxy can reach
+    /// Ironic.
     fn listens_at(&self) -> Ipv4Addr {
         if self.tls {
             return Ipv4Addr::LOCALHOST;
@@ -97,7 +95,7 @@ impl Configuration {
         HOST_V4
     }
 
-    /// The ports with TLS in front of servers without.
+    /// The TLS ports, each with the plain server behind it.
     pub(super) fn tls_fronts(&self) -> [(u16, SocketAddr); 2] {
         [
             (conductor::PORT, (self.listens_at(), conductor::PORT).into()),
@@ -105,20 +103,19 @@ impl Configuration {
         ]
     }
 
-    /// The base URL of the Redfish emulator.
     #[must_use]
     pub fn bmc_url(&self) -> String {
         Family::V4.url(BMC_PORT)
     }
 
-    /// The kernel arguments that Ironic adds to its own.
+    /// The kernel arguments that Ironic adds to its own arguments.
     fn kernel_arguments(&self) -> String {
         let insecure = if self.tls { "" } else { INSECURE };
         format!("{TEST_ARGUMENTS} {METAL3_ARGUMENTS} {insecure}")
     }
 
-    /// The members of the section DEFAULT and of others that make clients prove
-    /// who they are and servers be verified.
+    /// Settings for authentication and for the verification of servers: one part
+    /// for the section DEFAULT and one for the section agent.
     fn trust(&self, lab: &Lab) -> [String; 2] {
         if !self.tls {
             return ["auth_strategy = noauth".to_owned(), String::new()];
@@ -135,7 +132,6 @@ impl Configuration {
         ]
     }
 
-    /// ironic.conf.
     #[must_use]
     pub fn ironic(&self, lab: &Lab) -> String {
         let state = lab.path("ironic").display().to_string();
@@ -151,9 +147,9 @@ impl Configuration {
         let listens_at = self.listens_at();
         let [trust, agent_trust] = self.trust(lab);
         let port = conductor::PORT;
-        // Interfaces, hooks, priorities and log collection as in metal3's and
-        // OpenShift's images. The rest is what one process without a message
-        // queue, a database server or an identity service needs.
+        // Interfaces, hooks, priorities and log collection are those of metal3's
+        // and OpenShift's images. The other settings let one process run without a
+        // message queue, a database server and an identity service.
         format!(
             r"[DEFAULT]
 {trust}
@@ -253,7 +249,7 @@ power_off = true
         )
     }
 
-    /// Folders that Ironic expects to be there.
+    /// Folders that Ironic expects to exist.
     #[must_use]
     pub fn folders(&self, lab: &Lab) -> Vec<PathBuf> {
         let state = lab.path("ironic");
@@ -276,9 +272,10 @@ power_off = true
         all
     }
 
-    /// The configuration of sushy-emulator, which is Python. With all features
-    /// it has Secure Boot, and with a BIOS that answers 501: Ironic then asks
-    /// ten times, for half a minute.
+    /// The configuration of sushy-emulator, in Python. The feature set is limited
+    /// to virtual media: with all features the emulator offers Secure Boot, and a
+    /// BIOS resource that answers 501. Ironic would then retry ten times, for half
+    /// a minute.
     #[must_use]
     pub fn bmc(&self, lab: &Lab) -> String {
         let state = lab.path("bmc");

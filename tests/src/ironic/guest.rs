@@ -1,5 +1,5 @@
-//! A host behind the emulated BMC: a libvirt domain. Ironic switches it on and
-//! off; the test only looks at its console and its disk.
+//! A host behind the emulated BMC: a libvirt domain. Ironic switches it on and off.
+//! The test only looks at its console and its disk.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,18 +16,15 @@ use crate::journal::Source;
 use crate::lab::Lab;
 use crate::vm::{Firmware, OVMF_CODE, OVMF_VARIABLES, record_console};
 
-/// What is asked of a host.
 #[derive(Debug, Clone)]
 pub struct Guest {
-    /// Its name in libvirt.
+    /// The name in libvirt.
     pub name: String,
-    /// The address of its NIC.
     pub mac: String,
-    /// Its firmware.
     pub firmware: Firmware,
-    /// Its disk, a raw file.
+    /// The path of the disk, a raw file.
     pub disk: PathBuf,
-    /// UEFI that boots from the network: by TFTP or by HTTP.
+    /// The network boot protocol, for UEFI that boots from the network.
     pub network_boot: Option<NetworkProtocol>,
 }
 
@@ -40,29 +37,32 @@ pub enum NetworkProtocol {
     Http,
 }
 
-/// More than the agent needs: the firmware holds a copy of an ISO's ramdisk.
+/// More than the agent needs: the firmware keeps a copy of an ISO's ramdisk.
 const MEMORY_MIB: u32 = 1024;
 
-/// As `disk_mib` of a plan: root disks have 4 GiB at least.
+/// Like the default of `disk_mib` in [`crate::site::Plan`]: a root disk needs at
+/// least 4 GiB.
 const DISK_BYTES: u64 = 5 << 30;
 
-/// SeaBIOS, where Debian's seabios has it.
+/// The path of SeaBIOS in Debian's package seabios.
 const SEABIOS: &str = "/usr/share/seabios/bios-256k.bin";
 
-/// How the journal says that the host was switched on.
+/// The journal's text for a host that was switched on.
 pub const POWER_ON: &str = "power on";
 
-/// Where the guest's serial port connects to, in a folder that is the test's.
+/// The socket that the guest's serial port connects to, in a private folder of the
+/// test.
 const CONSOLE: &str = "/run/libvirt/console";
 
 impl Guest {
-    /// Makes the disk and the domain, powered off, and listens to the console.
+    /// Creates the disk and the domain, powered off, and listens for the console.
     /// Returns the domain's UUID.
     pub async fn define(&self, lab: &Lab) -> Result<String> {
         let disk =
             File::create(&self.disk).with_context(|| format!("making {}", self.disk.display()))?;
         disk.set_len(DISK_BYTES)?;
-        // QEMU connects at each power on: no byte can be lost before we read.
+        // QEMU connects at each power on, so no byte is lost before this side
+        // reads.
         let listener = UnixListener::bind(CONSOLE).context("listening to the console")?;
         let journal = lab.journal.clone();
         let log = File::create(lab.log_path("console"))?;
@@ -80,9 +80,9 @@ impl Guest {
         Ok(virsh(&["domuuid", &self.name]).await?.trim().to_owned())
     }
 
-    /// The domain. i440fx: its CD drive is on the IDE controller, for which the
-    /// smallest set of modules has a driver, as it has for the CD drives of most
-    /// BMCs.
+    /// The domain's XML. The machine type is i440fx, because its CD drive is on an
+    /// IDE controller. The smallest module set has a driver for that, as for the CD
+    /// drives of most BMCs.
     fn xml(&self, lab: &Lab) -> String {
         let Self {
             name,
@@ -93,8 +93,8 @@ impl Guest {
         } = self;
         let disk = disk.display();
         let loader = match firmware {
-            // What QEMU takes without it, too; but the emulator tells the
-            // firmware by this element.
+            // QEMU would use this firmware anyway, but the Redfish emulator detects
+            // the firmware from this element.
             Firmware::Bios => format!("<loader readonly='yes' type='rom'>{SEABIOS}</loader>"),
             Firmware::Uefi => format!(
                 "<loader readonly='yes' type='pflash'>{OVMF_CODE}</loader>\
@@ -102,10 +102,10 @@ impl Guest {
                 lab.path("uefi-variables").display()
             ),
         };
-        // QEMU's own ROM for the NIC is iPXE, which would take the place of the
+        // QEMU's own ROM for the NIC contains iPXE, which would replace the
         // firmware's network boot.
         let rom = network_boot.map_or("", |_| "<rom enabled='no'/>");
-        // OVMF tries PXE first, and waits a minute for an answer to each.
+        // OVMF tries PXE first, and waits a minute for IPv4 and for IPv6.
         let firmware_settings = match network_boot {
             Some(NetworkProtocol::Http) => {
                 "<sysinfo type='fwcfg'>\
@@ -144,8 +144,9 @@ impl Guest {
     }
 }
 
-/// The console, written down as it comes: for who looks on. (QEMU can do that,
-/// but repeats what a slow reader did not take at once.)
+/// Copies the console to a log file as it is read, for a developer who follows the
+/// test. QEMU can write a log too, but repeats bytes that a slow reader did not
+/// take at once.
 struct Console<'a> {
     console: UnixStream,
     log: &'a File,

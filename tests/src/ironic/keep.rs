@@ -1,4 +1,4 @@
-//! `LANDFALL_LAB=keep`: the lab stays until it is told to go.
+//! `LANDFALL_LAB=keep`: the lab keeps running until it is interrupted.
 
 use std::io::Write;
 
@@ -10,15 +10,15 @@ use super::configuration::Configuration;
 use super::plan::NODE;
 use crate::lab::Lab;
 
-/// Whether the developer wants to look around.
+/// Whether the developer wants to keep the lab.
 #[must_use]
 pub fn wanted() -> bool {
     std::env::var("LANDFALL_LAB").is_ok_and(|value| value == "keep")
 }
 
-/// Says how to use the lab and waits for Ctrl-C or SIGTERM.
+/// Prints how to use the lab, and waits for Ctrl-C or SIGTERM.
 pub async fn until_interrupted(lab: &Lab, configuration: &Configuration) -> Result<()> {
-    // Not eprintln: libtest would keep it until the test has ended.
+    // Not eprintln: libtest would hold the text back until the test ends.
     std::io::stderr().write_all(manual(lab, configuration).as_bytes())?;
     let (mut interrupt, mut terminate) = (
         signal(SignalKind::interrupt())?,
@@ -37,7 +37,7 @@ fn manual(lab: &Lab, configuration: &Configuration) -> String {
     let tools = super::environment().join("venv/bin");
     let console = lab.log_path("console");
     let log = lab.log_path("ironic");
-    // The namespaces belong to a thread; /proc has it like a process.
+    // The namespaces belong to a thread, which has its own entry in /proc.
     let thread = gettid();
     format!(
         "

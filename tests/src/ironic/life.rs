@@ -1,4 +1,4 @@
-//! The life of a node, from enrolment to its second deployment.
+//! A scenario: the life of a node, from enrolment to its second deployment.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,8 +19,8 @@ use crate::journal::{Event, Mark, Source};
 use crate::lab::{Family, Lab};
 use crate::site::MAC;
 
-/// Enrols a node and lets happen to it what the plan says. The disk boots after
-/// each deployment, and Ironic's log must hold nothing against the agent.
+/// Enrols a node and runs the plan's story on it. The disk must boot after each
+/// deployment, and Ironic's log must contain nothing against the agent.
 pub async fn whole_life(lab: &Lab, plan: &Plan) -> Result<()> {
     let place = Place::start(lab, plan).await?;
     let result = place.live(lab, plan).await;
@@ -35,12 +35,11 @@ pub async fn whole_life(lab: &Lab, plan: &Plan) -> Result<()> {
     nothing_held_against_the_agent(lab, plan)
 }
 
-/// Of the user who rescues the node.
+/// The password of the user who rescues the node.
 const PASSWORD: &str = "a password of the lab";
 
-/// A lab with one enrolled node, which is manageable.
+/// A lab with one enrolled node in the state manageable.
 pub struct Place {
-    /// What serves.
     pub(super) ironic: Ironic,
     pub(super) guest: Guest,
     pub(super) node: Node,
@@ -48,7 +47,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Starts everything and enrols the node.
+    /// Starts all services and enrols the node.
     pub async fn start(lab: &Lab, plan: &Plan) -> Result<Self> {
         let files = plan.files(lab).await?;
         let instance_info = plan.instance_info(&files[0]);
@@ -100,7 +99,7 @@ impl Place {
 
         self.deploy(lab, plan).await?;
         if plan.configuration.fast_track {
-            // The agent once, the installed system once.
+            // Two power-ons: one for the agent, one for the installed system.
             ensure_power_cycles(lab, 2)?;
         }
         if plan.story == Story::OneDeployment {
@@ -110,7 +109,8 @@ impl Place {
         self.deploy(lab, plan).await
     }
 
-    /// Ironic shows the reason why the agent does not install it.
+    /// Deploys a partition image. The agent must refuse it, and Ironic must show
+    /// the reason.
     async fn refuse_partition_image(&self, plan: &Plan) -> Result<()> {
         let info = plan.partition_image(&self.instance_info);
         let request = plan.request(&Proof::new(plan.host_name()));
@@ -124,7 +124,7 @@ impl Place {
         Ok(())
     }
 
-    /// Undeploys the node, which cleans it.
+    /// Undeploys the node. Ironic then cleans it.
     pub(super) async fn undeploy(&self, lab: &Lab) -> Result<()> {
         let clock = Instant::now();
         self.node.undeploy().await?;
@@ -132,8 +132,9 @@ impl Place {
         ensure_no_table(&self.guest)
     }
 
-    /// A ramdisk without a rescue layer refuses; with one, the agent hands the node
-    /// over to a user, who logs in and finds the disk as it was.
+    /// First, a ramdisk without a rescue layer must refuse. Then, with a rescue
+    /// layer, the agent hands the node over to a user, who logs in and finds the
+    /// disk unchanged.
     async fn rescue(&self, lab: &Lab) -> Result<()> {
         self.node.ask_for_rescue(PASSWORD).await?;
         let error = self.node.fails("rescue failed").await?;
@@ -164,8 +165,8 @@ impl Place {
         self.deploy_across(lab, plan, async |_| Ok(())).await
     }
 
-    /// The same; `event` happens after the request, whose place in the journal it
-    /// gets.
+    /// Like [`Self::deploy`]. Calls `event` after the request for deployment, with
+    /// the position of the request in the journal.
     pub(super) async fn deploy_across(
         &self,
         lab: &Lab,
@@ -208,7 +209,7 @@ fn nothing_held_against_the_agent(lab: &Lab, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// How long a part of the life took, in the journal.
+/// Records in the journal how long a part of the scenario took.
 pub(super) fn note(lab: &Lab, what: &str, since: Instant) {
     let seconds = since.elapsed().as_secs_f64();
     lab.journal
@@ -232,11 +233,13 @@ async fn installed_system(lab: &Lab, mark: Mark) -> Result<()> {
             event.source == Source::Console && event.text.contains(INSTALLED_SYSTEM_OK)
         })
         .await?;
-    // Nobody has to see it switch itself off: Ironic looks at the BMC.
+    // The test does not wait for the host to switch itself off: Ironic queries the
+    // BMC.
     Ok(())
 }
 
-/// It booted before: Ignition has nothing more to do.
+/// Waits for a later boot of the installed system, in which Ignition has nothing to
+/// do.
 pub(super) async fn installed_system_again(lab: &Lab, mark: Mark) -> Result<()> {
     lab.journal
         .wait_for("the installed system", mark, FIRST_BOOT, |event| {
@@ -246,7 +249,7 @@ pub(super) async fn installed_system_again(lab: &Lab, mark: Mark) -> Result<()> 
         .map(drop)
 }
 
-/// The inventory has what the guest is made of.
+/// Checks that the inventory matches the guest.
 fn check_inventory(stored: &Value) -> Result<()> {
     let inventory = &stored["inventory"];
     let disk = &inventory["disks"][0];
@@ -262,10 +265,10 @@ fn check_inventory(stored: &Value) -> Result<()> {
     Ok(())
 }
 
-/// What the original erases at the start of a disk, for a GPT.
+/// Sectors that ironic-python-agent erases at the start of a disk, for a GPT.
 const ERASED_SECTORS: usize = 33;
 
-/// After cleaning no firmware takes the disk for one that boots.
+/// After cleaning no firmware may recognise the disk as bootable.
 fn ensure_no_table(guest: &Guest) -> Result<()> {
     let mut start = vec![0; ERASED_SECTORS * 512];
     File::open(&guest.disk)

@@ -1,4 +1,4 @@
-//! A node of Ironic's, and what an operator does with it.
+//! A node in Ironic, and an operator's actions on it.
 
 use std::time::Duration;
 
@@ -9,29 +9,27 @@ use tokio::time::{Instant, sleep};
 
 use super::bare_metal_api::BareMetalApi;
 
-/// Without the agent: a few calls of the BMC.
+/// Limit for changes without the agent: a few calls of the BMC.
 pub(super) const QUICK: Duration = Duration::from_secs(120);
 
-/// From power on to the end of what the agent does: half a minute on a quiet
-/// machine, five to ten times of it on a busy one.
+/// Limit for changes with the agent, from power on to the end of its work: half a
+/// minute on a quiet machine, five to ten times as long on a busy one.
 pub(super) const WITH_AGENT: Duration = Duration::from_secs(900);
 
-/// Between two looks at a node that is to fail.
+/// Pause between polls of a node that has to fail.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// An enrolled node.
 pub struct Node {
     api: BareMetalApi,
     name: String,
     uuid: String,
 }
 
-/// What the enrolment is made of beside what all have.
+/// The properties in which enrolments differ.
 #[derive(Debug, Clone)]
 pub struct Enrolment {
-    /// The node's name.
     pub name: String,
-    /// The address of its NIC.
+    /// The MAC address of the node's NIC.
     pub mac: String,
     /// `redfish-virtual-media`, `ipxe`, ...
     pub boot_interface: &'static str,
@@ -39,13 +37,13 @@ pub struct Enrolment {
     pub deploy_interface: &'static str,
     /// `uefi` or `bios`.
     pub boot_mode: &'static str,
-    /// The BMC's base URL.
+    /// The base URL of the BMC.
     pub bmc: String,
-    /// The machine's UUID at the BMC.
+    /// The UUID of the machine at the BMC.
     pub system: String,
-    /// More members of `driver_info`: kernel and ramdisk, or an ISO.
+    /// Further members of `driver_info`: kernel and ramdisk, or an ISO.
     pub media: Value,
-    /// Addresses for the ramdisk.
+    /// The ramdisk's network configuration.
     pub network_data: Option<Value>,
 }
 
@@ -81,7 +79,7 @@ impl Enrolment {
 }
 
 impl Node {
-    /// Enrols a node and has its BMC checked: it becomes manageable.
+    /// Enrols a node and makes it manageable, for which Ironic checks the BMC.
     pub async fn enrol(api: &BareMetalApi, enrolment: &Enrolment) -> Result<Self> {
         let document = enrolment.document();
         let made = api
@@ -100,7 +98,7 @@ impl Node {
         Ok(node)
     }
 
-    /// Asks for a change and waits for the state that it leads to.
+    /// Requests a change and waits for the state that it leads to.
     pub(super) async fn change(
         &self,
         target: &str,
@@ -116,7 +114,7 @@ impl Node {
             .with_context(|| format!("after {target}"))
     }
 
-    /// Asks for a change: `{"target": ..., ...}`.
+    /// Requests a change: `{"target": ..., ...}`.
     pub(super) async fn ask(&self, request: &Value) -> Result<()> {
         self.api
             .provision(&self.name, request)
@@ -124,12 +122,11 @@ impl Node {
             .with_context(|| format!("asking for {}", request["target"]))
     }
 
-    /// Waits for a state.
     pub(super) async fn reaches(&self, state: &str, within: Duration) -> Result<Value> {
         self.api.wait_for(&self.name, state, within).await
     }
 
-    /// Waits for a state of failure; returns what Ironic says about it.
+    /// Waits for a failure state and returns `last_error`.
     pub(super) async fn fails(&self, state: &str) -> Result<String> {
         let deadline = Instant::now() + WITH_AGENT;
         loop {
@@ -146,12 +143,12 @@ impl Node {
         }
     }
 
-    /// Sets members of the node; the paths are JSON pointers.
+    /// Sets members of the node. The paths are JSON pointers.
     pub(super) async fn set(&self, members: &[(&str, Value)]) -> Result<()> {
         self.api.patch(&self.name, members).await.map(drop)
     }
 
-    /// Makes a runbook of these steps, for nodes of which this is one.
+    /// Creates a runbook of these steps and allows it for this node.
     pub(super) async fn add_runbook(&self, name: &str, steps: Value) -> Result<()> {
         let runbook = json!({"name": name, "steps": steps});
         let put = async |path: String| self.api.request(Method::PUT, &path, None).await;
@@ -163,13 +160,12 @@ impl Node {
         Ok(())
     }
 
-    /// The node's UUID.
     #[must_use]
     pub fn uuid(&self) -> &str {
         &self.uuid
     }
 
-    /// Has it inspected; returns the stored inventory.
+    /// Inspects the node and returns the stored inventory.
     pub async fn inspect(&self) -> Result<Value> {
         self.change("inspect", json!({}), "manageable", WITH_AGENT)
             .await?;
@@ -178,8 +174,8 @@ impl Node {
             .await
     }
 
-    /// Waits until the agent, which stays after an inspection, is known to be
-    /// there: only then is there a fast track.
+    /// Waits until Ironic knows the agent that keeps running after an inspection.
+    /// Fast track requires this.
     pub async fn heard_of_the_agent(&self) -> Result<()> {
         self.api
             .wait_until(&self.name, "a heartbeat", QUICK, |node| {
@@ -189,21 +185,21 @@ impl Node {
             .map(drop)
     }
 
-    /// Makes it available, which cleans it.
+    /// Makes the node available. Ironic cleans it for that.
     pub async fn provide(&self) -> Result<()> {
         self.change("provide", json!({}), "available", WITH_AGENT)
             .await
             .map(drop)
     }
 
-    /// Deploys it.
+    /// Deploys the node and waits for the end.
     pub async fn deploy(&self, instance_info: &Value, request: &Value) -> Result<()> {
         self.begin_to_deploy(instance_info, request).await?;
         self.is_deployed().await
     }
 
-    /// The first half of [`Self::deploy`]. Undeploying forgets `instance_info`, so it
-    /// is given each time.
+    /// Starts a deployment. Undeploying deletes `instance_info`, so each deployment
+    /// sets it.
     pub(super) async fn begin_to_deploy(
         &self,
         instance_info: &Value,
@@ -216,31 +212,31 @@ impl Node {
         self.ask(&request).await
     }
 
-    /// The second half.
+    /// Waits for the end of a deployment.
     pub(super) async fn is_deployed(&self) -> Result<()> {
         self.reaches("active", WITH_AGENT).await.map(drop)
     }
 
-    /// Has the ramdisk hand it over to a user with this password.
+    /// Makes the ramdisk hand the node over to a user with this password.
     pub async fn rescue(&self, password: &str) -> Result<()> {
         self.ask_for_rescue(password).await?;
         self.reaches("rescue", WITH_AGENT).await.map(drop)
     }
 
-    /// The request alone.
+    /// Requests the rescue without waiting.
     pub(super) async fn ask_for_rescue(&self, password: &str) -> Result<()> {
         self.ask(&json!({"target": "rescue", "rescue_password": password}))
             .await
     }
 
-    /// Brings it back from there.
+    /// Ends the rescue.
     pub async fn unrescue(&self) -> Result<()> {
         self.change("unrescue", json!({}), "active", WITH_AGENT)
             .await
             .map(drop)
     }
 
-    /// Undeploys it, which cleans it.
+    /// Undeploys the node. Ironic then cleans it.
     pub async fn undeploy(&self) -> Result<()> {
         self.change("deleted", json!({}), "available", WITH_AGENT)
             .await

@@ -1,5 +1,5 @@
-//! What operators do besides deploying: adopt a node that somebody else deployed,
-//! abort a cleaning, clean by a runbook, service a node in use.
+//! Operators' actions other than deployment: adopt a node that is already deployed,
+//! abort a cleaning, clean with a runbook, service a node in use.
 
 use std::time::Instant;
 
@@ -17,10 +17,11 @@ use crate::config_drive;
 use crate::lab::Lab;
 use crate::program;
 
-/// Runbooks are for nodes with the trait of the same name.
+/// Ironic applies a runbook only to nodes with the trait of the same name.
 const RUNBOOK: &str = "CUSTOM_ERASE";
 
-/// The boot partition of the test image, and what a service puts there.
+/// The boot partition of the test image, and the content that a service writes
+/// there.
 const BOOT_PARTITION: u32 = 3;
 const SERVICED: &str = "by the service";
 
@@ -28,7 +29,7 @@ impl Place {
     pub(super) async fn operations(&self, lab: &Lab, plan: &Plan) -> Result<()> {
         self.adopt(lab).await?;
         self.clean_by_runbook(lab).await?;
-        // The runbook has just erased everything.
+        // No automatic cleaning, because the runbook has just erased everything.
         self.node.set(&[("/automated_clean", false.into())]).await?;
         self.node
             .change("provide", json!({}), "available", QUICK)
@@ -37,7 +38,7 @@ impl Place {
         self.service_while_the_conductor_restarts(lab).await
     }
 
-    /// Ironic takes the node as deployed, and cleans it when it is undeployed.
+    /// Ironic adopts the node as deployed, and cleans it when it is undeployed.
     async fn adopt(&self, lab: &Lab) -> Result<()> {
         let clock = Instant::now();
         self.node
@@ -54,7 +55,7 @@ impl Place {
             .map(drop)
     }
 
-    /// The first cleaning is aborted while the agent boots, the second ends well.
+    /// The first cleaning is aborted while the agent boots. The second succeeds.
     async fn clean_by_runbook(&self, lab: &Lab) -> Result<()> {
         let steps = json!([
             {"interface": "deploy", "step": "erase_devices_metadata", "args": {}, "order": 1}
@@ -78,8 +79,8 @@ impl Place {
         Ok(())
     }
 
-    /// The conductor dies while the node waits for its agent, which then puts a file
-    /// into the installed system.
+    /// The conductor is killed while the node waits for its agent. The agent then
+    /// writes a file into the installed system.
     async fn service_while_the_conductor_restarts(&self, lab: &Lab) -> Result<()> {
         let mark = lab.journal.mark();
         let clock = Instant::now();
@@ -102,7 +103,8 @@ impl Place {
         Ok(())
     }
 
-    /// A file in the installed system's boot partition, as e2fsprogs reads it.
+    /// The text of a file in the installed system's boot partition, read with
+    /// e2fsprogs.
     async fn file_in_boot(&self, path: &str) -> Result<String> {
         let disk = self.guest.disk.display().to_string();
         let partitions = config_drive::partitions(&disk).await?;

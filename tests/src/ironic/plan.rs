@@ -1,5 +1,5 @@
-//! How a host is to live: a point in the table of an operator's choices, and
-//! the documents that Ironic gets for it.
+//! The plan of a scenario: one combination of an operator's choices, and the
+//! documents that Ironic gets for it.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -18,19 +18,19 @@ use crate::program;
 use crate::site::{MAC, META_DATA_NAME, TEST_ARGUMENTS, meta_data};
 use crate::vm::Firmware;
 
-/// What the node is called in Ironic and in libvirt.
+/// The node's name in Ironic and in libvirt.
 pub const NODE: &str = "node-1";
 
-/// How the ramdisk gets into the host.
+/// How the host boots the ramdisk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boot {
-    /// An ISO that Ironic builds, by Redfish virtual media.
+    /// An ISO that Ironic builds, as Redfish virtual media.
     VirtualMedia,
-    /// Our own ISO as `deploy_iso`, as OpenShift has it.
+    /// The builder's ISO as `deploy_iso`, as in OpenShift.
     OwnIso,
-    /// iPXE with the files that Ironic writes.
+    /// iPXE, with the files that Ironic writes.
     Ipxe,
-    /// The same with iPXE loaded by the HTTP boot of UEFI firmware.
+    /// The same, but the UEFI firmware loads iPXE by HTTP boot.
     HttpIpxe,
     /// shim and GRUB over TFTP, with the files that Ironic writes.
     Pxe,
@@ -43,9 +43,9 @@ pub enum Story {
     TwoDeployments,
     /// Inspect, clean, deploy.
     OneDeployment,
-    /// Adopt, abort a cleaning, clean by a runbook, service: see `operations.rs`.
+    /// Adopt, abort a cleaning, clean with a runbook, service: see `operations.rs`.
     Operations,
-    /// Deploy while the conductor goes away: see `restarts.rs`.
+    /// Deploy while the conductor is away: see `restarts.rs`.
     Restarts,
 }
 
@@ -54,41 +54,33 @@ pub enum Story {
 pub enum Deploy {
     /// Deploy interface `custom-agent`, step `install_coreos`.
     InstallCoreos,
-    /// Deploy interface `direct` with a raw image, streamed.
+    /// Deploy interface `direct` with a raw image, which the agent streams.
     WriteRaw,
-    /// The same with a qcow2 image.
+    /// Deploy interface `direct` with a qcow2 image.
     WriteQcow2,
 }
 
-/// Where the ramdisk has its address from.
+/// The source of the ramdisk's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addresses {
-    /// DHCP.
     Dhcp,
-    /// The boot arguments of our own ISO, in a network without DHCP.
+    /// The boot arguments of the builder's ISO, in a network without DHCP.
     KernelArguments,
     /// The node's `network_data`, in a network without DHCP.
     NetworkData,
 }
 
-/// One way to live.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Firmware.
     pub firmware: Firmware,
-    /// Boot medium.
     pub boot: Boot,
-    /// Deploy method.
     pub deploy: Deploy,
-    /// Address.
     pub addresses: Addresses,
-    /// What happens.
     pub story: Story,
-    /// Deploy a partition image first, which the agent has to refuse.
+    /// Deploy a partition image first. The agent must refuse it.
     pub partition_image: bool,
-    /// Rescue the node in the end, and bring it back.
+    /// Rescue the node at the end, and return it to service.
     pub rescue: bool,
-    /// Ironic's.
     pub configuration: Configuration,
 }
 
@@ -107,7 +99,7 @@ impl Default for Plan {
     }
 }
 
-/// The guest's address as OpenStack describes networks.
+/// The guest's address as OpenStack network data.
 fn network_data() -> Value {
     json!({
         "links": [{"id": "port-1", "type": "phy", "ethernet_mac_address": MAC, "mtu": 1500}],
@@ -120,7 +112,7 @@ fn network_data() -> Value {
     })
 }
 
-/// Our ISO on the image server.
+/// The path of the builder's ISO on the image server.
 const OWN_ISO: &str = "landfall/landfall.iso";
 
 fn url(name: &str) -> String {
@@ -128,7 +120,6 @@ fn url(name: &str) -> String {
 }
 
 impl Plan {
-    /// The host.
     pub(super) fn guest(&self, lab: &Lab) -> Guest {
         Guest {
             name: NODE.to_owned(),
@@ -150,7 +141,7 @@ impl Plan {
         }
     }
 
-    /// What DHCP offers the host.
+    /// The DHCP options for the host.
     pub(super) fn network_boot(&self, lab: &Lab) -> NetworkBoot {
         NetworkBoot {
             ipxe_script: Some(url("boot.ipxe")),
@@ -163,7 +154,7 @@ impl Plan {
         }
     }
 
-    /// What the image server has to have.
+    /// The files that the image server needs. The first is the image.
     pub(super) async fn files(&self, lab: &Lab) -> Result<Vec<ServedFile>> {
         let mut files = vec![self.image(lab).await?];
         if self.boot == Boot::OwnIso {
@@ -175,14 +166,15 @@ impl Plan {
             files.push(ServedFile::read(RESCUE_RAMDISK, &ramdisk)?);
         }
         if self.story == Story::Restarts {
-            // A conductor is away for half a minute.
+            // Slow enough that the write lasts longer than the conductor's absence
+            // of half a minute.
             let bytes = files[0].content.len() as u64;
             files[0].behaviour.bytes_per_second = Some(bytes / 40);
         }
         Ok(files)
     }
 
-    /// The kernel arguments of our own ISO, to which nobody adds any.
+    /// The complete kernel arguments of the builder's ISO: Ironic adds none.
     fn own_iso_arguments(&self) -> String {
         let ip = match self.addresses {
             Addresses::Dhcp | Addresses::NetworkData => "ip=dhcp".to_owned(),
@@ -191,7 +183,8 @@ impl Plan {
             }
         };
         let ironic = if self.configuration.mdns {
-            // With collectors the inventory goes to the API that was found.
+            // With collectors set, the agent posts the inventory to the API that it
+            // found.
             "ipa-api-url=mdns ipa-inspection-collectors=default,logs".to_owned()
         } else {
             let api = self.configuration.api_url();
@@ -208,14 +201,14 @@ impl Plan {
         }
         let qcow2 = lab.path("coreos.qcow2");
         let (from, to) = (image.display().to_string(), qcow2.display().to_string());
-        // Compressed, as the images on distribution servers are.
+        // Compressed, like images on distribution servers.
         let arguments = ["convert", "-c", "-f", "raw", "-O", "qcow2", &from, &to];
         program::run("qemu-img", &arguments).await?;
         ServedFile::read("coreos.qcow2", &qcow2)
     }
 
-    /// What the installed system is called.
-    /// A name that the network gave goes before the one in the meta data.
+    /// The installed system's host name. A name from the network overrides the name
+    /// in the meta data.
     pub(super) fn host_name(&self) -> &'static str {
         match self.addresses {
             Addresses::Dhcp => dhcp_server::GIVEN_NAME,
@@ -223,7 +216,6 @@ impl Plan {
         }
     }
 
-    /// What Ironic is told of the host.
     pub(super) fn enrolment(&self, guest: &Guest, system: &str) -> Enrolment {
         Enrolment {
             name: NODE.to_owned(),
@@ -258,14 +250,15 @@ impl Plan {
             "rescue_kernel": url(KERNEL), "rescue_ramdisk": url(RAMDISK),
         });
         if self.boot == Boot::Pxe {
-            // Ironic's menu for GRUB lacks it. An inspection that cannot tell the
-            // boot NIC makes Ironic set pxe_enabled to false on every port.
+            // Ironic's menu for GRUB lacks BOOTIF. If an inspection does not
+            // identify the boot NIC, Ironic sets pxe_enabled to false on every
+            // port.
             media["kernel_append_params"] = "%default% BOOTIF=${net_default_mac}".into();
         }
         media
     }
 
-    /// What it is told of the image, the first of [`Plan::files`].
+    /// The `instance_info` for the image, the first of [`Plan::files`].
     pub(super) fn instance_info(&self, image: &ServedFile) -> Value {
         json!({
             "image_source": format!("{}/{}", self.configuration.images_url(), image.name),
@@ -279,7 +272,7 @@ impl Plan {
         })
     }
 
-    /// The same with what makes it a partition image to Ironic.
+    /// The same, changed so that Ironic treats the image as a partition image.
     pub(super) fn partition_image(&self, whole_disk: &Value) -> Value {
         let mut info = whole_disk.clone();
         info["image_type"] = "partition".into();
@@ -289,8 +282,8 @@ impl Plan {
         info
     }
 
-    /// What comes with the request to deploy: the config drive's parts and, as
-    /// metal3 asks for it, the step by its name.
+    /// The body of the deployment request: the parts of the config drive and, if
+    /// needed, the step by name, as metal3 requests it.
     pub(super) fn request(&self, proof: &Proof) -> Value {
         let mut request = json!({"configdrive": {
             "meta_data": meta_data(),

@@ -1,8 +1,8 @@
-//! Files and folders with fixed paths, for this test alone.
+//! Private files and folders under fixed paths.
 //!
-//! libvirtd as root takes no other paths than those it was compiled with. A
-//! mount namespace gives this thread, and all it starts, folders of the test in
-//! their place.
+//! As root, libvirtd uses only the paths compiled into it. A mount namespace gives
+//! this thread, and all programs that it starts, the test's own folders at these
+//! paths.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use nix::sched::{CloneFlags, unshare};
 
 use crate::lab::Lab;
 
-/// Where libvirt's configuration, sockets and states are.
+/// Folders of libvirt's configuration, sockets and state.
 const LIBVIRT: [&str; 5] = [
     "/etc/libvirt",
     "/run/libvirt",
@@ -21,7 +21,7 @@ const LIBVIRT: [&str; 5] = [
     "/var/cache/libvirt",
 ];
 
-/// QEMU as root, without the parts of a host that a test or a container lacks:
+/// Runs QEMU as root, without features that a test machine or a container may lack:
 /// security modules, cgroups, device namespaces, and virtlogd for the console.
 const QEMU_CONF: &str = r#"user = "root"
 group = "root"
@@ -32,8 +32,8 @@ cgroup_controllers = []
 stdio_handler = "file"
 "#;
 
-/// libvirtd does not start if the account that it was compiled with for QEMU
-/// does not exist, although `qemu.conf` names another one. Debian creates it in
+/// libvirtd does not start without the QEMU account compiled into it, although
+/// `qemu.conf` names another one. In Debian the account comes with
 /// libvirt-daemon-system, which would also start its services on this machine.
 const QEMU_ACCOUNT: [(&str, &str); 2] = [
     (
@@ -43,10 +43,10 @@ const QEMU_ACCOUNT: [(&str, &str); 2] = [
     ("/etc/group", "libvirt-qemu:x:64055:\n"),
 ];
 
-/// Gives the calling thread its own files and folders.
+/// Gives the calling thread its private files and folders.
 pub(super) fn enter(lab: &Lab) -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNS).context("making a mount namespace")?;
-    // Without this the mounts below would be seen by the whole machine.
+    // Otherwise the mounts below would be visible to the whole machine.
     let none = None::<&Path>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
         .context("making the mounts private")?;
@@ -64,8 +64,8 @@ pub(super) fn enter(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// Adds an entry to one of the account databases, in a copy that only this mount
-/// namespace sees, unless the machine has an entry of this name.
+/// Adds an entry to an account database, unless the machine already has an entry
+/// with this name. The changed copy is visible only in this mount namespace.
 fn add_entry(lab: &Lab, database: &Path, entry: &str) -> Result<()> {
     let mut text = std::fs::read_to_string(database)
         .with_context(|| format!("reading {}", database.display()))?;

@@ -1,4 +1,4 @@
-//! A user who logs in to a node in rescue, with OpenSSH as it is on any desk.
+//! A user logs in to a rescued node with an ordinary OpenSSH client.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -10,15 +10,16 @@ use crate::journal::{Mark, Source};
 use crate::lab::{GUEST_V4, Lab};
 use crate::program;
 
-/// For one login; an emulated host computes the keys for some seconds.
+/// Limit for one login. An emulated host needs some seconds for key exchange.
 const LOGIN_LIMIT: Duration = Duration::from_secs(90);
 
-/// What the user does: who am I, with a terminal, and what is on the disk?
+/// The user's commands: show the user ID and the terminal, and list files on the
+/// disk.
 const COMMANDS: &str =
     "id -u; tty; mkdir /mnt/boot && mount -o ro /dev/vda3 /mnt/boot && ls /mnt/boot/loader/entries";
 
-/// Logs in with the password, and with a wrong one. The host must be the one whose
-/// key's fingerprint is on the console.
+/// Logs in with the right and with a wrong password. The host key must have the
+/// fingerprint that the console shows.
 pub(super) async fn check(lab: &Lab, mark: Mark, password: &str) -> Result<()> {
     let output = log_in(lab, password, COMMANDS).await?;
     for expected in ["0", "/dev/pts/0", ".conf"] {
@@ -45,7 +46,7 @@ pub(super) async fn check(lab: &Lab, mark: Mark, password: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command on the host. Returns its output.
+/// Runs a command on the host and returns its output.
 async fn log_in(lab: &Lab, password: &str, command: &str) -> Result<String> {
     let secret = lab.path("password");
     std::fs::write(&secret, password)?;

@@ -1,4 +1,4 @@
-//! An inspection and deployments that the conductor does not see to their end.
+//! An inspection and deployments during which the conductor goes away.
 
 use std::time::Duration;
 
@@ -16,16 +16,17 @@ use crate::installation::{BOOT, DEPLOYMENT};
 use crate::journal::{Mark, Source};
 use crate::lab::Lab;
 
-/// How long a conductor is away: the agent has heartbeats to send meanwhile.
+/// How long the conductor is away: long enough for the agent to send heartbeats.
 pub(super) const AWAY: Duration = Duration::from_secs(15);
 
-/// The same for an inspection: longer than the original agent posts its inventory.
+/// The same for an inspection: longer than ironic-python-agent retries to post its
+/// inventory.
 const AWAY_FOR_LONG: Duration = Duration::from_secs(60);
 
 impl Place {
-    /// The conductor is killed while the agent boots for the inspection, stopped
-    /// during the first write and killed during the second; the third deployment is
-    /// undone while the image is written.
+    /// The conductor is killed while the agent boots for the inspection, terminated
+    /// during the first write, and killed during the second. The third deployment
+    /// is undeployed during the write.
     pub(super) async fn restarts(&self, lab: &Lab, plan: &Plan) -> Result<()> {
         let mark = lab.journal.mark();
         self.node.ask(&json!({"target": "inspect"})).await?;
@@ -33,7 +34,7 @@ impl Place {
         self.ironic.restart(lab, Stop::Kill, AWAY_FOR_LONG).await?;
         self.node.reaches("manageable", WITH_AGENT).await?;
 
-        // Without a cleaning between them.
+        // No cleaning between these deployments.
         self.node.set(&[("/automated_clean", false.into())]).await?;
         self.node
             .change("provide", json!({}), "available", QUICK)
@@ -69,7 +70,7 @@ pub(super) async fn agent_boots(lab: &Lab, mark: Mark) -> Result<()> {
         .map(drop)
 }
 
-/// Waits until a part of the image is on the disk.
+/// Waits until part of the image is on the disk.
 async fn write_begins(lab: &Lab, mark: Mark) -> Result<()> {
     lab.journal
         .wait_for("the write", mark, BOOT + DEPLOYMENT, |event| {
@@ -80,7 +81,7 @@ async fn write_begins(lab: &Lab, mark: Mark) -> Result<()> {
 }
 
 impl Ironic {
-    /// Ends Ironic and starts it again after a while.
+    /// Stops Ironic and starts it again after `away`.
     pub(super) async fn restart(&self, lab: &Lab, how: Stop, away: Duration) -> Result<()> {
         lab.journal
             .record(Source::Machine, format!("Ironic ends: {how:?}"));

@@ -1,4 +1,4 @@
-//! The services as processes: libvirtd, the Redfish emulator, Ironic.
+//! The services as processes: libvirtd, the Redfish emulator and Ironic.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -21,20 +21,20 @@ use crate::lab::Lab;
 use crate::program;
 use crate::tls_front::Authority;
 
-/// From a service's start to its first answer: 3 to 13 s for Ironic, which is
-/// the slowest; the rest is for busy machines.
+/// From a service's start to its first answer. Ironic is the slowest with 3 to 13
+/// s. The rest is for busy machines.
 const START_LIMIT: Duration = Duration::from_secs(120);
 
 /// From SIGTERM to the end of Ironic: 12 s on a quiet machine.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
 
-/// In the lab's folder.
+/// Name of the file in the lab's folder.
 const IRONIC_CONF: &str = "ironic.conf";
 
-/// Between two looks whether a service answers.
+/// Pause between attempts to reach a service.
 const START_PAUSE: Duration = Duration::from_millis(200);
 
-/// A process and all that it starts, until it is dropped.
+/// A process and everything that it starts. Dropping it kills all of them.
 struct Service {
     name: &'static str,
     process: Child,
@@ -48,14 +48,14 @@ pub(super) struct Services {
 }
 
 impl Services {
-    /// `authority` is that of the API, if it speaks TLS.
+    /// `authority` is the API's authority, if the API uses TLS.
     pub(super) async fn start(
         lab: &Lab,
         configuration: &Configuration,
         authority: Option<&Authority>,
     ) -> Result<Self> {
         for service in ["libvirt", "bmc", "ironic"] {
-            // Of an earlier run, if there was one.
+            // Remove the log of an earlier run, if any.
             let _ = std::fs::remove_file(lab.log_path(service));
         }
         let mut libvirt = Service::start(
@@ -63,8 +63,8 @@ impl Services {
             "libvirt",
             "/usr/sbin/libvirtd",
             &["--timeout", "0", "--pid-file", "/run/libvirt/libvirtd.pid"],
-            // Nothing of what it says about a machine without D-Bus and udev is
-            // of interest in a test.
+            // libvirtd's messages about a machine without D-Bus and udev do not
+            // matter in a test.
             None,
         )?;
         let bmc_conf = lab.path("bmc.conf");
@@ -104,11 +104,11 @@ impl Services {
         })
     }
 
-    /// Ends Ironic, as an upgrade or a crash does, and returns when it has ended.
+    /// Stops Ironic as an upgrade or a crash would, and waits for its end.
     pub(super) async fn stop_ironic(&self, how: Stop) -> Result<()> {
         let mut ironic = self.ironic.lock().await;
         match how {
-            // The kernel ends the processes of its namespace with it.
+            // The kernel kills all processes of its PID namespace with it.
             Stop::Kill => ironic.process.kill().await?,
             Stop::Terminate => {
                 kill(ironic.program()?, Signal::SIGTERM)?;
@@ -120,7 +120,7 @@ impl Services {
         Ok(())
     }
 
-    /// Starts it again after [`Self::stop_ironic`], and returns when it answers.
+    /// Starts Ironic again after [`Self::stop_ironic`], and waits until it answers.
     pub(super) async fn start_ironic(&self, lab: &Lab) -> Result<()> {
         let mut ironic = self.ironic.lock().await;
         *ironic = start_ironic(lab)?;
@@ -131,12 +131,11 @@ impl Services {
     }
 }
 
-/// How Ironic ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// By SIGTERM, which lets it finish what it does at the moment.
+    /// SIGTERM, which lets Ironic finish its current work.
     Terminate,
-    /// By SIGKILL.
+    /// SIGKILL.
     Kill,
 }
 
@@ -150,7 +149,7 @@ fn start_ironic(lab: &Lab) -> Result<Service> {
     )
 }
 
-/// A program of the Python environment.
+/// The path of a program in the Python environment.
 fn tool(name: &str) -> String {
     text(&environment().join("venv/bin").join(name))
 }
@@ -159,7 +158,7 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The emulator puts inserted media into a storage pool of this name.
+/// Creates the storage pool in which the emulator stores inserted media.
 async fn storage_pool(lab: &Lab) -> Result<()> {
     let folder = lab.path("media");
     std::fs::create_dir_all(&folder)?;
@@ -170,7 +169,7 @@ async fn storage_pool(lab: &Lab) -> Result<()> {
         .map(drop)
 }
 
-/// Asks the lab's libvirt for something.
+/// Runs virsh on the lab's libvirt and returns its output.
 pub(super) async fn virsh(arguments: &[&str]) -> Result<String> {
     let all = [&["-q", "-c", "qemu:///system"], arguments].concat();
     let output = program::run("virsh", &all).await?;
@@ -178,8 +177,8 @@ pub(super) async fn virsh(arguments: &[&str]) -> Result<String> {
 }
 
 impl Service {
-    /// Starts it. What it says goes to a log file, and, if it has a source,
-    /// what is not for debugging goes to the journal, too.
+    /// Starts a service. Its output goes to a log file. If `source` is given, its
+    /// output except debug messages goes to the journal too.
     fn start(
         lab: &Lab,
         name: &'static str,
@@ -223,8 +222,8 @@ impl Service {
         Ok(Self { name, process })
     }
 
-    /// The process of the program itself: see [`program::bound_with_its_children`]
-    /// for those above it.
+    /// The process ID of the program itself. [`program::bound_with_its_children`]
+    /// explains the two processes above it.
     fn program(&self) -> Result<Pid> {
         let outer = self.process.id().context("it has ended")?;
         let mut pid = i32::try_from(outer)?;
@@ -236,7 +235,7 @@ impl Service {
         Ok(Pid::from_raw(pid))
     }
 
-    /// Waits for its first answer.
+    /// Waits for the service's first answer.
     async fn answers(&mut self, mut asked: impl AsyncFnMut() -> Result<()>) -> Result<()> {
         let deadline = Instant::now() + START_LIMIT;
         loop {
@@ -263,13 +262,13 @@ async fn copy(
     let mut lines = lines.split(b'\n');
     while let Ok(Some(mut line)) = lines.next_segment().await {
         let text = String::from_utf8_lossy(&line).into_owned();
-        // Nor is it worth a line that the test looks at the node.
+        // Also omit the test's own requests for the node.
         let look = text.contains(" ironic.api ") && text.contains(" GET /v1/nodes");
         if !text.contains(" DEBUG ") && !look {
             journal.record(source, text);
         }
         line.push(b'\n');
-        // A full disk ends the test elsewhere, with its own words.
+        // A full disk makes the test fail elsewhere, with a clearer message.
         let _ = log.write_all(&line).await;
     }
     let _ = log.flush().await;

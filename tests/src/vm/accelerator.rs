@@ -18,7 +18,7 @@ use crate::{artifacts, program};
 /// A boot sector that writes 0x21 to port 0xf4 (`mov al,21h; out f4h,al; hlt`).
 const PROBE_CODE: [u8; 5] = [0xb0, 0x21, 0xe6, 0xf4, 0xf4];
 
-/// isa-debug-exit ends QEMU with `value << 1 | 1`.
+/// The device isa-debug-exit ends QEMU with `value << 1 | 1`.
 const PROBE_EXIT: i32 = 0x21 << 1 | 1;
 
 /// A working KVM takes a fraction of a second for SeaBIOS and the sector.

@@ -1,18 +1,18 @@
-//! A machine as QEMU's command line. Pure.
+//! Converts a machine into QEMU's command line. Has no side effects.
 
 use super::{Boot, Bus, Cord, CordEnd, Disk, DiskFault, Extra, Firmware, Machine};
 use crate::lab::TAPS;
 
-/// OVMF's code, where Debian's ovmf has it.
+/// OVMF's code, at the path of Debian's package ovmf.
 pub const OVMF_CODE: &str = "/usr/share/OVMF/OVMF_CODE_4M.fd";
-/// The template of its variables.
+/// The template for OVMF's variables.
 pub const OVMF_VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
 
-/// The name of the serial console's character device.
+/// The ID of the serial console's character device in QEMU.
 pub(super) const SERIAL: &str = "serial";
 
-/// The arguments for `machine`; `qmp` names the abstract socket on which we
-/// listen for QEMU's control connection.
+/// The arguments for `machine`. `qmp` is the name of the abstract socket on which
+/// the test listens for QEMU's control connection.
 pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> {
     let mut list = Arguments::default();
     list.option("-machine", "q35,graphics=off");
@@ -28,8 +28,8 @@ pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> 
     list.flag("-nodefaults");
     list.option("-vga", "std");
     list.option("-display", "none");
-    // The console goes over QEMU's standard streams, so its first byte cannot
-    // be lost to a reader that is not there yet.
+    // The console uses QEMU's standard streams, so no byte is lost while no reader
+    // is connected.
     list.option("-chardev", format!("stdio,id={SERIAL},signal=off"));
     list.option("-serial", format!("chardev:{SERIAL}"));
     list.option("-chardev", format!("socket,id=qmp,path={qmp},abstract=on"));
@@ -75,17 +75,20 @@ fn firmware(machine: &Machine, list: &mut Arguments) {
     }
 }
 
-/// SeaBIOS has no order of its own that survives a reset, so it is told to try
-/// the disks first. OVMF is left alone: its order is in its variables, and that
-/// the agent's entry comes first after a reset is part of what is tested. With
-/// a direct boot the first place is taken, by QEMU for its kernel.
+/// The boot index of a device.
 ///
-/// `rank` is that of the device: disks from 0 on, then the medium or the NICs.
+/// SeaBIOS keeps no boot order across a reset, so QEMU tells it to try the disks
+/// first. OVMF gets no order from QEMU: its order is in its variables, and the
+/// tests check that the agent's entry comes first after a reset. With a direct boot
+/// QEMU uses the first place for its kernel.
+///
+/// `rank` is the rank of the device: the disks start at 0, then come the boot
+/// medium or the NICs.
 fn boot_index(machine: &Machine, rank: usize) -> String {
     let stick = matches!(machine.boot, Boot::UsbStick(_));
     let place = match (machine.firmware, &machine.boot) {
         (Firmware::Uefi, _) | (_, Boot::Direct { .. }) => return String::new(),
-        // SeaBIOS boots from one hard disk, the first, and a stick is one.
+        // SeaBIOS boots only from the first hard disk, and a stick is a hard disk.
         (Firmware::Bios, _) if stick && rank == machine.disks.len() => 0,
         (Firmware::Bios, _) if stick => rank + 1,
         (Firmware::Bios, _) => rank,
@@ -115,8 +118,8 @@ fn disks(machine: &Machine, list: &mut Arguments) {
                 list.option("-device", format!("virtio-scsi-pci,id=scsi{index}"));
                 format!("scsi-hd,bus=scsi{index}.0,{names}")
             }
-            // The file is opened twice. Both go through the host's page cache, so what
-            // is written by one path is read by the other.
+            // QEMU opens the file twice. Both use the host's page cache, so each
+            // path reads what the other path wrote.
             Bus::TwoPaths => {
                 list.option("-device", format!("virtio-scsi-pci,id=scsi{index}"));
                 let path = |id: &str, target: u8| {
@@ -146,14 +149,14 @@ fn disks(machine: &Machine, list: &mut Arguments) {
 /// The world-wide name of a disk with two paths.
 const WWN: &str = "0x5000c50015ea71ac";
 
-/// The name of a disk's device in QEMU.
+/// The ID of a disk's device in QEMU.
 pub(super) fn device_name(index: usize) -> String {
     format!("disk{index}-device")
 }
 
 fn drive(disk: &Disk) -> String {
-    // unsafe: a lost host is a lost test; unmap: zeros written by the guest do
-    // not fill the build machine's disk.
+    // unsafe: data need not survive a crash of the build machine. unmap: zeros that
+    // the guest writes take no space on the build machine's disk.
     const QUICK: &str = "cache=unsafe,discard=unmap,detect-zeroes=unmap";
     let path = disk.path.display();
     let (fault, after_flushes) = match disk.fault {
@@ -171,9 +174,9 @@ fn drive(disk: &Disk) -> String {
             ("event=flush_to_disk,iotype=flush".to_owned(), after_flushes)
         }
     };
-    // QEMU, docs/devel/blkdebug.txt: rules that take the disk from state to
-    // state, from 1 on, and one that holds in the last of them. With the cache
-    // of a disk that is flushed, and no zeros that are not written.
+    // QEMU, docs/devel/blkdebug.txt: each flush moves the disk from one state to
+    // the next, starting at 1, and the fault applies in the last state. The cache
+    // mode must pass flushes on, and zeros must really be written.
     let mut rules = String::new();
     for (rule, state) in (1..=after_flushes).enumerate() {
         let set = format!("file.set-state.{rule}");
@@ -196,8 +199,8 @@ fn boot(machine: &Machine, list: &mut Arguments) {
     let order = boot_index(machine, machine.disks.len());
     if let Some(path) = &machine.data_medium {
         list.option("-drive", read_only(path));
-        // Not AHCI: the kernel for virtual machines has no driver for it. In a
-        // slot behind all others, whose names do not change with it.
+        // Not AHCI: the cloud kernel has no driver for it. The slot is behind all
+        // others, so their device names do not change.
         list.option("-device", "virtio-scsi-pci,id=drives,addr=0x10");
         list.option("-device", "scsi-cd,bus=drives.0,drive=media");
     }
@@ -211,8 +214,8 @@ fn boot(machine: &Machine, list: &mut Arguments) {
             list.option("-kernel", kernel.display().to_string());
             list.option("-initrd", ramdisk.display().to_string());
             list.option("-append", arguments.clone());
-            // QEMU would load the same kernel again; a test of a reboot goes
-            // through the firmware.
+            // At a reset QEMU would load the same kernel again. Tests of a reboot
+            // use firmware.
             list.flag("-no-reboot");
         }
         Boot::Iso(path) => {
@@ -247,8 +250,8 @@ fn nics(machine: &Machine, list: &mut Arguments) {
             "-netdev",
             format!("tap,id=net{index},ifname={tap},script=no,downscript=no"),
         );
-        // Without the ROM SeaBIOS has no driver for the NIC, and OVMF uses its
-        // own; that one comes last, after every disk and medium.
+        // Without the ROM SeaBIOS has no driver for the NIC. OVMF uses its own
+        // driver and tries the NIC after every disk and medium.
         let rom = if matches!(machine.boot, Boot::IpxeRom) {
             boot_index(machine, machine.disks.len() + index)
         } else {
@@ -261,11 +264,10 @@ fn nics(machine: &Machine, list: &mut Arguments) {
     }
 }
 
-/// The slot for a NIC that comes later, and the tap it will be on.
+/// The name of the slot and tap for a NIC that is plugged in later.
 pub(super) const LATE: &str = "late";
 
-/// The root bus of a q35 machine takes nothing while it runs; a port of its own
-/// does.
+/// The root bus of a q35 machine has no hotplug, so the NIC gets its own root port.
 fn late_nic(machine: &Machine, list: &mut Arguments) {
     let free = TAPS.get(machine.first_tap + machine.nics.len());
     if let Some(tap) = free.filter(|_| machine.late_nic) {
@@ -294,11 +296,12 @@ fn error_records(machine: &Machine, list: &mut Arguments) {
     }
 }
 
-/// In slots behind all others, whose names do not change with them.
+/// The slots are behind all others, so their device names do not change.
 fn extras(machine: &Machine, list: &mut Arguments) {
     for extra in &machine.extras {
         match extra {
-            // The chip is part of every q35; without this it resets nothing.
+            // Every q35 machine has the chip, but without this option it resets
+            // nothing.
             Extra::RunningWatchdog => list.option("-global", "ICH9-LPC.noreboot=false"),
             Extra::HypervisorConsole(path) => {
                 list.option("-chardev", format!("file,id=hvc,path={}", path.display()));
@@ -315,12 +318,12 @@ fn extras(machine: &Machine, list: &mut Arguments) {
     }
 }
 
-/// The name of a cable's network device in QEMU.
+/// The ID of a cable's network device in QEMU.
 pub(super) fn cord_name(number: u16) -> String {
     format!("cord{number}")
 }
 
-/// A cable is a pair of UDP ports on the loopback of the lab's namespace.
+/// A cable is a pair of UDP ports on the loopback interface of the lab's namespace.
 fn cords(machine: &Machine, list: &mut Arguments) {
     const FIRST_PORT: u16 = 41000;
     for Cord { mac, number, end } in &machine.cords {
@@ -341,7 +344,7 @@ fn cords(machine: &Machine, list: &mut Arguments) {
                 address("remote", remote)
             ),
         );
-        // The kernel's LACP leaves out a port whose speed is unknown.
+        // LACP in the kernel ignores a port of unknown speed.
         list.option(
             "-device",
             format!("virtio-net-pci,netdev={name},mac={mac},speed=1000,duplex=full,romfile="),

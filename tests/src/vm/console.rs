@@ -1,7 +1,7 @@
-//! The serial console as a stream of clean lines.
+//! Splits the output of the serial console into clean lines.
 //!
-//! Firmware and GRUB draw with terminal sequences; what counts as a line here
-//! ends at a line feed, or where the cursor is sent elsewhere.
+//! Firmware and GRUB draw with terminal sequences. So a line ends at a line feed,
+//! or where the cursor moves elsewhere.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::journal::{Journal, Source};
 
-/// A longer line is cut into pieces: a guest in a loop must not eat our memory.
+/// Longer lines are split, so that a guest in a loop does not exhaust memory.
 const MAX_LINE: usize = 8 * 1024;
 
-/// After this silence an unfinished line is shown too: SeaBIOS stops in the
-/// middle of one when there is nothing to boot.
+/// After this silence an unfinished line is recorded too: SeaBIOS stops in the
+/// middle of a line if there is nothing to boot.
 const IDLE: Duration = Duration::from_millis(400);
 
-/// Reads until the guest's end and records every line in the journal.
+/// Records every line in the journal until the guest ends.
 pub async fn record(serial: impl AsyncRead + Unpin, journal: Journal) {
     record_as(Source::Console, serial, journal).await;
 }
 
-/// [`record`] for a machine that is not the host.
+/// Like [`record`], for any machine of a lab.
 pub(super) async fn record_as(
     source: Source,
     mut serial: impl AsyncRead + Unpin,
@@ -65,11 +65,11 @@ enum Sequence {
     None,
     /// After ESC.
     Escape,
-    /// After ESC `[`, until a letter.
+    /// After ESC `[`, until the final letter.
     Control,
 }
 
-/// Takes bytes, gives lines without control characters.
+/// Takes bytes and returns lines without control characters.
 #[derive(Default)]
 struct LineSplitter {
     line: Vec<u8>,
@@ -82,7 +82,7 @@ impl LineSplitter {
         self.line.is_empty()
     }
 
-    /// What came of the current line since it was last shown, if anything.
+    /// The current line, if it has grown since it was last returned.
     fn unfinished(&mut self) -> Option<String> {
         if self.line.len() == self.shown {
             return None;
@@ -98,7 +98,7 @@ impl LineSplitter {
             (Sequence::Escape, _) => self.sequence = Sequence::None,
             (Sequence::Control, b'@'..=b'~') => {
                 self.sequence = Sequence::None;
-                // H, J, f: the cursor moves or the screen is cleared.
+                // H, J and f move the cursor or clear the screen.
                 if matches!(byte, b'H' | b'J' | b'f') {
                     return self.finish();
                 }
@@ -121,12 +121,14 @@ impl LineSplitter {
         let shown = std::mem::take(&mut self.shown);
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end();
-        // Shown in full while it was unfinished, blank, or a frame of GRUB's menu.
+        // Drop a line that was already shown in full, is blank, or is a frame of
+        // GRUB's menu.
         (shown < line.len() && text.chars().any(is_text)).then(|| text.to_owned())
     }
 }
 
-/// Not a blank, a frame (U+2500 and on, or `+-|`), or a part of a cut character.
+/// False for blanks, frame characters (from U+2500, or `+-|`) and parts of a cut
+/// character.
 fn is_text(character: char) -> bool {
     !character.is_whitespace()
         && !matches!(

@@ -1,4 +1,4 @@
-//! A machine that runs.
+//! Starts virtual machines and controls running ones.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,25 +18,25 @@ use crate::journal::{Event, Journal, MACHINE_ENDED, Mark, Source};
 use crate::lab::Lab;
 use crate::program;
 
-/// QEMU connects to us as soon as it has read its command line.
+/// QEMU connects as soon as it has read its command line.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// As whom a machine speaks in the journal.
+/// The sources under which a machine appears in the journal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Voice {
-    /// A line on its console.
+    /// For the lines of its console.
     pub(crate) console: Source,
-    /// What becomes of the machine.
+    /// For events of the machine itself.
     pub(crate) machine: Source,
 }
 
-/// The host that a test is about.
+/// For the host that a test is about.
 const HOST: Voice = Voice {
     console: Source::Console,
     machine: Source::Machine,
 };
 
-/// A running virtual machine; dropped, it is gone.
+/// A running virtual machine. Dropping it kills QEMU.
 pub struct Guest {
     journal: Journal,
     voice: Voice,
@@ -44,28 +44,27 @@ pub struct Guest {
     pid: Pid,
     serial: ChildStdin,
     qmp: Qmp,
-    /// Ends with the process, after the last line of its console is recorded.
+    /// Ends after the process, when the last console line has been recorded.
     ended: JoinHandle<()>,
 }
 
 impl Guest {
-    /// Starts a machine in the lab.
     pub async fn start(lab: &Lab, machine: &Machine) -> Result<Self> {
         Self::start_as(lab, machine, HOST).await
     }
 
-    /// Starts a machine whose hardware clock shows this time, as `2010-01-01T00:00:00`.
+    /// Starts a machine whose hardware clock shows this time, such as
+    /// `2010-01-01T00:00:00`.
     pub async fn start_at(lab: &Lab, machine: &Machine, clock: &str) -> Result<Self> {
         let options = ["-rtc".to_owned(), format!("base={clock}")];
         Self::start_with(lab, machine, HOST, &options).await
     }
 
-    /// [`Guest::start`] for one that is not the host.
+    /// Like [`Guest::start`], for a machine that is not the host.
     pub(crate) async fn start_as(lab: &Lab, machine: &Machine, voice: Voice) -> Result<Self> {
         Self::start_with(lab, machine, voice, &[]).await
     }
 
-    /// With more options of QEMU.
     async fn start_with(
         lab: &Lab,
         machine: &Machine,
@@ -97,10 +96,10 @@ impl Guest {
                 if kvm { "KVM" } else { "TCG" }
             ),
         );
-        // Each is there: it was asked for above, and the child has just begun.
+        // The pipes were requested above, so they exist.
         let serial = child.stdin.take().context("no pipe to QEMU")?;
         let output = child.stdout.take().context("no pipe from QEMU")?;
-        // setpriv(1) becomes QEMU by exec, so this is QEMU's own id.
+        // setpriv(1) replaces itself with QEMU, so this is QEMU's process ID.
         let pid = child.id().context("QEMU has ended already")?;
         let pid = Pid::from_raw(i32::try_from(pid)?);
         let reader = tokio::spawn(console::record_as(voice.console, output, journal.clone()));
@@ -111,7 +110,8 @@ impl Guest {
         let qmp = tokio::select! {
             Ok(qmp) = connect => qmp,
             ended = ended_early => {
-                // Never Ok: nothing matches. What QEMU said is in the journal.
+                // Never Ok, because no event matches. QEMU's messages are in the
+                // journal.
                 let complaints = journal.find(began, |event| event.text.starts_with("qemu: "));
                 let why = complaints.map(|event| event.text).unwrap_or_default();
                 return Err(ended.err().unwrap_or_else(|| anyhow!("no QEMU")).context(why));
@@ -128,12 +128,13 @@ impl Guest {
         })
     }
 
-    /// Waits for a console line that contains `text`, from the machine's start on.
+    /// Waits for a console line that contains `text`, printed since the machine
+    /// started.
     pub async fn console(&self, text: &str, within: Duration) -> Result<Event> {
         self.console_after(self.began, text, within).await
     }
 
-    /// The same, for lines after `mark`.
+    /// Waits for a console line after `mark` that contains `text`.
     pub async fn console_after(&self, mark: Mark, text: &str, within: Duration) -> Result<Event> {
         let what = format!("'{text}' on the console");
         self.journal
@@ -143,7 +144,7 @@ impl Guest {
             .await
     }
 
-    /// Types a line on its console.
+    /// Types a line on the serial console.
     pub(crate) async fn type_line(&mut self, line: &str) -> Result<()> {
         self.serial
             .write_all(format!("{line}\n").as_bytes())
@@ -151,7 +152,8 @@ impl Guest {
         Ok(self.serial.flush().await?)
     }
 
-    /// Pulls out a cable on this side, or puts it back: the NIC's carrier.
+    /// Unplugs a cable on this side, or plugs it in again, which changes the NIC's
+    /// carrier.
     pub async fn set_cord(&mut self, number: u16, connected: bool) -> Result<()> {
         let how = if connected { "in" } else { "out" };
         let text = format!("cable {number} plugged {how}");
@@ -160,7 +162,7 @@ impl Guest {
         self.qmp.execute("set_link", arguments).await.map(drop)
     }
 
-    /// The same for a NIC on a tap.
+    /// The same for the cable of a NIC on a tap.
     pub async fn set_carrier(&mut self, nic: usize, connected: bool) -> Result<()> {
         let how = if connected { "in" } else { "out" };
         let text = format!("cable of NIC {nic} plugged {how}");
@@ -169,7 +171,7 @@ impl Guest {
         self.qmp.execute("set_link", arguments).await.map(drop)
     }
 
-    /// Plugs a NIC into the slot that is kept for one.
+    /// Plugs a NIC into the slot for a late NIC.
     pub async fn plug_nic(&mut self, mac: &str) -> Result<()> {
         self.journal
             .record(self.voice.machine, format!("NIC {mac} plugged in"));
@@ -183,7 +185,7 @@ impl Guest {
         self.qmp.execute("device_add", device).await.map(drop)
     }
 
-    /// Waits until the machine is reset: by its own reboot.
+    /// Waits until the guest resets the machine.
     pub async fn reset(&self, within: Duration) -> Result<Event> {
         self.journal
             .wait_for("the machine's reset", self.began, within, |event| {
@@ -192,7 +194,7 @@ impl Guest {
             .await
     }
 
-    /// Waits until the machine has powered itself off.
+    /// Waits until the guest has powered the machine off.
     pub async fn powered_off(self, within: Duration) -> Result<()> {
         tokio::time::timeout(within, self.ended)
             .await
@@ -207,7 +209,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Pulls the plug: no flush, no handler, nothing.
+    /// Cuts the power: QEMU is killed without flushing anything.
     pub async fn cut_power(self) -> Result<()> {
         self.journal.record(Source::Machine, "power cut");
         kill(self.pid, Signal::SIGKILL).context("killing QEMU")?;
@@ -215,7 +217,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Plugs in the disk with this index, which was unplugged at power on.
+    /// Plugs in a disk that was unplugged at power on.
     pub async fn plug(&mut self, index: usize) -> Result<()> {
         self.journal
             .record(Source::Machine, format!("disk {index} plugged in"));
@@ -229,7 +231,7 @@ impl Guest {
         self.qmp.execute("device_add", device).await.map(drop)
     }
 
-    /// A short press of the power button: what a BMC does for a soft power off.
+    /// Presses the power button briefly, as a BMC does for a soft power-off.
     pub async fn press_power_button(&mut self) -> Result<()> {
         self.journal
             .record(self.voice.machine, "power button pressed");
@@ -239,7 +241,7 @@ impl Guest {
             .map(drop)
     }
 
-    /// Writes to an I/O port of the machine, as its firmware would.
+    /// Writes to an I/O port of the machine, as its firmware could.
     pub async fn write_port(&mut self, port: u16, value: u16) -> Result<()> {
         let line = format!("o/h {port:#x} {value:#x}");
         self.qmp
@@ -248,7 +250,7 @@ impl Guest {
             .map(drop)
     }
 
-    /// The three keys, on a keyboard of the old kind.
+    /// Presses Ctrl-Alt-Del on the emulated PS/2 keyboard.
     pub async fn press_ctrl_alt_del(&mut self) -> Result<()> {
         self.journal.record(self.voice.machine, "Ctrl-Alt-Del");
         let key = |name: &str| json!({"type": "qcode", "data": name});
@@ -256,7 +258,7 @@ impl Guest {
         self.qmp.execute("send-key", keys).await.map(drop)
     }
 
-    /// Pulls out the disk with this index; it has to be a SCSI disk.
+    /// Unplugs a disk, which must be a SCSI disk.
     pub async fn unplug(&mut self, index: usize) -> Result<()> {
         self.journal
             .record(Source::Machine, format!("disk {index} pulled out"));
@@ -264,12 +266,13 @@ impl Guest {
         self.qmp.execute("device_del", device).await.map(drop)
     }
 
-    /// Lets the disk with this index answer next to nothing, or as ever again.
+    /// Makes a disk hang, or work again. A hanging disk accepts next to nothing.
     pub async fn set_hanging(&mut self, index: usize, hangs: bool) -> Result<()> {
         let how = if hangs { "hangs" } else { "answers again" };
         self.journal
             .record(Source::Machine, format!("disk {index} {how}"));
-        // Bytes a second; a request is begun when those before it are paid for.
+        // Bytes per second. QEMU starts a request when the rate allows for the
+        // requests before it.
         let (rate, none) = (u8::from(hangs), 0);
         let limits = json!({
             "device": format!("disk{index}"),
@@ -282,7 +285,7 @@ impl Guest {
             .map(drop)
     }
 
-    /// A magic SysRq key by way of a break on the serial console.
+    /// Sends a magic SysRq key after a break on the serial console.
     pub async fn sysrq(&mut self, key: u8) -> Result<()> {
         self.journal
             .record(Source::Machine, format!("SysRq {}", char::from(key)));
@@ -295,11 +298,11 @@ impl Guest {
     }
 }
 
-/// Records the end of the process once its console has been read to the end.
+/// Records the end of the process, after its console has been read to the end.
 async fn watch(mut child: Child, console: JoinHandle<()>, voice: Voice, journal: Journal) {
     let mut complaints = String::new();
     if let Some(stderr) = child.stderr.take() {
-        // Errors of QEMU itself are a few lines.
+        // QEMU's own error messages are a few lines.
         let _ = stderr.take(64 * 1024).read_to_string(&mut complaints).await;
     }
     let status = child.wait().await;

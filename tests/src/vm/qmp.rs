@@ -1,5 +1,5 @@
-//! QEMU's control protocol, as far as the tests use it: one command at a time,
-//! events into the journal. (QEMU, docs/interop/qmp-spec.)
+//! A client for QEMU's control protocol (QEMU, docs/interop/qmp-spec). It sends one
+//! command at a time and records events in the journal.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdUnixListener};
@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 
 use crate::journal::{Journal, Source};
 
-/// The events that mean something for a test; others (the clock was set, a NIC
-/// changed its filter) only fill the journal.
+/// The events that matter to tests. Others (the clock was set, a NIC changed its
+/// filter) would only fill the journal.
 const EVENTS: [&str; 6] = [
     "RESET",
     "SHUTDOWN",
@@ -24,8 +24,8 @@ const EVENTS: [&str; 6] = [
     "WATCHDOG",
 ];
 
-/// Listens on an abstract socket: no path, no length limit, and visible only
-/// in the lab's network namespace.
+/// Listens on an abstract socket. It needs no path, and is visible only in the
+/// lab's network namespace.
 pub(super) fn listen(name: &str) -> Result<UnixListener> {
     let address = SocketAddr::from_abstract_name(name.as_bytes())?;
     let listener = StdUnixListener::bind_addr(&address)
@@ -34,14 +34,13 @@ pub(super) fn listen(name: &str) -> Result<UnixListener> {
     Ok(UnixListener::from_std(listener)?)
 }
 
-/// A control connection after its handshake.
 pub(super) struct Qmp {
     write: OwnedWriteHalf,
     answers: mpsc::UnboundedReceiver<Value>,
 }
 
 impl Qmp {
-    /// Takes QEMU's connection and leaves the negotiation mode.
+    /// Accepts QEMU's connection and ends the negotiation mode.
     pub(super) async fn accept(
         listener: UnixListener,
         machine: Source,
@@ -59,7 +58,8 @@ impl Qmp {
                 };
                 if let Some(event) = message["event"].as_str() {
                     let text = format!("{event} {}", message["data"]);
-                    // A reset by way of the keyboard controller comes thrice.
+                    // A reset through the keyboard controller is reported three
+                    // times.
                     if EVENTS.contains(&event) && text != last {
                         journal.record(machine, text.as_str());
                         last = text;
@@ -74,7 +74,7 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Runs a command to its answer.
+    /// Runs a command and returns its result.
     pub(super) async fn execute(&mut self, command: &str, arguments: Value) -> Result<Value> {
         let mut line = json!({"execute": command, "arguments": arguments}).to_string();
         line.push('\n');

@@ -1,4 +1,5 @@
-//! `POST /v1/heartbeat/<uuid>`: the agent is there, and how to reach it.
+//! `POST /v1/heartbeat/<uuid>`: the agent reports that it runs, and its callback
+//! URL.
 
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ pub(super) async fn heartbeat(
     match take(&shared, &uuid, version, &body) {
         Ok(()) => {
             shared.note("heartbeat 202");
-            // Full: one is waiting already, and it will see what this one means.
+            // If the channel is full, the waiting heartbeat stands for this one
+            // too.
             let _ = shared.heartbeats.try_send(());
             StatusCode::ACCEPTED.into_response()
         }
@@ -35,7 +37,7 @@ pub(super) async fn heartbeat(
     }
 }
 
-/// The members of a heartbeat; the last two belong to the anaconda interface.
+/// The members of a heartbeat. The last two belong to Ironic's anaconda interface.
 const MEMBERS: [&str; 6] = [
     "callback_url",
     "agent_token",

@@ -1,4 +1,4 @@
-//! `POST /v1/continue_inspection`: what the host is made of.
+//! `POST /v1/continue_inspection`: the host's inventory.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ pub(super) async fn continue_inspection(
 }
 
 fn take(shared: &Shared, explicit: bool, version: ApiVersion, body: &[u8]) -> Response {
-    // With an explicit version it has to be new enough; the Python agent sends none.
+    // If the request names a version, it must be new enough. ironic-python-agent
+    // names none.
     if explicit && version < ApiVersion(84) {
         return refuse(
             StatusCode::NOT_FOUND,

@@ -1,4 +1,4 @@
-//! `GET /v1/lookup`: which node is this, and the token.
+//! `GET /v1/lookup`: tells an agent its node and the token.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) async fn lookup(
 
 fn answer(shared: &Shared, query: &LookupQuery, version: ApiVersion) -> Response {
     let not_found = || refuse(StatusCode::NOT_FOUND, "Resource could not be found.");
-    // The resource came with 1.22.
+    // Lookup exists since version 1.22.
     if version < ApiVersion(22) {
         return not_found();
     }
@@ -62,13 +62,13 @@ fn answer(shared: &Shared, query: &LookupQuery, version: ApiVersion) -> Response
         None => known_address,
     };
     let mut memory = shared.memory();
-    // After the deployment the node is in no state that lookups may see.
+    // After the deployment Ironic excludes the node from lookups.
     if !found || *memory.state.borrow() != ProvisionState::WaitCallback {
         return not_found();
     }
     memory.lookups += 1;
-    // The token is shown once; whoever comes later is somebody else, or an
-    // agent that should have kept it.
+    // The token is shown once. A later caller is either an intruder or an agent
+    // that should have kept the token.
     let token = if memory.token.is_some() {
         node::MASKED.to_owned()
     } else {
@@ -83,7 +83,7 @@ fn answer(shared: &Shared, query: &LookupQuery, version: ApiVersion) -> Response
     .into_response()
 }
 
-/// 43 characters, as Ironic's 32 bytes in base64 have.
+/// 43 characters, the length of Ironic's 32 bytes in base64.
 fn new_token() -> String {
     let mut token = uuid::Uuid::new_v4().simple().to_string();
     token.push_str(&uuid::Uuid::new_v4().simple().to_string());

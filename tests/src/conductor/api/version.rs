@@ -1,4 +1,4 @@
-//! Ironic's API versions: a header on every request and every answer.
+//! Ironic's API versions: a header on every request and every response.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -6,7 +6,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
 
-/// The minor version that a request is served with; the major one is 1.
+/// The minor version of a request. The major version is always 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ApiVersion(pub(super) u32);
 
@@ -15,12 +15,12 @@ pub(super) const MAXIMUM: ApiVersion = ApiVersion(115);
 
 const HEADER: &str = "x-openstack-ironic-api-version";
 
-/// Whether the request names a version at all.
+/// Whether the request names a version.
 pub(super) fn is_named(headers: &HeaderMap) -> bool {
     headers.contains_key(HEADER)
 }
 
-/// Reads the version for the handler, and stamps the answer.
+/// Passes the version to the handler, and adds the version headers to the response.
 pub(super) async fn negotiate(mut request: Request, next: Next) -> Response {
     let asked = request
         .headers()
@@ -57,7 +57,7 @@ pub(super) async fn negotiate(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// Without the header a request is of version 1.1.
+/// A request without the header uses version 1.1.
 fn parse(text: Option<&str>) -> Option<ApiVersion> {
     let Some(text) = text else {
         return Some(MINIMUM);
