@@ -1,9 +1,10 @@
-//! An image with all that belongs to it, from its source to a disk that boots:
-//! what the step `install_coreos`, the sub-command `install` and the kernel
-//! arguments `coreos.inst.*` have in common.
+//! Installs an image with its Ignition config, kernel arguments and boot entry. The
+//! step `install_coreos`, the sub-command `install` and the kernel arguments
+//! `coreos.inst.*` share this code.
 //!
-//! Everything that can be known to be wrong is looked at before the disk is
-//! touched, and whatever is to be on the disk is there before its table.
+//! Every error that can be detected in advance is detected before the disk is
+//! touched. The partition table is written last, when everything else is on the
+//! disk.
 
 mod boot_line;
 mod config_file;
@@ -33,24 +34,25 @@ pub use options::InstallOptions;
 pub use own_image::OwnImage;
 pub use servers::Servers;
 
-/// What becomes of the firmware's boot entries once a disk is complete.
+/// What to do with the firmware's boot entries once a disk is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BootEntry {
-    /// One for the written disk, if the firmware is UEFI. Without it the command has
-    /// failed: this is what Ironic expects of `install_bootloader`.
+    /// Make an entry for the written disk, if the firmware is UEFI. If that fails,
+    /// the command fails, as Ironic expects of `install_bootloader`.
     Required,
-    /// The same, but a firmware that refuses is only a warning if the image has the
-    /// loader that firmware starts without an entry: that disk boots, and writing it
-    /// again would come to the same end.
+    /// Make an entry. A failure is only a warning if the image has the loader that
+    /// firmware starts without an entry: the disk boots, and writing it again would
+    /// fail in the same way.
     Wanted,
-    /// The same, but every failure is only a warning.
+    /// Make an entry. Every failure is only a warning.
     Optional,
-    /// None: this firmware is not for the written disk.
+    /// Make no entry: the disk is for another machine.
     Leave,
 }
 
 impl BootEntry {
-    /// As the setting `ignore_bootloader_failure` says, for an installation.
+    /// For an installation; `ignore_failure` is the setting
+    /// `ignore_bootloader_failure`.
     pub fn new(ignore_failure: bool) -> Self {
         if ignore_failure {
             Self::Optional
@@ -59,15 +61,16 @@ impl BootEntry {
         }
     }
 
-    /// Whether an image that this machine's firmware cannot boot is refused before
-    /// it is written.
+    /// Whether the agent rejects an image that this machine's firmware cannot boot
+    /// before it writes the image.
     pub fn needs_efi(self) -> bool {
         matches!(self, Self::Required | Self::Wanted) && efi_entry::booted_by_uefi()
     }
 
-    /// Does it. Nothing to do on a machine that was not booted by UEFI. `kept`:
-    /// see [`WrittenImage::kept`]. `_section` keeps the boot from ending meanwhile: the
-    /// firmware would have only some of the variables, and might not boot the disk.
+    /// Makes the boot entry; does nothing on a machine that was not booted by UEFI.
+    /// For `kept` see [`WrittenImage::kept`]. While `_section` is open, the agent
+    /// does not end the boot: with only some of its variables, the firmware might
+    /// not boot the disk.
     ///
     /// # Errors
     /// If there is no entry and the disk needs one.
@@ -124,29 +127,26 @@ impl BootEntry {
     }
 }
 
-/// What to install, and where.
 #[derive(Debug, Clone)]
 pub struct Installation {
-    /// The image.
     pub image: ImageSource,
-    /// The whole disk that it goes to.
+    /// A whole disk, not a partition.
     pub disk: PathBuf,
-    /// What of the disk stays, and how sure to be of the rest.
+    /// Which partitions to keep, and how strictly to check what is written.
     pub options: WriteOptions,
-    /// What to change in the image's boot partition. An image without one is
-    /// fine as long as this is empty.
+    /// Changes to the image's boot partition. An image without one is accepted only
+    /// if this is empty.
     pub changes: CoreosChanges,
-    /// What becomes of the firmware's boot entries.
     pub boot_entry: BootEntry,
 }
 
 impl Installation {
-    /// Does everything that can be done without writing: looks for who uses the disk,
-    /// reads the whole image, and compares its digest.
+    /// Does everything that needs no write: checks that nothing uses the disk,
+    /// reads the whole image and compares its digest.
     ///
     /// # Errors
-    /// What [`Self::carry_out`] would fail with before the disk is touched, and what
-    /// the end of the image shows.
+    /// Everything that makes [`Self::carry_out`] fail before it touches the disk,
+    /// and faults that show only at the end of the image.
     pub fn check(&self, client: &reqwest::Client) -> Result<()> {
         self.changes.check()?;
         let target = Target::open_to_check(&self.disk)?;
@@ -165,11 +165,11 @@ impl Installation {
         }
     }
 
-    /// Does all of it. `client` is for the image's servers.
+    /// Writes the image and makes the boot entry. `client` fetches the image.
     ///
     /// # Errors
-    /// As [`Installation::write`] and [`BootEntry::carry_out`]: the disk is complete
-    /// in the second case.
+    /// As [`Installation::write`] and [`BootEntry::carry_out`]. If the latter
+    /// fails, the disk is complete.
     pub fn carry_out(
         &self,
         client: &reqwest::Client,
@@ -181,12 +181,13 @@ impl Installation {
         Ok(written)
     }
 
-    /// Does all but the boot entry: the disk is complete afterwards. The section has
-    /// begun with the commit, and is for the boot entry.
+    /// Does everything except the boot entry; the disk is complete afterwards.
+    /// Returns the critical section that began before the commit; the caller makes
+    /// the boot entry in it.
     ///
     /// # Errors
-    /// If anything asked for cannot be had: before the disk is touched if that
-    /// can be known, otherwise with a disk that does not boot.
+    /// If anything that was asked for is not possible. Nothing has touched the disk
+    /// if that could be detected in advance; otherwise the disk does not boot.
     pub fn write(
         &self,
         client: &reqwest::Client,
@@ -200,7 +201,8 @@ impl Installation {
         }
         let mut proven = write_image_with(&self.image, &options, target, client)?;
         if !self.changes.is_empty() {
-            // The config comes before the table: a disk that boots has both.
+            // The config is written before the partition table, so a disk that
+            // boots has both.
             proven = proven.with_partitions(permission, |disk, table| {
                 install_coreos::install_coreos(disk, table, &self.changes, permission)
             })?;

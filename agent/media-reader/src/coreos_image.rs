@@ -1,31 +1,29 @@
-//! The image that our own ISO can bring, for sites without an image server: the
-//! builder writes what is described here, the agent reads it.
+//! The CoreOS image that Landfall's ISO can contain, for sites without an image
+//! server. The builder writes the image and this description of it; the agent reads
+//! both.
 
 use serde::{Deserialize, Serialize};
 
-/// The image's place on the medium.
+/// Path of the image on the medium.
 pub const FILE: &str = "landfall/coreos-image";
-/// The place of its [`CoreosImage`], as JSON.
+/// Path of its [`CoreosImage`] on the medium, as JSON.
 pub const DESCRIPTION: &str = "landfall/coreos-image.json";
-/// Largest description: a few lines.
+/// In bytes; a description is a few lines.
 pub const DESCRIPTION_LIMIT: u32 = 4096;
 
-/// What the image on a medium must be.
+/// Describes the image, so that the agent can check it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreosImage {
-    /// The name of the file that it was, for people.
+    /// The original name of the image file, to show to the operator.
     pub name: String,
-    /// Its length in bytes.
+    /// In bytes.
     pub size: u64,
-    /// Its SHA-256, as sha256sum prints it.
+    /// As sha256sum prints it.
     pub sha256: String,
 }
 
 impl CoreosImage {
-    /// Reads the JSON of a medium.
-    ///
-    /// # Errors
-    /// What is wrong with it.
+    /// Parses and checks the JSON; the error says what is wrong with it.
     pub fn from_json(json: &[u8]) -> Result<Self, String> {
         let image: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         let hexadecimal = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -44,7 +42,6 @@ impl CoreosImage {
         Ok(image)
     }
 
-    /// The JSON for a medium.
     pub fn to_json(&self) -> String {
         serde_json::json!({"name": self.name, "size": self.size, "sha256": self.sha256}).to_string()
             + "\n"

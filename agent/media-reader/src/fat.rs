@@ -1,39 +1,37 @@
-//! Reads files out of a FAT12, FAT16 or FAT32 file system without partitions.
+//! Reads files from a FAT12, FAT16 or FAT32 file system without partitions.
 //!
-//! Microsoft's "FAT: General Overview of On-Disk Format" 1.03 for the
-//! structures; long names as in its section on long directory entries.
+//! The structures and the long names follow Microsoft's "FAT: General Overview of
+//! On-Disk Format" 1.03.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Entries of one directory that are looked at.
+/// Largest number of entries that are read from one directory.
 const MAX_ENTRIES: usize = 16 << 10;
 const ENTRY: usize = 32;
 
 const VOLUME_LABEL: u8 = 0x08;
 const SUB_DIRECTORY: u8 = 0x10;
-/// All four low attributes: a piece of a long name.
+/// All four low attributes are set: the entry is a piece of a long name.
 const LONG_NAME: u8 = 0x0f;
-/// The first byte of an entry that was removed, and of the end of a directory.
+/// The first byte of an entry that was removed.
 const REMOVED: u8 = 0xe5;
 const END: u8 = 0;
 /// A long name has at most 20 pieces of 13 characters.
 const MAX_PIECES: u8 = 20;
 
-/// An open file system.
 #[derive(Debug)]
 pub struct Fat<R> {
     image: R,
     kind: Kind,
-    /// Bytes of a cluster, at most 64 KiB times 128.
+    /// Bytes per cluster, at most 4096 times 128.
     cluster: u64,
-    /// Offset of the first allocation table.
+    /// Offset of the first allocation table in bytes.
     table: u64,
-    /// Offset of cluster 2.
+    /// Offset of cluster 2, the first one, in bytes.
     data: u64,
-    /// How many clusters there are.
+    /// Number of clusters.
     clusters: u32,
     root: Place,
-    /// Volume label.
     pub label: String,
 }
 
@@ -44,12 +42,10 @@ enum Kind {
     Fat32,
 }
 
-/// Where the bytes of a directory or file begin.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// The root of FAT12 and FAT16: offset and length.
+    /// The root directory of FAT12 and FAT16: offset and length in bytes.
     Fixed(u64, u64),
-    /// The first cluster.
     Cluster(u32),
 }
 
@@ -60,40 +56,32 @@ struct Entry {
     size: u32,
 }
 
-/// Why it cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FatError {
-    /// It ends before, or cannot be read.
+    /// The file system is cut off, or the medium cannot be read.
     #[error("reading the FAT file system at byte {offset}: {source}")]
     Io {
-        /// Where.
+        /// In bytes from the start of the image.
         offset: u64,
-        /// Why.
         source: io::Error,
     },
-    /// It is something else.
     #[error("expected a FAT boot sector, found none")]
     NotFat,
-    /// A chain of clusters that ends early, leaves the disk or goes in a circle.
+    /// A cluster chain that ends before its file does, or points outside the disk.
     #[error("FAT: {0}: broken chain of clusters")]
     BrokenChain(String),
-    /// More than the caller takes.
     #[error("FAT: {what} is {size} bytes, expected at most {limit}")]
     TooLarge {
-        /// The file.
         what: String,
-        /// Its size.
+        /// In bytes.
         size: u32,
-        /// What the caller takes.
+        /// The limit of the caller, in bytes.
         limit: u32,
     },
 }
 
 impl<R: Read + Seek> Fat<R> {
     /// Reads the boot sector and the label.
-    ///
-    /// # Errors
-    /// If it is none.
     pub fn open(mut image: R) -> Result<Self, FatError> {
         let mut boot = [0; 512];
         match read_at(&mut image, 0, &mut boot) {
@@ -116,8 +104,9 @@ impl<R: Read + Seek> Fat<R> {
         let sectors_per_cluster = u64::from(boot[13]);
         let (reserved, tables, root_entries) = (word(14), u64::from(boot[16]), word(17));
         let (total, table_sectors) = (or(word(19), double(32)), or(word(22), double(36)));
-        // The jump and a disk that makes sense: a partition table ends in the
-        // same two bytes.
+        // The two end bytes alone are not enough, because a partition table has the
+        // same ones. The sector must also begin with a jump and describe a
+        // plausible disk.
         let plausible = boot[510..] == [0x55, 0xaa]
             && matches!(boot[0], 0xeb | 0xe9)
             && matches!(sector, 512 | 1024 | 2048 | 4096)
@@ -130,7 +119,8 @@ impl<R: Read + Seek> Fat<R> {
         if !plausible || before_data >= total {
             return Err(FatError::NotFat);
         }
-        // The document's one way to tell the three.
+        // The document allows only the number of clusters to tell the three kinds
+        // apart.
         let clusters = (total - before_data) / sectors_per_cluster;
         let (kind, label_at) = match clusters {
             0..4085 => (Kind::Fat12, 43),
@@ -158,13 +148,14 @@ impl<R: Read + Seek> Fat<R> {
         Ok(fat)
     }
 
-    /// The label in the root directory is the one that programs change; that of
-    /// the boot sector is often left as it was.
+    /// Programs change the label in the root directory and often leave the one in
+    /// the boot sector unchanged.
     fn take_label_of_root(&mut self) -> Result<(), FatError> {
         let label = |entry: &Entry| entry.attributes & VOLUME_LABEL != 0;
         let found = match self.entries(self.root, "the root directory") {
             Ok(entries) => entries.into_iter().find(label),
-            // A label is worth no more than the files it stands for.
+            // A broken root directory costs only the label here; reading a file
+            // reports it.
             Err(FatError::BrokenChain(_)) => None,
             Err(error) => return Err(error),
         };
@@ -174,10 +165,11 @@ impl<R: Read + Seek> Fat<R> {
         Ok(())
     }
 
-    /// A whole file, letter case ignored; `None` if there is no such file.
+    /// Reads a whole file. The letter case of the path is ignored; `None` if there
+    /// is no such file.
     ///
     /// # Errors
-    /// If it has more than `limit` bytes or cannot be read.
+    /// If the file has more than `limit` bytes or cannot be read.
     pub fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, FatError> {
         let Some(entry) = self.entry(path)? else {
             return Ok(None);
@@ -199,10 +191,7 @@ impl<R: Read + Seek> Fat<R> {
         Ok(Some(bytes))
     }
 
-    /// The names of the files in a directory; empty if there is no such one.
-    ///
-    /// # Errors
-    /// If it cannot be read.
+    /// The names of the files in a directory; empty if there is no such directory.
     pub fn files(&mut self, directory: &str) -> Result<Vec<String>, FatError> {
         let place = match self.entry(directory)? {
             Some(entry) if entry.attributes & SUB_DIRECTORY != 0 => entry.place,
@@ -269,22 +258,22 @@ impl<R: Read + Seek> Fat<R> {
         Ok(entries)
     }
 
-    /// Up to `limit` bytes from there on.
+    /// Reads up to `limit` bytes from the start of `place`.
     fn bytes(&mut self, place: Place, limit: usize, what: &str) -> Result<Vec<u8>, FatError> {
         let mut cluster = match place {
             Place::Fixed(offset, length) => {
-                // At most 65535 entries.
+                // The boot sector gives at most 65535 entries.
                 let mut bytes = vec![0; limit.min(length as usize)];
                 read_at(&mut self.image, offset, &mut bytes)?;
                 return Ok(bytes);
             }
-            // An empty file.
+            // An empty file has no cluster.
             Place::Cluster(0) => return Ok(Vec::new()),
             Place::Cluster(cluster) => cluster,
         };
         let broken = || FatError::BrokenChain(what.to_owned());
         let mut bytes = Vec::new();
-        // As many steps as `limit` takes: a circle ends, too.
+        // `limit` also ends the loop if the chain is a circle.
         while bytes.len() < limit {
             if cluster < 2 || cluster - 2 >= self.clusters {
                 return Err(broken());
@@ -301,7 +290,7 @@ impl<R: Read + Seek> Fat<R> {
         Ok(bytes)
     }
 
-    /// The cluster behind this one; `None` at the end of the chain.
+    /// The next cluster of the chain; `None` at its end.
     fn next(&mut self, cluster: u32) -> Result<Option<u32>, FatError> {
         let at = u64::from(cluster);
         let (offset, end) = match self.kind {
@@ -323,7 +312,7 @@ impl<R: Read + Seek> Fat<R> {
     }
 }
 
-/// The pieces of a long name, which stand before the entry, last one first.
+/// The pieces of a long name. They precede the entry, the last piece first.
 #[derive(Debug, Default)]
 struct LongName {
     units: Vec<u16>,
@@ -356,7 +345,7 @@ impl LongName {
         self.next = order - 1;
     }
 
-    /// The name, if it is whole and belongs to this entry.
+    /// The name, if it is complete and its checksum matches this entry.
     fn finish(self, record: &[u8]) -> Option<String> {
         let sum = record[..11]
             .iter()
@@ -366,8 +355,8 @@ impl LongName {
     }
 }
 
-/// `NAME    TXT` as `NAME.TXT`. Windows NT and all after it note in byte 12 that
-/// a name that needs no long one is in small letters.
+/// Turns `NAME    TXT` into `NAME.TXT`. If a lower-case name needs no long name,
+/// Windows NT and its successors only set a flag in byte 12.
 fn short_name(record: &[u8]) -> String {
     let part = |bytes: &[u8], small: u8| match record[12] & small {
         0 => short_text(bytes),

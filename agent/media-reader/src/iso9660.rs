@@ -1,57 +1,57 @@
-//! Reads files out of an ISO 9660 image: our own media, and those that Ironic builds.
+//! Reads files from an ISO 9660 image: Landfall's own media and those that Ironic
+//! builds.
 //!
-//! Volume descriptor, directory records and Rock Ridge names (ECMA-119 sections 8 and
-//! 9; IEEE P1281 `CE`, P1282 `NM` and `SL`). Every length that the image gives is bounded.
+//! It reads the volume descriptor, directory records and Rock Ridge names (ECMA-119
+//! sections 8 and 9; IEEE P1281 `CE`, P1282 `NM` and `SL`). Every length that the
+//! image gives is bounded.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 const SECTOR: u64 = 2048;
-/// Where the volume descriptors begin.
+/// Offset of the volume descriptors in bytes.
 pub const VOLUME_OFFSET: u64 = 16 * SECTOR;
-/// How the primary one begins.
+/// The first bytes of the primary volume descriptor.
 pub const MARK: [u8; 6] = *b"\x01CD001";
-/// A directory of our media takes one sector.
+/// In bytes. A directory on Landfall's own media takes one sector.
 const MAX_DIRECTORY: u32 = 1 << 20;
-/// ECMA-119, 6.8.2.1: eight levels; ours have three.
+/// ECMA-119, 6.8.2.1 allows eight levels; Landfall's own media have three.
 const MAX_DEPTH: usize = 8;
 const MAX_ENTRIES: usize = 10_000;
-/// Most pieces that the system use area of one record is in.
+/// Largest number of continuation areas that are read for one record.
 const MAX_CONTINUATIONS: usize = 4;
-/// ECMA-119, 9.1.6: file flags of a directory, and of a file in several extents.
+/// ECMA-119, 9.1.6: the file flags of a directory, and of a file with several
+/// extents.
 const DIRECTORY: u8 = 1 << 1;
 const MULTI_EXTENT: u8 = 1 << 7;
 
-/// An open image.
 #[derive(Debug)]
 pub struct Iso<R> {
     image: R,
     root: Extent,
-    /// Volume label.
     pub label: String,
-    /// Who published it; Ironic writes an id of its own here.
+    /// The publisher; Ironic writes an id of its own here.
     pub publisher: String,
-    /// As GRUB searches it: the modification date.
+    /// The modification date, in the form in which GRUB searches for it.
     pub uuid: String,
-    /// Bytes of the volume; the image may be longer.
+    /// Size of the volume in bytes; the image may be longer.
     pub size: u64,
 }
 
-/// Where a file is in the image: always one piece. One of 4 GiB and more is
-/// recorded in several, which every writer puts one behind the other.
+/// Where a file is in the image, always as one piece. A file of 4 GiB and more has
+/// several records, but every writer places their extents one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Of its first byte.
+    /// Offset of the first byte, in bytes.
     pub offset: u64,
     /// In bytes.
     pub size: u64,
 }
 
-/// What a directory record is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     File,
     Directory,
-    /// A link or a device, or a file whose pieces are not one behind the other.
+    /// A link or a device, or a file whose extents are not contiguous.
     Other,
 }
 
@@ -62,7 +62,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// With its next piece.
+    /// Appends the next extent of the same file.
     fn with(self, next: &Self) -> Self {
         let end = self.extent.offset + self.extent.size;
         let follows = self.kind == next.kind && end == next.extent.offset;
@@ -70,7 +70,7 @@ impl Entry {
             kind: if follows { self.kind } else { Kind::Other },
             extent: Extent {
                 offset: self.extent.offset,
-                // At most as many records as fit into a directory: no overflow.
+                // No overflow: `MAX_DIRECTORY` limits the number of records.
                 size: self.extent.size + next.extent.size,
             },
             name: self.name,
@@ -78,43 +78,35 @@ impl Entry {
     }
 }
 
-/// Why an image cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum IsoError {
-    /// The image ends before, or cannot be read.
+    /// The image is cut off or cannot be read.
     #[error("reading the ISO at byte {offset}: {source}")]
     Io {
-        /// Where.
+        /// In bytes from the start of the image.
         offset: u64,
-        /// Why.
         source: io::Error,
     },
-    /// It is something else.
     #[error("expected an ISO 9660 volume descriptor at byte 32768, found none")]
     NoVolume,
-    /// No such file.
     #[error("ISO: {0} is not on it")]
     NotFound(String),
-    /// More than the caller takes.
     #[error("ISO: {what} is {size} bytes, expected at most {limit}")]
     TooLarge {
-        /// The file.
         what: String,
-        /// Its size.
+        /// In bytes.
         size: u64,
-        /// What the caller takes.
+        /// The limit of the caller, in bytes.
         limit: u32,
     },
-    /// A directory that contradicts itself.
+    /// A directory record whose lengths contradict each other, a directory tree
+    /// that is too deep, or too many entries.
     #[error("ISO: broken directory record at byte {0}")]
     BrokenRecord(u64),
 }
 
 impl<R: Read + Seek> Iso<R> {
-    /// Reads the primary volume descriptor, which is the first of all.
-    ///
-    /// # Errors
-    /// If there is none.
+    /// Reads the primary volume descriptor, which is the first descriptor.
     pub fn open(mut image: R) -> Result<Self, IsoError> {
         let mut volume = [0; SECTOR as usize];
         read_at(&mut image, VOLUME_OFFSET, &mut volume)?;
@@ -147,7 +139,8 @@ impl<R: Read + Seek> Iso<R> {
         })
     }
 
-    /// Finds a file by its path, letter case ignored. Links are not followed.
+    /// Finds a file by its path. The letter case is ignored; links are not
+    /// followed.
     ///
     /// # Errors
     /// If there is no such file.
@@ -157,11 +150,8 @@ impl<R: Read + Seek> Iso<R> {
         Ok(entry.extent)
     }
 
-    /// The names of the files in a directory, as they are written there; empty
-    /// if there is no such directory. Links and directories are left out.
-    ///
-    /// # Errors
-    /// If it cannot be read.
+    /// The names of the files in a directory, as they are recorded; empty if there
+    /// is no such directory. Links and subdirectories are left out.
     pub fn files(&mut self, directory: &str) -> Result<Vec<String>, IsoError> {
         let here = match self.entry(directory)? {
             Some(entry) if entry.kind == Kind::Directory => entry.extent,
@@ -179,20 +169,23 @@ impl<R: Read + Seek> Iso<R> {
         Ok(names)
     }
 
-    /// Every file on it, with its path from the root. Links are left out.
+    /// All files, with their paths from the root, sorted by path. Links are left
+    /// out.
     ///
     /// # Errors
-    /// If a directory cannot be read, or there are more than a medium of ours has.
+    /// If a directory cannot be read, or the image has more entries or levels than
+    /// Landfall's own media have.
     pub fn all_files(&mut self) -> Result<Vec<(String, Extent)>, IsoError> {
         let mut files = Vec::new();
         let mut directories = vec![(String::new(), self.root, 0)];
         while let Some((path, extent, depth)) = directories.pop() {
-            // A directory may contain itself.
+            // A broken directory can contain itself.
             if depth > MAX_DEPTH || files.len() + directories.len() > MAX_ENTRIES {
                 return Err(IsoError::BrokenRecord(extent.offset));
             }
             self.each_entry(extent, |entry| {
-                // The first two name the directory itself and its parent.
+                // The first two entries of a directory are the directory itself and
+                // its parent.
                 let name = String::from_utf8(entry.name).ok()?;
                 if matches!(name.as_str(), "" | "\0" | "\u{1}" | "." | "..") {
                     return None::<()>;
@@ -235,16 +228,16 @@ impl<R: Read + Seek> Iso<R> {
         Ok(Some(here))
     }
 
-    /// Reads a whole file of at most `limit` bytes.
+    /// Reads a whole file.
     ///
     /// # Errors
-    /// If there is no such file, or it is larger.
+    /// If there is no such file, or it has more than `limit` bytes.
     pub fn read(&mut self, path: &str, limit: u32) -> Result<Vec<u8>, IsoError> {
         let extent = self.find(path)?;
         self.bytes(extent, path, limit)
     }
 
-    /// Reads the beginning of a file.
+    /// Reads the first `len` bytes of a file, or all of a shorter file.
     ///
     /// # Errors
     /// If there is no such file.
@@ -273,7 +266,7 @@ impl<R: Read + Seek> Iso<R> {
         Ok(bytes)
     }
 
-    /// Shows every entry of a directory until `wanted` takes one.
+    /// Passes the entries of a directory to `wanted` until it returns a result.
     fn each_entry<T>(
         &mut self,
         directory: Extent,
@@ -281,11 +274,12 @@ impl<R: Read + Seek> Iso<R> {
     ) -> Result<Option<T>, IsoError> {
         let records = self.bytes(directory, "a directory", MAX_DIRECTORY)?;
         let mut at = 0;
-        // The pieces so far of a file that has several records.
+        // A file with several records, as far as they have been read.
         let mut begun: Option<Entry> = None;
         while let Some(&len) = records.get(at) {
             if len == 0 {
-                // Records do not cross sectors; the rest of this one is unused.
+                // Records do not cross sector boundaries; the rest of this sector
+                // is unused.
                 at = (at + 1).next_multiple_of(SECTOR as usize);
                 continue;
             }
@@ -296,7 +290,7 @@ impl<R: Read + Seek> Iso<R> {
                 .ok_or_else(broken)?;
             let name_end = 33 + usize::from(record[32]);
             let plain = record.get(33..name_end).ok_or_else(broken)?;
-            // A name of even length is followed by a padding byte.
+            // A padding byte follows a name of even length.
             let system_use = record
                 .get(name_end + 1 - usize::from(record[32]) % 2..)
                 .unwrap_or_default();
@@ -324,7 +318,7 @@ impl<R: Read + Seek> Iso<R> {
         Ok(None)
     }
 
-    /// Reads the fields of a system use area, wherever they go on.
+    /// Reads the fields of a system use area and of its continuation areas.
     fn rock_ridge(&mut self, area: &[u8]) -> Result<RockRidge, IsoError> {
         let mut found = RockRidge::default();
         let mut next = found.read(area);
@@ -339,17 +333,16 @@ impl<R: Read + Seek> Iso<R> {
     }
 }
 
-/// What Rock Ridge says about an entry.
 #[derive(Debug, Default)]
 struct RockRidge {
-    /// The pieces of all `NM` fields; `None` if there is none.
+    /// All `NM` fields joined; `None` if there is no such field.
     name: Option<Vec<u8>>,
-    /// A link (`SL`) or a device (`PN`).
+    /// Whether the entry is a link (`SL`) or a device (`PN`).
     is_special: bool,
 }
 
 impl RockRidge {
-    /// Reads one area; returns where it goes on.
+    /// Reads one area; returns the place of its continuation area.
     fn read(&mut self, mut fields: &[u8]) -> Option<Extent> {
         let mut continuation = None;
         while let [first, second, len, _, ..] = *fields {
@@ -365,7 +358,7 @@ impl RockRidge {
                     .get_or_insert_default()
                     .extend_from_slice(field.get(5..).unwrap_or_default()),
                 [b'S', b'L'] | [b'P', b'N'] => self.is_special = true,
-                // P1281, 5.1: block, offset and length, each in both orders.
+                // P1281, 5.1: block, offset and length, each in both byte orders.
                 [b'C', b'E'] if field.len() >= 28 => {
                     continuation = Some(Extent {
                         offset: u64::from(number(field, 4)) * SECTOR + u64::from(number(field, 12)),
@@ -380,7 +373,7 @@ impl RockRidge {
     }
 }
 
-/// `record` is at least 14 bytes long.
+/// `record` must have at least 14 bytes.
 fn extent(record: &[u8]) -> Extent {
     Extent {
         offset: u64::from(number(record, 2)) * SECTOR,
@@ -388,12 +381,12 @@ fn extent(record: &[u8]) -> Extent {
     }
 }
 
-/// The bytes are there.
+/// Panics if `record` has fewer than `at + 4` bytes.
 fn number(record: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]])
 }
 
-/// Without version number and the dot of a name that has no ending.
+/// Removes the version number, and the dot of a name without an extension.
 fn plain_name(name: &[u8]) -> Vec<u8> {
     let name = name.split(|&b| b == b';').next().unwrap_or_default();
     name.strip_suffix(b".").unwrap_or(name).to_vec()

@@ -1,9 +1,9 @@
-//! Files out of the media that a host may be booted with: ISO 9660 and FAT.
+//! Reads files from the media that a host can be booted with: ISO 9660 and FAT.
 //!
-//! Read from the device itself. A mount would need drivers that have to be
-//! loaded first, a place in the tree, and the kernel's trust in what somebody
-//! has put into a drive. Nothing here writes, and every length that a medium
-//! gives is bounded by the caller or by a constant.
+//! The code reads the device directly. A mount would need drivers that must be
+//! loaded first and a mount point, and the kernel would have to trust whatever
+//! somebody has put into a drive. Nothing here writes. The caller or a constant
+//! bounds every length that a medium gives.
 
 pub mod coreos_image;
 pub mod fat;
@@ -14,36 +14,28 @@ use std::io::{self, Read, Seek, SeekFrom};
 use fat::{Fat, FatError};
 use iso9660::{Iso, IsoError};
 
-/// A medium with one of the two file systems.
 #[derive(Debug)]
 pub enum Medium<R> {
-    /// A CD image.
     Iso(Iso<R>),
-    /// A floppy image or a small disk.
+    /// A floppy image or a small disk without partitions.
     Fat(Fat<R>),
 }
 
-/// Why a medium cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum MediumError {
-    /// The medium itself.
     #[error("reading the medium: {0}")]
     Io(#[from] io::Error),
-    /// A CD image.
     #[error(transparent)]
     Iso(#[from] IsoError),
-    /// A FAT file system.
     #[error(transparent)]
     Fat(#[from] FatError),
 }
 
 impl<R: Read + Seek> Medium<R> {
-    /// Looks what it is; `None` if neither.
-    ///
-    /// # Errors
-    /// If it cannot be read.
+    /// Detects the file system; `None` if it is neither ISO 9660 nor FAT.
     pub fn open(mut image: R) -> Result<Option<Self>, MediumError> {
-        // Where an ISO begins is free for other uses, such as a partition table.
+        // The search for an ISO comes first: the first 32 KiB of an ISO are free
+        // for other uses, such as a partition table.
         let mut mark = [0; 6];
         image.seek(SeekFrom::Start(iso9660::VOLUME_OFFSET))?;
         match image.read_exact(&mut mark) {
@@ -59,7 +51,6 @@ impl<R: Read + Seek> Medium<R> {
         }
     }
 
-    /// Its label.
     pub fn label(&self) -> &str {
         match self {
             Self::Iso(iso) => &iso.label,
@@ -67,7 +58,7 @@ impl<R: Read + Seek> Medium<R> {
         }
     }
 
-    /// Who published it, if it is an ISO; empty if it says nothing.
+    /// The publisher of an ISO, empty if the ISO names none; `None` for FAT.
     pub fn publisher(&self) -> Option<&str> {
         match self {
             Self::Iso(iso) => Some(&iso.publisher),
@@ -75,10 +66,11 @@ impl<R: Read + Seek> Medium<R> {
         }
     }
 
-    /// A whole file, letter case ignored; `None` if there is no such file.
+    /// Reads a whole file. The letter case of the path is ignored; `None` if there
+    /// is no such file.
     ///
     /// # Errors
-    /// If it has more than `limit` bytes or cannot be read.
+    /// If the file has more than `limit` bytes or cannot be read.
     pub fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, MediumError> {
         match self {
             Self::Iso(iso) => match iso.read(path, limit) {
@@ -90,10 +82,7 @@ impl<R: Read + Seek> Medium<R> {
         }
     }
 
-    /// The names of the files in a directory; empty if there is no such one.
-    ///
-    /// # Errors
-    /// If it cannot be read.
+    /// The names of the files in a directory; empty if there is no such directory.
     pub fn files(&mut self, directory: &str) -> Result<Vec<String>, MediumError> {
         match self {
             Self::Iso(iso) => Ok(iso.files(directory)?),

@@ -1,4 +1,4 @@
-//! Taking boot entries away from the firmware.
+//! Removes boot entries from the firmware.
 
 use regex_lite::Regex;
 
@@ -9,11 +9,11 @@ use crate::handover::efi_load_option;
 use crate::handover::efi_variables::Variables;
 use crate::permission::WritePermission;
 
-/// Removes the entries whose device path, as efibootmgr prints it, matches one
-/// of the patterns. Nothing to do on a host that did not boot by UEFI.
+/// Removes the entries whose device path, in the notation of efibootmgr, matches
+/// one of the patterns. Does nothing on a host that was not booted by UEFI.
 ///
 /// # Errors
-/// If efivarfs is not mounted, or the firmware refuses.
+/// If efivarfs is not mounted, or the firmware rejects a change.
 pub fn remove_matching(patterns: &[Regex], _permission: &WritePermission) -> Result<()> {
     if !booted_by_uefi() {
         tracing::warn!("this host did not boot by UEFI, it has no boot entries to remove");
@@ -22,7 +22,8 @@ pub fn remove_matching(patterns: &[Regex], _permission: &WritePermission) -> Res
     remove(&Variables::of_firmware()?, patterns)
 }
 
-/// The order first: at no moment does it name an entry that is gone.
+/// Changes the boot order before it removes an entry, so the order never names an
+/// entry that no longer exists.
 fn remove(variables: &Variables, patterns: &[Regex]) -> Result<()> {
     for entry in variables.entries()? {
         let content = variables.entry(entry.number)?.unwrap_or_default();
@@ -66,7 +67,7 @@ mod tests {
                 file: "\\EFI\\redhat\\shimx64.efi".into(),
             },
         );
-        // Active, a path of one USB node, label "USB".
+        // An active entry whose path has one USB node, with the label "USB".
         let usb = b"\x01\0\0\0\x0a\0U\0S\0B\0\0\0\x03\x05\x06\0\x01\0\x7f\xff\x04\0";
         variables.set_entry(0, &disk).unwrap();
         variables.set_entry(1, usb).unwrap();

@@ -1,5 +1,5 @@
-//! The boot loader entry that boots by default, and the kernel arguments in it
-//! (Boot Loader Specification, type 1, as ostree writes them).
+//! Edits the kernel arguments of the boot loader entry that boots by default (Boot
+//! Loader Specification, type 1, in the form that ostree writes).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use crate::handover::kernel_args::{self, Step};
 const ENTRIES: &str = "loader/entries";
 const OPTIONS: &str = "options ";
 const ENVIRONMENT: &str = "grub2/grubenv";
-/// Set by grub.cfg itself, for the first boot.
+/// A variable that grub.cfg itself sets, for the first boot.
 const FIRST_BOOT: &str = "ignition_firstboot";
-/// An entry has five lines.
+/// In bytes; an entry has five lines.
 const SIZE_LIMIT: u64 = 64 << 10;
-/// `COMMAND_LINE_SIZE` of x86_64, without its end. GRUB leaves out what is
-/// behind it and says nothing.
+/// `COMMAND_LINE_SIZE` of x86_64 without the final NUL. GRUB silently drops
+/// everything after it.
 const KERNEL_LIMIT: usize = 2047;
 
-/// The new contents, not yet written.
+/// The new contents; [`Edit::write`] writes them.
 #[derive(Debug)]
 pub struct Edit {
     path: PathBuf,
@@ -28,15 +28,15 @@ pub struct Edit {
     environment: Option<(PathBuf, Vec<u8>)>,
 }
 
-/// Reads the last entry by name, which is the one that boots by default
-/// (entries are sorted in reverse), and edits its arguments. Writes nothing.
+/// Edits the arguments of the last entry by name, which boots by default because
+/// entries are sorted in reverse. Writes nothing.
 ///
-/// Arguments can also be in GRUB's environment, where the options name the
-/// variable, as `$kernelopts` of RHEL 8: deletions and the platform reach them.
+/// The options can also name variables of GRUB's environment, for example
+/// `$kernelopts` on RHEL 8. Deletions and the platform change those variables too.
 ///
 /// # Errors
-/// If there is no entry, not exactly one `options` line in it, the steps cannot
-/// be made, or the environment that it names cannot be edited.
+/// If there is no entry, it has no or several `options` lines, a step fails, or the
+/// environment that it needs cannot be edited.
 pub fn prepare(boot: &Path, steps: &[Step]) -> Result<Edit> {
     let path = last_entry(boot)?;
     let old = read(&path, SIZE_LIMIT)?;
@@ -84,10 +84,11 @@ pub fn prepare(boot: &Path, steps: &[Step]) -> Result<Edit> {
 }
 
 impl Edit {
-    /// Writes the new contents in place of the old.
+    /// Replaces the old contents.
     ///
     /// # Errors
-    /// If the file system refuses; an old file is then still there.
+    /// If the file system rejects a write. Each file then has either its old or its
+    /// new content.
     pub fn write(&self) -> Result<()> {
         if let Some((path, block)) = &self.environment {
             replace(path, block)?;
@@ -99,7 +100,7 @@ impl Edit {
 /// The entry that boots by default, in a mounted boot partition.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no entry.
 pub fn last_entry(boot: &Path) -> Result<PathBuf> {
     let directory = inside(boot, Path::new(ENTRIES))?;
     let mut entries = Vec::new();
@@ -119,8 +120,8 @@ pub fn last_entry(boot: &Path) -> Result<PathBuf> {
     inside(boot, last.strip_prefix(boot).unwrap_or(&last))
 }
 
-/// The environment block of the boot partition, with its path. `None`: the image has none, and
-/// GRUB knows the variables from elsewhere.
+/// The environment block of the boot partition, with its path. `None` if the image
+/// has no such file; GRUB then gets the variables from elsewhere.
 pub(super) fn read_environment(boot: &Path) -> Result<Option<(PathBuf, Environment)>> {
     let found = read_if_there(boot, Path::new(ENVIRONMENT), SIZE_LIMIT).map_err(|failure| {
         failure.hint("the entry takes kernel arguments from GRUB's environment, which must be in the boot partition to be edited")
@@ -132,7 +133,7 @@ pub(super) fn read_environment(boot: &Path) -> Result<Option<(PathBuf, Environme
     Ok(Some((path, environment)))
 }
 
-/// An entry taken apart at its `options`.
+/// An entry, split at its `options`.
 struct Entry<'a> {
     before: &'a str,
     options: &'a str,
@@ -160,7 +161,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// The entry with these steps made. Every other line is as it was.
+    /// Applies the steps to the options. All other lines keep their bytes.
     fn with_arguments(
         &self,
         variables: &mut [(String, String)],
@@ -181,7 +182,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The text of an entry with these steps made, for whoever has no file.
+/// Applies the steps to the text of an entry, for callers without a file.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn edit_text(text: &str, steps: &[Step]) -> std::result::Result<String, String> {
     Entry::parse(text)?.with_arguments(&mut [], steps)
@@ -225,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Opening a FIFO waits for a writer, which never comes.
+    /// Opening a FIFO blocks until a writer opens it, and none ever does.
     #[test]
     fn an_entry_that_is_no_file_is_refused_at_once() {
         let boot = tempfile::tempdir().unwrap();
@@ -250,7 +251,7 @@ mod tests {
         fs::create_dir_all(boot.join("loader")).unwrap();
         std::os::unix::fs::symlink("../", boot.join(ENTRIES)).unwrap();
         fs::write(boot.join("a.conf"), "options x\n").unwrap();
-        // What the scratch file would replace.
+        // A scratch file outside the partition would replace this file.
         let other = outside.path().join(".landfall-new");
         fs::write(&other, "not ours").unwrap();
         prepare(&boot, &[change(&["y"], &[])])
@@ -272,7 +273,7 @@ mod tests {
         boot
     }
 
-    /// As RHEL 8 has it, with GRUB's own tool before and after.
+    /// An entry as on RHEL 8; GRUB's own tool writes the block and reads it back.
     #[test]
     fn arguments_in_grubs_environment_are_edited_there() {
         let boot = boot_with_environment("options $kernelopts $ignition_firstboot\n");
@@ -314,7 +315,8 @@ mod tests {
         let entry = boot.path().join(ENTRIES).join("a.conf");
         fs::write(&entry, "options $ignition_firstboot\n").unwrap();
         prepare(boot.path(), &[change(&["a"], &[])]).unwrap();
-        // Set by grub.cfg, or by nobody.
+        // `$tuned_params` needs no environment block: grub.cfg sets it, or it stays
+        // empty.
         fs::remove_file(boot.path().join(ENVIRONMENT)).unwrap();
         fs::write(&entry, "options $tuned_params\n").unwrap();
         prepare(boot.path(), &[change(&["a"], &[])]).unwrap();

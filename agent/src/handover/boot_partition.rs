@@ -1,8 +1,8 @@
-//! Finding the boot partition of the disk that was written, and of no other.
+//! Finds the boot partition of the written disk.
 //!
-//! By the label of the file system, read from the superblock: partition names
-//! may differ, udev is not there, and /dev/disk/by-label could be the boot
-//! partition of another disk.
+//! It is found by the label in the superblock of its file system. Partition names
+//! differ between images, udev does not run in the ramdisk, and /dev/disk/by-label
+//! could point to the boot partition of another disk.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -18,16 +18,13 @@ use crate::failure::{Class, Failure, Result};
 
 const LABEL: &str = "boot";
 
-/// A partition and the file system on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The partition.
     pub partition: Partition,
-    /// Its file system.
     pub file_system: FileSystem,
 }
 
-/// The partition with the file system `boot` on this disk (or image file).
+/// The partition of this disk or image file whose file system has the label `boot`.
 ///
 /// # Errors
 /// If there is none or more than one.
@@ -38,7 +35,7 @@ pub fn find(disk: &Path, table: &Table) -> Result<Found> {
         .collect();
     match (labelled.pop(), labelled.len()) {
         (Some(found), 0) => Ok(found),
-        // coreos-installer's words for both, because people search for them.
+        // Both errors use coreos-installer's words, because people search for them.
         (Some(_), _) => Err(failure(format!(
             "found multiple devices on {} with label {LABEL:?}",
             disk.display()
@@ -51,11 +48,11 @@ pub fn find(disk: &Path, table: &Table) -> Result<Found> {
     }
 }
 
-/// Partitions of other disks with a file system `boot`. CoreOS refuses to boot
-/// while there is a second one (its unit `coreos-ignition-unique-boot`).
+/// Partitions of other disks whose file system has the label `boot`. CoreOS refuses
+/// to boot if there is a second one (its unit `coreos-ignition-unique-boot`).
 pub fn on_other_disks(disk: &Path) -> Vec<PathBuf> {
     let kernel = KernelView::default();
-    // Without an answer there is nothing to warn of.
+    // Without the device number of the disk there is nothing to compare.
     let Ok(own) = fs::metadata(disk).map(|metadata| metadata.rdev()) else {
         return Vec::new();
     };
@@ -74,7 +71,7 @@ pub fn on_other_disks(disk: &Path) -> Vec<PathBuf> {
 
 fn labelled_boot(node: &Path) -> bool {
     let mut start = Vec::new();
-    // An unreadable partition is no boot partition.
+    // A partition that cannot be read does not count.
     let read = File::open(node).and_then(|file| {
         file.take(file_system::PROBE_LEN as u64)
             .read_to_end(&mut start)
@@ -82,7 +79,7 @@ fn labelled_boot(node: &Path) -> bool {
     read.is_ok() && file_system::identify(&start).is_some_and(|found| found.label == LABEL)
 }
 
-/// The partitions of a disk that hold a file system we know.
+/// The partitions of a disk whose file system the agent knows.
 fn partitions(disk: &Path, table: &Table) -> Result<Vec<Found>> {
     let failed = |e: &dyn std::fmt::Display| failure(format!("{}: {e}", disk.display()));
     let file = File::open(disk).map_err(|e| failed(&e))?;

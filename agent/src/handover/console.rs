@@ -1,38 +1,36 @@
-//! A console as the option `--console` names it, and what the kernel and GRUB
-//! are each told of it.
+//! Parses the option `--console`, and builds the kernel argument and the GRUB
+//! commands of a console.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What is expected of the text, for its error.
+/// The accepted forms, for the error message.
 const EXPECTED: &str = "expected tty0, hvc0, ttysclp0, or ttyS<n> or ttyAMA<n> with [,speed[parity[bits]]], \
      speed in bit/s, parity n, o or e, and 5 to 8 bits";
-/// What Linux and GRUB take when nothing is said
-/// (Documentation/admin-guide/serial-console.rst; GRUB manual, "serial").
+/// The defaults of Linux and GRUB (Documentation/admin-guide/serial-console.rst;
+/// GRUB manual, "serial").
 const DEFAULT_SPEED: u32 = 9600;
 const DEFAULT_BITS: u8 = 8;
 
-/// A console of the installed system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Console {
-    /// A screen, or what the machine shows as one.
+    /// A screen, or a console that the machine presents as one.
     Graphical(GraphicalConsole),
-    /// A serial port.
     Serial(SerialConsole),
 }
 
-/// A console without settings.
+/// A console without line settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GraphicalConsole {
     /// The virtual terminal.
     Tty0,
-    /// That of a hypervisor.
+    /// The console of a hypervisor.
     Hvc0,
-    /// That of an s390x machine.
+    /// The console of an s390x machine.
     Ttysclp0,
 }
 
-/// A serial port and how its line is set.
+/// A serial port with its line settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SerialConsole {
     driver: SerialDriver,
@@ -44,9 +42,9 @@ pub struct SerialConsole {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SerialDriver {
-    /// 8250 and its kin.
+    /// 8250 and compatible chips.
     TtyS,
-    /// PL011 of ARM.
+    /// ARM's PL011.
     TtyAma,
 }
 
@@ -58,12 +56,12 @@ enum Parity {
 }
 
 impl Console {
-    /// The kernel argument, `console=` and all.
+    /// The whole kernel argument, with `console=`.
     pub fn kernel_argument(&self) -> String {
         format!("console={self}")
     }
 
-    /// What GRUB calls a terminal of this kind.
+    /// GRUB's name for a terminal of this kind.
     fn grub_terminal(&self) -> &'static str {
         match self {
             Self::Graphical(_) => "console",
@@ -71,7 +69,7 @@ impl Console {
         }
     }
 
-    /// How GRUB is told to set the line, if there is one.
+    /// GRUB's command that sets up the serial line; `None` for a screen.
     fn grub_command(&self) -> Option<String> {
         let Self::Serial(serial) = self else {
             return None;
@@ -88,7 +86,7 @@ impl Console {
     }
 }
 
-/// All that GRUB has to be told of these consoles, a command a line.
+/// All GRUB commands for these consoles.
 pub fn grub_commands(consoles: &[Console]) -> Vec<String> {
     let mut commands: Vec<String> = consoles.iter().filter_map(Console::grub_command).collect();
     let mut terminals: Vec<_> = consoles.iter().map(Console::grub_terminal).collect();
@@ -103,7 +101,7 @@ pub fn grub_commands(consoles: &[Console]) -> Vec<String> {
 impl FromStr for Console {
     type Err = String;
 
-    /// As coreos-installer reads its `--console`.
+    /// Accepts the same texts as `--console` of coreos-installer.
     fn from_str(text: &str) -> Result<Self, String> {
         for prefix in ["console=", "/dev/"] {
             if text.starts_with(prefix) {
@@ -157,7 +155,7 @@ impl SerialConsole {
     }
 }
 
-/// The digits at the beginning, of which there is one at least, and the rest.
+/// Splits off the leading digits; `None` if there are none.
 fn digits(text: &str) -> Option<(&str, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -165,7 +163,7 @@ fn digits(text: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| text.split_at(end))
 }
 
-/// As the kernel is told, every setting written out.
+/// The kernel's notation, with every setting written out.
 impl fmt::Display for Console {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,12 +1,12 @@
-//! A device path of the firmware as text, the way efibootmgr prints it:
-//! operators write patterns against that (UEFI 2.10, section 10.3). Pure.
+//! Formats a device path of the firmware as efibootmgr prints it, because operators
+//! write patterns for that notation (UEFI 2.10, section 10.3).
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use uuid::Uuid;
 
-/// The nodes of a path, joined; what is broken ends the text.
+/// The nodes of a path, joined. The text ends at the first broken node.
 pub fn to_text(path: &[u8]) -> String {
     let mut text = String::new();
     let mut rest = path;
@@ -18,7 +18,7 @@ pub fn to_text(path: &[u8]) -> String {
         };
         rest = next;
         match (kind, subtype) {
-            // The end of one of several paths, or of all.
+            // 0x01 ends one of several paths, any other subtype ends them all.
             (0x7f, 0x01) => separator = ",",
             (0x7f, _) => break,
             _ => {
@@ -64,7 +64,7 @@ fn acpi(subtype: u8, data: &[u8]) -> Option<String> {
         return None;
     }
     let (hid, uid) = (u32_at(data, 0)?, u32_at(data, 4)?);
-    // The low half is PNP in EISA's compression.
+    // In a PNP id, the low half is the vendor PNP in compressed EISA form.
     Some(match (hid & 0xffff, hid >> 16) {
         (0x41d0, 0x0a03) => format!("PciRoot(0x{uid:x})"),
         (0x41d0, 0x0a08) => format!("PcieRoot(0x{uid:x})"),
@@ -86,7 +86,7 @@ fn messaging(subtype: u8, data: &[u8]) -> Option<String> {
         5 => format!("USB({},{})", data.first()?, data.get(1)?),
         10 => vendor("VenMsg", data)?,
         11 => {
-            // The field has 32 bytes; Ethernet uses six.
+            // The address field has 32 bytes, of which Ethernet uses six.
             let kind = *data.get(32)?;
             let length = if kind <= 1 { 6 } else { 32 };
             format!("MAC({},{kind})", hex(&data[..length]))
@@ -96,7 +96,8 @@ fn messaging(subtype: u8, data: &[u8]) -> Option<String> {
                 let bytes: [u8; 4] = data.get(at..at + 4)?.try_into().ok()?;
                 Some(Ipv4Addr::from(bytes))
             };
-            // Local, remote, ports, protocol, static.
+            // The fields are: local address, remote address, ports, protocol,
+            // origin.
             let protocol = u16_at(data, 12)?;
             let origin = data.get(14)?;
             format!("IPv4({},{},{protocol},{origin})", address(4)?, address(0)?)

@@ -1,7 +1,9 @@
-//! The firmware's boot entry for the written disk, first in the boot order.
+//! Makes the firmware's boot entry for the written disk, and puts it first in the
+//! boot order.
 //!
-//! Only where the host booted by UEFI. Without the entry most firmware still
-//! finds `\EFI\BOOT`, but after the network and other disks.
+//! This is only for hosts that were booted by UEFI. Without the entry, most
+//! firmware still finds the loader in `\EFI\BOOT`, but tries the network and other
+//! disks first.
 
 use std::fs;
 use std::path::Path;
@@ -17,25 +19,24 @@ use crate::handover::written_disk;
 use crate::permission::WritePermission;
 
 const FIRMWARE: &str = "/sys/firmware/efi";
-/// The firmware's bits. Kernels before 4.0 do not say; they boot by 64.
+/// Says whether the firmware has 32 or 64 bits. Kernels before 4.0 have no such
+/// file; the agent then assumes 64 bits.
 const FIRMWARE_BITS: &str = "/sys/firmware/efi/fw_platform_size";
 
-/// Whether the host booted by UEFI.
 pub fn booted_by_uefi() -> bool {
     Path::new(FIRMWARE).exists()
 }
 
-/// Why a disk that is complete has no boot entry.
+/// The reason why a complete disk has no boot entry.
 #[derive(Debug)]
 pub struct NoEntry {
-    /// What failed.
     pub failure: Failure,
-    /// No loader was seen that firmware starts without an entry either.
+    /// Whether the agent found no loader that firmware starts without an entry.
     pub lacks_fallback: bool,
 }
 
-/// What keeps the agent from reading the EFI system partition may keep the
-/// firmware from it, too.
+/// A fault that keeps the agent from reading the EFI system partition may also stop
+/// the firmware, so it counts as a missing fallback loader.
 impl From<Failure> for NoEntry {
     fn from(failure: Failure) -> Self {
         Self {
@@ -45,14 +46,14 @@ impl From<Failure> for NoEntry {
     }
 }
 
-/// Makes an entry for the disk's loader and puts it first. Entries with the
-/// same label, left by earlier deployments, give way. `None` if the host did
-/// not boot by UEFI. `kept`: the numbers of partitions that were on the disk
-/// before and boot another system.
+/// Makes an entry for the disk's loader and puts it first. Entries with the same
+/// label, from earlier deployments, are replaced. Returns `None` if the host was
+/// not booted by UEFI. `kept` has the numbers of the kept partitions, whose loader
+/// boots another system.
 ///
 /// # Errors
-/// If the image has no EFI system partition, or none with a loader for this
-/// machine, or the firmware refuses.
+/// If the image has no EFI system partition or no loader for this machine, or if
+/// the firmware rejects the entry.
 pub fn make_boot_entry(
     disk: &Path,
     kept: &[u32],
@@ -107,8 +108,8 @@ fn make_known(variables: &Variables, loader: &Loader, path: &LoaderPath) -> Resu
     Ok(entry)
 }
 
-/// The loader, or why there is none, and whether firmware finds one without an
-/// entry.
+/// The loader, or the reason why there is none, and whether firmware finds a loader
+/// without an entry.
 fn look_for_loader(
     disk: &Path,
     esp: &EfiSystemPartition,
@@ -127,16 +128,16 @@ fn look_for_loader(
         .and_then(|loader| Ok((loader, efi_loader::has_fallback(mount_point, machine)?)))
         .map_err(|e| failed("looking for a loader", e))?;
     if let Err(error) = mounted.unmount() {
-        // The loader was found all the same.
+        // The loader is known, so the entry can still be made.
         tracing::warn!("{}: unmounting: {error}", node.display());
     }
     Ok(found)
 }
 
-/// Takes over the first entry of that label, or the first free number; then
-/// the order; then removes other entries of the label. So at every moment the
-/// order names entries that exist, and a full variable store is not asked for
-/// more than before.
+/// Reuses the first entry with that label, or takes the first free number. Then
+/// sets the order, then removes the other entries with the label. In this sequence
+/// the order never names a missing entry, and a redeployment needs no more space in
+/// the variable store than before.
 fn put_first(variables: &Variables, label: &str, path: &LoaderPath) -> Result<Entry> {
     let entries = variables.entries()?;
     let mut same = entries.iter().filter(|entry| entry.label == label);
@@ -163,7 +164,7 @@ fn put_first(variables: &Variables, label: &str, path: &LoaderPath) -> Result<En
     for number in stale {
         variables.remove_entry(number)?;
     }
-    // Some firmware accepts a variable and forgets it.
+    // Some firmware accepts a variable but does not keep it.
     if variables.entry(number)?.as_deref() != Some(&content[..])
         || variables.order()?.first() != Some(&number)
     {
@@ -226,7 +227,7 @@ mod tests {
         }
     }
 
-    /// A firmware with these entries, all of them in the order.
+    /// A firmware with these entries; the boot order lists all of them.
     fn firmware(labels: &[&str]) -> (tempfile::TempDir, Variables) {
         let dir = tempfile::tempdir().unwrap();
         let variables = Variables::for_test(dir.path());

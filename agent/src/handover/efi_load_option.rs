@@ -1,34 +1,31 @@
-//! A firmware boot entry as bytes: EFI_LOAD_OPTION with the device path of a
-//! file on a partition (UEFI 2.10, sections 3.1.3 and 10.3.5). Pure.
+//! Builds and reads the bytes of a firmware boot entry: an EFI_LOAD_OPTION with the
+//! device path of a file on a partition (UEFI 2.10, sections 3.1.3 and 10.3.5).
 
 use uuid::Uuid;
 
 /// LOAD_OPTION_ACTIVE: the boot manager tries the entry.
 const ACTIVE: u32 = 1;
 
-/// What a partition is told from others by (UEFI 2.10, table 10.49: partition
+/// How the firmware identifies a partition (UEFI 2.10, table 10.49: partition
 /// signature and format).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionId {
-    /// Its GUID in a GPT.
+    /// The GUID of the partition, in a GPT.
     Guid(Uuid),
-    /// The signature of the disk, in an MBR.
+    /// The signature of the whole disk, in an MBR.
     DiskSignature(u32),
 }
 
-/// Where a loader lies, as firmware finds it again whatever order the disks
-/// come in.
+/// The place of a loader. The firmware finds it even if the order of the disks
+/// changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoaderPath {
-    /// The partition's number.
+    /// Partition number.
     pub partition: u32,
-    /// Its first sector.
     pub first_lba: u64,
-    /// Its length in sectors.
     pub sectors: u64,
-    /// What the firmware tells it from other partitions by.
     pub id: PartitionId,
-    /// The file, with backslashes, from the root of the file system.
+    /// Path from the root of the file system, with backslashes.
     pub file: String,
 }
 
@@ -48,7 +45,7 @@ fn device_path(path: &LoaderPath) -> Vec<u8> {
     hard_drive.extend_from_slice(&path.partition.to_le_bytes());
     hard_drive.extend_from_slice(&path.first_lba.to_le_bytes());
     hard_drive.extend_from_slice(&path.sectors.to_le_bytes());
-    // The signature, the format of the table, the type of the signature.
+    // The signature, then the format of the table and the type of the signature.
     match path.id {
         PartitionId::Guid(guid) => {
             hard_drive.extend_from_slice(&guid.to_bytes_le());
@@ -62,7 +59,7 @@ fn device_path(path: &LoaderPath) -> Vec<u8> {
     }
     let mut bytes = node(4, 1, &hard_drive);
     bytes.extend(node(4, 4, &utf16(&path.file)));
-    // End of the entire device path.
+    // This node ends the entire device path.
     bytes.extend(node(0x7f, 0xff, &[]));
     bytes
 }
@@ -74,8 +71,8 @@ fn node(kind: u8, subtype: u8, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Labels and file names come from a FAT with 255 characters a name at most:
-/// nothing here comes near 64 KiB.
+/// The length never comes near 64 KiB: labels and file names come from a FAT file
+/// system, whose names have at most 255 characters.
 fn length(len: usize) -> [u8; 2] {
     u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes()
 }
@@ -87,7 +84,7 @@ fn utf16(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The label of an entry, `None` if these bytes are no entry.
+/// The label of an entry; `None` if the bytes are not an entry.
 pub fn label(entry: &[u8]) -> Option<String> {
     let units: Vec<u16> = entry
         .get(6..)?
@@ -98,7 +95,7 @@ pub fn label(entry: &[u8]) -> Option<String> {
     Some(String::from_utf16_lossy(&units[..end]))
 }
 
-/// The device path of an entry, `None` if these bytes are no entry.
+/// The device path of an entry; `None` if the bytes are not an entry.
 pub fn device_path_of(entry: &[u8]) -> Option<&[u8]> {
     let length = u16::from_le_bytes(entry.get(4..6)?.try_into().ok()?);
     let label = entry.get(6..)?;

@@ -1,8 +1,8 @@
-//! Which program of an EFI system partition to boot: what the distribution says
-//! in its CSV, else a loader with a name that the firmware knows.
+//! Chooses the program of an EFI system partition to boot: the one in the
+//! distribution's CSV file, or else a loader with a standard name.
 //!
-//! Ironic's agent makes an entry for every such loader, whatever machine it is
-//! for; here it is one, which this firmware can start.
+//! Ironic's agent makes an entry for every such loader, even for other
+//! architectures. This module chooses one loader that this firmware can start.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -11,29 +11,30 @@ use std::path::{Path, PathBuf};
 
 use crate::handover::file_in_boot;
 
-/// A CSV has one line of some 150 bytes.
+/// In bytes; a CSV has one line of some 150 bytes.
 const CSV_LIMIT: u64 = 64 << 10;
-/// Loaders are two directories deep; Windows has its own three deep.
+/// Most loaders are two directories deep; that of Windows is three deep.
 const MOST_DIRECTORIES_DEEP: usize = 4;
-/// Of files and directories: an EFI system partition has some dozens.
+/// Largest number of files and directories; an EFI system partition has some
+/// dozens.
 const MOST_ENTRIES: usize = 10_000;
-/// Programs that a message names which has no loader to tell of.
+/// How many programs the error message lists if no loader is found.
 const MOST_NAMED: usize = 4;
 
-/// What a firmware can start.
+/// What a firmware can start: its architecture and bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Machine {
-    /// x86 where the firmware has 32 bits, whatever the processor has.
+    /// x86 with 32-bit firmware, even if the processor has 64 bits.
     Ia32,
-    /// x86 with 64 bits.
+    /// x86 with 64-bit firmware.
     X64,
-    /// ARM with 64 bits.
+    /// 64-bit ARM.
     Aa64,
 }
 
 impl Machine {
-    /// This machine. `firmware_bits`: what the kernel says of its firmware, in
-    /// `fw_platform_size`.
+    /// The machine that the agent runs on. `firmware_bits` is the content of
+    /// `fw_platform_size`, where the kernel reports the bits of the firmware.
     pub fn this(firmware_bits: &str) -> Self {
         match (cfg!(target_arch = "aarch64"), firmware_bits.trim()) {
             (true, _) => Self::Aa64,
@@ -42,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// The names of a CSV, in the order in which shim's fallback.c takes them.
+    /// CSV file names, in the order in which shim's fallback.c tries them.
     fn csv(self) -> [&'static str; 2] {
         let own = match self {
             Self::Ia32 => "bootia32.csv",
@@ -52,9 +53,8 @@ impl Machine {
         [own, "boot.csv"]
     }
 
-    /// The names of loaders that come without a CSV, the better first: that of
-    /// removable media (UEFI 2.10, 3.5.1.1), and what Ironic's agent takes beside
-    /// it.
+    /// Loader names to use without a CSV, best first: the name for removable media
+    /// (UEFI 2.10, 3.5.1.1), then the others that Ironic's agent accepts.
     fn loaders(self) -> &'static [&'static str] {
         match self {
             Self::Ia32 => &["bootia32.efi", "winload.efi"],
@@ -64,26 +64,26 @@ impl Machine {
     }
 }
 
-/// The label of an entry without a CSV: such a loader cannot say who it is.
+/// The label of an entry without a CSV, because such a loader has no name of its
+/// own.
 const UNNAMED: &str = "CoreOS";
 
-/// A loader and the name under which it wants to be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loader {
-    /// The boot entry's label.
+    /// The label for the boot entry.
     pub label: String,
-    /// The file as firmware writes it: `\EFI\redhat\shimx64.efi`.
+    /// The path in the firmware's notation: `\EFI\redhat\shimx64.efi`.
     pub file: String,
 }
 
-/// The loader of a mounted EFI system partition, or why there is none.
+/// The loader of a mounted EFI system partition, or the reason why there is none.
 ///
-/// shim's own fallback program makes its entries from the same CSV, so the
-/// label is the one that the installed system expects.
+/// shim's own fallback program makes its entries from the same CSV, so the label is
+/// the one that the installed system expects.
 ///
 /// # Errors
-/// If the partition's root cannot be read. What is odd below is passed over: the
-/// loader may be elsewhere.
+/// If the root directory of the partition cannot be read. Faults below it are only
+/// logged, because the loader may be elsewhere.
 pub fn find(esp: &Path, machine: Machine) -> io::Result<Result<Loader, String>> {
     let files = files(esp)?;
     let of_name = |wanted: &'static str| {
@@ -98,7 +98,7 @@ pub fn find(esp: &Path, machine: Machine) -> io::Result<Result<Loader, String>> 
         }
     }
     for name in machine.loaders() {
-        // In the place where firmware itself looks, or else anywhere.
+        // A loader in the directory that firmware searches comes first.
         let found = of_name(name).min_by_key(|file| !is_in_efi_boot(esp, file));
         if let Some(file) = found {
             return Ok(Ok(Loader {
@@ -140,7 +140,7 @@ pub fn has_fallback(esp: &Path, machine: Machine) -> io::Result<bool> {
         .any(|file| named(file, name) && is_in_efi_boot(esp, file)))
 }
 
-/// Every file of the partition, those of outer directories first.
+/// All files of the partition, those of outer directories first.
 fn files(esp: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut entries = 0;
@@ -176,7 +176,7 @@ fn files(esp: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether a path ends with this name, in any case, as FAT has it.
+/// Whether a path ends with this name. Letter case is ignored, as on FAT.
 fn named(path: &Path, name: &str) -> bool {
     path.file_name()
         .is_some_and(|found| found.eq_ignore_ascii_case(name))
@@ -191,7 +191,7 @@ fn is_in_efi_boot(esp: &Path, file: &Path) -> bool {
     })
 }
 
-/// What a CSV names: a file in its own directory.
+/// The loader that a CSV names: a file in the directory of the CSV.
 fn of_csv(esp: &Path, csv: &Path) -> io::Result<Option<Loader>> {
     let Some((file, label)) = parse_csv(&read(csv)?) else {
         tracing::warn!("{}: expected a loader and its label", csv.display());
@@ -208,7 +208,7 @@ fn of_csv(esp: &Path, csv: &Path) -> io::Result<Option<Loader>> {
     }))
 }
 
-/// The entry of a directory with this name in any case, as FAT has it.
+/// The entry of a directory with this name. Letter case is ignored, as on FAT.
 fn child(directory: &Path, name: &str) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -228,8 +228,9 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// `shimx64.efi,Red Hat Enterprise Linux,,comment` in UTF-16, with a byte order
-/// mark or little endian (shim, fallback.c). The first line counts.
+/// Parses `shimx64.efi,Red Hat Enterprise Linux,,comment` into file and label. The
+/// text is UTF-16, with a byte order mark or else little endian (shim, fallback.c).
+/// Only the first line is used.
 pub(crate) fn parse_csv(bytes: &[u8]) -> Option<(String, String)> {
     let little = |pair: &[u8]| u16::from_le_bytes([pair[0], pair[1]]);
     let big = |pair: &[u8]| u16::from_be_bytes([pair[0], pair[1]]);
@@ -351,7 +352,7 @@ mod tests {
         }
     }
 
-    /// One vendor's mess is not the end of the others.
+    /// A broken vendor directory does not hide the loaders of the others.
     #[test]
     fn what_is_no_loader_is_passed_over() {
         let csv = utf16("shimx64.efi,RHEL,,x\n");
@@ -374,7 +375,7 @@ mod tests {
         }
     }
 
-    /// The names of Ironic's agent; the loaders of other machines are none.
+    /// The names of Ironic's agent. Loaders of other architectures are ignored.
     #[test]
     fn every_machine_has_its_names() {
         use Machine::{Aa64, Ia32, X64};
@@ -410,7 +411,8 @@ mod tests {
             (own, X64, Some("\\EFI\\b\\shim.efi")),
             (own, Ia32, Some("\\EFI\\b\\shim.efi")),
             (own, Aa64, Some("\\EFI\\b\\shim.efi")),
-            // Not where firmware looks, but it can be started from there.
+            // The firmware does not search there, but an entry can start the
+            // loader.
             (
                 &[("EFI/a/bootx64.efi", b""), ("EFI/boot/bootx64.efi", b"")],
                 X64,

@@ -1,5 +1,5 @@
-//! The EFI system partition of the disk that was just written, in its GPT or its
-//! MBR (UEFI 2.10, 5.3.3 and 5.2.2).
+//! Finds the EFI system partition of the written disk, in its GPT or MBR (UEFI
+//! 2.10, 5.3.3 and 5.2.2).
 
 use std::path::Path;
 
@@ -9,21 +9,19 @@ use crate::failure::Result;
 use crate::handover::efi_load_option::PartitionId;
 use crate::handover::written_disk;
 
-/// An EFI system partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EfiSystemPartition {
-    /// Its number on the disk.
+    /// Partition number.
     pub number: u32,
-    /// Its first logical sector.
+    /// In logical sectors.
     pub first_lba: u64,
-    /// Its length in logical sectors.
+    /// Length in logical sectors.
     pub sectors: u64,
-    /// What the firmware tells it from other partitions by.
     pub id: PartitionId,
 }
 
-/// The first EFI system partition that came with the image; or why there is
-/// none. `kept`: the numbers of partitions that were on the disk before.
+/// The first EFI system partition that came with the image, or the reason why there
+/// is none. `kept` has the numbers of the kept partitions.
 ///
 /// # Errors
 /// If the disk cannot be read.
@@ -53,7 +51,8 @@ fn in_gpt(table: &Table, kept: &[u32]) -> std::result::Result<EfiSystemPartition
     })
 }
 
-/// Partitions are kept in a GPT only, so all of these came with the image.
+/// Only a GPT can have kept partitions, so every partition here came with the
+/// image.
 fn in_mbr(head: &[u8]) -> Option<EfiSystemPartition> {
     let (number, esp) = { (1..).zip(mbr::entries(head)?) }
         .find(|(_, entry)| entry.kind == mbr::EFI_SYSTEM && entry.count > 0)?;
@@ -101,7 +100,8 @@ mod tests {
         }
     }
 
-    /// A disk with this MBR: type, first sector and length of its partitions.
+    /// A disk with an MBR of these partitions: type, first sector and length in
+    /// sectors.
     fn disk_with_mbr(entries: &[(u8, u32, u32)]) -> tempfile::NamedTempFile {
         let mut head = vec![0; 2 << 20];
         head[440..444].copy_from_slice(&0x0bad_f00d_u32.to_le_bytes());

@@ -1,4 +1,5 @@
-//! The firmware's boot variables through efivarfs: `Boot####` and `BootOrder`.
+//! Reads and writes the firmware's boot variables `Boot####` and `BootOrder`
+//! through efivarfs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,28 +12,29 @@ use crate::failure::{Class, Failure, Result};
 use crate::handover::efi_load_option;
 use crate::sys::file_flags;
 
-/// The place of efivarfs. Without a mount it is an empty directory of sysfs.
+/// The mount point of efivarfs. Without the mount it is an empty directory of
+/// sysfs.
 const MOUNT_POINT: &str = "/sys/firmware/efi/efivars";
-/// `EFIVARFS_MAGIC` of <linux/magic.h>, absent from nix.
+/// `EFIVARFS_MAGIC` of <linux/magic.h>, which nix does not define.
 const EFIVARFS: FsType = FsType(0xde5e_81e4);
-/// EFI_GLOBAL_VARIABLE, in the form of efivarfs' file names.
+/// The GUID EFI_GLOBAL_VARIABLE, as it appears in the file names of efivarfs.
 const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
-/// NON_VOLATILE, BOOTSERVICE_ACCESS, RUNTIME_ACCESS: what the specification
-/// wants of these variables (UEFI 2.10, table 3.1).
+/// NON_VOLATILE, BOOTSERVICE_ACCESS and RUNTIME_ACCESS: the specification requires
+/// them for these variables (UEFI 2.10, table 3.1).
 const ATTRIBUTES: u32 = 7;
-/// The largest variable worth reading; the firmware's own limit is mostly 32 KiB.
+/// In bytes. The limit of most firmware is 32 KiB.
 const SIZE_LIMIT: u64 = 1 << 20;
 
-/// A boot entry that is there.
+/// An existing boot entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number: `Boot####`.
+    /// The number in the name `Boot####`.
     pub number: u16,
-    /// Its label; empty if it is broken.
+    /// Empty if the entry is broken.
     pub label: String,
 }
 
-/// The directory where efivarfs is mounted.
+/// Access to the variables; holds the directory where efivarfs is mounted.
 #[derive(Debug, Clone)]
 pub struct Variables {
     directory: PathBuf,
@@ -42,8 +44,8 @@ impl Variables {
     /// The variables of this machine's firmware.
     ///
     /// # Errors
-    /// If efivarfs is not mounted: whatever is written to the directory below the
-    /// mount point never reaches the firmware.
+    /// If efivarfs is not mounted. Files written to the directory below the mount
+    /// point would never reach the firmware.
     pub fn of_firmware() -> Result<Self> {
         let directory = Path::new(MOUNT_POINT);
         refuse_other_file_system(directory)?;
@@ -52,7 +54,7 @@ impl Variables {
         })
     }
 
-    /// Files in a directory that stand for the variables of a firmware.
+    /// Simulates firmware variables with plain files in a directory.
     #[cfg(test)]
     pub fn for_test(directory: &Path) -> Self {
         Self {
@@ -60,10 +62,7 @@ impl Variables {
         }
     }
 
-    /// All boot entries, by number.
-    ///
-    /// # Errors
-    /// If the variables cannot be listed.
+    /// All boot entries, sorted by number.
     pub fn entries(&self) -> Result<Vec<Entry>> {
         let failed = |e: io::Error| error(&self.directory.display().to_string(), &e);
         let mut entries = Vec::new();
@@ -82,26 +81,16 @@ impl Variables {
         Ok(entries)
     }
 
-    /// The content of an entry, `None` if it is not there.
-    ///
-    /// # Errors
-    /// If it cannot be read.
+    /// The content of an entry; `None` if there is no such entry.
     pub fn entry(&self, number: u16) -> Result<Option<Vec<u8>>> {
         self.read(&entry_name(number))
     }
 
-    /// Makes or replaces an entry.
-    ///
-    /// # Errors
-    /// If the firmware refuses.
+    /// Creates or replaces an entry.
     pub fn set_entry(&self, number: u16, content: &[u8]) -> Result<()> {
         self.write(&entry_name(number), content)
     }
 
-    /// Removes an entry.
-    ///
-    /// # Errors
-    /// If the firmware refuses.
     pub fn remove_entry(&self, number: u16) -> Result<()> {
         let name = entry_name(number);
         let path = self.path(&name);
@@ -110,10 +99,8 @@ impl Variables {
             .map_err(|e| error(&name, &e))
     }
 
-    /// The order in which the firmware tries the entries.
-    ///
-    /// # Errors
-    /// If it cannot be read; a machine without one has an empty one.
+    /// The order in which the firmware tries the entries; empty if the machine has
+    /// none.
     pub fn order(&self) -> Result<Vec<u16>> {
         let content = self.read("BootOrder")?.unwrap_or_default();
         Ok(content
@@ -122,19 +109,12 @@ impl Variables {
             .collect())
     }
 
-    /// Sets the order.
-    ///
-    /// # Errors
-    /// If the firmware refuses.
     pub fn set_order(&self, order: &[u16]) -> Result<()> {
         let content: Vec<u8> = order.iter().copied().flat_map(u16::to_le_bytes).collect();
         self.write("BootOrder", &content)
     }
 
-    /// Deletes every variable of this vendor. Returns how many there were.
-    ///
-    /// # Errors
-    /// If the variables cannot be listed, or the firmware refuses.
+    /// Deletes all variables of this vendor GUID, and returns their number.
     pub fn remove_all_of(&self, vendor: &str) -> Result<usize> {
         let failed = |e: io::Error| error(&self.directory.display().to_string(), &e);
         let mut removed = 0;
@@ -160,7 +140,8 @@ impl Variables {
         self.directory.join(format!("{name}-{GLOBAL}"))
     }
 
-    /// The value without its attributes.
+    /// The value without the four bytes of attributes; `None` if the variable does
+    /// not exist.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
         let file = match File::open(self.path(name)) {
@@ -174,8 +155,8 @@ impl Variables {
         Ok(Some(bytes.get(4..).unwrap_or_default().to_vec()))
     }
 
-    /// efivarfs takes attributes and value in one write(2); several would be
-    /// several values.
+    /// efivarfs expects attributes and value in one write(2). It would treat
+    /// several writes as several values.
     fn write(&self, name: &str, value: &[u8]) -> Result<()> {
         let path = self.path(name);
         let mut bytes = ATTRIBUTES.to_le_bytes().to_vec();
@@ -227,8 +208,8 @@ fn entry_name(number: u16) -> String {
     format!("Boot{number:04X}")
 }
 
-/// `Boot0001-8be4...` -> 1. Four upper-case digits; `BootOrder` and `BootNext`
-/// look alike.
+/// `Boot0001-8be4...` -> 1. Exactly four hexadecimal digits are accepted, because
+/// `BootOrder` and `BootNext` have the same prefix.
 fn entry_number(file_name: &str) -> Option<u16> {
     let digits = file_name
         .strip_suffix(GLOBAL)?
@@ -252,8 +233,8 @@ fn error(name: &str, reason: &io::Error) -> Failure {
         Some(libc::EROFS | libc::EPERM | libc::EACCES) => failure.hint(
             "the firmware does not let its variables be changed: look for a write protection in its setup",
         ),
-        // What efivarfs makes of EFI_INVALID_PARAMETER, EFI_DEVICE_ERROR and of a
-        // firmware that does not take the size (fs/efivarfs/vars.c).
+        // efivarfs maps EFI_INVALID_PARAMETER, EFI_DEVICE_ERROR and a rejected size
+        // to these codes (fs/efivarfs/vars.c).
         Some(libc::EINVAL | libc::EIO | libc::ENOMEM | libc::EINTR) => failure.hint(
             "the firmware refuses the variable, which is mostly a fault of the firmware: update it or clear its boot entries",
         ),

@@ -1,5 +1,5 @@
-//! Changing files of the mounted boot partition: never outside of it, and so
-//! that a crash leaves the old file or the new one.
+//! Changes files of the mounted boot partition. It never writes outside the
+//! partition, and after a crash a file has either its old or its new content.
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
@@ -12,13 +12,13 @@ use nix::libc;
 use crate::failure::{Class, Failure, Result};
 use crate::sys::xattr;
 
-/// Where a path inside the partition really is, links resolved.
+/// Resolves all links of a path inside the partition.
 ///
-/// The image's links are made for a system whose root is another one; an
-/// absolute one would lead into our ramdisk.
+/// The links of the image are made for a system with another root. An absolute link
+/// would lead into the ramdisk.
 ///
 /// # Errors
-/// If it does not exist or lies outside.
+/// If the path does not exist or leads out of the partition.
 pub fn inside(boot: &Path, relative: &Path) -> Result<PathBuf> {
     let path = boot.join(relative);
     let root = fs::canonicalize(boot).map_err(|e| problem(boot, &e))?;
@@ -33,11 +33,12 @@ pub fn inside(boot: &Path, relative: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Opens a regular file of the image. Opening anything else may never return (a
-/// FIFO waits for its other end), and a link may lead out.
+/// Opens a regular file of the image. Links are not followed, because they may lead
+/// out of the partition. Other kinds of files must not block the agent: opening a
+/// FIFO waits for its other end.
 ///
 /// # Errors
-/// If it is something else, or cannot be opened.
+/// If the path is not a regular file or cannot be opened.
 pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options
         .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
@@ -49,11 +50,12 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     }
 }
 
-/// The text of a file of the image, and where it really is; `None` if the image
-/// has no such file.
+/// The text of a file of the image, with its resolved path; `None` if the image has
+/// no such file.
 ///
 /// # Errors
-/// If it lies outside, is no regular file, no text, or longer than `limit` bytes.
+/// If the file is outside the partition, not a regular file, not UTF-8, or longer
+/// than `limit` bytes.
 pub fn read_if_there(
     boot: &Path,
     relative: &Path,
@@ -73,7 +75,7 @@ pub fn read_if_there(
 /// The text of a file of the image.
 ///
 /// # Errors
-/// If it is no regular file, no text, or longer than `limit` bytes.
+/// If it is not a regular file, not UTF-8, or longer than `limit` bytes.
 pub fn read(path: &Path, limit: u64) -> Result<String> {
     let mut text = String::new();
     open(path, OpenOptions::new().read(true))
@@ -85,21 +87,22 @@ pub fn read(path: &Path, limit: u64) -> Result<String> {
     Ok(text)
 }
 
-/// Replaces the content of a file and keeps its mode, owner and SELinux label.
-/// The new content is complete on disk before it takes the old one's name.
+/// Replaces the content of a file and keeps its mode, owner and SELinux label. The
+/// new content is complete on the disk before it gets the name of the old file.
 ///
 /// # Errors
-/// If the file system refuses; the old file is then still there.
+/// If the file system rejects a change. The file then has either its old or its new
+/// content.
 pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
     let failed = |e: std::io::Error| problem(path, &e);
     let old = fs::metadata(path).map_err(failed)?;
     let label = xattr::get(path, xattr::SELINUX).map_err(failed)?;
-    // In the same directory: the one above may be outside of the partition. A
-    // boot loader takes no notice of it, in `entries` only *.conf counts (Boot
-    // Loader Specification, "Type #1").
+    // The scratch file is in the same directory, because the parent directory may
+    // be outside the partition. Boot loaders ignore it: in `entries` they read only
+    // *.conf (Boot Loader Specification, "Type #1").
     let directory = path.parent().unwrap_or(path);
     let scratch = directory.join(".landfall-new");
-    // Left there by a crash.
+    // A crash may have left the scratch file there.
     let _ = fs::remove_file(&scratch);
     let mut file = OpenOptions::new()
         .write(true)
@@ -117,14 +120,14 @@ pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
     sync_directory(directory)
 }
 
-/// Makes a directory with this mode, or takes the one that is there.
+/// Creates a directory with this mode, or accepts an existing directory as it is.
 ///
 /// # Errors
-/// If the file system refuses, or something else has the name.
+/// If the file system rejects it, or something other than a directory has the name.
 pub fn make_directory(path: &Path, mode: u32) -> Result<()> {
     match fs::DirBuilder::new().mode(mode).create(path) {
         Ok(()) => {
-            // mkdir(2) applies the umask.
+            // mkdir(2) applies the umask, so the mode is set again.
             fs::set_permissions(path, fs::Permissions::from_mode(mode))
                 .map_err(|e| problem(path, &e))
         }
@@ -140,11 +143,11 @@ pub fn make_directory(path: &Path, mode: u32) -> Result<()> {
     }
 }
 
-/// Makes a file that must not exist yet, readable for root alone, complete on
-/// disk when this returns.
+/// Creates a file with mode 0600. It is complete on the disk when this returns.
 ///
 /// # Errors
-/// If it exists, or the file system refuses; then there is no such file.
+/// If the file exists already, or the file system rejects it. A partly written file
+/// is removed.
 pub fn create(path: &Path, content: &[u8]) -> Result<()> {
     let failed = |e: std::io::Error| problem(path, &e);
     let mut file = OpenOptions::new()
@@ -158,7 +161,7 @@ pub fn create(path: &Path, content: &[u8]) -> Result<()> {
         .and_then(|()| file.write_all(content))
         .and_then(|()| file.sync_all());
     if let Err(e) = written {
-        // Half a file is worse than none: the first boot would take it.
+        // The first boot would read a partial file, which is worse than no file.
         let _ = fs::remove_file(path);
         return Err(failed(e));
     }
@@ -171,7 +174,6 @@ fn sync_directory(path: &Path) -> Result<()> {
         .map_err(|e| problem(path, &e))
 }
 
-/// A failure about a file of the boot partition.
 pub fn problem(path: &Path, reason: &dyn Display) -> Failure {
     Failure::new(
         Class::DeploymentError,

@@ -1,5 +1,5 @@
-//! NetworkManager keyfiles for the first boot. CoreOS's initramfs puts them in
-//! the place of what kernel arguments say, and removes them afterwards
+//! Writes NetworkManager keyfiles for the first boot. CoreOS's initramfs uses them
+//! instead of the network in the kernel arguments, and removes them afterwards
 //! (coreos-copy-firstboot-network.service).
 
 use std::collections::BTreeSet;
@@ -10,21 +10,20 @@ use crate::handover::file_in_boot::{create, make_directory};
 
 const DIRECTORY: &str = "coreos-firstboot-network";
 
-/// Files of any other name are not read where CoreOS copies these to
-/// (NetworkManager, nm-settings-keyfile(5)).
+/// CoreOS copies the files to a directory where NetworkManager reads no other names
+/// (nm-settings-keyfile(5)).
 const SUFFIX: &str = ".nmconnection";
 
-/// The longest name that ext4 takes, in bytes.
+/// The longest file name on ext4, in bytes.
 const NAME_LIMIT: usize = 255;
-/// Of a file; one for a bond with every option and a hundred routes has 5 KB.
+/// In bytes per file. The keyfile of a bond with every option and a hundred routes
+/// has 5 KB.
 const SIZE_LIMIT: usize = 256 << 10;
-/// Of files; a host with every port of four switches has 200.
+/// Number of files; a host that uses every port of four switches has 200.
 const COUNT_LIMIT: usize = 1024;
 
-/// Fails on files that cannot be written or would not be read.
-///
-/// # Errors
-/// With the first fault.
+/// Rejects files that cannot be written or that NetworkManager would not read. The
+/// error names the first fault.
 pub fn check(files: &[(String, Vec<u8>)]) -> Result<()> {
     if files.len() > COUNT_LIMIT {
         return Err(Failure::invalid_params(format!(
@@ -61,11 +60,11 @@ pub fn check(files: &[(String, Vec<u8>)]) -> Result<()> {
     Ok(())
 }
 
-/// Writes the files where CoreOS looks for them, for root alone: NetworkManager
-/// takes no others.
+/// Writes the files where CoreOS looks for them. Only root may read them, because
+/// NetworkManager ignores others.
 ///
 /// # Errors
-/// If a file exists already or the file system refuses.
+/// If a file exists already, or the file system rejects it.
 pub fn write(boot: &Path, files: &[(String, Vec<u8>)]) -> Result<()> {
     if files.is_empty() {
         return Ok(());
@@ -143,7 +142,7 @@ mod tests {
             assert_eq!(mode(&path), 0o600, "{name}");
             assert_eq!(std::fs::read(&path).unwrap(), *content);
         }
-        // Those of somebody else stay.
+        // An existing file is not replaced.
         assert!(write(boot.path(), &both[..1]).is_err());
     }
 }

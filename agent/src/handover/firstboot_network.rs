@@ -1,5 +1,5 @@
-//! Kernel arguments for the first boot only, mostly the network: a line that
-//! the image's grub.cfg sources from `ignition.firstboot`.
+//! Sets kernel arguments for the first boot only, mostly for the network. It adds a
+//! line to `ignition.firstboot`, which the grub.cfg of the image sources.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -9,17 +9,17 @@ use crate::failure::{Failure, Result};
 use crate::handover::file_in_boot::{self, problem};
 use crate::handover::grub_words;
 
-/// Empty in the image; its presence makes GRUB add `ignition.firstboot`.
+/// Empty in the image. If the file exists, GRUB adds `ignition.firstboot` to the
+/// kernel arguments.
 const FILE: &str = "ignition.firstboot";
 
-/// Whether these arguments arrive as they are.
+/// Whether GRUB passes these arguments on unchanged.
 pub fn is_plain(arguments: &str) -> bool {
     check_text(arguments).is_ok()
 }
 
-/// They are read twice: between double quotes in the line, and then as words of
-/// the `options`. What the first reading would change there is no way to quote
-/// for both.
+/// GRUB parses the arguments twice: between double quotes in the line, and then as
+/// words of the `options`. There is no way to quote `"`, `$` and `\` for both.
 fn check_text(arguments: &str) -> std::result::Result<(), String> {
     if let Some(found) = arguments.chars().find(|c| "\"$\\".contains(*c)) {
         return Err(format!(
@@ -29,7 +29,7 @@ fn check_text(arguments: &str) -> std::result::Result<(), String> {
     grub_words::check(arguments)
 }
 
-/// The line, as a script for GRUB.
+/// The line for GRUB's script.
 ///
 /// # Errors
 /// If the arguments are not [plain](is_plain).
@@ -40,18 +40,13 @@ pub fn line(arguments: &str) -> Result<String> {
     Ok(format!("set ignition_network_kcmdline=\"{arguments}\"\n"))
 }
 
-/// Fails if the image has no first boot to give arguments to.
-///
-/// # Errors
-/// If the file is missing or no regular file.
+/// Fails if the file does not exist or is not a regular file: then the image has no
+/// first boot that could use the arguments.
 pub fn check(boot: &Path) -> Result<()> {
     open(boot).map(drop)
 }
 
 /// Appends the line to the file, which must exist.
-///
-/// # Errors
-/// If it does not exist or cannot be written.
 pub fn append(boot: &Path, line: &str) -> Result<()> {
     let mut file = open(boot)?;
     file.write_all(line.as_bytes())

@@ -1,11 +1,11 @@
-//! What GRUB would boot from the boot partition of an installed CoreOS: kernel,
-//! initrd and arguments of the default entry, those of the first boot included.
+//! Predicts what GRUB boots from the boot partition of an installed CoreOS: the
+//! kernel, initrd and arguments of the default entry, with those of the first boot.
 //!
-//! GRUB's language is not interpreted. What the grub.cfg of CoreOS decides is
-//! followed (coreos-assembler, `src/grub.cfg`): the last entry boots, and where
-//! `ignition.firstboot` exists its `$ignition_firstboot` holds the network
-//! arguments of that file, or else the default ones. Anything that needs more
-//! is refused: then GRUB itself decides, after the firmware.
+//! This is no interpreter of GRUB's language. It follows only the decisions in the
+//! grub.cfg of CoreOS (coreos-assembler, `src/grub.cfg`): the last entry boots. If
+//! `ignition.firstboot` exists, `$ignition_firstboot` has the network arguments of
+//! that file, or else the default ones. Anything beyond that is an error; the
+//! machine then boots through firmware and GRUB.
 
 use std::path::{Path, PathBuf};
 
@@ -16,24 +16,21 @@ use crate::handover::file_in_boot::{self, inside, problem, read_if_there};
 const GRUB_CFG: &str = "grub2/grub.cfg";
 const FIRST_BOOT: &str = "ignition.firstboot";
 const NETWORK: &str = "set ignition_network_kcmdline=";
-/// grub.cfg, the largest of them, has some 5 KB.
+/// In bytes; the largest of these files, grub.cfg, has some 5 KB.
 const LIMIT: u64 = 256 << 10;
 
-/// What is booted next.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NextBoot {
-    /// The kernel.
     pub kernel: PathBuf,
-    /// The initrds, which follow one another in memory.
+    /// In the order in which they follow one another in memory.
     pub initrds: Vec<PathBuf>,
-    /// The kernel's arguments.
     pub arguments: String,
 }
 
-/// Reads it from a mounted boot partition.
+/// Reads the default entry of a mounted boot partition.
 ///
 /// # Errors
-/// If a part is missing, or cannot be understood without GRUB.
+/// If a part is missing, or only GRUB can interpret it.
 pub fn read(boot: &Path) -> Result<NextBoot> {
     let path = last_entry(boot)?;
     let text = file_in_boot::read(&path, LIMIT)?;
@@ -41,11 +38,12 @@ pub fn read(boot: &Path) -> Result<NextBoot> {
     let first_boot = first_boot(boot)?;
     let own = |name: &str| match name {
         "ignition_firstboot" => Some(first_boot.as_str()),
-        // Empty until tuned has set them, in a system that runs.
+        // These are empty until tuned sets them in a running system.
         "tuned_params" | "tuned_initrd" => Some(""),
         _ => None,
     };
-    // Often a link into the ESP, which is not looked at without need.
+    // The environment block is often a link into the ESP, which fails here. So it
+    // is read only if a variable needs it.
     let environment = match expand(&entry.options, own) {
         Ok(_) => None,
         Err(_) => read_environment(boot)?,
@@ -61,7 +59,7 @@ pub fn read(boot: &Path) -> Result<NextBoot> {
     })
 }
 
-/// What `$ignition_firstboot` holds; empty on a system that was booted before.
+/// The value of `$ignition_firstboot`; empty after the first boot.
 fn first_boot(boot: &Path) -> Result<String> {
     let Some((path, text)) = read_if_there(boot, Path::new(FIRST_BOOT), LIMIT)? else {
         return Ok(String::new());
@@ -80,8 +78,8 @@ fn first_boot(boot: &Path) -> Result<String> {
         .to_owned())
 }
 
-/// A boot loader entry (Boot Loader Specification, "Type #1"), as far as it is
-/// needed here. What is given several times is joined by blanks.
+/// The keys of a boot loader entry (Boot Loader Specification, "Type #1") that are
+/// needed here. The values of a repeated key are joined with blanks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     linux: String,
@@ -90,10 +88,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Reads the text of one.
-    ///
-    /// # Errors
-    /// What is missing.
+    /// Parses the text of an entry; the error names the missing key.
     pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
         let of = |key: &str| {
             let values = text.lines().filter_map(|line| {
@@ -113,8 +108,8 @@ impl Entry {
     }
 }
 
-/// The network arguments that the marker sets, if it does. It is a script: one
-/// that does more is not understood.
+/// The network arguments that `ignition.firstboot` sets; `None` if it sets none.
+/// The file is a GRUB script, and any other command in it is an error.
 fn of_marker(text: &str) -> std::result::Result<Option<String>, String> {
     let mut set = None;
     for line in text.lines().map(str::trim) {
@@ -129,8 +124,8 @@ fn of_marker(text: &str) -> std::result::Result<Option<String>, String> {
     Ok(set)
 }
 
-/// The network arguments that grub.cfg has for a marker that sets none; the
-/// last of several counts, as it would for GRUB.
+/// The default network arguments in grub.cfg. If it sets several, the last one
+/// takes effect, as in GRUB.
 fn default_of(text: &str) -> std::result::Result<String, String> {
     let mut values = text
         .lines()
@@ -139,7 +134,7 @@ fn default_of(text: &str) -> std::result::Result<String, String> {
     values.next().map_or(Ok(String::new()), unquoted)
 }
 
-/// The value of an assignment whose quotes, if any, are around all of it.
+/// Removes the quotes of an assignment's value. They must enclose the whole value.
 fn unquoted(value: &str) -> std::result::Result<String, String> {
     let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
     let text = match (inner('"'), inner('\'')) {
@@ -154,10 +149,10 @@ fn unquoted(value: &str) -> std::result::Result<String, String> {
     }
 }
 
-/// The words of a line with the values of GRUB's variables in their places.
+/// The words of a line, with the values of GRUB's variables inserted.
 ///
 /// # Errors
-/// If a variable is not known, or something else of a script is in there.
+/// If a variable is unknown, or the line has other syntax of a script.
 pub(crate) fn expand<'a>(
     text: &str,
     value_of: impl Fn(&str) -> Option<&'a str>,
@@ -185,7 +180,7 @@ pub(crate) fn expand<'a>(
     }
 }
 
-/// The arguments of an entry with this script of the first boot, for the fuzzer.
+/// The arguments of an entry with this first-boot script, for the fuzzer.
 #[cfg(fuzzing)]
 pub(crate) fn arguments(entry: &str, script: &str) -> std::result::Result<String, String> {
     let network = match of_marker(script)? {

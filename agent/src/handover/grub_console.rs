@@ -1,30 +1,29 @@
-//! The consoles that GRUB uses: a block of its configuration, between two lines
-//! that coreos-assembler has put there for whoever installs.
+//! Sets the consoles of GRUB. They are a block of its configuration, between two
+//! marker lines that coreos-assembler writes for installers.
 
 use std::path::{Path, PathBuf};
 
 use crate::failure::Result;
 use crate::handover::file_in_boot::{problem, read_if_there, replace};
 
-/// Newer images have the block in a file of its own.
+/// Newer images have the block in a separate file.
 const FILES: [&str; 2] = ["grub2/console.cfg", "grub2/grub.cfg"];
-/// That of CoreOS has 3 KB.
+/// In bytes; the configuration of CoreOS has 3 KB.
 const SIZE_LIMIT: u64 = 256 << 10;
 const START: &str = "# CONSOLE-SETTINGS-START";
 const END: &str = "# CONSOLE-SETTINGS-END";
 
-/// The new configuration, not yet written.
+/// The new configuration; [`Edit::write`] writes it.
 #[derive(Debug)]
 pub struct Edit {
     path: PathBuf,
     text: String,
 }
 
-/// Reads the configuration and puts these commands into its block. Writes
-/// nothing.
+/// Puts these commands into the block of the configuration. Writes nothing.
 ///
 /// # Errors
-/// If the image has no such file, or the file no such block.
+/// If the image has no such file, or the file has no such block.
 pub fn prepare(boot: &Path, commands: &[String]) -> Result<Edit> {
     for name in FILES {
         if let Some((path, text)) = read_if_there(boot, Path::new(name), SIZE_LIMIT)? {
@@ -39,17 +38,17 @@ pub fn prepare(boot: &Path, commands: &[String]) -> Result<Edit> {
 }
 
 impl Edit {
-    /// Writes the new configuration in place of the old.
+    /// Replaces the old configuration.
     ///
     /// # Errors
-    /// If the file system refuses; the old one is then still there.
+    /// If the file system rejects a change. The file then has either its old or its
+    /// new content.
     pub fn write(&self) -> Result<()> {
         replace(&self.path, self.text.as_bytes())
     }
 }
 
-/// The configuration with these commands, a line each, and no others in its
-/// block.
+/// Replaces the lines in the block with these commands.
 ///
 /// # Errors
 /// If there is not exactly one block.
@@ -69,7 +68,7 @@ pub(crate) fn with_commands(
         at = end;
     }
     let (&[start], &[end]) = (&starts[..], &ends[..]) else {
-        // coreos-installer's words for what is by far the most frequent.
+        // By far the most frequent error has coreos-installer's words.
         return Err(if starts.is_empty() || ends.is_empty() {
             format!("missing substitution marker: expected the lines {START} and {END}")
         } else {
@@ -116,7 +115,7 @@ mod tests {
                 );
             }
         }
-        // The block is all there is.
+        // The configuration is nothing but the block.
         assert_eq!(
             with_commands(&format!("{START}\n{END}"), &commands(&["x"])).unwrap(),
             format!("{START}\nx\n{END}")

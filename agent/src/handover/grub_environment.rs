@@ -1,10 +1,10 @@
-//! GRUB's environment block, the file `grubenv`: variables that GRUB loads and
-//! can itself save, in a file that never changes its size (GRUB manual, 16.2
-//! "Environment block"; `lib/envblk.c`).
+//! Parses and edits GRUB's environment block, the file `grubenv`. It holds
+//! variables that GRUB loads and can save; its size never changes (GRUB manual,
+//! 16.2 "Environment block"; `lib/envblk.c`).
 
-/// How a block begins.
+/// The first line of a block.
 const SIGNATURE: &str = "# GRUB Environment Block\n";
-/// What fills it up.
+/// The byte that fills the unused rest of a block.
 const FILL: u8 = b'#';
 
 /// The variables and comments of a block, in their order.
@@ -17,7 +17,7 @@ pub struct Environment {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Line {
-    /// With its `#`.
+    /// Includes the `#`.
     Comment(String),
     Variable {
         name: String,
@@ -26,11 +26,10 @@ enum Line {
 }
 
 impl Environment {
-    /// Takes a block apart.
+    /// Parses a block.
     ///
     /// # Errors
-    /// If it does not begin as a block does, or a line is neither a comment nor
-    /// `name=value`.
+    /// If the first line is wrong, or a line is neither a comment nor `name=value`.
     pub fn parse(block: &str) -> Result<Self, String> {
         let mut rest = block
             .strip_prefix(SIGNATURE)
@@ -65,7 +64,8 @@ impl Environment {
         })
     }
 
-    /// The value of a variable: the last, which GRUB has read last.
+    /// The value of a variable. If it is set several times, the last one takes
+    /// effect, as in GRUB.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.lines.iter().rev().find_map(|line| match line {
             Line::Variable { name: own, value } if own == name => Some(value.as_str()),
@@ -73,7 +73,8 @@ impl Environment {
         })
     }
 
-    /// Gives a variable that is there another value.
+    /// Changes the value of an existing variable; ignores a variable that does not
+    /// exist.
     pub fn set(&mut self, name: &str, new: &str) {
         for line in &mut self.lines {
             if let Line::Variable { name: own, value } = line
@@ -84,7 +85,7 @@ impl Environment {
         }
     }
 
-    /// The block, of the size that it had.
+    /// The block, with its original size.
     ///
     /// # Errors
     /// If the variables no longer fit into it.
@@ -114,8 +115,8 @@ impl Environment {
     }
 }
 
-/// The text before the first line break that is not escaped, and what follows it.
-/// Comments know no escapes.
+/// The text before the first unescaped line break, and the rest. Comments have no
+/// escapes.
 fn first_line(text: &str) -> Option<(&str, &str)> {
     if text.starts_with('#') {
         return text.split_once('\n');

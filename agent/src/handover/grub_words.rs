@@ -1,21 +1,20 @@
-//! Text that GRUB reads as the words of a command: the `options` of a boot
+//! Checks text that GRUB parses as the words of a command: the `options` of a boot
 //! loader entry become the end of a `linux` line in a script.
 //!
-//! Before that GRUB puts the values of variables in, whatever is quoted
-//! (`expand_val` of its blscfg.c), then reads the script (GRUB manual, 6.1 and
-//! 6.2; `script/yylex.l`), and what then still holds a quote or a backslash
-//! reaches the kernel with one more backslash (`lib/cmdline.c`).
+//! GRUB first inserts the values of variables, even inside quotes (`expand_val` of
+//! its blscfg.c), and then parses the script (GRUB manual, 6.1 and 6.2;
+//! `script/yylex.l`). Quotes and backslashes that are left after that reach the
+//! kernel with an additional backslash (`lib/cmdline.c`).
 
-/// What ends a word or a command, unless it is quoted.
+/// These characters end a word or a command, unless they are quoted.
 const OPERATORS: [char; 7] = ['{', '}', '|', '&', ';', '<', '>'];
 
-/// Fails on what would not reach the kernel as words: a script that is none
-/// does not boot, and one that means something else boots something else.
-/// Blanks separate words, and both kinds of quotes keep blanks and operators
-/// together.
+/// Rejects text that would not reach the kernel as the same words. A broken script
+/// does not boot, and one with another meaning boots something else. Blanks
+/// separate words; both kinds of quotes protect blanks and operators.
 ///
 /// # Errors
-/// With the first fault, and how it could be said.
+/// The first fault, and what to write instead.
 pub fn check(text: &str) -> Result<(), String> {
     let mut rest = text;
     let mut at_start = true;
@@ -40,8 +39,8 @@ pub fn check(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What follows `$`, if that is a variable's name and a word of its own, as
-/// `$tuned_params` is: nothing else can be meant by it.
+/// The text after a variable. A variable is accepted only as a whole word, like
+/// `$tuned_params`, because then nothing else can be meant.
 fn variable(text: &str) -> Result<&str, String> {
     let end = text.find(' ').unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
@@ -52,7 +51,7 @@ fn variable(text: &str) -> Result<&str, String> {
     }
 }
 
-/// Whether GRUB can have a variable of this name.
+/// Whether this is a valid name of a GRUB variable.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
@@ -64,13 +63,13 @@ fn of_variable() -> String {
         .to_owned()
 }
 
-/// What follows a backslash and the one character it quotes.
+/// The text after a backslash and the character that it quotes.
 fn escaped(text: &str) -> Result<&str, String> {
     text.strip_prefix(|c| OPERATORS.contains(&c) || c == '#' || c == ' ')
         .ok_or_else(|| "GRUB takes a backslash away or doubles it: expected none".to_owned())
 }
 
-/// What follows the closing quote.
+/// The text after the closing quote.
 fn quoted(text: &str, quote: char) -> Result<&str, String> {
     let (inside, rest) = text
         .split_once(quote)
@@ -114,14 +113,15 @@ mod tests {
         "\\\\", "\\$a", "'a\\'", "\"a\\;\"", "a\tb", "a\nb", "'a\nb'", "a\0",
     ];
 
-    /// GRUB's own parser says whether this is the end of a command.
+    /// Asks GRUB's own parser whether the text is the end of a command.
     fn grub_accepts(text: &str) -> bool {
         let mut child = Command::new("grub-script-check")
             .stdin(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // `echo` behind it: what swallows the line's end swallows that too.
+        // The `echo` detects text that swallows the end of the line: it would
+        // swallow the `echo` as well.
         write!(child.stdin.take().unwrap(), "linux /v {text}\necho done\n").unwrap();
         child.wait().unwrap().success()
     }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     proptest! {
-        // Each is a process.
+        // Each case starts a process.
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
         fn what_is_accepted_is_a_script_to_grub(text in r#"[ab=;|&<>{}'"\\# $]{0,12}"#) {

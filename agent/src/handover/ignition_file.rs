@@ -1,5 +1,5 @@
-//! The Ignition config: where the `metal` provider reads it on first boot, and
-//! the one addition that OpenShift's agent makes to it.
+//! Writes the Ignition config where the `metal` provider reads it on the first
+//! boot, and adds the host name to it, as OpenShift's agent does.
 
 use std::fs;
 use std::path::Path;
@@ -13,26 +13,21 @@ use crate::handover::file_in_boot::{create, make_directory, problem};
 const DIRECTORY: &str = "ignition";
 const FILE: &str = "ignition/config.ign";
 
-/// RFC 3986, 2.3: what a `data:` URL may hold as it is.
+/// RFC 3986, 2.3: a `data:` URL may contain these characters unencoded.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// Fails on what Ignition could not even read. Only JSON is checked: the
-/// system on the disk may know newer Ignition than we do.
-///
-/// # Errors
-/// If it is no JSON object.
+/// Rejects a config that is not a JSON object. Nothing else is checked, because the
+/// system on the disk may have a newer Ignition than the agent knows.
 pub fn check(config: &[u8]) -> Result<()> {
     parse(config).map(drop)
 }
 
-/// Fails if the partition has a config already: two deployments must not mix.
-///
-/// # Errors
-/// If there is one.
+/// Fails if the partition already has a config, because two deployments must not
+/// mix.
 pub fn check_absent(boot: &Path) -> Result<()> {
     let path = boot.join(FILE);
     match fs::symlink_metadata(&path) {
@@ -45,25 +40,22 @@ pub fn check_absent(boot: &Path) -> Result<()> {
     }
 }
 
-/// Writes exactly these bytes.
-///
-/// # Errors
-/// If the file exists or the file system refuses.
+/// Writes exactly these bytes. Fails if the file exists.
 pub fn write(boot: &Path, config: &[u8]) -> Result<()> {
     make_directory(&boot.join(DIRECTORY), 0o700)?;
     create(&boot.join(FILE), config)
 }
 
-/// The config with a file `/etc/hostname`, as ironic-agent-image makes it when
-/// the ramdisk has a host name. Byte for byte the user's own when nothing is
-/// added: without a host name, or when the config sets one itself (two entries
-/// for one path are an error to Ignition).
+/// Adds a file `/etc/hostname` to the config, as ironic-agent-image does if the
+/// ramdisk has a host name. The config keeps its bytes if nothing is added: without
+/// a host name, or if the config sets one itself (Ignition rejects two entries for
+/// one path).
 ///
-/// `Ok(None)`: no config and nothing to put into one.
+/// Returns `None` if there is neither a config nor a host name.
 ///
 /// # Errors
-/// If the config is no JSON object, `storage.files` is no list, or the host name
-/// is no single word: /etc/hostname holds one, of one line.
+/// If the config is not a JSON object, `storage.files` is not a list, or the host
+/// name is not a single word. The file /etc/hostname holds one word on one line.
 pub fn with_hostname(config: Option<&[u8]>, hostname: Option<&str>) -> Result<Option<Vec<u8>>> {
     let Some(hostname) = hostname.filter(|name| !name.is_empty()) else {
         return match config {
@@ -80,7 +72,7 @@ pub fn with_hostname(config: Option<&[u8]>, hostname: Option<&str>) -> Result<Op
         Some(config) => parse(config)?,
         None => parse(br#"{"ignition":{"version":"3.0.0"}}"#)?,
     };
-    // Specification 2.x wants to be told which file system.
+    // Specification 2.x requires the name of the file system.
     let version = root
         .get("ignition")
         .and_then(|ignition| ignition.get("version"))
@@ -130,7 +122,8 @@ fn parse(config: &[u8]) -> Result<Map<String, Value>> {
 mod tests {
     use super::*;
 
-    /// Odd on purpose: blanks, order and escapes that no writer of ours makes.
+    /// Unusual on purpose: it has blanks, an order and escapes that the agent never
+    /// writes.
     const USER: &[u8] = b"{ \"storage\":{\"files\":[ ]},\n\t\"ignition\" : {\"version\":\"3.2.0\"} , \"x\":\"\\u0041\"}\n";
 
     fn with(config: Option<&[u8]>, hostname: Option<&str>) -> Option<Vec<u8>> {

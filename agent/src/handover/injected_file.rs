@@ -1,7 +1,6 @@
-//! A file that the operator wants in the installed system: written below the
-//! root of a mounted file system and nowhere else. Links of the image are made
-//! for a system with another root; openat2(2) resolves them as if the file
-//! system were all there is.
+//! Writes a file of the operator's into the installed system. It never writes
+//! outside the mounted file system. The links of the image are made for a system
+//! with another root; openat2(2) resolves them as if the mount point were the root.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -13,28 +12,25 @@ use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, unlinkat};
 
-/// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InjectedFile {
-    /// The file, from the root of its file system.
+    /// Path from the root of its file system.
     pub path: PathBuf,
-    /// What it shall hold; `None`: it shall not be there.
+    /// The new content; `None` deletes the file.
     pub content: Option<Vec<u8>>,
-    /// Permission bits; `None` leaves them as they are, 0644 for a new file.
+    /// Permission bits. With `None` an existing file keeps its bits, and a new file
+    /// gets 0644.
     pub mode: Option<u32>,
-    /// Permission bits of the directory, if that has to be made.
+    /// Permission bits of the file's directory, if it must be created.
     pub directory_mode: Option<u32>,
-    /// User id; `None` leaves it.
+    /// User id; `None` leaves it unchanged.
     pub owner: Option<u32>,
-    /// Group id; `None` leaves it.
+    /// Group id; `None` leaves it unchanged.
     pub group: Option<u32>,
 }
 
 impl InjectedFile {
     /// Makes the change below this mount point.
-    ///
-    /// # Errors
-    /// What the file system says.
     pub fn apply(&self, mount_point: &Path) -> io::Result<()> {
         let root = File::open(mount_point)?;
         let (parent, name) = split(&self.path)?;
@@ -43,7 +39,7 @@ impl InjectedFile {
         };
         make_directories(&root, &parent, self.directory_mode)?;
         let path = parent.join(name);
-        // Opening what is no file may never return.
+        // O_NONBLOCK: opening a FIFO would wait for its other end.
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_NONBLOCK;
         let file = File::from(open(&root, &path, flags)?);
         if !file.metadata()?.is_file() {
@@ -62,14 +58,15 @@ impl InjectedFile {
     }
 }
 
-/// Whether the mounted file system has this directory in its root.
+/// Whether the root of the mounted file system has this directory.
 pub fn has_directory(mount_point: &Path, name: &Path) -> bool {
     File::open(mount_point)
         .and_then(|root| open(&root, name, OFlag::O_DIRECTORY | OFlag::O_RDONLY))
         .is_ok()
 }
 
-/// The directory and the name, without what only looks like a way.
+/// Splits a path into directory and file name, and drops `/` and `.` components.
+/// Rejects `..`.
 fn split(path: &Path) -> io::Result<(PathBuf, &std::ffi::OsStr)> {
     let name = path
         .file_name()

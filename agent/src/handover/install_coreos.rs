@@ -1,6 +1,6 @@
-//! What makes a written CoreOS image this host's own: Ignition config, platform,
-//! consoles, kernel arguments and network of the first boot, all in its boot
-//! partition.
+//! Adapts a written CoreOS image to this host: Ignition config, platform, consoles,
+//! kernel arguments and network of the first boot. All of them are files in the
+//! boot partition.
 
 use std::fs::File;
 use std::path::Path;
@@ -19,37 +19,34 @@ use crate::handover::{
 };
 use crate::permission::WritePermission;
 
-/// What to change. Nothing in it, nothing changed.
+/// The changes to make; the default changes nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CoreosChanges {
-    /// The Ignition config, written as these very bytes.
+    /// The Ignition config, written byte for byte.
     pub ignition: Option<Vec<u8>>,
     /// Permanent kernel arguments to add at the end.
     pub append_kargs: Vec<String>,
-    /// Permanent kernel arguments to take away first.
+    /// Permanent kernel arguments to delete. They are deleted before others are
+    /// added.
     pub delete_kargs: Vec<String>,
     /// Kernel arguments of the first boot only.
     pub firstboot_args: Option<String>,
     /// NetworkManager keyfiles for the first boot: name and content.
     pub network_keyfiles: Vec<(String, Vec<u8>)>,
-    /// The Ignition platform instead of `metal`, with its consoles.
+    /// The Ignition platform to set instead of `metal`, with its consoles.
     pub platform: Option<String>,
-    /// The consoles, in the place of the platform's; the last is the kernel's
-    /// `/dev/console`.
+    /// The consoles, instead of those of the platform. The last one becomes the
+    /// kernel's `/dev/console`.
     pub consoles: Vec<Console>,
 }
 
 impl CoreosChanges {
-    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Fails on what could not be written, so that it can be asked before the
-    /// image is.
-    ///
-    /// # Errors
-    /// With the first fault.
+    /// Rejects changes that cannot be made. Needs no disk, so it can run before the
+    /// image is fetched. The error names the first fault.
     pub fn check(&self) -> Result<()> {
         if let Some(config) = &self.ignition {
             ignition_file::check(config)?;
@@ -66,8 +63,8 @@ impl CoreosChanges {
     }
 
     /// The steps on the kernel arguments, in coreos-installer's order: the
-    /// platform, its consoles or those that were named instead, then what was
-    /// asked for by name.
+    /// platform; the named consoles, or else those of the platform; then the
+    /// arguments that were named.
     fn steps(&self, table: &PlatformTable) -> Vec<Step> {
         let mut steps = Vec::new();
         let other_platform = self.platform.as_deref().filter(|name| *name != METAL);
@@ -92,7 +89,7 @@ impl CoreosChanges {
         steps
     }
 
-    /// What GRUB's console block becomes; `None`: what it is.
+    /// The new commands of GRUB's console block; `None` leaves it unchanged.
     fn grub_commands(&self, table: &PlatformTable) -> Option<Vec<String>> {
         if !self.consoles.is_empty() {
             return Some(console::grub_commands(&self.consoles));
@@ -102,8 +99,8 @@ impl CoreosChanges {
     }
 }
 
-/// Makes the changes in the boot partition of this disk. They are on the
-/// medium when this returns.
+/// Makes the changes in the boot partition of this disk. They are on the medium
+/// when this returns.
 ///
 /// # Errors
 /// If the disk has no boot partition, or a change cannot be made.
@@ -137,7 +134,6 @@ pub fn install_coreos(
     Ok(())
 }
 
-/// Mounts, changes, flushes and unmounts.
 fn change_mounted(
     node: &Path,
     kind: &str,
@@ -154,10 +150,10 @@ fn change_mounted(
         .map_err(|e| failed(node, &format!("unmounting: {e}")))
 }
 
-/// Makes the changes in a mounted boot file system: first everything that can
-/// be refused is looked at, then written. The Ignition config is the last: a
-/// system that was interrupted here comes up without its config, which shows,
-/// and not with its config but without its network, which may not.
+/// Makes the changes in a mounted boot file system. Everything that can be rejected
+/// is checked before the first write. The Ignition config is written last: if this
+/// is interrupted, the system comes up without its config, and the operator notices
+/// that. A system with its config but without its network could pass unnoticed.
 fn apply(boot: &Path, changes: &CoreosChanges) -> Result<()> {
     let table = if changes.platform.is_some() || !changes.consoles.is_empty() {
         PlatformTable::read(boot)?
@@ -201,7 +197,7 @@ fn apply(boot: &Path, changes: &CoreosChanges) -> Result<()> {
     Ok(())
 }
 
-/// The changes, for the console: sizes and counts, no secrets.
+/// A summary of the changes for the console, with sizes and counts but no secrets.
 pub fn summary(changes: &CoreosChanges) -> String {
     let mut parts = Vec::new();
     if let Some(config) = &changes.ignition {

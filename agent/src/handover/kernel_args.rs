@@ -1,35 +1,35 @@
-//! Permanent kernel arguments, as text: what becomes of the `options` of a boot
-//! loader entry.
+//! Edits the permanent kernel arguments, which are the `options` of a boot loader
+//! entry.
 //!
-//! The edit is coreos-installer's (`src/io/bls.rs`) to the byte, so that the
-//! installed system's own tools find what they expect: on
-//! `" " + options + " "` each deletion replaces every `" x "` by one blank, then
-//! appended arguments go to the end, with no look at what is there.
+//! The result equals that of coreos-installer (`src/io/bls.rs`) byte for byte, so
+//! that the tools of the installed system find what they expect. The edit works on
+//! `" " + options + " "`. Each deletion replaces every `" x "` with one blank; then
+//! the new arguments are appended, even if they are there already.
 
 use crate::failure::{Failure, Result};
 use crate::handover::grub_words;
 
 const PLATFORM: &str = "ignition.platform.id=";
-/// The platform that an image for bare metal is made for.
+/// The platform in an image for bare metal.
 pub const METAL: &str = "metal";
 
 /// One pass over the arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Another platform in the place of `metal`.
+    /// Sets another platform instead of `metal`.
     Platform(String),
-    /// Deletions, then additions.
+    /// Deletes arguments, then appends others.
     Change {
-        /// What to take away, wherever it is; what is not there is no fault.
+        /// Arguments to delete, wherever they are; a missing one is no error.
         delete: Vec<String>,
-        /// What to add at the end.
+        /// Arguments to append.
         append: Vec<String>,
     },
 }
 
 impl Step {
-    /// What is left to do where there is no end to append to: in a variable that
-    /// the options name.
+    /// The part of the step that applies to the value of a variable in the options:
+    /// everything except appending.
     fn within_variable(&self) -> Self {
         match self {
             Self::Platform(_) => self.clone(),
@@ -40,7 +40,6 @@ impl Step {
         }
     }
 
-    /// Does it on these options.
     pub fn edit(&self, options: &str) -> String {
         let mut text = format!(" {options} ");
         match self {
@@ -65,10 +64,8 @@ impl Step {
     }
 }
 
-/// Refuses arguments to delete that cannot be in the line.
-///
-/// # Errors
-/// If one is empty or holds a line break or the like.
+/// Rejects arguments to delete that cannot be in the line: empty ones, and those
+/// with a line break or another control character.
 pub fn check_deleted(arguments: &[String]) -> Result<()> {
     for argument in arguments {
         if argument.trim().is_empty() || argument.contains(|c: char| c.is_control()) {
@@ -80,11 +77,11 @@ pub fn check_deleted(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses arguments to add that would not reach the kernel: the options are a
-/// part of a script to GRUB.
+/// Rejects arguments to add that would not reach the kernel, because GRUB parses
+/// the options as a part of a script.
 ///
 /// # Errors
-/// If one is empty, or [no words](grub_words::check) of that script.
+/// If an argument is empty, or [not a word](grub_words::check) of that script.
 pub fn check_appended(arguments: &[String]) -> Result<()> {
     check_deleted(arguments)?;
     for argument in arguments {
@@ -95,10 +92,7 @@ pub fn check_appended(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what is no name of a platform.
-///
-/// # Errors
-/// If it is not one word of letters, digits, `-`, `_` and `.`.
+/// Rejects a platform that is not one word of letters, digits, `-`, `_` and `.`.
 pub fn check_platform(platform: &str) -> Result<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if !platform.is_empty() && platform.chars().all(fits) {
@@ -110,12 +104,12 @@ pub fn check_platform(platform: &str) -> Result<()> {
     }
 }
 
-/// All steps on the `options`, one after the other. `variables` are values that
-/// stand in the options by name, and are edited with them.
+/// Applies all steps to the `options`, one after the other. `variables` are the
+/// names and values of variables in the options; their values are edited too.
 ///
 /// # Errors
-/// If the platform to replace is in none of them, or GRUB could no longer read
-/// what it can read now.
+/// If no value has the platform to replace, or if GRUB could parse the old options
+/// but not the new ones.
 pub fn edit(
     options: &str,
     variables: &mut [(String, String)],
@@ -132,13 +126,14 @@ pub fn edit(
             any |= *value != old;
         }
         if matches!(step, Step::Platform(_)) && !any {
-            // coreos-installer's words, because people search for them.
+            // The error uses coreos-installer's words, because people search for
+            // them.
             return Err(format!(
                 "couldn't locate platform ID: no {PLATFORM}{METAL} among the kernel arguments"
             ));
         }
     }
-    // Half of something quoted may have been deleted.
+    // A deletion may have removed half of a quoted text.
     if grub_words::check(options.trim()).is_ok() {
         grub_words::check(&edited)
             .map_err(|reason| format!("kernel arguments {edited:?}: {reason}"))?;
@@ -163,7 +158,7 @@ mod tests {
         }
     }
 
-    /// From what coreos-installer 0.26.0 was seen to do.
+    /// Rows that were observed with coreos-installer 0.26.0.
     #[test]
     fn options_as_the_peer_edits_them() {
         let metal = "rw ignition.platform.id=metal console=tty0 console=ttyS0,115200n8";
@@ -186,7 +181,7 @@ mod tests {
             ("a", &["a", "a"], &[], "a a a"),
             ("a   b", &["c"], &[], "a   b c"),
             ("a", &["  b "], &[" a  "], "b"),
-            // One pass: of two neighbours that share a blank the first goes.
+            // One pass: if two matches share a blank, only the first is deleted.
             ("x x y", &[], &["x"], "x y"),
             ("", &["a"], &["b"], "a"),
         ] {
@@ -253,7 +248,7 @@ mod tests {
         let halve = |options| edit(options, &mut [], &[change(&[], &["b\""])]);
         let reason = halve("a=\"x b\" c").unwrap_err();
         assert!(reason.contains("second \""), "{reason}");
-        // The image's own matter.
+        // The image already had the error, so it is accepted.
         assert_eq!(halve("a=\" b\" c;").unwrap(), "a=\" c;");
     }
 
@@ -266,14 +261,14 @@ mod tests {
         ) {
             let step = Step::Change { delete: delete.clone(), append: append.clone() };
             let edited = edit(&options, &mut [], std::slice::from_ref(&step)).unwrap();
-            // A model on words: order is kept, each addition is there.
+            // A model on words: the order is kept, and each addition is there.
             let kept = |words: &str| words.split(' ').filter(|w| !w.is_empty())
                 .filter(|w| !delete.iter().any(|d| d == w)).map(str::to_owned).collect::<Vec<_>>();
             let all: Vec<String> = edited.split(' ').map(str::to_owned).collect();
             prop_assert!(all.ends_with(&append));
             let old = all[..all.len() - append.len()].join(" ");
             prop_assert_eq!(kept(&old), kept(&options));
-            // Again, nothing but additions of what is named.
+            // A second edit adds only the named arguments.
             prop_assert!(edit(&edited, &mut [], &[step]).unwrap().ends_with(&append.join(" ")));
         }
     }

@@ -1,6 +1,5 @@
-//! Straight into the installed system: its kernel is loaded, so that the end of
-//! this boot is the beginning of the next, without the firmware in between,
-//! which takes minutes on a server.
+//! Loads the kernel of the installed system, so that the end of this boot starts it
+//! directly. That skips the firmware, which takes minutes on a server.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -17,19 +16,19 @@ use crate::handover::{boot_partition, file_in_boot, grub_choice, written_disk};
 use crate::permission::WritePermission;
 use crate::sys::kexec_file;
 
-/// COMMAND_LINE_SIZE of x86, its NUL included.
+/// COMMAND_LINE_SIZE of x86, with the final NUL.
 const COMMAND_LINE: usize = 2048;
 
-/// Of a kernel or an initrd in bytes; those of CoreOS have 15 and 120 MB. The
-/// whole file is read into memory, and the file system of an image may say of a
-/// file with nothing in it that it has terabytes.
+/// In bytes, for a kernel or an initrd; those of CoreOS have 15 and 120 MB. The
+/// whole file is read into memory, and a sparse file in an image can claim to have
+/// terabytes.
 const LARGEST_FILE: u64 = 512 << 20;
 
-/// Loads what GRUB would boot from this disk.
+/// Loads the kernel, initrd and arguments that GRUB would boot from this disk.
 ///
 /// # Errors
-/// If it cannot be told what that is, or this kernel does not take it: then only
-/// a reboot leads there.
+/// If the agent cannot find out what GRUB would boot, or this kernel rejects the
+/// other one. Then only a reboot starts the installed system.
 pub fn load_installed_system(disk: &Path, _permission: &WritePermission) -> Result<()> {
     let started = Instant::now();
     let table = written_disk::read_table(disk)?;
@@ -70,7 +69,7 @@ fn load(boot: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A regular file of a size that fits into memory.
+/// Opens a regular file that fits into memory.
 fn open(path: &Path) -> Result<File> {
     let file = file_in_boot::open(path, OpenOptions::new().read(true))
         .map_err(|error| file_in_boot::problem(path, &error))?;
@@ -87,14 +86,14 @@ fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// The initrds one behind the other, as a boot loader puts them into memory.
+/// The initrds one after the other, as a boot loader places them in memory.
 fn joined(paths: &[PathBuf]) -> Result<File> {
     let in_memory = |error: io::Error| failed(format!("joining the initrds: {error}"));
     let memory = memfd_create(c"initrd", MFdFlags::MFD_CLOEXEC);
     let mut file = File::from(memory.map_err(|error| in_memory(error.into()))?);
     for path in paths {
         io::copy(&mut open(path)?, &mut file).map_err(in_memory)?;
-        // Each begins at a multiple of four, as the kernel expects of cpio.
+        // The kernel expects each cpio archive at a multiple of four bytes.
         let length = file.stream_position().map_err(in_memory)?;
         if length > LARGEST_FILE {
             return Err(failed(format!(
@@ -108,8 +107,8 @@ fn joined(paths: &[PathBuf]) -> Result<File> {
     Ok(file)
 }
 
-/// What the kernel means, for somebody who has not read its source
-/// (kernel/kexec_file.c, `kimage_validate_signature`).
+/// Explains the error codes of the kernel (kernel/kexec_file.c,
+/// `kimage_validate_signature`).
 fn why(error: &io::Error) -> String {
     let reason = match error.raw_os_error() {
         Some(libc::ENOSYS) => "this kernel was built without CONFIG_KEXEC_FILE",

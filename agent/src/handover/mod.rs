@@ -1,4 +1,4 @@
-//! After the image is on disk: what its first boot needs to find.
+//! Prepares the first boot of the installed system, once the image is on the disk.
 
 pub mod boot_entries;
 pub mod boot_loader_entry;

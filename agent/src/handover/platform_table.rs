@@ -1,5 +1,5 @@
-//! What an image says of platforms: `coreos/platforms.json` in its boot
-//! partition, made with the image by coreos-assembler.
+//! Reads the image's table of platforms, `coreos/platforms.json` in its boot
+//! partition. coreos-assembler creates it with the image.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::failure::Result;
 use crate::handover::file_in_boot::{problem, read_if_there};
 
 const FILE: &str = "coreos/platforms.json";
-/// Twenty platforms have 4 KB.
+/// In bytes; twenty platforms have 4 KB.
 const SIZE_LIMIT: u64 = 256 << 10;
 
-/// What is particular to each platform. One that is not named has nothing.
+/// The settings of each platform. A platform that is not in the table has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct PlatformTable(BTreeMap<String, Platform>);
 
-/// What a platform needs for its consoles.
+/// The console settings of a platform.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Platform {
     /// Lines for GRUB's configuration.
@@ -32,7 +32,7 @@ impl PlatformTable {
     /// The table of this boot file system; an empty one if the image has none.
     ///
     /// # Errors
-    /// If there is one that cannot be read.
+    /// If the file exists but cannot be read or parsed.
     pub fn read(boot: &Path) -> Result<Self> {
         match read_if_there(boot, Path::new(FILE), SIZE_LIMIT)? {
             None => Ok(Self::default()),
@@ -40,15 +40,11 @@ impl PlatformTable {
         }
     }
 
-    /// Reads the table.
-    ///
-    /// # Errors
-    /// If it is no JSON of that shape.
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
         serde_json::from_str(text).map_err(|e| format!("expected a table of platforms: {e}"))
     }
 
-    /// What it says of this platform.
+    /// The settings of this platform, empty if the table does not list it.
     pub fn platform(&self, name: &str) -> Platform {
         self.0.get(name).cloned().unwrap_or_default()
     }

@@ -1,10 +1,11 @@
-//! Erasing what crashed kernels of a former user left in the firmware's memory.
+//! Erases the crash records that kernels of former users left in the firmware's
+//! memory.
 //!
 //! Kernels keep such records in UEFI variables or in the firmware's error record
 //! store (ERST, ACPI 6.5, 18.5). pstore shows the records of one backend only, and
-//! with an ERST that is not the variables. So the variables are deleted through
-//! efivarfs, and pstore is mounted for the rest. No module is needed for either:
-//! pstore and ERST cannot be built as modules.
+//! on a machine with an ERST that backend is not the UEFI variables. So the agent
+//! deletes the variables through efivarfs, and mounts pstore for the rest. Neither
+//! needs a module: pstore and ERST cannot be built as modules.
 
 use std::fs;
 use std::io;
@@ -20,7 +21,7 @@ use crate::sys::mount::Mounted;
 
 /// `LINUX_EFI_CRASH_GUID` of <linux/efi.h>.
 const CRASH_RECORDS: &str = "cfc8fc79-be2e-4ddc-97f0-9f98bfe302a0";
-/// Where the kernel says which backend pstore has.
+/// Where the kernel reports the backend of pstore.
 const BACKEND: &str = "/sys/module/pstore/parameters/backend";
 const ERST_TABLE: &str = "/sys/firmware/acpi/tables/ERST";
 const ERST: &str = "erst";
@@ -29,8 +30,7 @@ const MOUNT_POINT: &str = "/sys/fs/pstore";
 /// Deletes all crash records.
 ///
 /// # Errors
-/// If there is a place for records that cannot be read, or a record that cannot be
-/// deleted.
+/// If a store of records cannot be read, or a record cannot be deleted.
 pub fn erase(_permission: &WritePermission) -> Result<()> {
     let mut deleted = 0;
     if booted_by_uefi() {
@@ -59,12 +59,12 @@ pub fn erase(_permission: &WritePermission) -> Result<()> {
     Ok(())
 }
 
-/// An unset string parameter of the kernel reads `(null)`.
+/// The kernel shows an unset string parameter as `(null)`.
 fn backend(parameter: &str) -> Option<&str> {
     Some(parameter.trim()).filter(|name| !matches!(*name, "" | "(null)"))
 }
 
-/// Mounts pstore for as long as the work takes, unless a live system has mounted it.
+/// Mounts pstore while `work` runs, unless a live system has mounted it already.
 fn in_mounted_pstore(work: impl FnOnce(&Path) -> io::Result<usize>) -> io::Result<usize> {
     if let Some(directory) = mounted_pstore(&fs::read_to_string("/proc/mounts")?) {
         return work(&directory);
@@ -78,7 +78,7 @@ fn in_mounted_pstore(work: impl FnOnce(&Path) -> io::Result<usize>) -> io::Resul
     Ok(deleted)
 }
 
-/// /proc/mounts: `device mount-point type options ...`.
+/// A line of /proc/mounts is `device mount-point type options ...`.
 fn mounted_pstore(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ');
@@ -87,7 +87,7 @@ fn mounted_pstore(mounts: &str) -> Option<PathBuf> {
     })
 }
 
-/// Returns the number of records.
+/// Deletes all records and returns their number.
 fn empty(directory: &Path) -> io::Result<usize> {
     let mut deleted = 0;
     for entry in fs::read_dir(directory)? {

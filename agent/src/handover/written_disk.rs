@@ -1,5 +1,5 @@
-//! The disk that was just written, as handing over needs it: its table from the
-//! medium, its partitions' device nodes, and mounting them.
+//! Gives the handover access to the written disk: its partition table from the
+//! medium, the device nodes of its partitions, and their mounts.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,21 +17,21 @@ use crate::sys::block_ioctl;
 use crate::sys::mount::Mounted;
 use crate::system_path::SystemPath;
 
-/// Where the boot partition is mounted while it is changed.
+/// The boot partition is mounted here while it is changed or read.
 pub const BOOT_MOUNT_POINT: &str = "/run/landfall/boot";
-/// Where the EFI system partition is mounted while it is looked at.
+/// The EFI system partition is mounted here while the agent looks for a loader.
 pub const ESP_MOUNT_POINT: &str = "/run/landfall/esp";
 
-/// Where a partition is mounted that takes a file of the operator's.
+/// A partition is mounted here while the agent writes a file of the operator's to
+/// it.
 pub const INJECTED_MOUNT_POINT: &str = "/run/landfall/injected";
 
 const HEAD_LEN: u64 = 1 << 20;
 
-/// The first bytes of a disk.
 pub struct Head {
     /// At most 1 MiB.
     pub bytes: Vec<u8>,
-    /// Its logical sector size; both that there are if it is an image file.
+    /// The possible logical sector sizes: one for a disk, two for an image file.
     sectors: Vec<u32>,
 }
 
@@ -39,7 +39,7 @@ impl Head {
     /// The GPT.
     ///
     /// # Errors
-    /// If it is not valid, or there is none.
+    /// If there is no valid GPT.
     pub fn table(&self) -> std::result::Result<Table, String> {
         let mut reason = "no partition table".to_owned();
         for sector in &self.sectors {
@@ -52,17 +52,14 @@ impl Head {
     }
 }
 
-/// The first bytes of a disk (or image file), fresh from the medium.
-///
-/// # Errors
-/// If the disk cannot be read.
+/// Reads the first bytes of a disk or image file, not from the kernel's cache.
 pub fn read_head(disk: &Path) -> Result<Head> {
     File::open(disk)
         .and_then(|file| read(&file))
         .map_err(|e| failure(format!("{}: {e}", disk.display())))
 }
 
-/// The partition table of a disk (or image file), fresh from the medium.
+/// Reads the partition table of a disk or image file, not from the kernel's cache.
 ///
 /// # Errors
 /// If the disk cannot be read or has no valid GPT.
@@ -73,8 +70,8 @@ pub fn read_table(disk: &Path) -> Result<Table> {
 fn read(file: &File) -> io::Result<Head> {
     let is_device = file.metadata()?.file_type().is_block_device();
     let (size, sectors) = if is_device {
-        // What the kernel cached before the image was written is stale; writes
-        // that went around the cache do not always drop it.
+        // Data that the kernel cached before the image was written is stale. Writes
+        // that bypass the cache do not always drop it.
         block_ioctl::flush_buffers(file)?;
         let sector = block_ioctl::logical_sector_size(file)?;
         (block_ioctl::size_bytes(file)?, vec![sector])
@@ -88,13 +85,13 @@ fn read(file: &File) -> io::Result<Head> {
 
 /// The device node of a partition.
 ///
-/// There is nothing to wait for: the kernel waits for devtmpfs to have made the
-/// node (`devtmpfs_submit_req` in drivers/base/devtmpfs.c) before BLKPG returns,
-/// by which `install_coreos` is shown its partitions, and before BLKRRPART
-/// returns, by which the boot entry finds the ESP of a disk with its table.
+/// The node exists already, because the kernel waits for devtmpfs to create it
+/// (`devtmpfs_submit_req` in drivers/base/devtmpfs.c). It does so before BLKPG
+/// returns, which announces the partitions for `install_coreos`, and before
+/// BLKRRPART returns, which announces the ESP for the boot entry.
 ///
 /// # Errors
-/// If the kernel knows of no such partition, or nobody has made its node.
+/// If the kernel has no such partition, or the partition has no node.
 pub fn node(disk: &Path, number: u32) -> Result<PathBuf> {
     let kernel = KernelView::default();
     let partitions = || {
@@ -115,11 +112,11 @@ pub fn node(disk: &Path, number: u32) -> Result<PathBuf> {
         })
 }
 
-/// Mounts a partition of the disk for as long as the value lives.
+/// Mounts a partition of the disk until the returned value is dropped.
 ///
 /// # Errors
-/// What mount(2) says, with partition and type. If the mount would be writable and
-/// the partition is on a boot medium.
+/// If mount(2) fails; the error names the partition and the type. Also if the mount
+/// would be writable and the partition is on a boot medium.
 pub fn mount<'a>(
     node: &Path,
     mount_point: &'a Path,
@@ -137,11 +134,13 @@ pub fn mount<'a>(
         .map_err(|e| failure(format!("{}: mounting as {kind}: {e}", node.display())))
 }
 
-/// Unmounts what an agent that was killed while handing over left mounted: the
-/// disk would be busy for the next deployment. For the agent's start.
+/// Unmounts what an agent that was killed during the handover left mounted.
+/// Otherwise the disk would be busy for the next deployment. Called when the agent
+/// starts.
 pub fn release_left_mounts() {
     for mount_point in [BOOT_MOUNT_POINT, ESP_MOUNT_POINT, INJECTED_MOUNT_POINT] {
-        // EINVAL: not mounted; a mount can be stacked on another.
+        // EINVAL means that nothing is mounted there. Mounts can be stacked, so one
+        // call is not enough.
         while umount2(mount_point, MntFlags::MNT_DETACH).is_ok() {
             tracing::warn!("{mount_point} was left mounted by an earlier run, unmounted");
         }
@@ -156,7 +155,7 @@ fn failure(details: String) -> Failure {
 mod tests {
     use super::*;
 
-    /// What is left mounted keeps the disk busy for the next attempt.
+    /// A mount that is left keeps the disk busy for the next attempt.
     #[test]
     fn no_mount_of_an_earlier_life_stays() {
         use nix::mount::mount;

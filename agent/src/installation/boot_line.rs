@@ -1,5 +1,6 @@
-//! The kernel arguments `coreos.inst.*` as options of an installation, as
-//! coreos-installer's boot service makes a command line of them.
+//! Turns the kernel arguments `coreos.inst.*` into the options of an installation,
+//! in the same way as coreos-installer's boot service turns them into its command
+//! line.
 
 use std::path::PathBuf;
 
@@ -11,10 +12,10 @@ use crate::installation::digest_argument::{ignition_hash, image_digest};
 use crate::installation::options::{FetchRetries, InstallOptions};
 
 impl InstallOptions {
-    /// What the line asks for.
+    /// The options of the kernel command line.
     ///
     /// # Errors
-    /// With everything in it that makes the installation impossible.
+    /// All faults at once, if any of them makes the installation impossible.
     pub fn from_boot_line(line: &CoreosInst) -> Result<Self> {
         let mut faults = line.faults.clone();
         let mut digest = |key: &str, text: &Option<String>, parse: Parse| {
@@ -45,14 +46,14 @@ impl InstallOptions {
             image_url: line.image_url.iter().cloned().collect(),
             image_digest,
             stream: line.stream.clone(),
-            // The installer of that time verified nothing, and knew no image but
-            // that of its line.
+            // The installer of RHCOS 4.1 to 4.4 verified nothing, and installed no
+            // image other than the one that its command line named.
             insecure: line.insecure || (line.legacy && line.image_url.is_some()),
             ignition_url,
             ignition_file,
             ignition_hash,
-            // As the boot service has always allowed it, for a URL of the line; a
-            // config file speaks for its own.
+            // The boot service has always allowed http for a URL on the kernel
+            // command line. A config file needs its own option for that.
             insecure_ignition: matches!(line.ignition_url, Some(IgnitionPlace::Url(_))),
             platform: line.platform_id.clone(),
             save_partlabel: words(&line.save_partlabel),
@@ -119,19 +120,20 @@ mod tests {
             ("coreos.inst.install_dev=sda", false),
             ("coreos.inst.install_dev=sda coreos.inst.insecure", true),
             ("coreos.inst.install_dev=sda coreos.inst.insecure=0", false),
-            // As the installer of that time.
+            // As the installer of RHCOS 4.1 to 4.4.
             (
                 "coreos.inst=yes coreos.inst.install_dev=sda coreos.inst.image_url=http://h/a",
                 true,
             ),
-            // The image is that of a config file or of the ramdisk.
+            // The image comes from a config file or from the ramdisk.
             ("coreos.inst=yes coreos.inst.install_dev=sda", false),
         ] {
             assert_eq!(read(line).unwrap().insecure, insecure, "{line}");
         }
     }
 
-    /// What a boot line may have without TLS, a config file beside it may not.
+    /// A URL on the kernel command line needs no TLS; that does not extend to the
+    /// URL in a config file.
     #[test]
     fn a_line_speaks_for_its_own_config_alone() {
         const DISK: &str = "coreos.inst.install_dev=sda";

@@ -1,9 +1,8 @@
-//! Config files of an installation: YAML whose keys are the long options, as
-//! coreos-installer reads them. A list is an option that is given so often,
-//! `true` a flag.
+//! Reads config files of an installation: YAML whose keys are the long options, in
+//! the format of coreos-installer. A list repeats its option; `true` sets a flag.
 //!
-//! A file becomes arguments and goes through the parser of the command line, so
-//! that both have the same options with the same values.
+//! A file becomes arguments for the parser of the command line, so both have the
+//! same options and accept the same values.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -17,10 +16,10 @@ use serde_json::Value;
 use crate::failure::{Failure, Result};
 use crate::installation::options::InstallOptions;
 
-/// Of a file; one with every option has 2 KB.
+/// In bytes; a file with every option has 2 KB.
 const LIMIT: u64 = 256 << 10;
 
-/// Options of the command line that mean nothing in a file.
+/// Options that are valid only on the command line.
 const NOT_IN_A_FILE: [&str; 2] = ["config-file", "firstboot-args"];
 
 /// The options alone, without what a sub-command has besides.
@@ -32,11 +31,11 @@ struct Layer {
 }
 
 impl InstallOptions {
-    /// What the files say, a later one over the earlier ones.
+    /// Reads the files; a later file overrides the earlier ones.
     ///
     /// # Errors
-    /// If a file cannot be read, is no mapping of options to values, or says
-    /// what cannot be meant.
+    /// If a file cannot be read, is not a mapping of options to values, or has an
+    /// invalid value.
     pub fn from_config_files(paths: &[impl AsRef<Path>]) -> Result<Self> {
         let mut options = Self::default();
         for path in paths {
@@ -51,10 +50,7 @@ impl InstallOptions {
         Ok(options)
     }
 
-    /// What the text of one file says.
-    ///
-    /// # Errors
-    /// What is wrong in it, with its key.
+    /// Parses the text of one file; an error names the key at fault.
     pub(crate) fn from_config(text: &str) -> std::result::Result<Self, String> {
         let keys = match yaml_to_json(text)? {
             Value::Object(keys) => keys,
@@ -91,7 +87,7 @@ fn read(path: &Path) -> std::result::Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "expected text, found something else".to_owned())
 }
 
-/// The destination is the one option that has no name on the command line.
+/// The destination is the only option without a name on the command line.
 fn is_called(known: &Arg, key: &str) -> bool {
     match known.get_long() {
         Some(long) => {
@@ -135,13 +131,13 @@ fn argument(known: &Arg, key: &str, value: &Value) -> std::result::Result<String
     };
     match known.get_long() {
         Some(_) => Ok(format!("--{key}={text}")),
-        // It would be taken for an option.
+        // The parser would take the text for an option.
         None if text.starts_with('-') => Err(format!("expected a device, found {text:?}")),
         None => Ok(text),
     }
 }
 
-/// With the option that may be meant.
+/// The message for an unknown key. It suggests the nearest known option.
 fn unknown(key: &str) -> String {
     let tried = Layer::try_parse_from([format!("--{key}")]);
     let nearest = tried.err().and_then(|error| {
@@ -159,7 +155,7 @@ fn unknown(key: &str) -> String {
     }
 }
 
-/// The parser speaks to a terminal.
+/// The first line of a clap error; clap writes several lines for a terminal.
 fn in_one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();

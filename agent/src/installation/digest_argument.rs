@@ -1,11 +1,9 @@
-//! A digest as it is written in an argument. Pure.
+//! Parses the digests in arguments.
 
 use crate::disk::digest::{Algorithm, ExpectedDigest};
 
-/// `sha256:0123...`, of an image as downloaded; every algorithm that we know.
-///
-/// # Errors
-/// If it is none, in words for the operator.
+/// Parses the digest of an image as downloaded, `sha256:0123...`. Every algorithm
+/// that the agent knows is accepted. The error is a text for the operator.
 pub fn image_digest(text: &str) -> Result<ExpectedDigest, String> {
     let invalid = || format!("expected ALGORITHM:HEX, e.g. sha256:0123..., found {text:?}");
     let (name, hex) = text.split_once(':').ok_or_else(invalid)?;
@@ -13,11 +11,8 @@ pub fn image_digest(text: &str) -> Result<ExpectedDigest, String> {
     ExpectedDigest::new(algorithm, hex).map_err(|failure| failure.details)
 }
 
-/// `sha256-0123...` or `sha512-0123...`, as Ignition writes the verification
-/// hash of a resource.
-///
-/// # Errors
-/// If it is none, in words for the operator.
+/// Parses `sha256-0123...` or `sha512-0123...`, the form of a verification hash in
+/// Ignition. The error is a text for the operator.
 pub fn ignition_hash(text: &str) -> Result<ExpectedDigest, String> {
     let algorithm = |name: &str| match name {
         "sha256" => Some(Algorithm::Sha256),

@@ -1,5 +1,5 @@
-//! The Ignition config of the installed system, from a file or a server, proven
-//! by its digest before anything is written.
+//! Reads the Ignition config of the installed system from a file or a server, and
+//! compares its digest before anything is written.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,14 +12,14 @@ use crate::handover::ignition_file;
 use crate::installation::Servers;
 use crate::installation::options::InstallOptions;
 
-/// Of a config. One with every file of a cluster's bootstrap host inside has
-/// 300 KB; the boot partition has 384 MiB.
+/// In bytes. The config of a cluster's bootstrap host, with all its files inside,
+/// has 300 KB; the boot partition has 384 MiB.
 const LIMIT: usize = 16 << 20;
 
-/// The bytes of the config, if there is one.
+/// The bytes of the config; `None` if the options name no config.
 ///
 /// # Errors
-/// If it cannot be read, is not the one that the digest is of, or is no JSON.
+/// If the config cannot be read, does not match its digest, or is not JSON.
 pub(super) fn read(options: &InstallOptions, servers: &Servers) -> Result<Option<Vec<u8>>> {
     let (name, config) = match (&options.ignition_file, &options.ignition_url) {
         (Some(path), None) => (path.display().to_string(), of_file(path)?),
@@ -62,9 +62,9 @@ fn of_file(path: &Path) -> Result<Vec<u8>> {
     Ok(config)
 }
 
-/// Whoever writes the config owns the machine, so it comes from a server that
-/// has proven who it is, or its digest is known, or somebody says that the
-/// network can be trusted.
+/// Whoever writes the config controls the machine. So one of these must hold: the
+/// server has proven its identity, the digest is known, or the operator trusts the
+/// network.
 fn of_server(url: &str, options: &InstallOptions, servers: &Servers) -> Result<Vec<u8>> {
     let scheme = reqwest::Url::parse(url)
         .map_err(|error| Failure::invalid_params(format!("Ignition URL {url}: {error}")))?
@@ -231,7 +231,7 @@ mod tests {
                 ..of_url(url)
             },
         ] {
-            // It is asked; there is nobody.
+            // The agent asks, but no server listens on this port.
             assert_eq!(of(&allowed).class, Class::ImageDownloadError);
         }
     }

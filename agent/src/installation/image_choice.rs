@@ -1,4 +1,4 @@
-//! Which image is meant, and by what it is known to be the right one.
+//! Chooses the image, and the digest or signature that proves it.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use crate::installation::options::InstallOptions;
 use crate::installation::own_image::{FindOwnImage, OwnImage};
 use crate::installation::stream::{self, DEFAULT_STREAM};
 
-/// The image for a disk with sectors of this size.
+/// The image for a disk with sectors of this size in bytes.
 ///
 /// # Errors
-/// If there is none, or nothing that proves it.
+/// If there is no image, or nothing that proves it.
 pub(super) fn choose(
     options: &InstallOptions,
     sector: u32,
@@ -56,8 +56,8 @@ pub(super) fn choose(
     })
 }
 
-/// The image of the boot medium, if that is meant. As coreos-installer, which
-/// takes it where nothing else is said and it is there.
+/// The image of the boot medium, unless the options name another image.
+/// coreos-installer also takes it by default if it is there.
 fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Option<OwnImage>> {
     if !options.may_take_own_image() {
         return Ok(None);
@@ -72,15 +72,15 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
             Class::InvalidImage,
             format!("--offline: {reason}"),
         )),
-        // Another system than that of the medium is not what was meant.
+        // A stream would install a different system from the one on the medium.
         Err(reason) => Err(Failure::new(Class::InvalidImage, reason)
             .hint("name the image, or take the other medium away")),
     }
 }
 
-/// The signature beside the image, wherever it has one. Without it only the
-/// operator's word counts; a signature that is there and not good is worse than
-/// none.
+/// Fetches the signature next to the image, from any of its URLs. If there is none,
+/// only `--insecure` helps. A bad signature fails even then, because it is worse
+/// than none.
 fn signature(urls: &[String], options: &InstallOptions, client: &reqwest::Client) -> Result<Proof> {
     let image = Request {
         urls: urls.to_vec(),
@@ -105,7 +105,7 @@ fn shown_all(urls: &[String]) -> String {
     shown.join(", else ")
 }
 
-/// A URL of a file of this machine.
+/// The file URL of a local path.
 fn file_url(path: &Path) -> Result<String> {
     let wrong = |reason: String| {
         Failure::invalid_params(format!("--image-file {}: {reason}", path.display()))
@@ -131,7 +131,8 @@ mod tests {
         }
     }
 
-    /// A drive that fails must not become the newest Fedora.
+    /// If a drive fails, the agent must not install the newest Fedora CoreOS
+    /// instead.
     #[test]
     fn a_medium_that_cannot_be_read_is_not_replaced_by_a_stream() {
         let options = InstallOptions::default();
@@ -140,7 +141,7 @@ mod tests {
         assert!(failure.details.contains("two media"), "{failure}");
     }
 
-    /// Whoever is on the wire could name any image and its digest.
+    /// Anybody on the network path could name any image and its digest.
     #[test]
     fn a_stream_without_tls_needs_a_signature_or_a_word() {
         const STREAM: &str = r#"{"architectures": {"x86_64": {"artifacts": {"metal": {

@@ -1,5 +1,5 @@
-//! NetworkManager's files of this machine, for the first boot of the installed
-//! system.
+//! Reads the NetworkManager keyfiles of this machine, for the first boot of the
+//! installed system.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -8,11 +8,12 @@ use std::path::Path;
 use crate::failure::{Failure, Result};
 use crate::installation::options::{InstallOptions, NETWORK_DIR};
 
-/// Of one file; what is larger is refused with the rest
-/// (`handover/firstboot_keyfiles`).
+/// In bytes per file. `handover/firstboot_keyfiles` rejects a file that was cut off
+/// here, because its own limit is lower.
 const LIMIT: u64 = 1 << 20;
 
-/// Name and content of each file, sorted by name; none if they are not wanted.
+/// The name and content of each file, sorted by name. Empty without
+/// `--copy-network`.
 ///
 /// # Errors
 /// If the directory or a file cannot be read.
@@ -44,12 +45,13 @@ fn read_all(directory: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
             tracing::warn!("{}: its name is no text, left out", entry.path().display());
             continue;
         };
-        // Links are followed, as NetworkManager does.
+        // NetworkManager follows links too.
         if !fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_file()) {
             continue;
         }
         if !name.ends_with(".nmconnection") || name.starts_with('.') {
-            // Where CoreOS copies them to no other name is read.
+            // NetworkManager reads no other names in the directory that CoreOS
+            // copies the files to.
             tracing::warn!("{name}: its name does not end in .nmconnection, left out");
             continue;
         }

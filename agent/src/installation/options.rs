@@ -1,6 +1,6 @@
-//! What can be asked of an installation, by the names that coreos-installer
-//! gave it: the same for the command line, config files and the kernel
-//! arguments `coreos.inst.*`. Nothing is read here.
+//! Defines the options of an installation, with the names that coreos-installer
+//! gave them. The command line, config files and the kernel arguments
+//! `coreos.inst.*` share them. Nothing is read here.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,18 +11,17 @@ use crate::disk::digest::ExpectedDigest;
 use crate::handover::console::Console;
 use crate::installation::digest_argument::{ignition_hash, image_digest};
 
-/// Where streams are described unless said otherwise.
+/// The default of `--stream-base-url`.
 pub const STREAM_BASE_URL: &str = "https://builds.coreos.fedoraproject.org/streams/";
 
-/// NetworkManager's own files.
+/// The default of `--network-dir`.
 pub const NETWORK_DIR: &str = "/etc/NetworkManager/system-connections/";
 
-/// How often a server that does not answer is asked again.
+/// How often the agent retries a server that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FetchRetries {
-    /// So many times without progress; 0: a broken connection is final.
+    /// Number of retries without progress. With 0, a broken connection is final.
     Times(u32),
-    /// For ever.
     Infinite,
 }
 
@@ -140,10 +139,11 @@ pub struct InstallOptions {
 }
 
 impl InstallOptions {
-    /// This layer over one that is weaker: what both say, this one says. Lists
-    /// of both count, the weaker's first. A source of the image takes the
-    /// weaker's place with all that belongs to it, and so does an Ignition
-    /// config: a digest is of one file.
+    /// Merges this layer with a weaker one. Values of this layer override those of
+    /// the weaker one. A flag is set if either layer sets it. Lists are joined,
+    /// with the weaker layer's values first. If both layers name an image, this one
+    /// replaces the weaker image and its digest, because a digest is valid for one
+    /// file only. The same applies to an Ignition config.
     #[must_use]
     pub fn over(self, mut weaker: Self) -> Self {
         if self.names_image() && weaker.names_image() {
@@ -193,7 +193,7 @@ impl InstallOptions {
         self.stream.is_none() && self.image_url.is_empty() && self.image_file.is_none()
     }
 
-    /// Whether somebody has said which image it is to be.
+    /// Whether the options name an image.
     pub fn names_image(&self) -> bool {
         self.offline || !self.may_take_own_image()
     }

@@ -1,16 +1,17 @@
-//! An image that came with the boot, from whoever knows where that is kept.
+//! Defines the image that came with the boot, and the type of the function that
+//! finds it.
 
 use crate::disk::digest::ExpectedDigest;
 
-/// An image that this machine was booted with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnImage {
-    /// Where it is.
     pub url: String,
-    /// What it must be.
+    /// The expected digest.
     pub digest: ExpectedDigest,
 }
 
-/// Looks for it, and waits for it if it must be there; else there may be none.
-/// What is there that cannot be taken is an error, in words for the operator.
+/// Looks for the image. The argument says whether it must be there: with `true` the
+/// function waits for it and fails without it, with `false` there may be none. An
+/// image that is there but unusable is an error. The error is a text for the
+/// operator.
 pub type FindOwnImage<'a> = &'a dyn Fn(bool) -> Result<Option<OwnImage>, String>;

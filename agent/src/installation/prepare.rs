@@ -1,5 +1,5 @@
-//! From what was asked for to what will be done: everything is read, fetched
-//! and checked here, and nothing is written.
+//! Turns options into an installation. All inputs are read, fetched and checked
+//! here; nothing is written.
 
 use std::env::consts::ARCH;
 use std::fs::{self, File};
@@ -20,12 +20,12 @@ use crate::installation::{
 use crate::sys::block_ioctl;
 
 impl InstallOptions {
-    /// What they come to. `servers` is for every server that is named,
-    /// `own_image` for an installation that names no image.
+    /// Prepares the installation. `servers` fetches all URLs in the options.
+    /// `own_image` finds the image if the options name none.
     ///
     /// # Errors
-    /// If anything in them cannot be had or is wrong. The disk was only asked
-    /// for its sector size.
+    /// If anything in the options is invalid or not available. The disk has only
+    /// been asked for its sector size by then.
     pub fn prepare(&self, servers: &Servers, own_image: FindOwnImage<'_>) -> Result<Installation> {
         if self.secure_ipl {
             return Err(Failure::invalid_params(format!(
@@ -80,13 +80,13 @@ impl InstallOptions {
         })
     }
 
-    /// How long to bear with servers. A download that was broken goes on where
-    /// it was; that is a try, too, unless it brought something.
+    /// How long to retry servers. A broken download resumes where it stopped; that
+    /// counts as a retry unless it makes progress.
     pub(super) fn patience(&self) -> Patience {
         let usual = Patience::default();
         match self.fetch_retries {
-            // coreos-installer gives up at once; a server or a link that is
-            // away for a moment should not cost an installation.
+            // coreos-installer gives up at once. But a server or a link that is
+            // down for a moment should not fail an installation.
             None => Patience {
                 give_up: usual.stall,
                 ..usual
@@ -104,7 +104,7 @@ impl InstallOptions {
     }
 }
 
-/// Fails if the disk is the very medium that the image is read from.
+/// Fails if the disk is the medium that holds the image.
 fn refuse_medium(disk: &Path, urls: &[String]) -> Result<()> {
     if !is_medium_of(disk, urls) {
         return Ok(());
@@ -115,7 +115,8 @@ fn refuse_medium(disk: &Path, urls: &[String]) -> Result<()> {
     )))
 }
 
-/// Of the disk, in bytes: streams have an image for each.
+/// The logical sector size of the disk in bytes; a stream has one image for each
+/// size.
 fn sector_size(disk: &Path) -> Result<u32> {
     let wrong = |reason: String| {
         let details = format!("{}: {reason}", disk.display());
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn the_medium_of_the_image_is_not_its_target() {
         let directory = tempfile::tempdir().unwrap();
-        // Where links are resolved, /tmp may be one.
+        // `/tmp` may be a link, and the function under test resolves links.
         let directory = directory.path().canonicalize().unwrap();
         let (stick, link) = (directory.join("sda"), directory.join("by-id"));
         fs::write(&stick, "").unwrap();

@@ -1,23 +1,18 @@
-//! How the servers of an installation are asked.
+//! Holds the HTTP client of an installation.
 
 use crate::failure::Result;
 use crate::http_client::{HttpOptions, image_client};
 
-/// A client for every server that an installation names.
 #[derive(Debug, Clone)]
 pub struct Servers {
-    /// Asks them.
     pub client: reqwest::Client,
-    /// Servers have to prove who they are. Without that (`ipa-insecure`) https is
-    /// no better than http: what anybody may have sent proves nothing.
+    /// Whether servers must prove their identity. With `ipa-insecure` they need
+    /// not, and https is no better than http: anybody may have sent the answer.
     pub verified: bool,
 }
 
 impl Servers {
-    /// Servers that are asked with these options.
-    ///
-    /// # Errors
-    /// Which certificate or key cannot be used.
+    /// The error names the certificate or key that cannot be used.
     pub fn new(options: &HttpOptions) -> Result<Self> {
         Ok(Self {
             client: image_client(options)?,

@@ -1,5 +1,6 @@
-//! Stream metadata: where the newest image of a CoreOS stream is, as Fedora and
-//! OpenShift publish it (coreos/stream-metadata-rust, `src/lib.rs`).
+//! Reads stream metadata, which says where the newest image of a CoreOS stream is,
+//! in the format that Fedora and OpenShift publish (coreos/stream-metadata-rust,
+//! `src/lib.rs`).
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -11,14 +12,14 @@ use crate::disk::fetch::{self, Request};
 use crate::failure::{Class, Failure, Result};
 use crate::installation::options::{InstallOptions, STREAM_BASE_URL};
 
-/// The stream that is meant where nothing is said.
+/// The stream of an installation that names no image.
 pub(super) const DEFAULT_STREAM: &str = "stable";
 
-/// Of the document. Fedora's, with four architectures and every cloud's images,
-/// has 70 KB.
+/// In bytes of metadata. Fedora's metadata, with four architectures and the images
+/// of every cloud, has 70 KB.
 const LIMIT: usize = 4 << 20;
 
-/// How the image may be packed, the one with the least to download first.
+/// How the image may be packed, smallest download first.
 const PACKINGS: [&str; 4] = ["raw.xz", "raw.zst", "raw.gz", "raw"];
 
 #[derive(Debug, Deserialize)]
@@ -37,7 +38,7 @@ struct Platform {
     formats: BTreeMap<String, Format>,
 }
 
-/// Some formats are a disk, others a kernel with its initrd.
+/// Only some formats are a disk; others are a kernel with its initrd.
 #[derive(Debug, Deserialize)]
 struct Format {
     disk: Option<Artifact>,
@@ -49,21 +50,19 @@ struct Artifact {
     sha256: String,
 }
 
-/// One image of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StreamImage {
-    /// Its URL.
     pub location: String,
-    /// Of the file as it is downloaded.
+    /// The digest of the file as downloaded.
     pub sha256: ExpectedDigest,
-    /// The version of the system in it.
+    /// The version of the operating system in the image.
     pub release: String,
 }
 
-/// The newest image of a stream for a disk with sectors of this size.
+/// The newest image of a stream for a disk with sectors of this size in bytes.
 ///
 /// # Errors
-/// If the description cannot be had, or has no such image.
+/// If the metadata is not available or lists no such image.
 pub(super) fn image(
     name: &str,
     options: &InstallOptions,
@@ -93,8 +92,8 @@ pub(super) fn image(
     Ok(found)
 }
 
-/// Whether the metadata is what the server of streams has said: without TLS, or
-/// with TLS and no verification, anybody may have said it.
+/// Whether the metadata is authentic. Without TLS, or with TLS but without
+/// verification, anybody may have sent it.
 pub(super) fn is_proven(options: &InstallOptions, verified: bool) -> bool {
     let base = options.stream_base_url.as_deref();
     let parsed = reqwest::Url::parse(base.unwrap_or(STREAM_BASE_URL));
@@ -114,10 +113,10 @@ fn metadata_url(base: &str, name: &str) -> Result<String> {
     Ok(format!("{}/{name}.json", base.trim_end_matches('/')))
 }
 
-/// Where the stream that these options mean is described.
+/// The URL of the metadata of the stream in these options.
 ///
 /// # Errors
-/// If its name is none.
+/// If the name of the stream is invalid.
 pub(crate) fn url_of(options: &InstallOptions) -> Result<String> {
     let base = options.stream_base_url.as_deref();
     let name = options.stream.as_deref();
@@ -127,10 +126,7 @@ pub(crate) fn url_of(options: &InstallOptions) -> Result<String> {
     )
 }
 
-/// Reads the description.
-///
-/// # Errors
-/// What is missing in it.
+/// Finds the image in the metadata; the error says what is missing.
 pub(crate) fn find(
     text: &[u8],
     architecture: &str,

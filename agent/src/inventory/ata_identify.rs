@@ -1,47 +1,45 @@
-//! What an ATA disk says of itself: the data of IDENTIFY DEVICE, and where SCSI
-//! pages have it (ACS-3, 7.12; SAT-3, 12.4).
+//! Parses the identity of an ATA disk: IDENTIFY DEVICE data, and SCSI pages that
+//! contain it (ACS-3, 7.12; SAT-3, 12.4).
 //!
-//! All of it comes from the disk, so nothing in it is taken for granted.
+//! All of this comes from the disk, so nothing in it is trusted.
 
 use super::vpd::{Kind, designators};
 
-/// The length of IDENTIFY data.
+/// Length of IDENTIFY data in bytes.
 pub const LENGTH: usize = 512;
-/// Where page 0x89 has them.
+/// Offset of IDENTIFY data in page 0x89.
 const PAGE_OFFSET: usize = 60;
-/// What SAT puts in front of model and serial number in page 0x83.
+/// The vendor that SAT writes before model and serial number in page 0x83.
 const ATA_VENDOR: &[u8] = b"ATA     ";
 
-/// Who the disk is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AtaIdentity {
-    /// 20 characters with their padding.
+    /// 20 characters, including the padding.
     pub serial: String,
-    /// 40 characters with their padding.
+    /// 40 characters, including the padding.
     pub model: String,
-    /// 8 characters with their padding. `None` where only page 0x83 is known.
+    /// 8 characters, including the padding. `None` if only page 0x83 is available.
     pub firmware: Option<String>,
-    /// The World Wide Name, if it has one.
+    /// The World Wide Name; `None` if the disk has none.
     pub wwn: Option<u64>,
     /// Whether it is a packet device: a CD drive.
     pub is_packet_device: bool,
 }
 
-/// Reads IDENTIFY data. `None` if it is too short or all zero, which is what
-/// some USB bridges answer.
+/// Parses IDENTIFY data. `None` if it is too short, or all zero, as some USB
+/// bridges answer.
 pub fn parse(identify: &[u8]) -> Option<AtaIdentity> {
     let identify = identify.first_chunk::<LENGTH>()?;
     if identify.iter().all(|byte| *byte == 0) {
         return None;
     }
     let word = |index: usize| u16::from_le_bytes([identify[2 * index], identify[2 * index + 1]]);
-    // Words are little-endian, but text has its first character in the high
-    // byte.
+    // Words are little-endian, but a text has its first character in the high byte.
     let text = |first: usize, last: usize| {
         let bytes: Vec<u8> = (first..=last)
             .flat_map(|index| word(index).to_be_bytes())
             .collect();
-        // As C programs print it.
+        // A NUL ends the text, as in C programs.
         let end = bytes.iter().position(|byte| *byte == 0);
         String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
     };
@@ -50,20 +48,20 @@ pub fn parse(identify: &[u8]) -> Option<AtaIdentity> {
         serial: text(10, 19),
         firmware: Some(text(23, 26)),
         model: text(27, 46),
-        // NAA 5, IEEE registered: the only kind that ATA knows.
+        // Only NAA 5 (IEEE registered) is valid for ATA.
         wwn: (wwn >> 60 == 5).then_some(wwn),
         is_packet_device: word(0) & 0xc000 == 0x8000,
     })
 }
 
-/// The same from page 0x89, which has IDENTIFY data whole.
+/// Parses the same from page 0x89, which contains the whole IDENTIFY data.
 pub fn in_page_89(page: &[u8]) -> Option<AtaIdentity> {
     let identify = page.get(PAGE_OFFSET..)?;
     (page.get(1) == Some(&0x89)).then(|| parse(identify))?
 }
 
-/// The same from page 0x83, where SAT puts model and serial number into one T10
-/// designator.
+/// Parses the same from page 0x83, where SAT combines model and serial number in
+/// one T10 designator.
 pub fn in_page_83(page: &[u8]) -> Option<AtaIdentity> {
     let text = designators(page)
         .find(|d| d.kind == Kind::T10Vendor && d.names_unit && d.bytes.starts_with(ATA_VENDOR))?;
@@ -76,7 +74,7 @@ pub fn in_page_83(page: &[u8]) -> Option<AtaIdentity> {
             .filter(|d| d.kind == Kind::Naa && d.names_unit && d.is_binary)
             .filter_map(|d| Some(u64::from_be_bytes(*d.bytes.first_chunk()?)))
             .find(|wwn| wwn >> 60 == 5),
-        // The peripheral device type in the first byte of every page.
+        // The first byte of every page has the peripheral device type.
         is_packet_device: page.first().is_some_and(|byte| byte & 0x1f == 5),
     })
 }

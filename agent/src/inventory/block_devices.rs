@@ -1,45 +1,44 @@
-//! What cleaning may erase: the disks with their partitions, and what is built
-//! on them.
+//! Lists what cleaning may erase: the disks, their partitions, and the devices that
+//! are built on them.
 
 use super::disks;
 use super::report_types::Disk;
 use super::sysfs;
 use super::system_path::SystemPath;
 
-/// A disk as cleaning sees it.
+/// A disk as cleaning needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
-    /// The disk. Skip lists are matched against it, and its partitions share its
-    /// fate; [`why_untouchable`](super::report_types::DiskTraits::why_untouchable)
-    /// holds for both.
+    /// The disk. Skip lists are matched against it and apply to its partitions too;
+    /// so does
+    /// [`why_untouchable`](super::report_types::DiskTraits::why_untouchable).
     pub disk: Disk,
     /// In the order of their numbers.
     pub partitions: Vec<Partition>,
     /// Kernel names of the devices that are built on the whole disk: `md127`,
     /// `dm-0`.
     pub holders: Vec<String>,
-    /// The device nodes of what it is made of: the members of an array, the
+    /// Device nodes of the parts of this disk: the members of an array, or the
     /// paths of a multipath disk.
     pub made_of: Vec<String>,
 }
 
-/// A partition that the kernel knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
     /// The device node: `/dev/sda1`.
     pub name: String,
     /// The number in the partition table.
     pub number: u32,
-    /// Bytes.
+    /// In bytes.
     pub size: u64,
     /// Kernel names of the devices that are built on it.
     pub holders: Vec<String>,
 }
 
 impl BlockDevice {
-    /// Whether a running software RAID array has the disk or a partition of it
-    /// as a member. An array that was not assembled does not show here: the
-    /// signature `linux_raid_member` on the disk tells of it.
+    /// Whether the disk or one of its partitions is a member of a running software
+    /// RAID array. This does not detect members of an array that is not assembled;
+    /// the signature `linux_raid_member` on the disk does.
     pub fn is_raid_member(&self) -> bool {
         let of_partitions = self.partitions.iter().flat_map(|part| &part.holders);
         self.holders
@@ -49,7 +48,7 @@ impl BlockDevice {
     }
 }
 
-/// `md127`, and `md_d0` of old.
+/// Matches `md127`, and the old form `md_d0`.
 fn is_array(name: &str) -> bool {
     name.starts_with("md")
 }

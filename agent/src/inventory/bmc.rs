@@ -1,8 +1,8 @@
-//! The address of the BMC, by which Ironic finds a node whose NICs it does not
-//! know.
+//! Reads the address of the BMC. Ironic uses it to find a node whose NICs it does
+//! not know.
 //!
-//! LAN configuration parameters of IPMI 2.0, section 23.2, asked for on every
-//! channel that may be a LAN (1 to 11), as `ipmitool lan print` does it.
+//! It asks for the LAN configuration parameters of IPMI 2.0, section 23.2, on every
+//! channel that can be a LAN (1 to 11), as `ipmitool lan print` does.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,7 +21,7 @@ const TRANSPORT: u8 = 0x0c;
 const GET_LAN_CONFIGURATION: u8 = 0x02;
 /// Channels that can be assigned to a medium (IPMI 2.0, table 6-1).
 const CHANNELS: std::ops::RangeInclusive<u8> = 1..=11;
-/// A BMC answers in milliseconds; one that does not in this time hangs.
+/// A BMC answers in milliseconds. One that needs longer than this hangs.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Parameter selectors (IPMI 2.0, table 23-4).
@@ -32,19 +32,20 @@ const IPV6_STATUS: u8 = 55;
 const IPV6_STATIC_ADDRESS: u8 = 56;
 const IPV6_DYNAMIC_ADDRESS: u8 = 59;
 
-/// What Ironic wants to know of the BMC. The texts for "there is a BMC without
-/// an address" are the original's.
+/// The addresses of the BMC for Ironic. The texts for a BMC without an address are
+/// the original agent's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BmcAddresses {
-    /// `0.0.0.0` if no channel has one; `None` without a BMC.
+    /// `0.0.0.0` if no channel has an address; `None` without a BMC.
     pub v4: Option<String>,
-    /// `::/0` if no channel has one; `None` without a BMC.
+    /// `::/0` if no channel has an address; `None` without a BMC.
     pub v6: Option<String>,
-    /// Of the first channel that has an address.
+    /// The MAC address of the first channel that has an IP address. An IPv6
+    /// link-local address does not count.
     pub mac: Option<String>,
 }
 
-/// Asks this machine's BMC; nothing is known without an IPMI device.
+/// Asks this machine's BMC. Without an IPMI device all fields are `None`.
 ///
 /// # Errors
 /// If the BMC hangs or the driver fails.
@@ -59,13 +60,14 @@ pub fn collect() -> io::Result<BmcAddresses> {
     })
 }
 
-/// ipmi_devintf makes the device and answers to no modalias; ipmi_si does, but
-/// only where the firmware's tables name the BMC's registers. By the program
-/// that the kernel itself would call: our init in the ramdisk, modprobe(8) in a
-/// live system. Elsewhere the drivers are the distribution's business.
+/// Loads the IPMI drivers. ipmi_devintf creates the device but has no modalias.
+/// ipmi_si has one, but only if the firmware's tables list the BMC's registers. The
+/// loader is the program that the kernel itself calls: Landfall's init in the
+/// ramdisk, modprobe(8) in a live system. On other systems the distribution is
+/// responsible for the drivers.
 ///
-/// Two programs to start are a fifth of the time from the address to the
-/// lookup, so a machine whose firmware names no BMC is spared them.
+/// Starting two programs takes a fifth of the time from the address to the lookup,
+/// so a machine whose firmware lists no BMC skips it.
 fn load_drivers() {
     if WritePermission::in_ramdisk().is_err() || !firmware_names_one(&SystemPath::live()) {
         return;
@@ -80,11 +82,12 @@ fn load_drivers() {
     }
 }
 
-/// Where ipmi_si looks (its ipmi_si_platform.c, ipmi_dmi.c and ipmi_si_pci.c).
+/// Whether the firmware lists a BMC, in the places that ipmi_si checks (its
+/// ipmi_si_platform.c, ipmi_dmi.c and ipmi_si_pci.c).
 fn firmware_names_one(root: &SystemPath) -> bool {
     /// IPMI Device Information (DSP0134 7.39).
     const IPMI_DEVICE: u8 = 38;
-    /// The base and sub-class of an IPMI interface.
+    /// The base class and sub-class of an IPMI interface.
     const PCI_CLASS: &str = "0x0c07";
     let table = sysfs::bytes(&root.join("sys/firmware/dmi/tables/DMI")).unwrap_or_default();
     let pci = root.join("sys/bus/pci/devices");
@@ -99,13 +102,13 @@ fn firmware_names_one(root: &SystemPath) -> bool {
         })
 }
 
-/// `ask` sends channel, parameter and set selector, and gives the answer with
-/// its completion code.
+/// `ask` sends channel, parameter and set selector, and returns the answer with its
+/// completion code.
 fn addresses(mut ask: impl FnMut(u8, u8, u8) -> io::Result<Vec<u8>>) -> io::Result<BmcAddresses> {
     let mut found = BmcAddresses::default();
     for channel in CHANNELS {
-        // An answer is the completion code, the revision, then the value; a
-        // channel or parameter that is not there has another code.
+        // An answer has the completion code, the revision and then the value. For a
+        // missing channel or parameter the code is not 0.
         let mut value = |parameter, set| -> io::Result<Option<Vec<u8>>> {
             let answer = ask(channel, parameter, set)?;
             Ok(match answer.as_slice() {
@@ -131,11 +134,12 @@ fn addresses(mut ask: impl FnMut(u8, u8, u8) -> io::Result<Vec<u8>>) -> io::Resu
     Ok(found)
 }
 
-/// The channel's active address: a dynamic one before a static one.
+/// The channel's active address. A dynamic address takes precedence over a static
+/// one.
 fn ipv6_address(
     value: &mut impl FnMut(u8, u8) -> io::Result<Option<Vec<u8>>>,
 ) -> io::Result<Option<Ipv6Addr>> {
-    // 0 is "IPv6 disabled".
+    // 0 means "IPv6 disabled".
     let enabled = value(IPV6_ENABLES, 0)?.and_then(|value| value.first().copied());
     if !matches!(enabled, Some(1 | 2)) {
         return Ok(None);
@@ -152,7 +156,7 @@ fn ipv6_address(
             let Some(value) = value(parameter, set)? else {
                 break;
             };
-            // Set selector, source, address, prefix length, status.
+            // The fields are: set selector, source, address, prefix length, status.
             let [_, source, rest @ ..] = &value[..] else {
                 continue;
             };
@@ -161,7 +165,7 @@ fn ipv6_address(
             };
             let address = Ipv6Addr::from(*address);
             let in_use = if parameter == IPV6_DYNAMIC_ADDRESS {
-                // 1 SLAAC, 2 DHCPv6
+                // 1 is SLAAC, 2 is DHCPv6.
                 matches!(source & 0x0f, 1 | 2)
             } else {
                 source & 0x80 != 0
@@ -193,8 +197,8 @@ mod tests {
 
     type Answers = BTreeMap<(u8, u8, u8), Vec<u8>>;
 
-    /// `channel/parameter[/set]=hex of the value`; what is not there is refused
-    /// with "parameter not supported".
+    /// Each part is `channel/parameter[/set]=hex of the value`. Everything else
+    /// gets the answer "parameter not supported".
     fn bmc(text: &str) -> Answers {
         text.split_whitespace()
             .map(|part| {

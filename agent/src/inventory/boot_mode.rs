@@ -1,12 +1,13 @@
-//! How the machine was booted.
+//! Detects how the machine was booted.
 
 use super::report_types::Boot;
 use super::system_path::SystemPath;
 
-/// Boot mode from /sys; `bootif` is the kernel argument `BOOTIF` verbatim,
-/// which Ironic compares with ports' addresses in its own normal form.
+/// Reads the boot mode from /sys. `bootif` is the kernel argument `BOOTIF`,
+/// verbatim, because Ironic normalises it itself before it compares it with ports'
+/// addresses.
 pub fn collect(root: &SystemPath, bootif: Option<&str>) -> Boot {
-    // The kernel makes this directory if and only if it talks to UEFI.
+    // The kernel creates this directory if and only if it was booted by UEFI.
     let uefi = root.join("sys/firmware/efi").is_dir();
     Boot {
         current_boot_mode: if uefi { "uefi" } else { "bios" },

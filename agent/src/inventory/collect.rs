@@ -1,4 +1,4 @@
-//! The whole inventory in one call.
+//! Collects the whole inventory in one call.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use super::system_path::SystemPath;
 use super::{Warning, boot_mode, cpu, disks, firmware, memory, nics, sysfs};
 use crate::host_name;
 
-/// What the inventory needs and /sys does not tell.
+/// Inputs of the inventory that /sys does not have.
 #[derive(Debug, Clone, Copy)]
 pub struct CollectOptions<'a> {
     /// The addresses of each interface, in the kernel's order.
@@ -21,10 +21,10 @@ pub struct CollectOptions<'a> {
     pub bootif: Option<&'a str>,
     /// Leave out NICs that lead to the BMC, as OpenShift's ramdisk does.
     pub hide_bmc_nics: bool,
-    /// The NIC over which the service answers, which is reported in any case.
+    /// The NIC that reaches the provisioning service; always reported.
     pub service_nic: Option<&'a str>,
-    /// Ask the drivers of the running kernel what /sys does not tell; not for
-    /// a captured tree.
+    /// Ask the drivers of the running kernel for what /sys does not have. Not for a
+    /// captured tree.
     pub ask_drivers: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The processors, as lscpu sums them up.
+//! Summarises the processors in the same way as lscpu.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use super::report_types::Cpu;
 use super::system_path::SystemPath;
 use super::{Warning, sysfs};
 
-/// Reads /proc/cpuinfo and /sys/devices/system/cpu. The architecture is that
-/// of the running kernel, wherever `root` is.
+/// Reads /proc/cpuinfo and /sys/devices/system/cpu. The architecture is always that
+/// of the running kernel, even if `root` is a captured tree.
 pub fn collect(root: &SystemPath) -> (Cpu, Vec<Warning>) {
     let cpuinfo = sysfs::text(&root.join("proc/cpuinfo")).unwrap_or_default();
     let directory = root.join("sys/devices/system/cpu");
@@ -23,7 +23,7 @@ pub fn collect(root: &SystemPath) -> (Cpu, Vec<Warning>) {
         frequency: max_frequency(&directory, &present).unwrap_or_default(),
         count: present.len(),
         architecture: machine(),
-        // The second is the name of the line on arm64.
+        // On arm64 the line is called `Features`.
         flags: values(&cpuinfo, "flags")
             .chain(values(&cpuinfo, "Features"))
             .next()
@@ -57,7 +57,7 @@ fn values<'a>(cpuinfo: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
     })
 }
 
-/// The kernel's list format: `0-3,8,10-11`. Ends where it is broken.
+/// Parses the kernel's list format, `0-3,8,10-11`, up to the first invalid part.
 fn cpu_list(text: &str) -> Vec<usize> {
     // CONFIG_NR_CPUS is 8192 in the largest distribution kernels.
     const LIMIT: usize = 65536;
@@ -72,8 +72,8 @@ fn cpu_list(text: &str) -> Vec<usize> {
 }
 
 /// The highest frequency of all processors in MHz, in lscpu's format. A kernel
-/// without cpufreq (every guest) knows the current one only, which lscpu does
-/// not report as a maximum either.
+/// without cpufreq, as in every guest, knows only the current frequency. lscpu does
+/// not report that as a maximum either.
 fn max_frequency(directory: &SystemPath, cpus: &[usize]) -> Option<String> {
     let kilohertz = cpus
         .iter()
@@ -84,7 +84,7 @@ fn max_frequency(directory: &SystemPath, cpus: &[usize]) -> Option<String> {
     Some(format!("{:.4}", f64::from(kilohertz) / 1000.0))
 }
 
-/// Packages that have at least one running processor.
+/// The number of packages with at least one running processor.
 fn sockets(directory: &SystemPath, cpus: &[usize], cpuinfo: &str) -> usize {
     let mut packages: BTreeSet<String> = cpus
         .iter()

@@ -1,23 +1,21 @@
-//! Which block devices are disks: the original agent's choice, which it makes
-//! by lsblk's TYPE.
+//! Decides which block devices are disks. The choice is that of the original agent,
+//! which uses lsblk's TYPE.
 
 use super::sysfs;
 use super::system_path::SystemPath;
 
-/// Why a block device is not in the list of disks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoDisk {
-    /// No medium, or a device that was never set up.
+    /// There is no medium, or the device was never set up.
     Empty,
-    /// One of several ways to an NVMe disk, which is listed itself.
+    /// One of several paths to an NVMe disk; the disk itself is listed.
     HiddenPath,
-    /// One of several ways to the named device-mapper disk.
+    /// One of several paths to this device-mapper disk.
     PathOf(String),
-    /// Made of memory, or a flash chip of the board.
+    /// RAM, or a flash chip of the board.
     Memory,
-    /// A floppy drive.
     Floppy,
-    /// Some other type, in lsblk's words: `rom`, `loop`, `lvm`, `crypt`.
+    /// Another type, in lsblk's words: `rom`, `loop`, `lvm`, `crypt`.
     Type(String),
 }
 
@@ -34,8 +32,8 @@ impl std::fmt::Display for NoDisk {
     }
 }
 
-/// The reason why this block device is not listed; `None` if it is a disk.
-/// `block` is its directory in /sys, `size` in any unit.
+/// The reason why this block device is not listed; `None` if it is a disk. `block`
+/// is its directory in /sys; `size` may have any unit.
 pub fn why_no_disk(block: &SystemPath, name: &str, size: u64) -> Option<NoDisk> {
     if sysfs::flag(&block.join("hidden")) {
         return Some(NoDisk::HiddenPath);
@@ -43,8 +41,8 @@ pub fn why_no_disk(block: &SystemPath, name: &str, size: u64) -> Option<NoDisk> 
     if is_numbered(name, "fd") {
         return Some(NoDisk::Floppy);
     }
-    // The original lists flash chips; an image in the firmware's place would be
-    // the end of the machine.
+    // The original agent lists flash chips, but an image written over the firmware
+    // would destroy the machine.
     if ["ram", "zram", "mtdblock"]
         .iter()
         .any(|prefix| is_numbered(name, prefix))
@@ -64,7 +62,7 @@ pub fn why_no_disk(block: &SystemPath, name: &str, size: u64) -> Option<NoDisk> 
         .map(NoDisk::PathOf)
 }
 
-/// `loop0` for `loop`, but not `srv0` for `sr`.
+/// `loop0` matches `loop`, but `srv0` does not match `sr`.
 fn is_numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix)
         .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -74,7 +72,7 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 fn lsblk_type(block: &SystemPath, name: &str) -> String {
     let attribute = |attribute: &str| sysfs::text(&block.join(attribute));
     let kind = if name.starts_with("dm-") {
-        // LVM-..., mpath-..., part1-mpath-...
+        // The UUID is LVM-..., mpath-... or part1-mpath-...
         let owner = attribute("dm/uuid").map(|uuid| match uuid.split('-').next() {
             Some(owner) if owner.to_lowercase().starts_with("part") => "part".to_owned(),
             owner => owner.unwrap_or_default().to_owned(),
@@ -107,7 +105,7 @@ fn scsi_type(number: Option<u32>) -> &'static str {
         Some(0x0e) => "rbc",
         Some(0x11) => "osd",
         Some(0x7f) => "no-lun",
-        // Of other buses, too, whose `type` is a word (mmc: `SD`).
+        // This includes other buses, whose `type` is a word (`SD` on mmc).
         _ => "disk",
     }
 }

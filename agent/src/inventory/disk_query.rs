@@ -1,9 +1,8 @@
-//! What a disk answers when it is asked: INQUIRY and IDENTIFY, where the kernel
-//! has not kept the answer in /sys.
+//! Asks a disk for INQUIRY and IDENTIFY data that the kernel does not keep in /sys.
 //!
-//! The disks of a captured tree have answered before: /ioctl/DISK/ of it holds
-//! `inquiry.hex`, `vpd-83.hex` and the like (bytes) and `ata-identify.hex`
-//! (words of four digits). No file: the command failed.
+//! For the disks of a captured tree the answers are in its directory /ioctl/DISK/:
+//! `inquiry.hex`, `vpd-83.hex` and other pages (bytes), and `ata-identify.hex`
+//! (words of four digits). A missing file means that the command failed.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -16,20 +15,20 @@ use crate::sys::scsi_generic::{self, Data};
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// As much of an answer as udev's scsi_id asks for: what stands behind it has no
-/// part in udev's texts.
+/// The length in bytes that udev's scsi_id requests. udev's texts do not depend on
+/// anything after it.
 const INQUIRY_LENGTH: u8 = 254;
-/// A disk that is silent for longer than this has no name.
+/// A disk that does not answer within this time has no name.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A disk to be asked. It is opened by the first question.
+/// A disk to ask. Each question opens it.
 pub struct DiskQuery {
-    /// /dev/sda, or /ioctl/sda of a captured tree.
+    /// /dev/sda, or /ioctl/sda in a captured tree.
     target: SystemPath,
 }
 
 impl DiskQuery {
-    /// The disk with this name in the tree of `block`.
+    /// The disk with this name, in the tree of `block`.
     pub fn new(block: &SystemPath, name: &str) -> Self {
         let directory = if block.is_live() { "/dev" } else { "/ioctl" };
         Self {
@@ -52,7 +51,7 @@ impl DiskQuery {
         } else {
             self.captured_bytes(&format!("vpd-{page:02x}.hex"))
         };
-        // Disks that know no pages may answer with standard data.
+        // A disk that does not support pages may answer with standard data.
         data.filter(|data| data.get(1) == Some(&page))
     }
 
@@ -69,7 +68,7 @@ impl DiskQuery {
         Some(data.into_iter().take(INQUIRY_LENGTH.into()).collect())
     }
 
-    /// Without waiting for a medium.
+    /// O_NONBLOCK: opening does not wait for a medium.
     fn open(&self) -> Option<File> {
         OpenOptions::new()
             .read(true)
@@ -88,12 +87,12 @@ impl DiskQuery {
         reply.is_good().then_some(data)
     }
 
-    /// By ATA PASS-THROUGH (12) (SAT-3, 12.2.2). A CD drive must not get it: there
-    /// the same byte is BLANK.
+    /// Sends ATA PASS-THROUGH (12) (SAT-3, 12.2.2). A CD drive must not receive it,
+    /// because it interprets the same byte as BLANK.
     fn ask_identify(&self) -> Option<Vec<u8>> {
         const PIO_DATA_IN: u8 = 4 << 1;
-        // Return the registers; transfer from the device as many blocks as the
-        // sector count says.
+        // The disk returns its registers, and transfers the number of blocks in the
+        // sector count to the host.
         const FLAGS: u8 = 0x2e;
         const IDENTIFY_DEVICE: u8 = 0xec;
         if self.inquiry()?.first()? & 0x1f != 0 {
@@ -120,8 +119,8 @@ impl DiskQuery {
     }
 }
 
-/// Whether sense data hold the registers of an ATA disk: proof that it was one
-/// that answered (SAT-3, 12.2.5, in descriptor and in fixed format).
+/// Whether the sense data contain the registers of an ATA disk, which prove that an
+/// ATA disk answered (SAT-3, 12.2.5, in descriptor and in fixed format).
 fn is_ata_answer(sense: &[u8]) -> bool {
     let at = |index: usize| sense.get(index).copied().unwrap_or(0);
     match at(0) {
@@ -131,14 +130,14 @@ fn is_ata_answer(sense: &[u8]) -> bool {
     }
 }
 
-/// Bytes of two hexadecimal digits.
+/// Parses bytes of two hexadecimal digits.
 pub fn bytes(text: &str) -> Option<Vec<u8>> {
     text.split_whitespace()
         .map(|digits| u8::from_str_radix(digits, 16).ok())
         .collect()
 }
 
-/// Words of four hexadecimal digits, as bytes in the disk's order.
+/// Parses words of four hexadecimal digits into bytes in the disk's order.
 pub fn words(text: &str) -> Option<Vec<u8>> {
     let words: Option<Vec<[u8; 2]>> = text
         .split_whitespace()

@@ -1,5 +1,5 @@
-//! The disks that an image could be written to, as lsblk and udev would
-//! describe them.
+//! Lists the disks that an image could be written to, with the values that lsblk
+//! and udev would report.
 
 use super::Warning;
 use super::by_path::PathId;
@@ -12,13 +12,12 @@ use crate::disk_paths::{self, SharedIdentity};
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// /sys/block/X/size counts these whatever the disk's sectors are.
+/// The unit of /sys/block/X/size in bytes, whatever the disk's sector size is.
 pub const SIZE_UNIT: u64 = 512;
 
-/// All disks, in the order of device numbers (lsblk's, which decides between
-/// several disks that match the same hints). Those that nothing may be written
-/// to are among them, see
-/// [`DiskTraits::why_untouchable`].
+/// All disks, sorted by device number. That is lsblk's order, and it decides
+/// between several disks that match the same hints. The list includes disks that
+/// the agent never writes to, see [`DiskTraits::why_untouchable`].
 pub fn collect(root: &SystemPath) -> Vec<Disk> {
     let boot_media = BootMedia::look(root);
     let mut found: Vec<(Option<SharedIdentity>, bool, Disk)> = Vec::new();
@@ -35,7 +34,8 @@ pub fn collect(root: &SystemPath) -> Vec<Disk> {
             .find(|(known, ..)| identity.is_some() && *known == identity);
         match same {
             Some((_, first_is_active, first)) => {
-                // The first in order is used, unless it does not answer.
+                // The first path in this order is used, unless it is not active and
+                // another one is.
                 if active && !*first_is_active {
                     let passive = std::mem::replace(first, new);
                     *first_is_active = true;
@@ -63,13 +63,13 @@ fn add_path(disk: &mut Disk, mut other: Disk) {
 
 /// A whole block device.
 pub struct Device {
-    /// The kernel's name: `sda`.
+    /// The kernel name: `sda`.
     pub name: String,
-    /// Its directory in /sys/devices.
+    /// The directory in /sys/devices.
     pub block: SystemPath,
-    /// Bytes.
+    /// In bytes.
     pub size: u64,
-    /// Why it is no disk, if it is none.
+    /// Why the device is not a disk; `None` if it is one.
     pub no_disk: Option<NoDisk>,
 }
 
@@ -80,7 +80,7 @@ pub fn devices(root: &SystemPath) -> Vec<Device> {
         .into_iter()
         .filter_map(|name| {
             let block = directory.join(&name).resolved()?;
-            // The legs of a multipath NVMe disk have no number.
+            // The hidden paths of a multipath NVMe disk have no device number.
             let number = sysfs::text(&block.join("dev"))
                 .and_then(|text| device_number(&text))
                 .unwrap_or(u64::MAX);
@@ -99,8 +99,8 @@ pub fn devices(root: &SystemPath) -> Vec<Device> {
     devices.into_iter().map(|(_, device)| device).collect()
 }
 
-/// `8:16` as the number that lsblk sorts by: glibc's makedev, in which minor
-/// numbers beyond 255 count more than the major number.
+/// Converts `8:16` to the number that lsblk sorts by. It is that of glibc's
+/// makedev, in which minor numbers above 255 weigh more than the major number.
 fn device_number(text: &str) -> Option<u64> {
     let (major, minor) = text.split_once(':')?;
     let (major, minor): (u64, u64) = (major.parse().ok()?, minor.parse().ok()?);
@@ -162,7 +162,7 @@ pub fn partitions(block: &SystemPath) -> Vec<PartitionNode> {
     partitions
 }
 
-/// SCSI host, channel, target and LUN of a SCSI device.
+/// SCSI host, channel, target and LUN; `None` if it is not a SCSI device.
 pub fn hctl(device: &SystemPath) -> Option<String> {
     let subsystem = sysfs::link_name(&device.join("subsystem"));
     if subsystem.as_deref() != Some("scsi") {
@@ -171,7 +171,7 @@ pub fn hctl(device: &SystemPath) -> Option<String> {
     Some(device.resolved()?.name()?.to_owned())
 }
 
-/// A note for each disk that can be reached by several paths.
+/// A warning for each disk that has several paths.
 pub fn paths_to_one_disk(disks: &[Disk]) -> Vec<Warning> {
     disks
         .iter()
@@ -190,7 +190,7 @@ pub fn paths_to_one_disk(disks: &[Disk]) -> Vec<Warning> {
         .collect()
 }
 
-/// All forms of the disk's names, so that a hint may be written in any.
+/// Collects all forms of the disk's names, so that a hint may use any of them.
 fn forms(identity: &DiskIdentity, by_paths: Vec<String>) -> DiskTraits {
     let distinct = |forms: [Option<String>; 3]| {
         let mut distinct: Vec<String> = Vec::new();
@@ -217,8 +217,9 @@ fn forms(identity: &DiskIdentity, by_paths: Vec<String>) -> DiskTraits {
     }
 }
 
-/// What BMCs call the USB disk that they show to the host: `Virtual` at most
-/// (AMI, iDRAC, iLO, ATEN), `vKVM-Mapped` and `CIMC-Mapped` at Cisco.
+/// Recognises the USB disks that BMCs present to the host by their names: most
+/// contain `Virtual` (AMI, iDRAC, iLO, ATEN); Cisco uses `vKVM-Mapped` and
+/// `CIMC-Mapped`.
 fn is_virtual_media(tran: Option<&str>, vendor: Option<&str>, model: Option<&str>) -> bool {
     let name = format!(
         "{} {}",
@@ -235,7 +236,7 @@ mod tests {
     use crate::disk_sets::DiskSets;
     use crate::sys_tree::plant;
 
-    /// A disk of 8 GiB with this device number and further lines about it.
+    /// A disk of 8 GiB with this device number; `lines` adds to its directory.
     fn block(name: &str, number: &str, lines: &[&str]) -> String {
         let mut text =
             format!("sys/block/{name}/dev = {number}\\n\nsys/block/{name}/size = 16777216\\n\n");
@@ -302,7 +303,7 @@ mod tests {
         );
     }
 
-    /// Two LUNs of an array, by two paths each, one of which is on standby.
+    /// Two LUNs of an array with several paths each, some of which are on standby.
     #[test]
     fn paths_of_one_disk_are_one() {
         let scsi = |name: &str, number: &str, lun: &str, access: &str| {

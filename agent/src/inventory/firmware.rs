@@ -1,18 +1,18 @@
-//! Maker, model and serial number of the machine and its firmware, from what
-//! the kernel keeps of SMBIOS types 0 and 1.
+//! Reports vendor, model and serial number of the machine and its firmware, from
+//! the fields of SMBIOS types 0 and 1 that the kernel keeps.
 
 use super::report_types::{Firmware, SystemVendor};
 use super::system_path::SystemPath;
 use super::{Warning, sysfs};
 
-/// Reads /sys/class/dmi/id; what is missing there is empty text.
+/// Reads /sys/class/dmi/id. A missing field becomes an empty text.
 pub fn collect(root: &SystemPath) -> (SystemVendor, Vec<Warning>) {
     let directory = root.join("sys/class/dmi/id");
     let field = |name: &str| sysfs::text(&directory.join(name)).unwrap_or_default();
     let mut product_name = field("product_name");
     let sku = field("product_sku");
     if !sku.is_empty() {
-        // lshw's way, and thereby what operators match on in Ironic.
+        // This is lshw's format, so operators match on it in Ironic.
         product_name = format!("{product_name} ({sku})").trim_start().to_owned();
     }
     let vendor = SystemVendor {

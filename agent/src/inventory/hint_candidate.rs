@@ -1,5 +1,5 @@
-//! What root device hints are compared with: a disk of this machine, or the
-//! description of one.
+//! Defines what root device hints are compared with: a disk of this machine, or a
+//! description of a disk.
 
 use std::borrow::Cow;
 
@@ -9,32 +9,29 @@ use super::hint_expression::{ErrorClass, Expression, HintError};
 use super::python_text::{python_text, python_type};
 use super::report_types::Disk;
 
-/// Hints state sizes in this unit.
+/// Bytes of a GiB, the unit of sizes in hints.
 pub const GIB: f64 = (1u64 << 30) as f64;
 
 /// Something that hints can choose.
 pub trait Candidate {
-    /// What it has for a hint of text: one of the inventory's field names.
+    /// The values for a text hint; `hint` is a field name of the inventory.
     fn texts(&self, hint: &str) -> Texts<'_>;
 
-    /// Its size.
-    ///
-    /// # Errors
-    /// If it has none.
+    /// Fails if the size is missing or is not a number.
     fn size_gib(&self) -> Result<f64, HintError>;
 
-    /// Whether it rotates; `None` if that is not known.
+    /// `None` if this is unknown.
     fn rotational(&self) -> Option<bool>;
 }
 
-/// Texts of one property.
+/// The texts of one property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Texts<'a> {
     /// One text, or none.
     Single(Option<Cow<'a, str>>),
-    /// Several numbers of one disk; each may be meant.
+    /// Several serial numbers or WWNs of one disk; a hint may mean any of them.
     AnyOf(Vec<Cow<'a, str>>),
-    /// Several names of one thing: to exclude one excludes them all.
+    /// Several names of one thing; an exclusion of one name excludes the thing.
     Aliases(Vec<Cow<'a, str>>),
 }
 
@@ -42,11 +39,12 @@ impl Texts<'_> {
     /// Whether an expression matches.
     ///
     /// # Errors
-    /// If it cannot be compared with what is here.
+    /// If the expression cannot be compared with these texts.
     pub fn matches(&self, expression: &Expression) -> Result<bool, HintError> {
         match self {
             Self::Single(value) => expression.matches_text(value.as_deref().unwrap_or("None")),
-            // What is no number is passed over here, since another may be.
+            // A text that is not a number is skipped here, because another text may
+            // be one.
             Self::AnyOf(values) => {
                 for value in values {
                     match expression.matches_text(value) {
@@ -95,7 +93,7 @@ impl Candidate for Disk {
                 return Texts::Aliases(all(&self.traits.by_paths));
             }
             "by_path" => &self.by_path,
-            // One name of several paths to it is as good as the other.
+            // A disk with several paths can be named by any of them.
             "name" if !self.traits.other_paths.is_empty() => {
                 let others = self.traits.other_paths.iter().map(|path| &path.name);
                 let names = [&self.name].into_iter().chain(others);
@@ -130,7 +128,7 @@ impl Candidate for Disk {
     }
 }
 
-/// A device as somebody wrote it down, with the inventory's field names and
+/// A device that somebody has written down, with the inventory's field names and
 /// values of any type.
 impl Candidate for Map<String, Value> {
     fn texts(&self, hint: &str) -> Texts<'_> {
@@ -165,7 +163,7 @@ impl Candidate for Map<String, Value> {
     }
 }
 
-/// The words of oslo.utils' strict `bool_from_string`.
+/// Accepts the words of oslo.utils' strict `bool_from_string`.
 pub fn boolean(text: &str) -> Option<bool> {
     match text.trim().to_lowercase().as_str() {
         "1" | "t" | "true" | "on" | "y" | "yes" => Some(true),

@@ -1,4 +1,5 @@
-//! What the collectors send to Ironic's inspection.
+//! Runs the collectors and builds the data that the agent sends to Ironic's
+//! inspection.
 
 use std::time::Duration;
 
@@ -14,39 +15,39 @@ use super::system_path::SystemPath;
 use super::wait_for_disk::{Patience, wait_for_disk};
 use crate::network::NetworkState;
 
-/// What the inspection needs and the inventory does not know by itself.
+/// Inputs of the inspection that are not part of the inventory.
 #[derive(Debug, Clone)]
 pub struct Circumstances {
     /// The names of the collectors, in the operator's order.
     pub collectors: Vec<String>,
-    /// How long a disk is waited for.
+    /// How long to wait for a disk.
     pub patience: Patience,
-    /// How long neighbours are listened for.
+    /// How long to listen for LLDP neighbours.
     pub lldp_timeout: Duration,
-    /// Put what the neighbours said into each interface, the older way
+    /// Also put the LLDP data into each interface, the older format
     /// (`ipa-collect-lldp`).
     pub lldp_in_interfaces: bool,
-    /// The network, for the addresses of the NICs at the end of all waits: a
-    /// lease may arrive while the agent listens for neighbours.
+    /// The network. The addresses of the NICs are taken from it after all waits,
+    /// because a lease may arrive while the agent listens for neighbours.
     pub network: watch::Receiver<NetworkState>,
-    /// What the neighbours said, where they have been listened to already.
+    /// The LLDP data, if the agent has already listened for neighbours.
     pub neighbours: Option<lldp::Neighbours>,
     /// The kernel argument `BOOTIF`, verbatim.
     pub bootif: Option<String>,
-    /// Leave NICs that lead to the BMC out.
+    /// Whether to leave out NICs that lead to the BMC.
     pub hide_bmc_nics: bool,
-    /// Names and versions of the hardware managers that we stand for.
+    /// Names and versions of the hardware managers that this agent replaces.
     pub managers: &'static [(&'static str, &'static str)],
-    /// The logs as Ironic stores them: tar.gz in base64.
+    /// Returns the logs in the form that Ironic stores: tar.gz in base64.
     pub logs: fn() -> String,
 }
 
-/// Inspects the machine below `root` on a thread of its own, once a disk is
-/// there or has been waited for long enough. Returns the body of the inspection
-/// callback.
+/// Waits for a disk for at most the configured time, then inspects the machine
+/// below `root` on a separate thread. Returns the body of the inspection callback.
 ///
 /// # Errors
-/// If the thread ends early or JSON cannot hold what was found: bugs of ours.
+/// If the thread panics, or the result cannot be serialised as JSON: both are bugs
+/// in the agent.
 pub async fn inspect(root: SystemPath, mut circumstances: Circumstances) -> Result<String, String> {
     let (chosen, faults) = collectors::by_names(&circumstances.collectors);
     for fault in &faults {
@@ -57,7 +58,7 @@ pub async fn inspect(root: SystemPath, mut circumstances: Circumstances) -> Resu
     let waited_below = root.clone();
     let disks = tokio::task::spawn_blocking(move || {
         let mut said = false;
-        // Without events the list as it is now has to do.
+        // Without kernel events, the current list of disks must do.
         let _ = wait_for_disk(&waited_below, patience, |disks| {
             let any = disks
                 .iter()
@@ -92,8 +93,8 @@ pub async fn inspect(root: SystemPath, mut circumstances: Circumstances) -> Resu
     .map_err(|error| format!("the thread that inspects ended: {error}"))?
 }
 
-/// Runs the collectors below `root`. `faults` is what went wrong before, and
-/// anything in it makes Ironic fail the inspection, with the rest to look at.
+/// Runs the collectors below `root`. `faults` has the earlier errors. If there are
+/// any, Ironic fails the inspection, but still gets the rest of the data.
 pub fn gather(
     root: &SystemPath,
     circumstances: &Circumstances,
@@ -119,8 +120,9 @@ pub fn gather(
             Collector::UsbDevices => body.usb_devices = Some(usb_devices::collect(root)),
             Collector::NumaTopology => match numa_topology::collect(root) {
                 Ok(topology) => body.numa_topology = Some(topology),
-                // The original leaves the member out and is content, too: a
-                // kernel without NUMA is no fault of the machine.
+                // The original agent leaves the member out too and reports no
+                // error, because a kernel without NUMA support is no fault of the
+                // machine.
                 Err(reason) => tracing::warn!("collector numa-topology: {reason}"),
             },
             Collector::Lldp => {
@@ -129,7 +131,7 @@ pub fn gather(
             Collector::Logs => body.logs = Some((circumstances.logs)()),
         }
     }
-    // In the original's words, by which operators find the list.
+    // The original agent's words, so that operators can search for them.
     faults.retain(|fault| !fault.is_empty());
     body.error = (!faults.is_empty()).then(|| {
         format!(
@@ -156,15 +158,15 @@ fn inventory(root: &SystemPath, circumstances: &Circumstances) -> Inventory {
     inventory
 }
 
-/// What the collector `default` tells beside the inventory.
+/// Adds what the collector `default` reports in addition to the inventory.
 fn default(
     body: &mut InspectionBody,
     root: &SystemPath,
     inventory: Inventory,
     circumstances: &Circumstances,
 ) {
-    // Hints are not known before the node is, so the default rule it is. A
-    // machine without a disk is inspected all the same.
+    // The hints are unknown until the node is known, so the default rule applies. A
+    // machine without a disk is inspected too.
     let chosen = choose(
         &inventory.disks,
         None,

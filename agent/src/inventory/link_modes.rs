@@ -1,7 +1,7 @@
-//! Which speed an Ethernet link mode stands for.
+//! Maps Ethernet link modes to speeds.
 
-/// Mbit/s of a bit of `enum ethtool_link_mode_bit_indices` in
-/// <linux/ethtool.h>; `None` for bits that are ports, pause frames or error
+/// The speed in Mbit/s of a bit of `enum ethtool_link_mode_bit_indices` in
+/// <linux/ethtool.h>. `None` for bits that are ports, pause frames or error
 /// correction, and for modes newer than Linux 6.15.
 fn speed(bit: usize) -> Option<u32> {
     Some(match bit {
@@ -24,7 +24,7 @@ fn speed(bit: usize) -> Option<u32> {
     })
 }
 
-/// The fastest of these modes in Mbit/s.
+/// The speed of the fastest mode in Mbit/s.
 pub fn fastest(modes: &[usize]) -> Option<u32> {
     modes.iter().filter_map(|&bit| speed(bit)).max()
 }
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn fastest_mode_counts() {
-        // What e1000e, mlx5 (25G) and virtio_net report.
+        // The modes that e1000e, mlx5 (25G) and virtio_net report.
         for (modes, expected) in [
             (vec![0, 1, 2, 3, 5, 6, 7], Some(1000)),
             (
@@ -51,8 +51,8 @@ mod tests {
         }
     }
 
-    /// The names of the bits say the speed themselves, so the machine's own
-    /// header, where there is one, can check the table.
+    /// The names of the bits contain the speed. So the machine's own header, if it
+    /// is installed, can verify the table.
     #[test]
     fn table_agrees_with_the_header() {
         let Ok(header) = std::fs::read_to_string("/usr/include/linux/ethtool.h") else {

@@ -1,10 +1,11 @@
-//! How much memory the kernel manages, and how much is plugged in.
+//! Determines how much memory the kernel manages, and how much is installed.
 
 use super::report_types::Memory;
 use super::system_path::SystemPath;
 use super::{Warning, smbios, sysfs};
 
-/// DSP0134 7.17: what the memory that an array is made of is used for.
+/// DSP0134 7.17: the structure of a memory array, and the value for system memory
+/// in its field "Use".
 const PHYSICAL_MEMORY_ARRAY: u8 = 16;
 const USE_SYSTEM_MEMORY: u8 = 3;
 /// DSP0134 7.18.
@@ -30,7 +31,7 @@ pub fn collect(root: &SystemPath) -> (Memory, Vec<Warning>) {
     (Memory { total, physical_mb }, warnings)
 }
 
-/// `MemTotal:        1156064 kB` in bytes.
+/// Converts `MemTotal:        1156064 kB` to bytes.
 fn mem_total(meminfo: &str) -> Option<u64> {
     let line = meminfo
         .lines()
@@ -39,8 +40,8 @@ fn mem_total(meminfo: &str) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// The sum of all modules that serve as system memory, in MiB. Flash chips and
-/// caches are memory devices, too, in arrays of another use.
+/// The sum of all modules that are system memory, in MiB. Flash chips and caches
+/// are also memory devices, but in arrays with another use.
 pub(crate) fn modules_mib(table: &[u8]) -> u64 {
     let foreign: Vec<u16> = smbios::structures(table)
         .filter(|array| {
@@ -63,11 +64,12 @@ pub(crate) fn modules_mib(table: &[u8]) -> u64 {
 
 fn module_kib(module: &smbios::Structure<'_>) -> Option<u64> {
     match module.word(0x0c)? {
-        // No module, size unknown.
+        // 0 means no module, 0xffff means that the size is unknown.
         0 | 0xffff => None,
-        // 32 GiB and more do not fit here and stand in the extended size, MiB.
+        // A size of 32 GiB or more does not fit here; it is in the extended size,
+        // in MiB.
         0x7fff => Some(u64::from(module.double_word(0x1c)? & 0x7fff_ffff) * 1024),
-        // The highest bit tells KiB from MiB.
+        // The highest bit is set if the unit is KiB, and clear if it is MiB.
         size if size & 0x8000 != 0 => Some(u64::from(size & 0x7fff)),
         size => Some(u64::from(size) * 1024),
     }

@@ -1,5 +1,6 @@
-//! What this machine is made of. Read-only: every collector takes the root it
-//! reads below, so that a test can point it at a captured tree.
+//! Collects the hardware inventory of this machine. Nothing here writes to a disk.
+//! Each collector takes the root directory to read, so that a test can pass a
+//! captured tree.
 
 pub(crate) mod ata_identify;
 pub mod block_devices;
@@ -41,12 +42,11 @@ mod tests;
 use crate::sysfs;
 use crate::system_path;
 
-/// Something that an operator should know, although the work goes on.
+/// A problem that the operator should know about, although the agent continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning(String);
 
 impl Warning {
-    /// A warning with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -1,6 +1,6 @@
-//! The disk that an operator names by a path: a device node, or one of the
-//! links below /dev/disk that udev would have made. There is no udev here, so
-//! the links are those that the inventory knows.
+//! Finds the disk that an operator names by a path: a device node, or a link below
+//! /dev/disk that udev would create. There is no udev in the ramdisk, so the links
+//! come from the inventory.
 
 use super::report_types::Disk;
 use super::udev_properties;
@@ -9,18 +9,18 @@ use crate::failure::{Class, Failure, Result};
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// Disks that a refusal lists; a shelf has more than anybody reads.
+/// How many disks an error lists; a shelf has more disks than anybody reads.
 const LISTED: usize = 16;
 
-/// The directories whose links name disks. Those of the others name file
-/// systems and partitions.
+/// The directories whose links name disks. The links in the other directories name
+/// file systems and partitions.
 const OF_DISKS: [&str; 2] = ["/dev/disk/by-id/", "/dev/disk/by-path/"];
 
-/// The disk of this name among `disks`, which were found below `root`.
+/// The disk with this name among `disks`, which were found below `root`.
 ///
 /// # Errors
-/// If there is none, or several, or nothing may be written to it; the details
-/// list the disks that there are.
+/// If there is no such disk, if there are several, or if the agent may not write to
+/// it. The details list the available disks.
 pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a Disk> {
     if let Some(kind) = other_links(path) {
         let expected = OF_DISKS.join("... or ");
@@ -29,7 +29,8 @@ pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a 
         )));
     }
     let is_link = path.starts_with("/dev/disk/");
-    // Of several paths to a disk any names it; the disk goes by the one that is used.
+    // If a disk has several paths, each of them names it; the disk's own name is
+    // that of the path in use.
     let is_named = |disk: &&Disk| match is_link {
         true => {
             let links = udev_properties::links(root, disk);
@@ -88,8 +89,8 @@ fn missing(root: &SystemPath, path: &str, disks: &[Disk], is_link: bool) -> Fail
     ))
 }
 
-/// The disks with what tells them apart; `links`: with the names that could
-/// have been meant.
+/// Describes the disks so that they can be told apart. With `links` the text
+/// includes all links that could have been meant.
 fn list<'a>(root: &SystemPath, disks: impl Iterator<Item = &'a Disk>, links: bool) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut left = 0;
@@ -132,7 +133,7 @@ mod tests {
     use crate::inventory::disks;
     use crate::inventory::sys_tree::{captured, plant};
 
-    /// The node of the disk, or the details of the refusal, on a captured machine.
+    /// The node of the disk on a captured machine, or the details of the error.
     fn found(tree: &str, path: &str) -> std::result::Result<String, String> {
         let root = captured(tree);
         let disks = disks::collect(root.path());
@@ -163,8 +164,8 @@ mod tests {
         );
     }
 
-    /// Paths of one disk are one here already; what is left are disks with the
-    /// same names, and a guess between them could destroy the other.
+    /// The inventory has already merged the paths of one disk. Two disks with the
+    /// same name are different disks, and a wrong guess would destroy one of them.
     #[test]
     fn twins_behind_bridges_are_not_chosen_among() {
         const NAMES: &str =
@@ -188,7 +189,7 @@ mod tests {
         );
     }
 
-    /// The second path is no other disk, and names the first.
+    /// The second path is not a separate disk, and names the first one.
     #[test]
     fn every_path_names_the_disk() {
         let path = |port: u32, disk: &str, minor: u32| {

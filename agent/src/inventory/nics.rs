@@ -1,4 +1,4 @@
-//! The NICs.
+//! Collects the NICs.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use super::{Warning, link_modes, sysfs};
 use crate::network::leads_to_bmc;
 use crate::sys::ethtool;
 
-/// What the collector needs beside /sys.
+/// Inputs of the collector in addition to /sys.
 #[derive(Debug, Clone, Copy)]
 pub struct NicOptions<'a> {
     /// The addresses of each interface, in the kernel's order.
@@ -19,12 +19,13 @@ pub struct NicOptions<'a> {
     /// Leave out NICs that lead to the BMC, as OpenShift's ramdisk does, unless
     /// there is no other NIC.
     pub hide_bmc_nics: bool,
-    /// The address of the NIC that this machine was booted over, which is reported
-    /// in any case: a USB NIC may have such a driver without a BMC.
+    /// The address of the NIC that booted this machine. That NIC is always
+    /// reported, because a USB NIC may have such a driver without being a BMC's.
     pub boot_mac: Option<MacAddr>,
-    /// The NIC over which the service answers, which is reported in any case.
+    /// The NIC that reaches the provisioning service; always reported.
     pub service_nic: Option<&'a str>,
-    /// Ask the drivers; not for a captured tree, whose drivers are elsewhere.
+    /// Whether to ask the drivers. Not for a captured tree, whose drivers run
+    /// elsewhere.
     pub ask_drivers: bool,
 }
 
@@ -35,7 +36,7 @@ impl NicOptions<'_> {
     }
 }
 
-/// What only the driver of a NIC knows.
+/// Facts that only the driver of a NIC knows.
 #[derive(Debug, Default)]
 struct DriverAnswers {
     permanent_address: Option<String>,
@@ -64,7 +65,8 @@ pub fn collect(root: &SystemPath, options: NicOptions<'_>) -> (Vec<Interface>, V
         })
         .collect();
     let is_of_bmc = |nic: &Interface| leads_to_bmc(root, &nic.name);
-    // Hardware, on whatever bus: an ARM server's NIC may be on no PCI bus.
+    // Whether it is hardware on any bus, because the NIC of an ARM server may not
+    // be on PCI.
     let is_hardware = |nic: &Interface| directory.join(&nic.name).join("device").exists();
     let is_other = |nic: &Interface| is_hardware(nic) && !is_of_bmc(nic);
     if options.hide_bmc_nics && found.iter().any(|(_, nic)| is_other(nic)) {
@@ -89,7 +91,8 @@ pub fn collect(root: &SystemPath, options: NicOptions<'_>) -> (Vec<Interface>, V
     (interfaces, warnings)
 }
 
-/// Hardware, bonds and VLANs; no bridges, tunnels and the like.
+/// Whether it is hardware, a bond or a VLAN. Bridges, tunnels and other virtual
+/// interfaces are left out.
 fn is_reported(directory: &SystemPath, name: &str) -> bool {
     let is_vlan = name.rsplit_once('.').is_some_and(|(nic, id)| {
         !nic.is_empty() && !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
@@ -113,7 +116,7 @@ fn interface(
         .or_else(|| sysfs::text(&directory.join("address")))
         .ok_or("it has no hardware address")?
         .to_ascii_lowercase();
-    // Locally administered and typical of virtual NICs that a BMC makes up.
+    // A locally administered address, typical of the virtual NICs that BMCs create.
     if mac_address.starts_with("fa:") {
         return Err("its address begins with fa:, which BMCs give to virtual NICs");
     }
@@ -126,7 +129,8 @@ fn interface(
             .find(|address| address.is_ipv4())
             .map(IpAddr::to_string),
         ipv6_address: ipv6_address(addresses, name),
-        // Reading it fails while the interface is down.
+        // Reading `carrier` fails while the interface is down; that counts as no
+        // carrier.
         has_carrier: sysfs::flag(&directory.join("carrier")),
         lldp: None,
         vendor: sysfs::text(&directory.join("device/vendor")),
@@ -139,8 +143,8 @@ fn interface(
     })
 }
 
-/// The first address that others can reach, else the link-local one, which
-/// makes no sense without its link.
+/// The first address that other hosts can reach, or else the link-local one with
+/// its link.
 fn ipv6_address(addresses: &[IpAddr], name: &str) -> Option<String> {
     let mut link_local = None;
     for address in addresses {
@@ -156,7 +160,7 @@ fn ipv6_address(addresses: &[IpAddr], name: &str) -> Option<String> {
 }
 
 fn ask_driver(name: &str) -> DriverAnswers {
-    // Bonds, VLANs and older virtual NICs have no answers, which is fine.
+    // Bonds, VLANs and older virtual NICs do not answer, which is no fault.
     let link = ethtool::link_settings(name).ok();
     DriverAnswers {
         permanent_address: ethtool::permanent_address(name)

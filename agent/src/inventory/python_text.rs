@@ -1,9 +1,9 @@
-//! JSON values as Python's `str` writes them: what the original compares hints
-//! with, and reads a size from.
+//! Formats JSON values like Python's `str`. The original agent compares hints with
+//! that text, and parses a size from it.
 
 use serde_json::Value;
 
-/// A text as it is, everything else as Python would print it.
+/// Returns a text unchanged, and everything else as Python prints it.
 pub fn python_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -11,7 +11,7 @@ pub fn python_text(value: &Value) -> String {
     }
 }
 
-/// As part of a list: texts are quoted.
+/// Formats a value as an element of a list, where texts are quoted.
 fn representation(value: &Value) -> String {
     match value {
         Value::Null => "None".into(),
@@ -33,7 +33,7 @@ fn representation(value: &Value) -> String {
     }
 }
 
-/// In single quotes, unless it has one and no double quote.
+/// Uses single quotes, unless the text has a single quote and no double quote.
 fn quoted(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') {
         '"'
@@ -58,7 +58,6 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// The name of a value's type in Python.
 pub fn python_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "NoneType",

@@ -1,8 +1,8 @@
-//! The inventory as Ironic wants it.
+//! Defines the inventory in the format that Ironic expects.
 //!
-//! Order and presence of the fields are those of the original agent, since
+//! Order and presence of the fields are those of the original agent, because
 //! operators compare stored inventories of both. `null` means unknown; only
-//! [`Inventory::bmc_mac`] is left out when it is.
+//! [`Inventory::bmc_mac`] is left out if it is unknown.
 
 use serde::Serialize;
 
@@ -12,67 +12,60 @@ use super::collectors::usb_devices::UsbDevice;
 use super::lldp::Neighbours;
 use crate::boot_medium::BootMedium;
 
-/// Everything about the machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inventory {
-    /// The NICs.
     pub interfaces: Vec<Interface>,
-    /// The processors, as one.
+    /// All processors together.
     pub cpu: Cpu,
     /// The disks that an image could be written to.
     pub disks: Vec<Disk>,
-    /// The memory.
     pub memory: Memory,
     /// IPv4 address of the BMC.
     pub bmc_address: Option<String>,
     /// IPv6 address of the BMC.
     pub bmc_v6address: Option<String>,
-    /// Who made the machine and its firmware.
     pub system_vendor: SystemVendor,
-    /// How this boot came about.
     pub boot: Boot,
-    /// What the kernel calls this host.
+    /// The kernel's host name.
     pub hostname: String,
     /// MAC address of the BMC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bmc_mac: Option<String>,
 }
 
-/// A NIC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Interface {
     /// The kernel's name.
     pub name: String,
-    /// The permanent address where the driver knows it.
+    /// The permanent address if the driver knows it, else the current one.
     pub mac_address: String,
     /// The first IPv4 address.
     pub ipv4_address: Option<String>,
-    /// The first IPv6 address, link-local ones with `%name`.
+    /// The first IPv6 address that is not link-local, or else a link-local one with
+    /// `%name`.
     pub ipv6_address: Option<String>,
-    /// Whether a cable with something at its end is plugged in.
+    /// Whether a cable is plugged in and its other end is active.
     pub has_carrier: bool,
     /// TLVs of the neighbour, as type and hexadecimal value.
     pub lldp: Option<Vec<(u8, String)>>,
-    /// `0x8086`.
+    /// Vendor id: `0x8086`.
     pub vendor: Option<String>,
-    /// `0x1572`.
+    /// Device id: `0x1572`.
     pub product: Option<String>,
     /// The DHCP client identifier of an InfiniBand port.
     pub client_id: Option<String>,
-    /// What biosdevname would call it.
+    /// The name that biosdevname would give.
     pub biosdevname: Option<String>,
-    /// The fastest mode in Mbit/s, rather than the current one.
+    /// The speed of the fastest supported mode, not the current speed.
     pub speed_mbps: Option<u32>,
     /// The device on its bus: a PCI address, or `virtio2`.
     pub pci_address: Option<String>,
-    /// The driver's name.
     pub driver: Option<String>,
 }
 
-/// The processors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cpu {
-    /// As the processor calls itself.
+    /// The name that the processor reports.
     pub model_name: String,
     /// The highest frequency in MHz as text (`3900.0000`), empty if unknown.
     pub frequency: String,
@@ -86,24 +79,22 @@ pub struct Cpu {
     pub socket_count: usize,
 }
 
-/// A disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Disk {
     /// The device node: `/dev/sda`.
     pub name: String,
-    /// The model with its blanks.
+    /// The model, with its blanks.
     pub model: Option<String>,
-    /// Bytes.
+    /// In bytes.
     pub size: u64,
-    /// Whether it spins, or says so.
+    /// Whether the disk reports that it rotates.
     pub rotational: bool,
     /// The World Wide Name with its prefix: `0x5000...`, `eui....`.
     pub wwn: Option<String>,
-    /// The serial number.
     pub serial: Option<String>,
-    /// The maker; a virtio disk has its PCI vendor here.
+    /// The vendor; for a virtio disk, its PCI vendor id.
     pub vendor: Option<String>,
-    /// The WWN with the extension, if there is one.
+    /// The WWN with the vendor's extension, if it has one.
     pub wwn_with_extension: Option<String>,
     /// The vendor's extension alone.
     pub wwn_vendor_extension: Option<String>,
@@ -111,50 +102,49 @@ pub struct Disk {
     pub hctl: Option<String>,
     /// `/dev/disk/by-path/...`.
     pub by_path: Option<String>,
-    /// Bytes of a logical sector.
+    /// Size of a logical sector in bytes.
     pub logical_sectors: u32,
-    /// Bytes of a physical sector.
+    /// Size of a physical sector in bytes.
     pub physical_sectors: u32,
     /// `sata`, `sas`, `nvme`, `usb`, ...
     pub tran: Option<String>,
-    /// What is not reported but counts when a root disk is chosen.
+    /// Not reported, but used for the choice of a root disk.
     #[serde(skip)]
     pub traits: DiskTraits,
 }
 
-/// What the choice of a root disk knows besides what is reported.
+/// What the choice of a root disk uses in addition to the reported fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskTraits {
-    /// Every form of the serial number that a hint may name.
+    /// Every form of the serial number that a hint may use.
     pub serials: Vec<String>,
-    /// Every form of the WWN that a hint may name.
+    /// Every form of the WWN that a hint may use.
     pub wwns: Vec<String>,
-    /// Every by-path name; the first is the reported one.
+    /// Every by-path link; the first one is reported.
     pub by_paths: Vec<String>,
-    /// The kernel refuses writes.
+    /// The kernel rejects writes.
     pub read_only: bool,
-    /// A medium that the BMC shows to the host.
+    /// Virtual media that the BMC presents to the host.
     pub virtual_media: bool,
-    /// The host booted from it, or it brings the host's settings.
+    /// Set if the host booted from this disk, or gets its settings from it.
     pub boot_medium: Option<BootMedium>,
-    /// The other ways to the same disk.
+    /// The other paths to the same disk.
     pub other_paths: Vec<OtherPath>,
-    /// What the kernel knows of its partition table, by every path.
+    /// The partitions that the kernel knows, on every path.
     pub partitions: Vec<PartitionNode>,
 }
 
-/// A partition that the kernel knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionNode {
     /// The device node: `/dev/sda1`.
     pub name: String,
     /// The number in the partition table.
     pub number: u32,
-    /// Bytes.
+    /// In bytes.
     pub size: u64,
 }
 
-/// A block device that is the same disk as another one.
+/// Another block device that is the same disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherPath {
     /// The device node: `/dev/sdb`.
@@ -164,8 +154,9 @@ pub struct OtherPath {
 }
 
 impl DiskTraits {
-    /// Why nothing is ever written to this disk, if that is so; the text continues
-    /// "it is ...". It is in no report to Ironic, and cleaning leaves it alone.
+    /// Why the agent never writes to this disk, as a text that continues "it is
+    /// ..."; `None` if it may. Such a disk is in no report to Ironic, and cleaning
+    /// skips it.
     pub fn why_untouchable(&self) -> Option<String> {
         if let Some(medium) = &self.boot_medium {
             return Some(medium.to_string());
@@ -178,16 +169,15 @@ impl DiskTraits {
     }
 }
 
-/// The memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Memory {
     /// Bytes that the kernel manages.
     pub total: Option<u64>,
-    /// MiB of the memory modules.
+    /// Total size of the memory modules in MiB.
     pub physical_mb: Option<u64>,
 }
 
-/// Who made the machine; empty text where unknown.
+/// The maker of the machine; unknown fields are empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SystemVendor {
     pub product_name: String,
@@ -196,7 +186,7 @@ pub struct SystemVendor {
     pub firmware: Firmware,
 }
 
-/// The firmware; empty text where unknown.
+/// Unknown fields are empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Firmware {
     pub vendor: String,
@@ -204,7 +194,6 @@ pub struct Firmware {
     pub build_date: String,
 }
 
-/// How the machine was booted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Boot {
     /// `uefi` or `bios`.
@@ -213,22 +202,22 @@ pub struct Boot {
     pub pxe_interface: Option<String>,
 }
 
-/// The body of an inspection callback. What no collector gathered is left out.
+/// The body of an inspection callback. A member is left out if its collector did
+/// not run.
 #[derive(Debug, Default, Serialize)]
 pub struct InspectionBody {
-    /// The machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Inventory>,
-    /// The disk that would be taken without hints; left out if there is none.
+    /// The disk that is chosen without hints; left out if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_disk: Option<Disk>,
-    /// `BOOTIF` as the boot loader wrote it; null if it did not.
+    /// `BOOTIF` as the boot loader wrote it; null if the boot loader did not set
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_interface: Option<Option<String>>,
-    /// What gathered all this.
+    /// The collectors and hardware managers that took part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<Configuration>,
-    /// Every PCI device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_devices: Option<Vec<PciDevice>>,
     /// USB devices without a class.
@@ -243,23 +232,20 @@ pub struct InspectionBody {
     /// tar.gz in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs: Option<String>,
-    /// What went wrong; anything but null makes Ironic fail the inspection.
+    /// Anything except null makes Ironic fail the inspection.
     pub error: Option<String>,
 }
 
-/// Which parts of the agent took part in an inspection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Configuration {
-    /// The collectors that were asked for.
+    /// The requested collectors.
     pub collectors: Vec<String>,
-    /// The hardware managers.
     pub managers: Vec<Manager>,
 }
 
-/// A hardware manager, as the original agent calls its back-ends.
+/// A hardware manager, which is the original agent's name for its back-ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Manager {
-    /// Its name.
     pub name: &'static str,
     /// The version of its interface.
     pub version: &'static str,

@@ -1,8 +1,9 @@
-//! Which disk the image goes to: root device hints, or the default rule.
+//! Chooses the disk for the image: by root device hints, or by the default rule.
 //!
-//! A choice is deterministic, and a refusal says of every disk why it lost:
-//! the wrong disk overwritten is the worst this agent can do, and a puzzling
-//! "no suitable device" the most frequent question about the original.
+//! The choice is deterministic, and an error gives the reason for every disk that
+//! was not chosen. To overwrite the wrong disk is the worst that this agent can do,
+//! and an unexplained "no suitable device" is the most frequent question about the
+//! original agent.
 
 use serde_json::Value;
 
@@ -13,19 +14,21 @@ use crate::disk_sets::DiskSets;
 use crate::failure::{Class, Failure, Result};
 use crate::system_path::SystemPath;
 
-/// Below this no disk is chosen without hints; the original's limit.
+/// In bytes: a smaller disk is never chosen without hints. The original agent has
+/// the same limit.
 pub const MIN_DEFAULT_SIZE: u64 = 4 << 30;
 
-/// Bytes of the reasons that a refusal holds, of one and of all.
+/// In bytes: the limits of the reasons in an error, of one and of all together.
 const LOSS_LIMIT: usize = 400;
 const LOSSES_LIMIT: usize = 8 << 10;
 
-/// Chooses the root disk of this node (`None` before it is known): by its
-/// hints, those of `instance_info` before those of `properties`, else the
-/// smallest disk that is large enough. `sets` tells what a disk belongs to.
+/// Chooses the root disk of this node; `node` is `None` before the node is known.
+/// Hints in `instance_info` take precedence over those in `properties`. Without
+/// hints it is the smallest disk that is large enough. `sets` returns what a disk
+/// is a part of.
 ///
 /// # Errors
-/// If no disk is left, or if hints or skip list cannot be used.
+/// If no disk is left, or if the hints or the skip list cannot be used.
 pub fn choose_for_node<'a>(
     node: Option<&Value>,
     disks: &'a [Disk],
@@ -43,18 +46,19 @@ pub fn choose_for_node<'a>(
     choose(disks, hints.as_ref(), &skip_list, sets)
 }
 
-/// What the disks of the machine below `root` belong to.
+/// Returns a function that reads what a disk of the machine below `root` is a part
+/// of.
 pub fn sets_below(root: &SystemPath) -> impl Fn(&Disk) -> DiskSets + use<> {
     let blocks = root.join("sys/block");
     move |disk| DiskSets::of(&blocks.join(disk.name.trim_start_matches("/dev/")))
 }
 
-/// Chooses the root disk among `disks`, which are in the order of preference
-/// for hints.
+/// Chooses the root disk among `disks`. With hints, the first match in their order
+/// wins.
 ///
 /// # Errors
-/// If no disk is left; the details say of each why. If hints or skip list ask
-/// for a comparison that cannot be made.
+/// If no disk is left; the details give the reason for each disk. Also if the hints
+/// or the skip list need a comparison that is not possible.
 pub fn choose<'a>(
     disks: &'a [Disk],
     hints: Option<&RootDeviceHints>,
@@ -74,7 +78,8 @@ pub fn choose<'a>(
         if hints.is_some() && reason.is_none() {
             reason = loss_to_sets(&sets(disk), hints, skip_list);
             if reason.is_none() {
-                // As with the original, the disks behind this one are not compared.
+                // As in the original agent, the disks after this one are not
+                // compared.
                 return Ok(disk);
             }
         }
@@ -84,13 +89,14 @@ pub fn choose<'a>(
         .filter(|&index| losses[index].is_none())
         .collect();
     candidates.sort_by_key(|&index| (disks[index].size, &disks[index].name));
-    // Only the disks that would be chosen are read.
+    // Only disks that would be chosen are read.
     for index in candidates {
         let disk = &disks[index];
         match loss_to_sets(&sets(disk), hints, skip_list) {
             None => return Ok(disk),
             Some(reason) => {
-                // A larger disk may be chosen instead, which nobody expects.
+                // The warning is needed because a larger disk may be chosen
+                // instead, which nobody expects.
                 tracing::warn!("{}: not chosen as root disk: {reason}", disk.name);
                 losses[index] = Some(reason);
             }
@@ -104,7 +110,7 @@ pub fn choose<'a>(
     Err(none_left(hints, &losses))
 }
 
-/// Why a disk that would be chosen is not, because of what it belongs to.
+/// Why a disk that would be chosen is rejected, because of what it is a part of.
 fn loss_to_sets(
     sets: &DiskSets,
     hints: Option<&RootDeviceHints>,
@@ -130,8 +136,8 @@ fn loss_to_sets(
     ))
 }
 
-/// Says on the console which disks are not written whatever the hints say, so
-/// that nobody wonders why the smallest disk was not chosen.
+/// Logs which disks are never written, whatever the hints say. Otherwise an
+/// operator may wonder why the smallest disk was not chosen.
 pub fn report_untouchable(disks: &[Disk]) {
     for disk in disks {
         if let Some(reason) = disk.traits.why_untouchable() {
@@ -145,7 +151,7 @@ pub fn report_untouchable(disks: &[Disk]) {
     }
 }
 
-/// Why this disk is out of the question, if it is.
+/// Why this disk cannot be chosen; `None` if it can.
 fn loss(
     disk: &Disk,
     hints: Option<&RootDeviceHints>,
@@ -167,8 +173,8 @@ fn loss(
     }
 }
 
-/// The reasons in one text. A machine with a shelf of disks has more than
-/// Ironic keeps of an error, or people read.
+/// Joins the reasons into one text. A machine with a shelf of disks has more
+/// reasons than Ironic stores in an error, or than anybody reads.
 fn list(losses: &[String]) -> String {
     let mut text = String::new();
     for (index, loss) in losses.iter().enumerate() {

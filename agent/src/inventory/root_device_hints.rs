@@ -1,4 +1,5 @@
-//! Root device hints of a node, and its list of disks to be left alone.
+//! Parses the root device hints of a node and its list of disks to keep, and
+//! compares them with disks.
 
 use serde_json::Value;
 
@@ -8,14 +9,14 @@ use super::python_text::{python_text, python_type};
 use super::report_types::{Disk, DiskTraits, PartitionNode};
 use crate::failure::{Class, Failure, Result};
 
-/// What an operator's hints ask of a disk. All of them must match.
+/// The root device hints of an operator. A disk must match all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RootDeviceHints(Vec<Hint>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Hint {
     name: String,
-    /// As it was written, for messages.
+    /// The value as JSON, for messages.
     written: String,
     test: Test,
 }
@@ -27,7 +28,7 @@ enum Test {
     Rotational(bool),
 }
 
-/// The hints that exist.
+/// All valid hints.
 const NAMES: [&str; 12] = [
     "size",
     "model",
@@ -43,7 +44,7 @@ const NAMES: [&str; 12] = [
     "tran",
 ];
 
-/// The hints that name one disk.
+/// The hints that can identify one disk.
 const IDENTITIES: [&str; 6] = [
     "serial",
     "wwn",
@@ -54,10 +55,10 @@ const IDENTITIES: [&str; 6] = [
 ];
 
 impl RootDeviceHints {
-    /// Reads `root_device` of a node. `None` if there are no hints.
+    /// Parses `root_device` of a node. `None` if there are no hints.
     ///
     /// # Errors
-    /// If it is no object, a hint is unknown, or its expression cannot be used.
+    /// If it is not an object, a hint is unknown, or its expression cannot be used.
     pub fn parse(hints: &Value) -> std::result::Result<Option<Self>, HintError> {
         match hints {
             Value::Object(hints) => Self::from_fields(hints),
@@ -66,7 +67,7 @@ impl RootDeviceHints {
         }
     }
 
-    /// Reads the fields of such an object, in their order.
+    /// Parses the fields of such an object, in their order.
     ///
     /// # Errors
     /// If a hint is unknown, or its expression cannot be used.
@@ -91,9 +92,10 @@ impl RootDeviceHints {
         Ok(Some(Self(hints.collect::<std::result::Result<_, _>>()?)))
     }
 
-    /// Whether one of the hints names a disk, rather than describing it: it spells
-    /// out a serial number, say. Every other disk matches `s!= A`, and a part of a
-    /// text (`<in> A`) may match many.
+    /// Whether one of the hints identifies a disk instead of describing it, for
+    /// example by an exact serial number. `s!= A` does not identify a disk, because
+    /// every other disk matches it. A part of a text (`<in> A`) does not either,
+    /// because it may match many disks.
     pub fn name_a_disk(&self) -> bool {
         self.0.iter().any(|hint| {
             IDENTITIES.contains(&hint.name.as_str())
@@ -101,8 +103,8 @@ impl RootDeviceHints {
         })
     }
 
-    /// Whether a hint spells out the device node or the path name of one of the
-    /// disk's partitions, and the others match that partition.
+    /// Whether a hint spells out the device node or the by-path link of one of the
+    /// disk's partitions, and the other hints match that partition.
     ///
     /// # Errors
     /// As [`RootDeviceHints::mismatch`].
@@ -120,10 +122,11 @@ impl RootDeviceHints {
         Ok(false)
     }
 
-    /// The first property of the device that does not match, in words.
+    /// The first property of the device that does not match, as text; `None` if all
+    /// match.
     ///
     /// # Errors
-    /// If a comparison cannot be made with what this device has.
+    /// If a hint cannot be compared with the device's value.
     pub fn mismatch(
         &self,
         device: &impl Candidate,
@@ -150,8 +153,8 @@ impl std::fmt::Display for RootDeviceHints {
     }
 }
 
-/// What the original's list of devices has for a partition: the values of its disk
-/// but for these.
+/// The entry of a partition in the original agent's list of devices: the values of
+/// its disk, except for those set here.
 fn as_disk(partition: &PartitionNode, disk: &Disk) -> Disk {
     let path_name = |path: &String| format!("{path}-part{}", partition.number);
     Disk {
@@ -167,7 +170,7 @@ fn as_disk(partition: &PartitionNode, disk: &Disk) -> Disk {
     }
 }
 
-/// What Python takes for false.
+/// Whether Python treats the value as false.
 fn is_false(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -179,7 +182,8 @@ fn is_false(value: &Value) -> bool {
     }
 }
 
-/// The original takes the items of anything for names of hints.
+/// The original agent iterates over any value and takes its items as names of
+/// hints; the error class results from that.
 fn no_object(hints: &Value) -> HintError {
     let class = match hints {
         Value::String(_) => ErrorClass::ValueError,
@@ -219,7 +223,7 @@ fn parse_hint(name: &str, value: &Value) -> std::result::Result<Hint, HintError>
         HintError::new(ErrorClass::ValueError, message)
     };
     let test = match (name, value) {
-        // A size is mostly given as a number.
+        // A size is usually a JSON number.
         ("size", _) => Expression::for_size(&python_text(value)).map(Test::Size),
         ("rotational", _) => boolean(&python_text(value))
             .map(Test::Rotational)
@@ -239,13 +243,13 @@ fn of_hint(name: &str, error: HintError) -> HintError {
 }
 
 impl Hint {
-    /// Whether it spells out a device node or a name below /dev/disk/by-path.
+    /// Whether it spells out a device node or a link below /dev/disk/by-path.
     fn names_a_node(&self) -> bool {
         matches!(&*self.name, "name" | "by_path")
             && matches!(&self.test, Test::Text(expression) if expression.is_exact())
     }
 
-    /// What the device has instead, if it does not match.
+    /// The device's own value as text if it does not match; `None` if it matches.
     fn mismatch(&self, device: &impl Candidate) -> std::result::Result<Option<String>, HintError> {
         let compare = || match &self.test {
             Test::Rotational(wanted) => {
@@ -268,8 +272,8 @@ impl Hint {
 }
 
 impl From<HintError> for Failure {
-    /// What the original tells Ironic: hints that are not valid, or a step that
-    /// failed.
+    /// The error that the original agent reports to Ironic: the hints are not
+    /// valid, or the step failed.
     fn from(error: HintError) -> Self {
         let (class, text) = match error.class {
             ErrorClass::ValueError => (Class::DeviceNotFound, "are not valid"),
@@ -283,7 +287,7 @@ impl From<HintError> for Failure {
     }
 }
 
-/// Disks and software RAID volumes that an operator wants left alone
+/// Disks and software RAID volumes that the operator wants to keep
 /// (`skip_block_devices`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkipList {
@@ -292,12 +296,13 @@ pub struct SkipList {
 }
 
 impl SkipList {
-    /// Reads `skip_block_devices` of a node. An entry with `volume_name` names a
-    /// software RAID; as with the original, its other members mean nothing.
+    /// Parses `skip_block_devices` of a node. An entry with `volume_name` names a
+    /// software RAID volume; as in the original agent, the other members of that
+    /// entry are ignored.
     ///
     /// # Errors
-    /// If an entry has no hints or hints that cannot be used: ignoring it would
-    /// destroy what the operator wants to keep.
+    /// If an entry has no hints or hints that cannot be used. To ignore the entry
+    /// would destroy what the operator wants to keep.
     pub fn parse(entries: &Value) -> Result<Self> {
         let entries = match entries {
             Value::Null => return Ok(Self::default()),
@@ -328,16 +333,16 @@ impl SkipList {
         Ok(list)
     }
 
-    /// The software RAID volumes to be left alone, by their names without the host.
+    /// The software RAID volumes to keep. The names do not include the host.
     pub fn volumes(&self) -> &[String] {
         &self.volumes
     }
 
-    /// Whether this disk is to be left alone: it is meant, or one of its partitions
-    /// is, which does not outlive the partition table.
+    /// Whether to keep this disk, because the list names it or one of its
+    /// partitions. A partition would be lost with the partition table.
     ///
     /// # Errors
-    /// If a comparison cannot be made with what this disk has.
+    /// If a hint cannot be compared with the disk's value.
     pub fn contains(&self, disk: &Disk) -> Result<bool> {
         for hints in &self.disks {
             let meant = match hints.mismatch(disk) {
@@ -352,8 +357,9 @@ impl SkipList {
         Ok(false)
     }
 
-    /// The device node of an array that is to be left alone, if there is no such
-    /// device: the kernel gives these names out when it assembles arrays.
+    /// The device node in the first entry that keeps an array by its node but
+    /// matches no disk. The operator's array may be there under another name,
+    /// because the kernel assigns these names when it assembles the arrays.
     ///
     /// # Errors
     /// As [`SkipList::contains`].

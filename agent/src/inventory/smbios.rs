@@ -1,51 +1,52 @@
-//! The SMBIOS structure table: what the firmware says of the machine's parts.
+//! Parses the SMBIOS structure table, in which the firmware describes the parts of
+//! the machine.
 //!
-//! Format: DMTF DSP0134, section 6.1. A structure is a header (type, length of
-//! the formatted part, handle), the formatted part, and text that ends with
-//! two NUL bytes.
+//! Format: DMTF DSP0134, section 6.1. A structure is a header (type, length of the
+//! formatted part, handle), the formatted part, and text that ends with two NUL
+//! bytes.
 
-/// End-of-table (DSP0134 7.45); what follows is padding.
+/// The end-of-table structure (DSP0134 7.45); only padding follows.
 const END_OF_TABLE: u8 = 127;
 
-/// One structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Structure<'a> {
-    /// What it describes.
+    /// The structure type: what the structure describes.
     pub kind: u8,
-    /// By which other structures refer to it.
+    /// Other structures refer to this one by its handle.
     pub handle: u16,
-    /// The formatted part with its header, so that offsets are the standard's.
+    /// The formatted part with its header, so that offsets equal those in the
+    /// standard.
     data: &'a [u8],
 }
 
 impl Structure<'_> {
-    /// The byte at this offset; `None` if the firmware's version lacks it.
+    /// The byte at this offset; `None` if the version of the firmware lacks it.
     pub fn byte(&self, offset: usize) -> Option<u8> {
         self.data.get(offset).copied()
     }
 
-    /// The 16-bit number at this offset.
+    /// The 16-bit number at this offset; `None` if the structure is shorter.
     pub fn word(&self, offset: usize) -> Option<u16> {
         let bytes = self.data.get(offset..)?.first_chunk()?;
         Some(u16::from_le_bytes(*bytes))
     }
 
-    /// The 32-bit number at this offset.
+    /// The 32-bit number at this offset; `None` if the structure is shorter.
     pub fn double_word(&self, offset: usize) -> Option<u32> {
         let bytes = self.data.get(offset..)?.first_chunk()?;
         Some(u32::from_le_bytes(*bytes))
     }
 }
 
-/// The structures of a table as /sys/firmware/dmi/tables/DMI holds it. Ends at
-/// the end-of-table structure, and where a table is broken.
+/// The structures of a table in the format of /sys/firmware/dmi/tables/DMI. The
+/// iterator ends at the end-of-table structure, or at the first broken structure.
 pub fn structures(table: &[u8]) -> impl Iterator<Item = Structure<'_>> {
     let mut rest = table;
     std::iter::from_fn(move || {
         let [kind, length, handle_low, handle_high, ..] = *rest else {
             return None;
         };
-        // The header counts, so less than its 4 bytes is no length.
+        // The length includes the header, so less than 4 bytes is invalid.
         let data = rest.get(..usize::from(length)).filter(|_| length >= 4)?;
         let strings = &rest[data.len()..];
         let end = strings.windows(2).position(|pair| pair == [0, 0]);

@@ -1,16 +1,16 @@
-//! The captured machines of this module's test data.
+//! Builds the captured machines in this module's test data.
 
 use std::fs;
 use std::path::Path;
 
 pub use crate::sys_tree::{PlantedTree, plant};
 
-/// Makes the tree that test_data/sys_trees has under this name.
+/// Creates the tree from test_data/sys_trees/`name`.tree.
 pub fn captured(name: &str) -> PlantedTree {
     plant(&fs::read_to_string(test_data(&format!("sys_trees/{name}.tree"))).unwrap())
 }
 
-/// A file of this module's test data.
+/// The path of a file in this module's test data.
 pub fn test_data(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("src/inventory/test_data")

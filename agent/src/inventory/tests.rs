@@ -1,5 +1,5 @@
-//! The whole inventory of captured machines against what udev, lsblk and the
-//! original agent said of them.
+//! Compares the whole inventory of captured machines with the output of udev, lsblk
+//! and the original agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -63,8 +63,8 @@ fn lsblk_fields(expected: &Value, disk: &Disk) -> Vec<Field> {
     .to_vec()
 }
 
-/// Compares every disk of the captured trees as `change` makes them; returns how
-/// many fields agree.
+/// Compares every disk of the captured trees, with only the lines that `change`
+/// keeps. Returns how many fields agree.
 fn compare_disks(change: impl Fn(&str) -> bool) -> u32 {
     let (mut agreed, mut differences) = (0, Vec::new());
     for (capture, disks) in vectors() {
@@ -109,18 +109,19 @@ fn disks_agree_with_udev_and_lsblk() {
     assert!(compare_disks(|_| true) > 800);
 }
 
-/// Older kernels keep fewer pages, and none of doubtful devices.
+/// Older kernels keep fewer pages, and no pages of unreliable devices.
 #[test]
 fn disks_that_are_asked_agree_as_well() {
     let kept_by_kernel = |line: &str, page: &str| line.contains(&format!("/vpd_pg{page} = "));
     compare_disks(|line| !kept_by_kernel(line, "89"));
     compare_disks(|line| !kept_by_kernel(line, "0"));
     compare_disks(|line| !line.contains("/vpd_pg"));
-    // Without asking: the kernel's page 0x83 has model and serial number, too.
+    // Without IDENTIFY: the kernel's page 0x83 also has the model and the serial
+    // number.
     compare_disks(|line| !(kept_by_kernel(line, "89") || line.contains("/ata-identify.hex = ")));
 }
 
-/// Machines on which the original agent ran its inspection, too.
+/// The machines on which the original agent also ran its inspection.
 const MACHINES: [&str; 6] = [
     "mixed-bios-3nic-query",
     "nodisk-bios",
@@ -140,7 +141,7 @@ fn our_body(machine: &str) -> (Inventory, String) {
     (body.inventory.unwrap(), text)
 }
 
-/// What these collectors gather of a captured machine.
+/// Runs these collectors on a captured machine.
 fn gathered(machine: &str, names: &str) -> InspectionBody {
     let circumstances = circumstances(names);
     let (chosen, faults) = collectors::by_names(&circumstances.collectors);
@@ -163,8 +164,8 @@ fn circumstances(names: &str) -> Circumstances {
     }
 }
 
-/// The lease arrives while the agent listens for LLDP, of which switches speak
-/// every 30 s only.
+/// The lease arrives while the agent listens for LLDP; switches send a frame only
+/// every 30 s.
 #[test]
 fn a_lease_that_arrives_during_the_lldp_wait_is_in_the_inventory() {
     if !nix::unistd::Uid::effective().is_root() {
@@ -177,7 +178,7 @@ fn a_lease_that_arrives_during_the_lldp_wait_is_in_the_inventory() {
         ..circumstances("default,lldp")
     };
     let root = captured("vblk-noserial-bios");
-    // Whatever the capture lacks of an Ethernet NIC with a cable.
+    // Adds what the capture lacks for an Ethernet NIC with a cable.
     let nic = root.directory().join("sys/class/net/eth0");
     fs::write(nic.join("type"), "1\n").unwrap();
     fs::write(nic.join("carrier"), "1\n").unwrap();
@@ -228,7 +229,7 @@ fn with_address(nic: &str, address: &str) -> NetworkState {
     }
 }
 
-/// Takes the fields out of both objects that cannot be equal here.
+/// Removes the fields that cannot be equal here from both objects.
 fn without(fields: &[&str], mut objects: [Value; 2]) -> [Value; 2] {
     for object in &mut objects {
         for field in fields {
@@ -238,7 +239,8 @@ fn without(fields: &[&str], mut objects: [Value; 2]) -> [Value; 2] {
     objects
 }
 
-/// NICs by address, since the original lists them in no order.
+/// The NICs by MAC address, because the original agent lists them in no fixed
+/// order.
 fn by_mac(interfaces: &Value) -> BTreeMap<String, Value> {
     let interfaces = interfaces.as_array().unwrap().iter();
     interfaces
@@ -253,7 +255,8 @@ fn body_agrees_with_the_original_agent() {
         let (inventory, body) = our_body(machine);
         let ours: Value = serde_json::from_str(&body).unwrap();
 
-        // A disk has several by-path links; the original takes any of them.
+        // A disk has several by-path links, and the original agent reports any one
+        // of them.
         let is_a_link = |disk: &Value| {
             let link = disk["by_path"].as_str().unwrap().to_owned();
             inventory
@@ -274,9 +277,9 @@ fn body_agrees_with_the_original_agent() {
             (ours, theirs) => assert_eq!(ours, theirs, "{machine}"),
         }
 
-        // Names and addresses are what the network was made to be; speed is
-        // told by drivers, which a captured tree has none of; an e1000e takes
-        // seconds to see its carrier.
+        // These fields differ: names and addresses come from the network of the
+        // original run, the speed comes from drivers, which a captured tree lacks,
+        // and an e1000e needs seconds to detect its carrier.
         let nics = by_mac(&ours["inventory"]["interfaces"]);
         let theirs = by_mac(&original["inventory"]["interfaces"]);
         let given = [
@@ -299,7 +302,7 @@ fn body_agrees_with_the_original_agent() {
             let inventory = body["inventory"].as_object_mut().unwrap();
             inventory.remove("disks");
             inventory.remove("interfaces");
-            // Two builds of a kernel leave a page more or less.
+            // Two builds of a kernel differ by a page or so of memory.
             let total = inventory["memory"]["total"].as_u64().unwrap();
             inventory["memory"]["total"] = json!(total >> 20);
         }
@@ -307,8 +310,8 @@ fn body_agrees_with_the_original_agent() {
     }
 }
 
-/// The names of all fields in the order of a JSON text, which a parsed
-/// document has lost.
+/// The names of all fields in the order of the JSON text. Parsing the text would
+/// lose that order.
 fn field_order(text: &str) -> Vec<&str> {
     let fields = text.split('"').collect::<Vec<_>>();
     fields

@@ -1,12 +1,12 @@
-//! How a disk is connected, in the words of lsblk's TRAN column.
+//! Determines how a disk is connected, in the words of lsblk's TRAN column.
 
 use super::sysfs;
 use super::system_path::SystemPath;
 
-/// lsblk's answer, in its order of questions (util-linux 2.38, `get_transport`
-/// of lsblk.c). `block` is the disk's directory in /sys, `hctl` its SCSI
-/// address. Newer versions say `virtio` and `mmc`, too, which hints written for
-/// the original's ramdisk do not know.
+/// lsblk's answer, with its checks in their order (util-linux 2.38, `get_transport`
+/// of lsblk.c). `block` is the disk's directory in /sys, `hctl` its SCSI address.
+/// Newer versions also report `virtio` and `mmc`, which hints for the original
+/// agent's ramdisk do not expect.
 pub fn transport(block: &SystemPath, name: &str, hctl: Option<&str>) -> Option<&'static str> {
     let Some(hctl) = hctl else {
         return name.starts_with("nvme").then_some("nvme");

@@ -1,5 +1,5 @@
-//! What udev would know of a disk, for people who compare it with an installed
-//! system. Nothing of this goes to Ironic as it is.
+//! Computes what udev would know about a disk, so that operators can compare it
+//! with an installed system. The agent does not send this structure to Ironic.
 
 use serde::Serialize;
 
@@ -9,11 +9,10 @@ use super::report_types::Disk;
 use super::udev_text;
 use crate::system_path::SystemPath;
 
-/// The directory of the links.
 const LINKS: &str = "/dev/disk/by-id/";
 
-/// udev's properties (`ID_SERIAL` is `serial` and so on) and links. `null`: not
-/// set.
+/// udev's properties (`serial` is `ID_SERIAL`, and so on) and links. `null` means
+/// not set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UdevProperties {
     serial: Option<String>,
@@ -39,7 +38,8 @@ pub struct UdevProperties {
 }
 
 impl UdevProperties {
-    /// Of the whole device whose directory in /sys/devices is `block`.
+    /// The properties of the whole device whose directory in /sys/devices is
+    /// `block`.
     pub fn of(block: &SystemPath, name: &str) -> Self {
         let identity = identify(block, name);
         let path = PathId::of(block);
@@ -71,8 +71,8 @@ impl UdevProperties {
     }
 }
 
-/// The links that udev would make to this disk below /dev/disk, whatever
-/// carries them in this boot.
+/// The links that udev would create for this disk below /dev/disk. They need not
+/// exist in this boot.
 pub fn links(root: &SystemPath, disk: &Disk) -> Vec<String> {
     let name = disk.name.trim_start_matches("/dev/");
     let Some(block) = root.join("sys/block").join(name).resolved() else {
@@ -84,7 +84,7 @@ pub fn links(root: &SystemPath, disk: &Disk) -> Vec<String> {
     links
 }
 
-/// The links that the rules make of an identity, sorted.
+/// The links that udev's rules build from an identity, sorted.
 fn by_id(identity: &DiskIdentity, name: &str) -> Vec<String> {
     let mut links = Vec::new();
     let mut link = |prefix: &str, name: &Option<String>| {
@@ -95,7 +95,7 @@ fn by_id(identity: &DiskIdentity, name: &str) -> Vec<String> {
     if name.starts_with("nvme") {
         link("nvme", &identity.wwn);
         link("nvme", &identity.serial);
-        // Before systemd 252 the namespace had no part in it.
+        // Before systemd 252 the name did not include the namespace.
         let (model, serial) = (&identity.model, &identity.serial_short);
         let older = model.as_ref().zip(serial.as_ref());
         let older = older.map(|(model, serial)| format!("{model}_{serial}"));

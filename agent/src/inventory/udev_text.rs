@@ -1,37 +1,37 @@
-//! How udev writes device texts into its properties.
+//! Converts device texts in the same way as udev does for its properties.
 //!
-//! Names that operators know (`ID_SERIAL` and what is made of it) went through
-//! these replacements, so root device hints only match what did too. Rules:
-//! systemd's src/shared/udev-util.c and src/basic/utf8.c; bytes that are not
-//! UTF-8 have been replaced when a text comes here.
+//! The names that operators know (`ID_SERIAL` and what is built from it) went
+//! through these replacements. Root device hints match only texts that went through
+//! them too. The rules are those of systemd's src/shared/udev-util.c and
+//! src/basic/utf8.c. Callers replace bytes that are not UTF-8 before.
 
-/// Characters that a property may hold as they are (`ALLOWED_CHARS`: digits,
-/// letters and these); beyond ASCII all are.
+/// The punctuation that a property may contain (`ALLOWED_CHARS`). Digits, letters
+/// and all characters beyond ASCII are allowed too.
 const PUNCTUATION: &str = "#+-.:=@_";
 
 fn is_allowed(character: char) -> bool {
     character.is_ascii_alphanumeric() || !character.is_ascii() || PUNCTUATION.contains(character)
 }
 
-/// White space cut at both ends, and each run within made one `_`.
+/// Removes white space at both ends, and replaces each run inside with one `_`.
 pub fn fold_white_space(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join("_")
 }
 
-/// Every character that is not allowed made `_`.
+/// Replaces every character that is not allowed with `_`.
 pub fn replace_characters(text: &str) -> String {
     replace_except(text, |_| false)
 }
 
-/// [`fold_white_space`], then [`replace_characters`]: what becomes of a serial
-/// number or model in most properties.
+/// [`fold_white_space`], then [`replace_characters`]: the conversion of serial
+/// numbers and models in most properties.
 pub fn clean(text: &str) -> String {
     replace_characters(&fold_white_space(text))
 }
 
-/// What a rule's `$attr{...}` makes of a sysfs value: no white space at the
-/// end, and only characters that are neither allowed nor white space nor `/`
-/// replaced.
+/// The conversion of a sysfs value by a rule's `$attr{...}`: it removes white space
+/// at the end, and replaces characters that are not allowed, except white space and
+/// `/`.
 pub fn attribute(text: &str) -> String {
     replace_except(text.trim_end(), |c| c.is_ascii_whitespace() || c == '/')
 }
@@ -50,22 +50,22 @@ fn replace_except(text: &str, keep: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// What becomes of a text in the properties `_ENC`: nothing is cut or replaced,
-/// but what is not allowed is written as `\\xNN`.
+/// The conversion for the `_ENC` properties: characters that are not allowed become
+/// `\xNN`, and nothing is removed.
 pub fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         if is_allowed(character) {
             out.push(character);
         } else {
-            // Only ASCII is not allowed.
+            // Only ASCII characters can be disallowed, so two digits are enough.
             out += &format!("\\x{:02x}", u32::from(character));
         }
     }
     out
 }
 
-/// What lsblk shows of a text: trimmed, runs of white space made one blank.
+/// The form that lsblk shows: trimmed, with runs of white space as one blank.
 pub fn for_people(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,13 +1,13 @@
-//! SCSI vital product data: what a disk says of itself in INQUIRY pages.
+//! Parses SCSI vital product data, the INQUIRY pages in which a disk describes
+//! itself.
 //!
-//! Formats: SPC-4, section 7.8 (page 0 in 7.8.14, 0x80 in 7.8.15, 0x83 in 7.8.5).
-//! A page is at most 64 KiB and comes from the disk, so nothing in it is taken
-//! for granted.
+//! Formats: SPC-4, section 7.8 (page 0 in 7.8.14, 0x80 in 7.8.15, 0x83 in 7.8.5). A
+//! page is at most 64 KiB. It comes from the disk, so nothing in it is trusted.
 
-/// The header that all pages have.
+/// Length in bytes of the header that all pages have.
 const HEADER: usize = 4;
 
-/// What a designator of page 0x83 is made of (its `DESIGNATOR TYPE`).
+/// The `DESIGNATOR TYPE` of a designator in page 0x83.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     VendorSpecific,
@@ -20,19 +20,18 @@ pub enum Kind {
 /// One name of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Designator<'a> {
-    /// How the name was made.
     pub kind: Kind,
-    /// Whether it names the disk itself, and not a port or the target.
+    /// Whether it names the disk itself, not a port or the target.
     pub names_unit: bool,
-    /// Whether the bytes are text (code set ASCII), and not binary.
+    /// Whether the bytes are ASCII text, by their code set.
     pub is_text: bool,
-    /// Whether the bytes are binary. Both are false for UTF-8 and reserved sets.
+    /// Whether the bytes are binary. For UTF-8 and reserved code sets both flags
+    /// are false.
     pub is_binary: bool,
-    /// The name.
     pub bytes: &'a [u8],
 }
 
-/// The body of a page if its code is `page`, cut to the length it states.
+/// The body of a page if its code is `page`, cut to the length in its header.
 fn body(data: &[u8], page: u8) -> Option<&[u8]> {
     let [_, code, high, low, ..] = *data else {
         return None;
@@ -42,18 +41,19 @@ fn body(data: &[u8], page: u8) -> Option<&[u8]> {
     (code == page).then(|| &data[HEADER..end])
 }
 
-/// The text of page 0x80 with its padding; some disks end it with NUL bytes.
+/// The text of page 0x80 with its padding. NUL bytes that some disks append are
+/// removed.
 pub fn unit_serial(page: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body(page, 0x80)?).into_owned();
     Some(text.trim_end_matches('\0').to_owned())
 }
 
-/// Whether page 0, the list of pages, has this one.
+/// Whether page 0, the list of pages, contains this page.
 pub fn lists(page_0: &[u8], page: u8) -> bool {
     body(page_0, 0).is_some_and(|pages| pages.contains(&page))
 }
 
-/// The designators of page 0x83, in the disk's order.
+/// The designators of page 0x83, in the order of the page.
 pub fn designators(page: &[u8]) -> impl Iterator<Item = Designator<'_>> {
     let mut rest = body(page, 0x83).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -78,8 +78,8 @@ pub fn designators(page: &[u8]) -> impl Iterator<Item = Designator<'_>> {
     })
 }
 
-/// The body of a page 0x83 as disks before SPC-3 had it: no designators, all
-/// of it one binary name. They are told by byte 6, which is reserved since.
+/// The body of a page 0x83 in the format before SPC-3: it has no designators and is
+/// one binary name. Byte 6, which newer formats reserve, tells the formats apart.
 pub fn pre_spc3_name(page: &[u8]) -> Option<&[u8]> {
     let body = body(page, 0x83)?;
     (body.get(2).is_some_and(|&reserved| reserved != 0)).then_some(body)

@@ -1,8 +1,8 @@
-//! Waits until the disk is there that the work needs.
+//! Waits until the disk that the work needs is there.
 //!
-//! Controllers look for their disks in the background, for seconds up to
-//! minutes. Every disk that they find is an event, so there is no polling: the
-//! disks are listed once at the beginning and again after events.
+//! Controllers search for their disks in the background, for seconds up to minutes.
+//! The kernel sends an event for every disk that they find, so this does not poll:
+//! it lists the disks once at the beginning and again after events.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,33 +12,32 @@ use super::system_path::SystemPath;
 use super::{disks, sysfs};
 use crate::sys::uevent::{Received, Uevent, UeventSocket};
 
-/// How long to wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// In all, until the wanted disk is there.
+    /// The longest wait for the wanted disk.
     pub timeout: Duration,
-    /// After that, for more disks, while a controller is still at work: without
-    /// an event in this time the list is taken as complete.
+    /// Once the wanted disk is there, the wait for more disks while a controller is
+    /// still searching. Without an event in this time the list counts as complete.
     pub quiet: Duration,
-    /// The list is not taken as complete before this moment, whatever it holds.
+    /// Before this moment the list never counts as complete.
     pub not_before: Option<Instant>,
 }
 
-/// A controller that finds one disk after the other is not interrupted: the
-/// smallest may be the last. Longer than usb-storage lets a new disk settle
-/// (`delay_use`, 1 s).
+/// A controller that finds one disk after the other may finish, because the
+/// smallest disk may be the last. The time is longer than the one for which
+/// usb-storage lets a new disk settle (`delay_use`, 1 s).
 const QUIET: Duration = Duration::from_millis(1500);
 
-/// How long after the drivers' loading disks may still appear (a RAID controller
-/// starts its volumes one after the other, a USB hub finds its ports in turn).
+/// How long disks may still appear after all drivers are loaded. A RAID controller
+/// starts its volumes one after the other, and a USB hub scans its ports in turn.
 pub const ALL_DISKS: Duration = Duration::from_secs(3);
 
-/// What is longer is a slip of the keyboard.
+/// A longer timeout can only be a typing error.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Patience {
-    /// As the settings have it: so many looks with this delay between them.
-    /// Here they are one wait of that length.
+    /// The settings give a number of attempts and the delay between them. Here that
+    /// is one wait of the same total length.
     pub fn of_attempts(attempts: u32, delay: Duration) -> Self {
         Self {
             timeout: delay.saturating_mul(attempts).min(LONGEST),
@@ -47,8 +46,9 @@ impl Patience {
         }
     }
 
-    /// The same where every disk counts: the smallest, or the first of many, or an
-    /// inventory of all. `settled`: since when the devices have their drivers.
+    /// The same for callers that need every disk: for the smallest one, for the
+    /// first of many, or for a complete inventory. `settled` is the moment when all
+    /// devices had their drivers.
     pub fn for_all_disks(self, settled: Instant) -> Self {
         Self {
             not_before: Some(settled + ALL_DISKS),
@@ -57,8 +57,8 @@ impl Patience {
     }
 }
 
-/// Lists disks below `root` until `wanted` is content with the list. Returns
-/// the last list, with which it may still not be content.
+/// Lists the disks below `root` until `wanted` accepts the list. Returns the last
+/// list, which `wanted` may not have accepted.
 ///
 /// # Errors
 /// If the kernel's events cannot be received.
@@ -67,7 +67,7 @@ pub fn wait_for_disk(
     patience: Patience,
     wanted: impl FnMut(&[Disk]) -> bool,
 ) -> io::Result<Vec<Disk>> {
-    // Before the first look, so that nothing is lost in between.
+    // The socket is opened before the first look, so that no event is lost.
     let socket = UeventSocket::open()?;
     wait(
         patience,
@@ -80,19 +80,19 @@ pub fn wait_for_disk(
     )
 }
 
-/// Whether a SCSI disk has been found whose block device is still to come: it is
-/// probed beside everything else.
+/// Whether a SCSI disk has no block device yet. The kernel probes disks
+/// asynchronously.
 fn scsi_at_work(root: &SystemPath) -> bool {
     let devices = root.join("sys/class/scsi_device");
     sysfs::names(&devices).iter().any(|name| {
         let device = devices.join(name).join("device");
-        // TYPE_DISK of <scsi/scsi_proto.h>
+        // TYPE_DISK of <scsi/scsi_proto.h>.
         sysfs::text(&device.join("type")).as_deref() == Some("0")
             && sysfs::names(&device.join("block")).is_empty()
     })
 }
 
-/// Whether a USB disk has its driver but is not yet asked what it is.
+/// Whether a USB disk has its driver, but the kernel has not scanned it yet.
 fn usb_at_work(root: &SystemPath) -> bool {
     let hosts = root.join("sys/class/scsi_host");
     sysfs::names(&hosts).iter().any(|name| {
@@ -105,8 +105,8 @@ fn usb_at_work(root: &SystemPath) -> bool {
     })
 }
 
-/// Whether an NVMe controller has yet to show its namespaces: it looks for them
-/// after its driver has finished loading.
+/// Whether an NVMe controller has no namespaces yet. It scans for them after its
+/// driver has finished loading.
 fn nvme_at_work(root: &SystemPath) -> bool {
     let controllers = root.join("sys/class/nvme");
     sysfs::names(&controllers).iter().any(|name| {
@@ -115,7 +115,7 @@ fn nvme_at_work(root: &SystemPath) -> bool {
             Some("new" | "resetting" | "connecting") => true,
             Some("live") => !sysfs::names(&controller)
                 .iter()
-                // nvme0n1, or nvme0c0n1 for one path of several.
+                // nvme0n1, or nvme0c0n1 for one of several paths.
                 .any(|child| child.starts_with(name)),
             _ => false,
         }
@@ -146,8 +146,8 @@ fn wait(
     }
 }
 
-/// Waits for an event that may change the list, and takes all that are queued
-/// behind it: a thousand LUNs are listed a few times and not a thousand times.
+/// Waits for an event that may change the list, and drains all queued events. So a
+/// thousand LUNs cause only a few listings.
 fn disks_changed(
     pause: Duration,
     receive: &mut impl FnMut(Duration) -> io::Result<Received>,
@@ -167,7 +167,7 @@ fn disks_changed(
     }
 }
 
-/// Partitions come and go without a change in the list.
+/// Partitions do not change the list.
 fn concerns_disk(event: &Uevent) -> bool {
     event.subsystem() == "block" && event.devtype() != Some("partition")
 }
@@ -196,8 +196,9 @@ mod tests {
         event("add@/devices/x/block/vda SUBSYSTEM=block DEVTYPE=disk DEVNAME=vda")
     }
 
-    /// Runs [`wait`] on a tree in which `appear` makes disks when the scripted
-    /// events are received. Returns the names and how often disks were listed.
+    /// Runs [`wait`] with scripted events, on a tree in which `appear` creates
+    /// disks when an event is received. Returns the names and how often the disks
+    /// were listed.
     fn run(
         events: Vec<Received>,
         wanted: usize,

@@ -102,7 +102,7 @@ fn what_is_no_fat() {
 #[test]
 fn a_chain_that_goes_in_a_circle_ends() {
     let mut bytes = image(&[], 1440);
-    // Every cluster is followed by cluster 2: 0x002 in twelve bits.
+    // Makes cluster 2 the successor of every cluster: 0x002 in twelve bits.
     for triple in bytes[512..512 + 9 * 512].chunks_exact_mut(3) {
         triple.copy_from_slice(&[0x02, 0x20, 0x00]);
     }

@@ -102,7 +102,8 @@ fn what_ironic_builds() {
     let agent = tree.join("etc/ironic-python-agent.d");
     std::fs::create_dir_all(agent.join("sub.conf")).unwrap();
     std::fs::create_dir_all(tree.join("openstack/latest")).unwrap();
-    // Too long for one directory record, so that its name goes on elsewhere.
+    // This name is too long for one directory record, so a continuation area has
+    // the rest.
     let long = format!("{}.conf", "x".repeat(200));
     for name in ["ironic-tls.conf", &long] {
         std::fs::write(agent.join(name), name).unwrap();
@@ -110,7 +111,7 @@ fn what_ironic_builds() {
     std::fs::write(tree.join("openstack/latest/network_data.json"), "{}").unwrap();
     std::os::unix::fs::symlink("/etc/shadow", agent.join("link.conf")).unwrap();
     std::os::unix::fs::symlink("etc", tree.join("elsewhere")).unwrap();
-    // The options of Ironic's two kinds of ISO.
+    // The options that Ironic uses for its two kinds of ISO.
     for options in [&["-r", "-l"][..], &["-r", "-J", "-l"]] {
         let out = dir.path().join("out.iso");
         let output = Command::new("genisoimage")
@@ -143,8 +144,9 @@ fn what_ironic_builds() {
     }
 }
 
-/// Two records of one name, as a file of 4 GiB and more has them: made of two
-/// files that lie one behind the other, or with one between them.
+/// Builds two records with the same name, as a file of 4 GiB and more has them.
+/// Their extents are those of two files that are contiguous, or that have a third
+/// file between them.
 #[test]
 fn a_file_in_several_records_is_one_piece() {
     for (names, is_whole) in [(["AA", "AB", "AC"], true), (["AA", "AC", "AB"], false)] {
@@ -171,7 +173,7 @@ fn a_file_in_several_records_is_one_piece() {
         };
         let places = names.map(|name| record(&bytes, name));
         let extents = places.map(|at| bytes[at + 2..at + 10].to_vec());
-        // The records stay in their order, the second shows another place.
+        // The records keep their order; the second record gets another extent.
         let second = record(&bytes, "AB");
         bytes[second + 2..second + 10].copy_from_slice(&extents[1]);
         let first = record(&bytes, "AA");

@@ -20,7 +20,8 @@ const ENTRY: &str = "title CoreOS\nversion 1\n\
     options $ignition_firstboot ostree=/ostree/boot.1/x/0 ignition.platform.id=metal\n\
     linux /ostree/x/vmlinuz\ninitrd /ostree/x/initramfs.img\n";
 
-/// A boot partition as CoreOS has it, with this marker.
+/// A boot partition like that of CoreOS. `marker` is the content of
+/// `ignition.firstboot`.
 fn boot(marker: Option<&str>) -> TempDir {
     let boot = tempfile::tempdir().unwrap();
     let root = boot.path();
@@ -112,7 +113,8 @@ fn an_entry_has_all_its_parts() {
     }
 }
 
-/// RHEL 8, and what is on CoreOS hosts that came from there.
+/// RHEL 8 uses these variables, and so do CoreOS hosts that were upgraded from
+/// there.
 #[test]
 fn variables_are_those_of_the_environment_block() {
     let boot = boot(None);

@@ -10,7 +10,7 @@ use crate::skip::skip;
 const OPTIONS: &str =
     "options $ignition_firstboot rw ignition.platform.id=metal console=tty0 console=ttyS0,115200n8";
 
-/// A boot file system as CoreOS has it.
+/// A boot file system like that of CoreOS.
 fn coreos_boot(root: &Path) {
     fs::create_dir_all(root.join("loader.1/entries")).unwrap();
     symlink("loader.1", root.join("loader")).unwrap();
@@ -102,8 +102,8 @@ fn every_change_in_its_place() {
     assert_changed(boot.path());
 }
 
-/// The rows of what coreos-installer 0.26.0 was seen to do; the comparison with
-/// itself is in the end-to-end tests.
+/// Rows that were observed with coreos-installer 0.26.0. The end-to-end tests
+/// compare with coreos-installer itself.
 #[test]
 fn platform_and_consoles_as_the_peer_sets_them() {
     let serial_and_screen = "serial --unit=0 --speed=115200 --word=8 --parity=no\nterminal_input console serial\nterminal_output console serial\n";
@@ -128,7 +128,7 @@ fn platform_and_consoles_as_the_peer_sets_them() {
             "metal console=ttyS1,9600n8 nosmt",
             "serial --unit=1 --speed=9600 --word=8 --parity=no\nterminal_input serial\nterminal_output serial\n",
         ),
-        // The same consoles as metal's: deleted, and added at the end.
+        // The consoles equal those of metal. They are deleted and added at the end.
         (
             Some("openstack"),
             &[],
@@ -171,7 +171,7 @@ fn platform_and_consoles_as_the_peer_sets_them() {
     }
 }
 
-/// Images of today have the block in a file of its own, which grub.cfg reads.
+/// Current images have the block in a separate file, which grub.cfg sources.
 #[test]
 fn console_cfg_is_edited_in_the_place_of_grub_cfg() {
     let console_cfg = |root: &Path| root.join("grub2/console.cfg");
@@ -196,8 +196,8 @@ fn console_cfg_is_edited_in_the_place_of_grub_cfg() {
         "source $prefix/console.cfg\nblscfg\n"
     );
 
-    // Somebody has edited it and removed the markers: nothing is guessed, and
-    // nothing is changed, though grub.cfg has a block.
+    // If somebody has removed the markers from console.cfg, the agent changes
+    // nothing, even if grub.cfg has a block.
     let boot = tempfile::tempdir().unwrap();
     coreos_boot(boot.path());
     fs::write(console_cfg(boot.path()), "serial --unit=0\n").unwrap();
@@ -227,7 +227,7 @@ fn an_image_without_the_table_has_only_its_platform_changed() {
     apply(boot.path(), &changes).unwrap();
     let entry = fs::read_to_string(boot.path().join("loader/entries/ostree-2-x.conf")).unwrap();
     assert!(entry.contains("ignition.platform.id=qemu console=tty0 console=ttyS0,115200n8\n"));
-    // Consoles are GRUB's business, too.
+    // Named consoles also need GRUB's configuration.
     changes.consoles = vec!["tty0".parse().unwrap()];
     let failure = apply(boot.path(), &changes).unwrap_err();
     assert!(failure.details.contains("platform ID"), "{failure}");
@@ -310,8 +310,8 @@ fn bad_changes_are_known_before_a_disk_is_looked_at() {
     assert!(CoreosChanges::default().is_empty());
 }
 
-/// The real thing on a real ext4 with CoreOS's 1 KiB blocks, through the
-/// kernel's own driver, checked by e2fsck.
+/// Uses a real ext4 with CoreOS's 1 KiB blocks and the kernel's own driver; e2fsck
+/// checks the result.
 #[test]
 fn a_mounted_ext4_is_changed_and_clean() {
     let tree = tempfile::tempdir().unwrap();

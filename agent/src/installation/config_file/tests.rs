@@ -65,7 +65,7 @@ fn a_file_says_what_the_command_line_does() {
     assert_eq!(InstallOptions::from_config(&text), Ok(expected));
 }
 
-/// So that no option can be forgotten in the file above.
+/// Ensures that `every_option.yaml` covers every option.
 #[test]
 fn that_file_has_every_option() {
     let text = fs::read_to_string(test_data("every_option.yaml")).unwrap();
@@ -187,7 +187,7 @@ fn the_stronger_layer_wins() {
             &["--fetch-retries=0"],
             &["--fetch-retries=0"],
         ),
-        // Lists of both.
+        // Lists are joined.
         (
             &["--append-karg=a", "--console=tty0", "--save-partindex=1"],
             &["--append-karg=b", "--console=hvc0", "--save-partindex=2"],
@@ -200,9 +200,9 @@ fn the_stronger_layer_wins() {
                 "--save-partindex=2",
             ],
         ),
-        // A flag stays.
+        // A flag stays set.
         (&["--insecure"], &["-n"], &["--insecure", "-n"]),
-        // One source, and the digest of no other.
+        // The stronger source replaces the weaker one and its digest.
         (&["-s", "next"], &["-u", "http://b/"], &["-u", "http://b/"]),
         (
             &["-u", "http://a/", &digest],
@@ -215,7 +215,7 @@ fn the_stronger_layer_wins() {
             &[&other_digest],
             &["-u", "http://a/", &other_digest],
         ),
-        // A digest without a source was said of whatever is written.
+        // A digest without a source applies to whatever image is installed.
         (&[&digest], &["-f", "b"], &["-f", "b", &digest]),
         (
             &["-i", "a", &hash],

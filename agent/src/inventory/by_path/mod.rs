@@ -1,9 +1,9 @@
-//! The names under which udev would link a disk in /dev/disk/by-path.
+//! Builds the names of the links that udev creates for a disk in /dev/disk/by-path.
 //!
-//! Built as udev's path_id does (systemd 252 to 257), from the leaf of the
-//! device tree to its root; parts are then joined root first. The kernel's tree
-//! is the only source, so names are the same before and after udev runs on the
-//! installed system.
+//! The algorithm is that of udev's path_id (systemd 252 to 257): it walks from the
+//! leaf of the device tree to its root, then joins the parts root first. The
+//! kernel's tree is the only source, so the names equal those that udev creates on
+//! the installed system.
 
 mod scsi;
 
@@ -14,23 +14,22 @@ use crate::system_path::SystemPath;
 
 pub use scsi::hctl;
 
-/// Above it there is no device.
+/// The top of the device tree; there are no devices above it.
 const TOP: &str = "/sys/devices";
-/// The directory of the links.
 const LINKS: &str = "/dev/disk/by-path/";
 
-/// What path_id says of a disk.
+/// The output of path_id for a disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathId {
-    /// `ID_PATH`. `None` for buses and transports that have no lasting names: a
-    /// wrong one could select a wrong disk, none cannot.
+    /// `ID_PATH`. `None` for buses and transports without persistent names: a wrong
+    /// name could select a wrong disk, a missing one cannot.
     pub path: Option<String>,
-    /// `ID_PATH_ATA_COMPAT`: without the device behind the port.
+    /// `ID_PATH_ATA_COMPAT`: the same without the device behind the ATA port.
     pub ata_compat: Option<String>,
 }
 
 impl PathId {
-    /// Finds the names of the disk whose directory in /sys/devices is `block`.
+    /// Builds the names of the disk whose directory in /sys/devices is `block`.
     pub fn of(block: &SystemPath) -> Self {
         let mut walk = Walk {
             current: block.clone(),
@@ -50,7 +49,7 @@ impl PathId {
         let Some(path) = &self.path else {
             return Vec::new();
         };
-        // The boot areas of an eMMC are devices beside it.
+        // The boot areas of an eMMC are separate block devices.
         if let Some((_, area)) = name.split_once("boot").filter(|_| is_card(name)) {
             return vec![format!("{LINKS}{path}-boot{area}")];
         }
@@ -67,22 +66,22 @@ fn is_card(name: &str) -> bool {
     name.starts_with("mmcblk")
 }
 
-/// The way up from a disk.
+/// The walk from a disk up to the root.
 struct Walk {
-    /// The device that is looked at; below [`TOP`].
+    /// The current device; below [`TOP`].
     current: SystemPath,
-    /// Found so far, leaf first.
+    /// The parts so far, leaf first.
     parts: Vec<String>,
-    /// The leaf's part as older versions of udev made it.
+    /// The leaf's part in the form of older udev versions.
     ata_port: Option<String>,
-    /// Whether a transport was met whose names are unique.
+    /// Whether the walk has met a transport with unique names.
     has_transport: bool,
-    /// Whether a bus was met whose names are lasting.
+    /// Whether the walk has met a bus with persistent names.
     has_bus: bool,
 }
 
 impl Walk {
-    /// Climbs to the root. `None` unless the name came out complete.
+    /// Walks to the root. `None` if the name is incomplete.
     fn run(&mut self, block: &SystemPath) -> Option<()> {
         if let Some(controller) = multipath_controller(block) {
             self.current = controller;
@@ -118,7 +117,8 @@ impl Walk {
                 }
                 Some(bus @ ("pci" | "acpi" | "xen" | "platform")) => {
                     self.has_bus = true;
-                    // What is on the board itself has one place.
+                    // A device on the board itself has a fixed place, so it needs
+                    // no transport.
                     self.has_transport |= bus == "platform";
                     self.take(bus, format!("{bus}-{}", self.name()?));
                     true
@@ -159,7 +159,7 @@ impl Walk {
         sysfs::link_name(&self.current.join("subsystem"))
     }
 
-    /// One step up; false at the top.
+    /// Goes one level up; returns false at the top.
     fn up(&mut self) -> bool {
         if let Some(parent) = self.current.parent() {
             self.current = parent;
@@ -172,14 +172,14 @@ impl Walk {
         path == Path::new(TOP) || !path.starts_with(TOP)
     }
 
-    /// This part, and on above all devices of the subsystem.
+    /// Adds this part, then leaves all devices of the subsystem.
     fn take(&mut self, subsystem: &str, part: String) {
         self.parts.push(part);
         self.skip(subsystem);
     }
 
-    /// Up to the first parent that is not of this subsystem. Directories that
-    /// only group devices (`nvme`, `block`) are of none.
+    /// Goes up to the first parent of another subsystem. Directories that only
+    /// group devices (`nvme`, `block`) have no subsystem.
     fn skip(&mut self, subsystem: &str) {
         while self.up() {
             if self.subsystem().is_some_and(|found| found != subsystem) {
@@ -188,15 +188,15 @@ impl Walk {
         }
     }
 
-    /// `2-4:1.0` -> `4:1.0`: the ports on the way, and the interface. Hubs at
-    /// the root have none.
+    /// `2-4:1.0` -> `4:1.0`: the chain of ports and the interface. Root hubs have
+    /// none.
     fn usb_port(&self) -> Option<&str> {
         Some(self.name()?.split_once('-')?.1)
     }
 }
 
-/// With multipath, /sys/block leads to a virtual device; the way up begins at
-/// the controller that has the number of the disk's name.
+/// With multipath NVMe, /sys/block leads to a virtual device. The walk then starts
+/// at the controller with the number in the disk's name.
 fn multipath_controller(block: &SystemPath) -> Option<SystemPath> {
     let is_virtual = block
         .as_path()

@@ -1,18 +1,18 @@
-//! The part of a SCSI device, by the transport that leads to it.
+//! Builds the part of the name for a SCSI device. Each transport has its own form.
 
 use super::Walk;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
 impl Walk {
-    /// Targets and hosts are of the subsystem, too.
+    /// Whether it is a device; targets and hosts have the same subsystem.
     pub(super) fn is_scsi_device(&self) -> bool {
         sysfs::text(&self.current.join("uevent"))
             .is_some_and(|text| text.lines().any(|line| line == "DEVTYPE=scsi_device"))
     }
 
-    /// Adds the part, and climbs above it. The transport shows in the names of
-    /// the directories only.
+    /// Adds the part and leaves the SCSI devices. Only the names of the parent
+    /// directories show the transport.
     pub(super) fn scsi(&mut self) -> Option<()> {
         let path = self.current.as_path().to_str()?.to_owned();
         let address = hctl(self.name()?)?;
@@ -38,7 +38,7 @@ impl Walk {
         self.by_host(address)
     }
 
-    /// By the name of the port at the far end.
+    /// Named by the port at the remote end.
     fn fibre_channel(&mut self, lun: &str) -> Option<()> {
         self.climb_to("target")?;
         let port = sysfs::text(&self.class("fc_transport")?.join("port_name"))?;
@@ -46,7 +46,7 @@ impl Walk {
         self.leave_host()
     }
 
-    /// By its phy on the HBA or expander, and by its address where several phys
+    /// Named by the phy on the HBA or expander, or by the address if several phys
     /// make a wide port.
     fn sas(&mut self, lun: &str) -> Option<()> {
         self.climb_to("end_device-")?;
@@ -69,7 +69,7 @@ impl Walk {
         self.leave_host()
     }
 
-    /// By the portal and the target's name.
+    /// Named by the portal and the target's name.
     fn iscsi(&mut self, lun: &str) -> Option<()> {
         self.climb_to("session")?;
         let session = self.class("iscsi_session")?;
@@ -85,8 +85,8 @@ impl Walk {
         self.leave_host()
     }
 
-    /// By the port of the controller. A port multiplier makes its ports
-    /// channels.
+    /// Named by the port of the controller. With a port multiplier, the channel
+    /// number is the multiplier's port.
     fn ata(&mut self, [_, channel, target, _]: [u64; 4]) -> Option<()> {
         self.climb_to("host")?;
         self.up();
@@ -99,7 +99,7 @@ impl Walk {
         Some(())
     }
 
-    /// By the identifier of the controller, braces and hyphens left out.
+    /// Named by the controller's identifier, without braces and hyphens.
     fn hyper_v(&mut self, lun: &str) -> Option<()> {
         self.leave_host()?;
         let identifier = sysfs::text(&self.current.join("device_id"))?;
@@ -109,9 +109,9 @@ impl Walk {
         Some(())
     }
 
-    /// By the number of the host. It is the smallest among the hosts of the same
-    /// controller that counts: numbers are given in the order of discovery, the
-    /// difference is the port.
+    /// Named by the host number relative to the lowest one of the same controller.
+    /// The kernel assigns host numbers in the order of discovery; only the
+    /// difference identifies the port.
     fn by_host(&mut self, [_, channel, target, lun]: [u64; 4]) -> Option<()> {
         self.climb_to("host")?;
         let first = sysfs::names(&self.current.parent()?)
@@ -125,13 +125,14 @@ impl Walk {
         Some(())
     }
 
-    /// What this device is in a class.
+    /// The directory of this device in a class.
     fn class(&self, class: &str) -> Option<SystemPath> {
         let directory = self.current.join("/sys/class").join(class);
         Some(directory.join(self.name()?))
     }
 
-    /// Up to the nearest parent (or itself) with a name of this beginning.
+    /// Goes up to the nearest device whose name begins with this text; that can be
+    /// the current one.
     fn climb_to(&mut self, beginning: &str) -> Option<()> {
         while !self.name()?.starts_with(beginning) {
             if !self.up() {
@@ -152,7 +153,7 @@ fn host_number(name: &str) -> Option<u64> {
     name.strip_prefix("host")?.parse().ok()
 }
 
-/// `0:0:3:16684` as numbers.
+/// Parses `0:0:3:16684` into its numbers.
 pub fn hctl(name: &str) -> Option<[u64; 4]> {
     let mut numbers = name.split(':').map(|number| number.parse().ok());
     let all = [
@@ -164,7 +165,7 @@ pub fn hctl(name: &str) -> Option<[u64; 4]> {
     numbers.next().is_none().then_some(all)
 }
 
-/// The kernel keeps a LUN as a number; beyond 255 its levels are shown.
+/// A LUN above 255 is shown with its levels; the kernel stores a LUN as one number.
 pub(super) fn lun_text(lun: u64) -> String {
     if lun < 256 {
         return format!("lun-{lun}");

@@ -1,4 +1,4 @@
-//! Paths of machines that no capture has.
+//! Tests paths that no captured machine has.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,9 @@ use super::scsi::lun_text;
 use super::*;
 use crate::sys_tree::plant;
 
-/// The names of the disk whose directory below sys/devices is `disk`, in a
-/// tree of these further lines. Names of bus devices need their subsystem.
+/// The by-path links of the disk whose directory below sys/devices is `disk`.
+/// `lines` adds to the tree. The names of bus devices in `disk` determine their
+/// subsystem.
 fn names_of(disk: &str, lines: &[&str]) -> Vec<String> {
     let mut text = lines.join("\n");
     let mut directory = PathBuf::from("sys/devices");

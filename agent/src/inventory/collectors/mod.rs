@@ -1,28 +1,26 @@
-//! What an inspection can collect, by the names that operators write into
+//! Defines the collectors of an inspection, with the names that operators use in
 //! `ipa-inspection-collectors`.
 
 pub mod numa_topology;
 pub mod pci_devices;
 pub mod usb_devices;
 
-/// One part of an inspection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collector {
-    /// The inventory, the root disk, the boot NIC.
+    /// The inventory, the root disk and the boot NIC.
     Default,
-    /// What the agent has logged.
+    /// The agent's logs.
     Logs,
-    /// Every PCI device.
     PciDevices,
-    /// USB devices that are neither disks nor keyboards.
+    /// USB devices of classes that lshw does not know; no disks or keyboards.
     UsbDevices,
     /// Memory, cores and NICs by NUMA node.
     NumaTopology,
-    /// What the neighbours on the network say of themselves.
+    /// What the network neighbours report about themselves.
     Lldp,
 }
 
-/// Every collector by its name, those of the original's entry points (its setup.cfg).
+/// The names are those of the original agent's entry points (its setup.cfg).
 pub const NAMES: [(&str, Collector); 6] = [
     ("default", Collector::Default),
     ("logs", Collector::Logs),
@@ -32,8 +30,8 @@ pub const NAMES: [(&str, Collector); 6] = [
     ("lldp", Collector::Lldp),
 ];
 
-/// The collectors of these names, and a fault for each name that none has.
-/// `logs` goes last, wherever it stands: it would miss what the others log.
+/// The collectors with these names, and a fault for each unknown name. `logs`
+/// always runs last, so that it includes what the others log.
 pub fn by_names(names: &[String]) -> (Vec<Collector>, Vec<String>) {
     let mut collectors = Vec::new();
     let mut faults = Vec::new();

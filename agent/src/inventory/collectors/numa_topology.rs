@@ -1,5 +1,5 @@
-//! The collector `numa-topology`: which memory, cores and NICs are near each
-//! other.
+//! The collector `numa-topology`: which memory, cores and NICs belong to the same
+//! NUMA node.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// The machine by NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NumaTopology {
     ram: Vec<Ram>,
@@ -22,7 +21,7 @@ struct Ram {
     size_kb: u64,
 }
 
-/// A core; `cpu` is its number within the package.
+/// `cpu` is the number of the core within its package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Core {
     cpu: u32,
@@ -30,7 +29,7 @@ struct Core {
     thread_siblings: Vec<u32>,
 }
 
-/// A NIC; -1 is the kernel's word for no node.
+/// `numa_node` is -1 if the kernel knows no node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Nic {
     name: String,
@@ -40,7 +39,8 @@ struct Nic {
 /// Reads /sys/devices/system/node and /sys/class/net.
 ///
 /// # Errors
-/// What is missing: half a topology would be taken for a whole one.
+/// If something is missing. A partial topology could be mistaken for a complete
+/// one.
 pub fn collect(root: &SystemPath) -> Result<NumaTopology, String> {
     let directory = root.join("sys/devices/system/node");
     let mut nodes: Vec<u32> = numbered(&directory, "node");
@@ -82,7 +82,7 @@ pub fn collect(root: &SystemPath) -> Result<NumaTopology, String> {
     })
 }
 
-/// The numbers of all entries `<prefix><number>`.
+/// The numbers of all entries with names `<prefix><number>`.
 fn numbered(directory: &SystemPath, prefix: &str) -> Vec<u32> {
     sysfs::names(directory)
         .iter()
@@ -90,7 +90,7 @@ fn numbered(directory: &SystemPath, prefix: &str) -> Vec<u32> {
         .collect()
 }
 
-/// `Node 0 MemTotal:        2518456 kB`
+/// Parses `Node 0 MemTotal:        2518456 kB`.
 fn total_kilobytes(meminfo: &str) -> Option<u64> {
     let (_, value) = meminfo
         .lines()

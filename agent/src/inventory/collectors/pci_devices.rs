@@ -1,4 +1,4 @@
-//! The collector `pci-devices`: what Ironic's `pci-devices` hook turns into
+//! The collector `pci-devices`. Ironic's `pci-devices` hook turns its list into
 //! capabilities of the node.
 
 use serde::Serialize;
@@ -6,8 +6,8 @@ use serde::Serialize;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// One device. All numbers are hexadecimal text without `0x`, except for the
-/// NUMA node, which is the kernel's decimal text.
+/// All numbers are hexadecimal text without `0x`, except the NUMA node, which is
+/// the kernel's decimal text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PciDevice {
     vendor_id: String,

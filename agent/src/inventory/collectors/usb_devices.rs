@@ -1,24 +1,23 @@
-//! The collector `usb-devices`: dongles and the like.
+//! The collector `usb-devices`, for dongles and similar devices.
 //!
-//! The original lists what lshw calls `generic`: devices of which neither the
-//! device nor any of its interfaces is of a class that lshw knows (its usb.cc:
-//! audio, communication, input, printer, storage, hub, wireless). Names are the
-//! device's own strings; lshw falls back on its database, which is not here.
+//! The original agent lists what lshw calls `generic`: a device for which neither
+//! the device class nor any interface class is known to lshw (its usb.cc: audio,
+//! communication, input, printer, storage, hub, wireless). Names are the device's
+//! own strings. lshw falls back on its database, which the ramdisk does not have.
 
 use serde::Serialize;
 
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// Classes that lshw gives a kind of its own (usb.org, "defined class codes").
+/// Classes for which lshw has a kind of its own (usb.org, "defined class codes").
 const CLASSIFIED: [&str; 7] = ["01", "02", "03", "07", "08", "09", "e0"];
 
-/// One device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UsbDevice {
     product: String,
     vendor: String,
-    /// `USB:bus:device`, lshw's handle.
+    /// `USB:bus:device`, in the form of lshw.
     handle: String,
 }
 

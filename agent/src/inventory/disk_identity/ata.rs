@@ -1,4 +1,4 @@
-//! ATA disks, as udev's ata_id names them.
+//! Identifies ATA disks in the same way as udev's ata_id.
 
 use super::{DiskIdentity, cleaned};
 use crate::inventory::ata_identify::{self, AtaIdentity};
@@ -6,10 +6,11 @@ use crate::inventory::disk_query::DiskQuery;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// The identity of a disk behind an ATA host, or behind SAS, or a CD drive.
+/// The identity of a disk behind an ATA host or behind SAS, or of a CD drive.
 ///
-/// Page 0x89 is IDENTIFY itself; where the kernel does not keep it the disk is
-/// asked; and page 0x83 has the same text as the SCSI translation made it.
+/// Page 0x89 contains the IDENTIFY data. If the kernel does not keep that page, the
+/// disk is asked. The last source is page 0x83, into which the SCSI translation
+/// copies the same text.
 pub fn behind_scsi(device: &SystemPath, query: &DiskQuery) -> Option<DiskIdentity> {
     let ata = sysfs::bytes(&device.join("vpd_pg89"))
         .and_then(|page| ata_identify::in_page_89(&page))
@@ -21,7 +22,7 @@ pub fn behind_scsi(device: &SystemPath, query: &DiskQuery) -> Option<DiskIdentit
     Some(describe(&ata, device))
 }
 
-/// The identity of a disk in a USB enclosure, if that passes IDENTIFY on.
+/// The identity of a disk in a USB enclosure, if the enclosure passes IDENTIFY on.
 pub fn behind_usb(device: &SystemPath, query: &DiskQuery) -> Option<DiskIdentity> {
     let ata = ata_identify::parse(&query.identify()?)?;
     Some(describe(&ata, device))
@@ -41,7 +42,7 @@ fn describe(ata: &AtaIdentity, device: &SystemPath) -> DiskIdentity {
         wwn_with_extension: wwn,
         model,
         model_text: Some(ata.model.clone()),
-        // The kernel has four of its eight characters.
+        // The kernel keeps only four of the eight characters.
         revision: firmware
             .or_else(|| sysfs::text(&device.join("rev")))
             .and_then(|text| cleaned(&text)),

@@ -1,9 +1,10 @@
-//! Model, serial number and names of a disk, in udev's words.
+//! Determines the model, serial number and names of a disk as udev would report
+//! them.
 //!
-//! There is no udev here, so its rules for block devices are followed
-//! (60-persistent-storage.rules, ata_id, scsi_id and usb_id of systemd 252 to
-//! 257) on what the kernel shows in /sys. A disk is asked only for what it does
-//! not show there.
+//! There is no udev in the ramdisk. So this module applies udev's rules for block
+//! devices (60-persistent-storage.rules, ata_id, scsi_id and usb_id of systemd 252
+//! to 257) to what the kernel shows in /sys. It asks the disk only for data that is
+//! not there.
 
 mod ata;
 mod scsi;
@@ -14,14 +15,14 @@ use super::udev_text;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// The properties that udev would have set. `None`: not set.
+/// The properties that udev would set. `None` means not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskIdentity {
-    /// `ID_SERIAL`, which has maker and model in front for most disks.
+    /// `ID_SERIAL`, which begins with vendor and model for most disks.
     pub serial: Option<String>,
     /// `ID_SERIAL_SHORT`.
     pub serial_short: Option<String>,
-    /// `ID_SCSI_SERIAL`: the unit serial number where another name came first.
+    /// `ID_SCSI_SERIAL`: the unit serial number, if `ID_SERIAL` has another name.
     pub scsi_serial: Option<String>,
     /// `ID_WWN`.
     pub wwn: Option<String>,
@@ -33,9 +34,9 @@ pub struct DiskIdentity {
     pub vendor: Option<String>,
     /// `ID_MODEL`.
     pub model: Option<String>,
-    /// `ID_MODEL_ENC` decoded: the model with its blanks, padding and all.
+    /// `ID_MODEL_ENC`, decoded: the model with its blanks and padding.
     pub model_text: Option<String>,
-    /// `ID_VENDOR_ENC` decoded.
+    /// `ID_VENDOR_ENC`, decoded.
     pub vendor_text: Option<String>,
     /// `ID_REVISION`.
     pub revision: Option<String>,
@@ -43,7 +44,8 @@ pub struct DiskIdentity {
     pub bus: Option<&'static str>,
     /// `ID_TYPE`.
     pub kind: Option<&'static str>,
-    /// `ID_USB_SERIAL`: what `ID_SERIAL` would be by the enclosure's names.
+    /// `ID_USB_SERIAL`: what `ID_SERIAL` would be with the names of the USB
+    /// enclosure.
     pub usb_serial: Option<String>,
     /// `ID_NSID` of an NVMe disk.
     pub namespace: Option<String>,
@@ -74,8 +76,8 @@ impl DiskIdentity {
     }
 }
 
-/// Reads what the kernel says of a whole disk: `block` is its directory in
-/// /sys/devices, `name` its name there.
+/// Identifies a whole disk. `block` is its directory in /sys/devices, `name` its
+/// kernel name.
 pub fn identify(block: &SystemPath, name: &str) -> DiskIdentity {
     let device = block.join("device");
     if name.starts_with("nvme") {
@@ -102,11 +104,12 @@ pub fn identify(block: &SystemPath, name: &str) -> DiskIdentity {
         })
 }
 
-/// udev's order of tools: what one of them names is not named again.
+/// The order is that of udev: the first tool that identifies the disk sets the
+/// names.
 fn behind_scsi(device: &SystemPath, query: &DiskQuery, removable: bool) -> DiskIdentity {
     let usb = usb::identity(device);
     let is_ata = sysfs::text(&device.join("vendor")).as_deref() == Some("ATA");
-    // From SPC-3 on (kernel: level 6).
+    // udev asks packet devices from SPC-3 on, which the kernel shows as level 6.
     let is_packet_device = scsi_kind(device) == "cd"
         && sysfs::number(&device.join("scsi_level")).is_some_and(|level: u32| level >= 6);
     let ata = match &usb {
@@ -143,12 +146,12 @@ fn cleaned(text: &str) -> Option<String> {
     non_empty(udev_text::clean(text))
 }
 
-/// A sysfs value as a rule's `$attr{...}` gives it.
+/// Converts a sysfs value like `$attr{...}` in a udev rule.
 fn attribute(path: &SystemPath) -> Option<String> {
     non_empty(udev_text::attribute(&sysfs::padded_text(path)?))
 }
 
-/// The rule names the first ten cards, and none of their boot areas.
+/// udev's rule covers only the first ten cards, and not their boot areas.
 fn memory_card(device: &SystemPath, number: &str) -> DiskIdentity {
     if number.len() > 1 {
         return DiskIdentity::default();
@@ -160,13 +163,14 @@ fn memory_card(device: &SystemPath, number: &str) -> DiskIdentity {
     }
 }
 
-/// Attributes of the namespace first, then of its controller (`ATTRS` climbs).
+/// Attributes of the namespace take precedence over those of its controller,
+/// because udev's `ATTRS` searches upwards.
 fn nvme(block: &SystemPath) -> DiskIdentity {
     let attribute = |name: &str| {
         attribute(&block.join(name)).or_else(|| attribute(&block.join("device").join(name)))
     };
     let (model, serial_short) = (attribute("model"), attribute("serial"));
-    // Of all forms that systemd had, the newest, with the namespace.
+    // systemd has had several forms; this is the newest, with the namespace.
     let namespace = attribute("nsid");
     let serial = match (&model, &serial_short, &namespace) {
         (Some(model), Some(serial), Some(namespace)) => Some(udev_text::replace_characters(
@@ -206,7 +210,7 @@ mod tests {
         assert_eq!(disk.reported_wwn(), some("eui.0025385a11b2c3d4"));
     }
 
-    /// What is in the `serial` of a disk with these lines about its device.
+    /// `ID_SERIAL` and `ID_USB_SERIAL` of a disk with these lines about its device.
     fn serial_of(lines: &str) -> (Option<String>, Option<String>) {
         let root = plant(&format!(
             "sys/block/sda/device -> ../../devices/1:0:0:0\nsys/devices/1:0:0:0/subsystem -> /bus/scsi\n{lines}"
@@ -215,7 +219,7 @@ mod tests {
         (disk.serial, disk.usb_serial)
     }
 
-    /// IDENTIFY data with this serial number and model, as captured.
+    /// IDENTIFY data with a serial number and a model, in the captured form.
     fn identify_words() -> String {
         let mut words = vec!["2020".to_owned(); 256];
         words[0] = "0040".into();
@@ -232,7 +236,7 @@ mod tests {
             identify_words()
         );
         assert_eq!(serial_of(&lines).0.as_deref(), Some("XX_AB"));
-        // Without an answer it is a SCSI disk with pages, or nothing.
+        // Without an answer the SCSI pages would count, but there are none here.
         assert_eq!(
             serial_of("sys/devices/1:0:0:0/vendor = ATA     \\n").0,
             None

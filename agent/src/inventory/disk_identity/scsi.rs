@@ -1,4 +1,4 @@
-//! SCSI disks, as udev's scsi_id names them.
+//! Identifies SCSI disks in the same way as udev's scsi_id.
 
 use super::{DiskIdentity, cleaned, non_empty, scsi_kind};
 use crate::inventory::disk_query::DiskQuery;
@@ -6,11 +6,11 @@ use crate::inventory::vpd::{self, Designator, Kind};
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// scsi_id reads no more of a page.
+/// In bytes; scsi_id reads no more of a page.
 const PAGE_LIMIT: usize = 254;
 
-/// The identity of a SCSI device. Pages that the kernel has not read (it leaves
-/// out old and doubtful devices) are asked for.
+/// The identity of a SCSI device. The disk is asked for pages that the kernel has
+/// not read, because it skips old and unreliable devices.
 pub fn identity(device: &SystemPath, query: &DiskQuery) -> DiskIdentity {
     let kept = |code: u8| {
         let name = match code {
@@ -24,7 +24,8 @@ pub fn identity(device: &SystemPath, query: &DiskQuery) -> DiskIdentity {
         page.truncate(PAGE_LIMIT);
         Some(page)
     };
-    // The kernel keeps what is listed. Older ones do not keep the list itself.
+    // The kernel keeps pages that are in the list. Older kernels do not keep the
+    // list itself.
     let listed =
         |code: u8| kept(code).is_some() || page(0).is_some_and(|pages| vpd::lists(&pages, code));
     let inquiry = inquiry(device, query);
@@ -62,7 +63,7 @@ pub fn identity(device: &SystemPath, query: &DiskQuery) -> DiskIdentity {
     }
 }
 
-/// Maker, model and revision from INQUIRY, which the kernel always has.
+/// Vendor, model and revision from INQUIRY data, which the kernel always has.
 fn inquiry(device: &SystemPath, query: &DiskQuery) -> DiskIdentity {
     let data = sysfs::bytes(&device.join("inquiry")).or_else(|| query.inquiry());
     let field = |attribute: &str, start: usize, end: usize| {
@@ -82,21 +83,21 @@ fn inquiry(device: &SystemPath, query: &DiskQuery) -> DiskIdentity {
     }
 }
 
-/// The designator that scsi_id takes as the disk's name.
+/// The designator that scsi_id uses as the name of the disk.
 struct UnitName {
-    /// The type's number, which `ID_SERIAL` begins with.
+    /// The number of the designator type; `ID_SERIAL` begins with it.
     digit: char,
-    /// Maker and model, where the name alone is not unique.
+    /// Vendor and model, if the name alone is not unique; otherwise empty.
     prefix: String,
     text: String,
     /// Whether it is a World Wide Name.
     is_naa: bool,
-    /// Whether it is a page as they were before SPC-3.
+    /// Whether the page has the format before SPC-3.
     is_old: bool,
 }
 
 impl UnitName {
-    /// The name alone. Of an old page scsi_id repeats all of it.
+    /// The name without the prefix. For an old page, scsi_id repeats the digit too.
     fn short(&self) -> String {
         if self.is_old {
             return format!("{}{}", self.digit, self.text);
@@ -104,8 +105,8 @@ impl UnitName {
         self.text.clone()
     }
 
-    /// `identity` with this name as WWN: 16 hexadecimal digits, and beyond them
-    /// the vendor's extension.
+    /// Adds this name to `identity` as WWN: 16 hexadecimal digits, and the digits
+    /// after them as the vendor's extension.
     fn world_wide(&self, identity: DiskIdentity) -> DiskIdentity {
         if !self.is_naa {
             return identity;
@@ -121,8 +122,8 @@ impl UnitName {
     }
 }
 
-/// The best name of page 0x83: kinds in scsi_id's order, the binary form of
-/// each before the text form.
+/// The best name in page 0x83. The kinds are in scsi_id's order; for each kind the
+/// binary form takes precedence over the text form.
 fn unit_name(page: &[u8], product: &str) -> Option<UnitName> {
     if let Some(bytes) = vpd::pre_spc3_name(page) {
         return Some(UnitName {
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
     use crate::sys_tree::plant;
 
-    /// A SCSI disk ACME SUPERDISK with these VPD pages (0x80 and 0x83).
+    /// A SCSI disk ACME SUPER DISK with these VPD pages (0x80 and 0x83).
     fn scsi(page_80: &str, page_83: &str) -> DiskIdentity {
         let root = plant(
             &[
@@ -249,7 +250,8 @@ mod tests {
             (vec![of_port], "SACME_SUPER_DISK_SN_01"),
         ] {
             let names = names.concat();
-            // An escape is four characters of text and one byte.
+            // In the text an escape has four characters; in the file it is one
+            // byte.
             let length = names.len() - 3 * names.matches(r"\x").count();
             let page = format!(r"device/vpd_pg83 = \x00\x83\x00\x{length:02x}{names}");
             let disk = scsi(SERIAL, &page);

@@ -1,4 +1,4 @@
-//! Disks behind USB, as udev's usb_id names them.
+//! Identifies disks behind USB in the same way as udev's usb_id.
 
 use super::{DiskIdentity, cleaned, scsi_kind};
 use crate::inventory::by_path;
@@ -7,14 +7,14 @@ use crate::system_path::SystemPath;
 
 /// `bInterfaceClass` of mass storage.
 const MASS_STORAGE: &str = "08";
-/// `bInterfaceSubClass` of devices that take SCSI commands: ATAPI, SCSI.
+/// `bInterfaceSubClass` of devices that accept SCSI commands: ATAPI, SCSI.
 const WITH_INQUIRY: [&str; 2] = ["02", "06"];
 
-/// The identity of a SCSI device, if it is behind USB. `device` is its directory
-/// in /sys/devices.
+/// The identity of a SCSI device; `None` if it is not behind USB. `device` is its
+/// directory in /sys/devices.
 ///
-/// Names are those of INQUIRY where the interface knows it, else the texts and
-/// at last the numbers of the USB device.
+/// Names come from INQUIRY if the interface supports it, else from the texts of the
+/// USB device, else from its numbers.
 pub fn identity(device: &SystemPath) -> Option<DiskIdentity> {
     let interface = device
         .ancestors()
@@ -44,7 +44,7 @@ pub fn identity(device: &SystemPath) -> Option<DiskIdentity> {
         model_text.as_deref().and_then(cleaned),
     );
     let serial_short = of_usb("serial")
-        // A number with bytes that the standard does not allow is dropped.
+        // A serial number with bytes that the standard does not allow is ignored.
         .filter(|text| text.bytes().all(|b| matches!(b, 0x20..=0x7f) && b != b','))
         .and_then(|text| cleaned(&text));
 
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::sys_tree::plant;
 
-    /// A stick at usb1/1-1, with these further lines below `usb1`.
+    /// A USB stick at usb1/1-1. `lines` adds to the tree below `usb1`.
     fn stick(lines: &[&str]) -> DiskIdentity {
         let mut text = [
             "1-1/idVendor = 0951\\n",

@@ -1,4 +1,4 @@
-//! What the grammar makes of an expression: an operator and its operands.
+//! Parses an expression into an operator and its operands.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use super::{ErrorClass, HintError};
 pub(super) const EQUAL: Operator = Operator::Text(&[Ordering::Equal]);
 /// `s!=`
 pub(super) const NOT_EQUAL: Operator = Operator::Text(&[Ordering::Less, Ordering::Greater]);
-/// Operators with one operand, in the order they are tried in.
+/// Operators with one operand, in the order in which the grammar tries them.
 const UNARY: [(&str, Operator); 14] = [
     ("==", Operator::Number(&[Ordering::Equal])),
     ("=", Operator::Number(&[Ordering::Greater, Ordering::Equal])),
@@ -32,39 +32,40 @@ const OR: &str = "<or>";
 const ALL_IN: &str = "<all-in>";
 const RANGE_IN: &str = "<range-in>";
 
-/// How a device's value is compared with the operands.
+/// How to compare a device's value with the operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
-    /// As numbers; true for these results.
+    /// Compares numbers; matches on these results.
     Number(&'static [Ordering]),
-    /// Apart, since it is true of what is no number at all, too.
+    /// A separate variant, because it also matches NaN, which no [`Ordering`]
+    /// describes.
     NumberNotEqual,
-    /// As text; true for these results.
+    /// Compares texts; matches on these results.
     Text(&'static [Ordering]),
-    /// The operand is part of the value.
+    /// The operand is a part of the value.
     In,
-    /// The value is one of the operands.
     Or,
-    /// For values that are lists, which no property of a disk is.
+    /// For values that are lists. No property of a disk is a list.
     AllIn,
-    /// For values that are numbers. Hints never get here: a text's bounds are
+    /// For values that are numbers. No hint gets this far: in a text the bounds are
     /// percent-encoded into one word before, and a size must be a number.
     RangeIn,
 }
 
-/// The head of a text as the grammar reads it; whatever follows is ignored.
+/// The parsed beginning of a text. The grammar ignores the rest.
 #[derive(Debug)]
 pub(super) struct Parsed<'a> {
-    /// As written, and what it does. `None`: the text is a value.
+    /// The operator as written, and its meaning. `None` if the text is a plain
+    /// value.
     pub operator: Option<(&'static str, Operator)>,
-    /// At least one.
+    /// Has at least one element.
     pub operands: Vec<&'a str>,
 }
 
-/// Reads a text.
+/// Parses a text.
 ///
 /// # Errors
-/// If it begins with an operator that lacks its operand, or is empty.
+/// If it is empty, or begins with an operator that has no operand.
 pub(super) fn parse(text: &str) -> Result<Parsed<'_>, HintError> {
     let operation = |symbol, operator, operands| {
         Ok(Parsed {
@@ -102,8 +103,8 @@ pub(super) fn parse(text: &str) -> Result<Parsed<'_>, HintError> {
             return operation(RANGE_IN, Operator::RangeIn, bounds);
         }
     }
-    // The first operator that fits is the one: without an operand the whole
-    // text is broken, and no shorter operator is tried.
+    // The first operator that fits is taken. If it has no operand, the whole text
+    // is invalid; no shorter operator is tried.
     let unary = UNARY
         .iter()
         .find_map(|&(symbol, operator)| Some((symbol, operator, literal(text, symbol)?)));
@@ -118,7 +119,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed<'_>, HintError> {
     })
 }
 
-/// White space of the grammar, which is less than Python's.
+/// Skips the white space of the grammar, which has fewer characters than Python's.
 fn skip_blanks(text: &str) -> &str {
     text.trim_start_matches([' ', '\t', '\r', '\n'])
 }
@@ -127,10 +128,10 @@ fn literal<'a>(text: &'a str, symbol: &str) -> Option<&'a str> {
     skip_blanks(text).strip_prefix(symbol)
 }
 
-/// A word that does not begin like an operator, and what follows it.
+/// A word that does not begin with an operator, and the rest of the text.
 fn atom(text: &str) -> Option<(&str, &str)> {
     let text = skip_blanks(text);
-    // Every operator in angle brackets begins with the operator `<`.
+    // All operators in angle brackets are covered, because `<` is an operator too.
     if UNARY.iter().any(|(symbol, _)| text.starts_with(symbol)) {
         return None;
     }

@@ -1,11 +1,11 @@
-//! The language of root device hints: `>= 100`, `<or> a <or> b`, `s!= x`, or
-//! just a value.
+//! Parses and evaluates the expressions in root device hints: `>= 100`,
+//! `<or> a <or> b`, `s!= x`, or a plain value.
 //!
-//! Operators have written hints for the original agent for years, so its
-//! peculiar reading is kept, in its own two passes: first operands are found
-//! and percent-encoded, then the result is parsed and compared. Grammar and
-//! comparisons are those of oslo.utils' `specs_matcher`; what goes wrong has the
-//! class that it has in Python, since the class decides what happens next.
+//! Operators have written hints for the original agent for years. So this module
+//! keeps its peculiar evaluation in two passes: it first finds the operands and
+//! percent-encodes them, then parses and compares the result. Grammar and
+//! comparisons are those of `specs_matcher` in oslo.utils. Errors have the same
+//! class as in Python, because the class decides what happens next.
 
 mod grammar;
 mod python_literal;
@@ -14,7 +14,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use self::grammar::{Operator, Parsed, parse};
 
-/// What Python's `urllib.parse.quote` leaves alone.
+/// The characters that Python's `urllib.parse.quote` does not encode.
 const ENCODED: AsciiSet = NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'.')
@@ -22,25 +22,26 @@ const ENCODED: AsciiSet = NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b'/');
 
-/// The Python class of an error.
+/// The class of an error in Python.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The expression means nothing for this hint or device. The original says
-    /// that the hints are not valid; of one text among several it goes to the
-    /// next.
+    /// The expression makes no sense for this hint or device. The original agent
+    /// reports that the hints are not valid; if a device has several texts, it
+    /// continues with the next one.
     ValueError,
-    /// The comparison is not defined.
+    /// The comparison is not defined for these values.
     TypeError,
-    /// The grammar does not know it.
+    /// The grammar does not accept the text.
     ParseException,
-    /// A text is no Python, where the original reads it as such.
+    /// The text is not valid Python where the original agent evaluates it as
+    /// Python.
     SyntaxError,
-    /// Something has the wrong shape altogether.
+    /// The value has the wrong structure.
     AttributeError,
 }
 
 impl ErrorClass {
-    /// As Python writes it.
+    /// The name in Python.
     pub fn name(self) -> &'static str {
         match self {
             Self::ValueError => "ValueError",
@@ -52,17 +53,16 @@ impl ErrorClass {
     }
 }
 
-/// Why an expression cannot be used.
+/// The reason why an expression cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HintError {
-    /// What the original would raise.
+    /// The class of the exception that the original agent would raise.
     pub class: ErrorClass,
-    /// What is wrong, for the operator.
+    /// An explanation for the operator.
     pub message: String,
 }
 
 impl HintError {
-    /// An error of this class.
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self {
             class,
@@ -71,7 +71,7 @@ impl HintError {
     }
 }
 
-/// An expression that is ready to be compared with devices.
+/// An expression that can be compared with devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expression {
     operator: Operator,
@@ -79,10 +79,10 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// An expression for a text.
+    /// Parses an expression that compares text.
     ///
     /// # Errors
-    /// If it is empty, or an operator lacks its operand.
+    /// If the text is empty, or an operator has no operand.
     pub fn for_text(text: &str) -> Result<Self, HintError> {
         let normal = normalize(text)?.ok_or_else(empty)?;
         match parse(&normal)?.operator {
@@ -91,10 +91,10 @@ impl Expression {
         }
     }
 
-    /// An expression for a number of GiB.
+    /// Parses an expression that compares a number of GiB.
     ///
     /// # Errors
-    /// If an operand is not a positive integer, or an operator lacks its own.
+    /// If an operand is not a positive integer, or an operator has no operand.
     pub fn for_size(text: &str) -> Result<Self, HintError> {
         let folded = normal_case(text).ok_or_else(empty)?;
         let values = match parse(&folded)?.operator {
@@ -107,7 +107,8 @@ impl Expression {
                 format!("expected a positive number of GiB, found \"{text}\""),
             ));
         }
-        // Here the original forgets to fold: `S== 5` is a value now.
+        // From here on the original agent uses the text without case folding, so
+        // `S== 5` is a value now.
         match parse(text)?.operator {
             None => Self::parsed(&format!("== {text}")),
             Some(_) => Self::parsed(text),
@@ -122,23 +123,23 @@ impl Expression {
         })
     }
 
-    /// Whether this is true only of texts that it spells out: of one (`s==`, or a
-    /// plain text), or of one of several (`<or>`).
+    /// Whether the expression matches only texts that it spells out: one text
+    /// (`s==`, or a plain value), or one of several (`<or>`).
     pub fn is_exact(&self) -> bool {
         matches!(self.operator, grammar::EQUAL | Operator::Or)
     }
 
-    /// Whether this is `s!=`, which is true of everything but one text.
+    /// Whether the operator is `s!=`, which matches everything except one text.
     pub fn is_exclusion(&self) -> bool {
         self.operator == grammar::NOT_EQUAL
     }
 
-    /// Whether a device's text matches; no text is the text `None`. An empty
-    /// text never matches, and a text that begins like an operator is read as an
-    /// expression itself.
+    /// Whether a device's text matches. A device without a text has the text
+    /// `None`. An empty text never matches. A text that begins with an operator is
+    /// itself parsed as an expression.
     ///
     /// # Errors
-    /// If the two cannot be compared.
+    /// If the expression and the text cannot be compared.
     pub fn matches_text(&self, value: &str) -> Result<bool, HintError> {
         let Some(value) = normalize(value)? else {
             return Ok(false);
@@ -163,7 +164,7 @@ impl Expression {
     /// Whether a device's size in GiB matches.
     ///
     /// # Errors
-    /// If the expression compares text.
+    /// If the operator cannot be used on a number.
     pub fn matches_size(&self, gib: f64) -> Result<bool, HintError> {
         let first = self.operands.first().map_or("", String::as_str);
         match self.operator {
@@ -172,7 +173,7 @@ impl Expression {
                 Ok(order.is_some_and(|order| wanted.contains(&order)))
             }
             Operator::NumberNotEqual => Ok(gib != number(first)?),
-            // A number is never equal to a text, hence always different.
+            // A number never equals a text, so it always differs from it.
             Operator::Or => Ok(false),
             operator if operator == grammar::EQUAL => Ok(false),
             operator if operator == grammar::NOT_EQUAL => Ok(true),
@@ -195,20 +196,20 @@ fn empty() -> HintError {
     )
 }
 
-/// Lower case without blanks around it; `None` if nothing is left.
+/// Converts to lower case and strips white space; `None` if nothing is left.
 fn normal_case(text: &str) -> Option<String> {
     let text = text.trim_matches(is_python_space).to_lowercase();
     (!text.is_empty()).then_some(text)
 }
 
-/// What `str.strip` cuts: beyond Unicode's white space also the separators of
-/// ASCII.
+/// The characters that `str.strip` removes: Unicode white space and ASCII's
+/// separators.
 fn is_python_space(character: char) -> bool {
     character.is_whitespace() || ('\x1c'..='\x1f').contains(&character)
 }
 
-/// The form in which texts are compared: folded, with operands encoded. `None`
-/// if the text is empty.
+/// The form in which texts are compared: in lower case, with encoded operands.
+/// `None` if the text is empty.
 fn normalize(text: &str) -> Result<Option<String>, HintError> {
     let Some(text) = normal_case(text) else {
         return Ok(None);
@@ -216,7 +217,7 @@ fn normalize(text: &str) -> Result<Option<String>, HintError> {
     let Some((symbol, _)) = parse(&text)?.operator else {
         return Ok(Some(encode(&text)));
     };
-    // Occurrences further on separate operands, wherever they are.
+    // Every further occurrence of the operator separates operands.
     let operands: String = text
         .split(symbol)
         .filter(|value| !value.is_empty())
@@ -229,7 +230,7 @@ fn encode(text: &str) -> String {
     utf8_percent_encode(text, &ENCODED).to_string()
 }
 
-/// Python's int(): digits, a sign, `_` between digits.
+/// Accepts what Python's int() accepts: digits, a sign, and `_` between digits.
 fn is_positive_integer(text: &str) -> bool {
     let text = text.trim_matches(is_python_space);
     let digits = text.strip_prefix('+').unwrap_or(text);
@@ -239,7 +240,7 @@ fn is_positive_integer(text: &str) -> bool {
         && digits.bytes().any(|byte| !matches!(byte, b'0' | b'_'))
 }
 
-/// Python's float(), which reads `inf` and `1_000`, too.
+/// Parses like Python's float(), which also accepts `inf` and `1_000`.
 fn number(text: &str) -> Result<f64, HintError> {
     let bytes = text.as_bytes();
     let separates = |index: usize| {
@@ -295,7 +296,7 @@ mod tests {
             let error = text_matches(expression, "foo").unwrap_err();
             assert_eq!(error.class, ErrorClass::ParseException, "{expression}");
         }
-        // Its first character is an operator with the rest as operand.
+        // The grammar parses the `<` as the operator, and the rest as its operand.
         let error = text_matches("<or>", "5").unwrap_err();
         assert_eq!(error.class, ErrorClass::ValueError, "{error:?}");
     }

@@ -1,26 +1,27 @@
-//! What Python's `ast.literal_eval` makes of a device's text, which the operator
-//! `<all-in>` hands to it.
+//! Predicts the error of Python's `ast.literal_eval` for a device's text. In the
+//! original agent the operator `<all-in>` passes the text to it.
 //!
-//! No text of a device is ever a list, since its brackets are encoded: the
-//! comparison always fails, and this only tells how. Operators know the
-//! difference: some errors pass over the disk, others end the deployment.
+//! The text is never a list, because its brackets are percent-encoded. So the
+//! comparison always fails, and this module only finds out with which error. The
+//! difference matters to operators: some errors skip the disk, others end the
+//! deployment.
 
 use super::ErrorClass;
 
-/// The error that `<all-in>` ends with on a text of `[a-z0-9_.~/-]` and `%XX`.
+/// The error of `<all-in>` on a text of the characters `[a-z0-9_.~/-]` and `%XX`.
 pub(super) fn error_of(text: &str) -> ErrorClass {
     let mut reader = Reader { rest: text };
     match reader.expression() {
         Some(shape) if reader.rest.is_empty() => match shape {
             Shape::Refused => ErrorClass::ValueError,
-            // A value, but no list.
+            // The text is a value, but not a list.
             _ => ErrorClass::TypeError,
         },
         _ => ErrorClass::SyntaxError,
     }
 }
 
-/// What an expression is to `literal_eval`.
+/// The kinds of expressions that `literal_eval` tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Number,
@@ -34,12 +35,12 @@ enum Shape {
     Complex,
     /// `...`
     Ellipsis,
-    /// Names and calculations, which it does not do.
+    /// Names and calculations, which `literal_eval` rejects.
     Refused,
 }
 
-/// Words that are no names (Python 3.11, reference 2.3.1). Those with capitals
-/// do not occur in lower-case text.
+/// Keywords, which cannot be names (Python 3.11, reference 2.3.1). Keywords with
+/// capitals are not here, because the text is in lower case.
 const KEYWORDS: [&str; 32] = [
     "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
     "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda",
@@ -51,8 +52,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Differences of products of signed operands: all operators that are left
-    /// are `-`, `/`, `//`, `%` and `~`.
+    /// Parses differences of products of signed operands. Only the operators `-`,
+    /// `/`, `//`, `%` and `~` can occur in the text.
     fn expression(&mut self) -> Option<Shape> {
         let mut shape = self.product()?;
         while self.take("-") {
@@ -78,7 +79,7 @@ impl<'a> Reader<'a> {
         let unsigned = self.rest.trim_start_matches(['-', '~']);
         let signs = &self.rest[..self.rest.len() - unsigned.len()];
         self.rest = unsigned;
-        // One minus makes a number, more make a calculation.
+        // One minus makes a negative number; more make a calculation.
         Some(match (signs, self.operand()?) {
             ("", shape) => shape,
             ("-", Shape::Number) => Shape::Signed,
@@ -118,9 +119,9 @@ impl<'a> Reader<'a> {
         (!KEYWORDS.contains(&word)).then_some(())
     }
 
-    /// Python reference 2.4.5 to 2.4.7.
+    /// Follows the Python reference, 2.4.5 to 2.4.7.
     fn number(&mut self) -> Option<Shape> {
-        // `%0B` is how a control character was encoded.
+        // `%0B` is an encoded control character, so `0B` can occur in capitals.
         for (prefix, radix) in [("0x", 16), ("0o", 8), ("0b", 2), ("0B", 2)] {
             if self.take(prefix) {
                 let _ = self.take("_");
@@ -166,7 +167,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Digits with single `_` between them.
+    /// Digits, with single `_` between them.
     fn digits(&mut self, radix: u32) -> Option<()> {
         let mut seen = 0;
         let mut last = '_';
@@ -181,7 +182,7 @@ impl<'a> Reader<'a> {
         (seen > 0 && last != '_').then_some(())
     }
 
-    /// A name cannot follow without a blank.
+    /// A name may follow a number only after a blank.
     fn ends_number(&self) -> bool {
         !self
             .rest
@@ -203,7 +204,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    /// Found by running Python 3.11.
+    /// The expected errors come from Python 3.11.
     #[test]
     fn errors_are_pythons() {
         for (text, expected) in [

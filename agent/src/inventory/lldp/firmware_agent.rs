@@ -1,4 +1,5 @@
-//! Some NICs speak LLDP themselves and keep the frames from the host.
+//! Disables the LLDP agent in the firmware of some NICs, because it keeps the LLDP
+//! frames from the host.
 
 use std::io;
 
@@ -6,15 +7,15 @@ use crate::sys::ethtool_private_flags::set_private_flag;
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// Driver, its private flag, and what the flag must be so that frames reach the
+/// Driver, its private flag, and the value of the flag with which frames reach the
 /// host (Linux, networking/device_drivers/ethernet/intel: i40e.rst, ice.rst).
 const FLAGS: [(&str, &str, bool); 2] = [
     ("i40e", "disable-fw-lldp", true),
     ("ice", "fw-lldp-agent", false),
 ];
 
-/// Switches the LLDP agent in the firmware of this interface off, if it has one.
-/// Only drivers that are known to have one are asked.
+/// Disables the LLDP agent in the firmware of this interface, if it has one. Only
+/// known drivers are asked.
 pub fn silence(root: &SystemPath, interface: &str) {
     let link = root.join("sys/class/net").join(interface);
     let driver = sysfs::link_name(&link.join("device/driver"));
@@ -28,7 +29,7 @@ pub fn silence(root: &SystemPath, interface: &str) {
     match set_private_flag(interface, flag, *value) {
         Ok(true) => tracing::info!("{interface}: {flag} is {word} now: LLDP reaches the host"),
         Ok(false) => {}
-        // Older firmware and virtual functions have no such agent.
+        // Older firmware and virtual functions have no LLDP agent.
         Err(error)
             if error.kind() == io::ErrorKind::NotFound
                 || error.kind() == io::ErrorKind::Unsupported => {}

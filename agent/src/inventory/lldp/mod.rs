@@ -1,4 +1,5 @@
-//! LLDP: what the switch at the other end of each cable says of itself.
+//! Receives LLDP: what the switch at the other end of each cable reports about
+//! itself.
 
 pub mod firmware_agent;
 pub mod tlv;
@@ -14,17 +15,17 @@ use super::sysfs;
 use super::system_path::SystemPath;
 use crate::sys::lldp_socket::LldpSocket;
 
-/// An Ethernet frame without its header; longer ones are not LLDP.
+/// In bytes: an Ethernet frame without its header. Longer frames are not LLDP.
 const LONGEST: usize = 1600;
 
-/// What each interface has heard; nothing is an empty list.
+/// The elements that each interface received; an empty list if it received none.
 pub type Neighbours = BTreeMap<String, Vec<Tlv>>;
 
-/// Listens on every interface but `lo` until each one with a carrier has heard
-/// a neighbour, at most for `patience`. Switches speak every 30 s.
+/// Listens on every Ethernet interface until each one with a carrier has received a
+/// frame, but at most for `patience`. Switches send a frame every 30 s.
 ///
-/// The original waits for interfaces without a cable too, and so always for the
-/// whole time.
+/// The original agent also waits for interfaces without a cable, so it always waits
+/// for the whole time.
 pub async fn listen(root: &SystemPath, patience: Duration) -> Neighbours {
     let until = Instant::now() + patience;
     let interfaces = interfaces(root);
@@ -47,7 +48,8 @@ pub async fn listen(root: &SystemPath, patience: Duration) -> Neighbours {
     while waiting_for(root, &heard) {
         let received = match timeout_at(until, socket.receive(&mut frame)).await {
             Ok(Ok(received)) => received,
-            // An interface that goes down is told once.
+            // If an interface goes down, the socket reports that once and keeps
+            // working.
             Ok(Err(error)) if error.kind() == io::ErrorKind::NetworkDown => continue,
             Ok(Err(error)) => {
                 tracing::warn!("listening for LLDP: {error}");
@@ -74,14 +76,14 @@ pub async fn listen(root: &SystemPath, patience: Duration) -> Neighbours {
     heard
 }
 
-/// Whether an interface with a cable is still to hear something.
+/// Whether an interface with a carrier has not received anything yet.
 fn waiting_for(root: &SystemPath, heard: &Neighbours) -> bool {
     heard.iter().any(|(name, list)| {
         list.is_empty() && sysfs::flag(&root.join("sys/class/net").join(name).join("carrier"))
     })
 }
 
-/// The Ethernet interfaces by their index.
+/// The Ethernet interfaces by interface index.
 fn interfaces(root: &SystemPath) -> BTreeMap<u32, String> {
     /// `ARPHRD_ETHER`; `lo` has another type.
     const ETHERNET: u32 = 1;

@@ -1,4 +1,4 @@
-//! A real switch's side of the conversation: lldpd at the other end of a cable.
+//! Listens to a real peer: lldpd at the other end of a cable.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use tempfile::TempDir;
 use super::*;
 use crate::skip::skip;
 
-/// System name and system description (IEEE 802.1AB 8.5).
+/// The element types system name and chassis ID (IEEE 802.1AB 8.5).
 const NAME: u8 = 5;
 const CHASSIS: u8 = 1;
 
-/// lldpd in a network namespace of its own, at the end of `far`.
+/// lldpd in its own network namespace, on the interface `far`.
 struct Switch {
     lldpd: Child,
     _sockets: TempDir,
@@ -37,7 +37,7 @@ impl Switch {
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        // The namespace is there a moment after the process.
+        // The process exists a moment before its namespace.
         let ours = fs::read_link("/proc/thread-self/ns/net").unwrap();
         let theirs = PathBuf::from(format!("/proc/{}/ns/net", lldpd.id()));
         while fs::read_link(&theirs).is_ok_and(|namespace| namespace == ours) {
@@ -63,8 +63,8 @@ fn ip(arguments: &str) {
     assert!(Command::new("ip").args(words).status().unwrap().success());
 }
 
-/// Runs a test in a network namespace of its own; its /sys is below the root
-/// that the test gets.
+/// Runs a test in its own network namespace. The test gets a root whose /sys shows
+/// that namespace.
 fn in_a_namespace(test: impl AsyncFnOnce(&SystemPath) + Send) {
     if !Uid::effective().is_root() {
         return skip("namespaces need root");

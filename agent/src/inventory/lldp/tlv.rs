@@ -1,14 +1,14 @@
-//! The type-length-value elements of an LLDP frame (IEEE 802.1AB 8.4).
+//! Parses the type-length-value elements of an LLDP frame (IEEE 802.1AB 8.4).
 
-/// Types are 7 bits, lengths 9.
+/// The type has 7 bits, the length 9.
 const LENGTH_BITS: u32 = 9;
-/// One element: its type, and its value in hexadecimal digits. Ironic stores
-/// it like this and decodes it itself.
+/// One element: its type, and its value as hexadecimal digits. Ironic stores
+/// elements in this form and decodes them itself.
 pub type Tlv = (u8, String);
 
-/// The elements of a frame without its Ethernet header. The last one may be cut
-/// short, as in the original; what comes after the end-of-frame element is
-/// padding, which the original reads as further ends.
+/// The elements of a frame without its Ethernet header. As in the original agent,
+/// the last element may be cut short, and padding after the end element is read as
+/// more end elements.
 pub fn parse(mut frame: &[u8]) -> Vec<Tlv> {
     let mut elements = Vec::new();
     while let Some((header, rest)) = frame.split_first_chunk::<2>() {
@@ -16,19 +16,20 @@ pub fn parse(mut frame: &[u8]) -> Vec<Tlv> {
         let length = usize::from(header & ((1 << LENGTH_BITS) - 1));
         let value = &rest[..length.min(rest.len())];
         let digits = value.iter().map(|byte| format!("{byte:02x}")).collect();
-        // 16 bits less 9 leave 7.
+        // The 16 bits less the 9 bits of the length leave 7.
         elements.push(((header >> LENGTH_BITS) as u8, digits));
         frame = &rest[value.len()..];
     }
     elements
 }
 
-/// The tags of the VLANs that a frame names (IEEE 802.1Q annex D, "VLAN Name").
+/// The VLAN tags in a frame (IEEE 802.1Q annex D, "VLAN Name").
 pub fn vlan_tags(elements: &[Tlv]) -> Vec<u16> {
-    /// Organizationally specific; that of IEEE 802.1 with subtype 3.
+    /// Organisationally specific elements. `VLAN_NAME` is the identifier of IEEE
+    /// 802.1 with subtype 3.
     const SPECIFIC: u8 = 127;
     const VLAN_NAME: &str = "0080c203";
-    /// 0 is no VLAN, 4095 is kept back.
+    /// 0 means no VLAN, and 4095 is reserved.
     const TAGS: std::ops::RangeInclusive<u16> = 1..=4094;
     let mut tags = Vec::new();
     for (kind, digits) in elements {

@@ -1,4 +1,4 @@
-//! Every rule of choosing, from tables in test_data/root_device.
+//! Tests every rule of the choice with the tables in test_data/root_device.
 
 use std::fs;
 
@@ -10,9 +10,9 @@ use crate::disk_sets::Membership;
 use crate::inventory::report_types::{DiskTraits, PartitionNode};
 use crate::inventory::sys_tree::test_data;
 
-/// A disk of a table: fields of the inventory, besides `serials`, `wwns`,
-/// `by_paths`, `gib`, `read_only`, `virtual_media`, `boot_medium` (its label) and
-/// `partitions` (their device nodes).
+/// Builds a disk from a table. The fields are those of the inventory, and
+/// `serials`, `wwns`, `by_paths`, `gib`, `read_only`, `virtual_media`,
+/// `boot_medium` (its label) and `partitions` (their device nodes).
 fn disk(fields: &Value) -> Disk {
     let text = |name: &str| fields[name].as_str().map(str::to_owned);
     let list = |name: &str, single: &str| match &fields[name] {
@@ -51,7 +51,7 @@ fn disk(fields: &Value) -> Disk {
     }
 }
 
-/// `partitions` of a table: `/dev/sda1` and so on.
+/// The `partitions` of a disk in a table: `/dev/sda1` and so on.
 fn partitions(fields: &Value) -> Vec<PartitionNode> {
     let names = fields["partitions"].as_array().into_iter().flatten();
     let partition = |(number, name): (u32, &Value)| PartitionNode {
@@ -62,8 +62,9 @@ fn partitions(fields: &Value) -> Vec<PartitionNode> {
     (1..).zip(names).map(partition).collect()
 }
 
-/// What the disks of a table belong to: `array` (as mdadm names it) and `volume` (of
-/// the array that the disk is); `unread` if that cannot be read.
+/// What a disk of a table is a part of: `array` is the name that mdadm shows;
+/// `volume` is the name if the disk is itself an array; `unread` means that this
+/// cannot be read.
 fn sets(disks: &[Value], name: &str) -> DiskSets {
     let fields = disks.iter().find(|disk| disk["name"] == name).unwrap();
     let array = fields["array"].as_str().map(|name| Membership::Array {
@@ -77,7 +78,7 @@ fn sets(disks: &[Value], name: &str) -> DiskSets {
     }
 }
 
-/// `/dev/sda`, or the error as Ironic gets it.
+/// The chosen disk, such as `/dev/sda`, or the error that Ironic gets.
 fn outcome(node: &Value, disks: &[Disk]) -> String {
     outcome_with(node, disks, &|_| DiskSets::default())
 }
@@ -89,9 +90,9 @@ fn outcome_with(node: &Value, disks: &[Disk], sets: &dyn Fn(&Disk) -> DiskSets) 
     }
 }
 
-/// Runs all cases of a table. A case has `hints` (or a whole `node`), and
-/// `expect`: a disk, or the parts that the error must contain. Disks are its
-/// own or the table's.
+/// Runs all cases of a table. A case has `hints` or a whole `node`, and `expect`: a
+/// disk, or the parts that the error must contain. The disks are those of the case,
+/// or else those of the table.
 fn run_table(name: &str) {
     let path = test_data(&format!("root_device/{name}.json"));
     let table: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
