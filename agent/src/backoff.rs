@@ -1,11 +1,11 @@
-//! Waiting between tries: longer each time, never in step with other machines.
+//! The pause between attempts. It grows with each attempt and has random jitter.
 //!
-//! A rack that comes back from a power cut asks the same service at the same
-//! second; the jitter is what spreads it.
+//! After a power cut, all machines of a rack contact the same service in the same
+//! second. The jitter spreads their requests.
 
 use std::time::Duration;
 
-/// Waits that double from a first to a longest, each shortened by chance.
+/// Pauses that double from `first` up to `longest`. Each is shortened at random.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     first: Duration,
@@ -14,7 +14,6 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Waits between `first` and `longest`.
     pub fn new(first: Duration, longest: Duration) -> Self {
         Self {
             first,
@@ -23,23 +22,24 @@ impl Backoff {
         }
     }
 
-    /// How long to wait now: between half of the current step and all of it.
+    /// The next pause: a random time between half of the current step and all of
+    /// it.
     pub fn pause(&mut self) -> Duration {
         let step = self.next;
         self.next = (step * 2).min(self.longest);
         step.mul_f64(between(0.5, 1.0))
     }
 
-    /// Something new happened: begin with short waits again.
+    /// Starts again with short pauses, because the situation has changed.
     pub fn reset(&mut self) {
         self.next = self.first;
     }
 }
 
-/// A random number in this range, uniform.
+/// A uniformly distributed random number in this range.
 pub fn between(low: f64, high: f64) -> f64 {
-    // The random bits of a version 4 UUID come from getrandom(2); bits 0..48 of
-    // it are all random. A generator of its own is not worth a dependency.
+    // The random bits of a version 4 UUID come from getrandom(2), and bits 0..48
+    // are all random. A random number generator is not worth another dependency.
     let bits = uuid::Uuid::new_v4().as_u128() & ((1 << 48) - 1);
     low + (high - low) * (bits as f64 / (1u64 << 48) as f64)
 }

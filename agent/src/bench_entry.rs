@@ -1,8 +1,8 @@
-//! The ways in for `benches/stages.rs`, and for nothing else: each stage of
-//! writing an image by itself, over bytes that are in memory.
+//! The interface for `benches/stages.rs` only. It runs each stage of writing an
+//! image by itself, on bytes in memory.
 //!
-//! Compiled with the feature `bench-entry` only: the agent's modules are
-//! private, and a bench is another crate.
+//! It is compiled only with the feature `bench-entry`. It exists because the
+//! agent's modules are private and a benchmark is another crate.
 
 use std::io;
 use std::path::Path;
@@ -16,11 +16,11 @@ use crate::disk::target::Target;
 use crate::failure::Result;
 use crate::permission::WritePermission;
 
-/// What the download gives to the digest at a time on a fast link.
+/// The size of the chunks, in bytes, that the download passes to the digest on a
+/// fast link.
 const CHUNK: usize = 256 << 10;
 
-/// The digest of these bytes by the algorithm of this name; `None` if there is
-/// none.
+/// The digest of these bytes, or `None` if no algorithm has this name.
 pub fn digest(name: &str, bytes: &[u8]) -> Option<String> {
     let mut hasher = Hasher::new(Algorithm::by_name(name)?);
     for chunk in bytes.chunks(CHUNK) {
@@ -29,10 +29,8 @@ pub fn digest(name: &str, bytes: &[u8]) -> Option<String> {
     Some(hasher.finish())
 }
 
-/// How many bytes come out of a packed image, unit by unit into one buffer.
-///
-/// # Errors
-/// What the decoder says.
+/// Unpacks an image, one unit at a time into one buffer. Returns the unpacked size
+/// in bytes.
 pub fn unpack(packed: &[u8]) -> io::Result<u64> {
     let (mut decoder, _) = Decoder::new(packed)?;
     let mut buffer = AlignedBuffer::zeroed(UNIT);
@@ -46,27 +44,24 @@ pub fn unpack(packed: &[u8]) -> io::Result<u64> {
     }
 }
 
-/// In how many runs the bytes are that have to be written.
+/// The number of contiguous runs of bytes that have to be written.
 pub fn data_runs(bytes: &[u8]) -> usize {
     let units = bytes.chunks(UNIT);
     units.map(|unit| sparse_write::data_runs(unit).len()).sum()
 }
 
-/// An image in buffers as the decoder fills them.
+/// An image in buffers of the size that the decoder fills.
 #[derive(Debug)]
 pub struct Units(Vec<AlignedBuffer>);
 
 impl Units {
-    /// A copy of these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         let padded = |unit| AlignedBuffer::padded(unit, UNIT);
         Self(bytes.chunks(UNIT).map(padded).collect())
     }
 
-    /// Puts them onto a disk that is a file. How many bytes had to be written.
-    ///
-    /// # Errors
-    /// What the file says.
+    /// Writes the image to a file that stands in for a disk. Returns the number of
+    /// bytes that had to be written.
     pub fn write(&self, file: &Path) -> io::Result<u64> {
         self.place(file).map_err(io::Error::other)
     }

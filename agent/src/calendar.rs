@@ -1,5 +1,4 @@
-//! Calendar dates of UTC: for the header `Date`, for the hardware's clock and for
-//! messages.
+//! UTC calendar dates: for the HTTP header `Date`, the hardware clock and messages.
 
 use std::time::{Duration, SystemTime};
 
@@ -23,10 +22,10 @@ fn days_of(year: u16, month: u8) -> u8 {
     }
 }
 
-/// The moment that a header `Date` names: `Sun, 06 Nov 1994 08:49:37 GMT`, the
-/// only form that servers may send (RFC 9110, section 5.6.7). The week day is
-/// not looked at. `None` for anything else, and for years before 1970 or
-/// after 2999.
+/// Parses an HTTP `Date` header such as `Sun, 06 Nov 1994 08:49:37 GMT`, the only
+/// form that servers may send (RFC 9110, section 5.6.7). The day of the week is
+/// ignored. Returns `None` for any other form, and for years before 1970 or after
+/// 2999.
 pub(crate) fn parse_http_date(text: &str) -> Option<SystemTime> {
     let (_, rest) = text.trim().split_once(", ")?;
     let mut words = rest.split(' ');
@@ -49,7 +48,7 @@ pub(crate) fn parse_http_date(text: &str) -> Option<SystemTime> {
         || !(1..=days_of(year, month)).contains(&day)
         || hour > 23
         || minute > 59
-        // A leap second.
+        // Allows a leap second.
         || second > 60
     {
         return None;
@@ -65,7 +64,7 @@ pub(crate) fn parse_http_date(text: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
-/// This moment as calendars have it; `None` before 1970 and after 2999.
+/// Converts a time to a calendar date. Returns `None` before 1970 and after 2999.
 pub(crate) fn civil(time: SystemTime) -> Option<CivilTime> {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
     let mut days = seconds / SECONDS_OF_DAY;
@@ -86,7 +85,7 @@ pub(crate) fn civil(time: SystemTime) -> Option<CivilTime> {
         days -= u64::from(days_of(year, month));
         month += 1;
     }
-    // Each is smaller than 60.
+    // Each count is at most 60, so the cast loses nothing.
     let part = |unit: u64, count: u64| (seconds / unit % count) as u8;
     Some(CivilTime {
         year,
@@ -98,7 +97,7 @@ pub(crate) fn civil(time: SystemTime) -> Option<CivilTime> {
     })
 }
 
-/// `2026-11-21 03:28:02 UTC`, for the console.
+/// Formats a time for the console: `2026-11-21 03:28:02 UTC`.
 pub(crate) fn shown(time: SystemTime) -> String {
     match civil(time) {
         Some(at) => format!(
@@ -121,7 +120,7 @@ mod tests {
     #[test]
     fn dates_of_real_servers_are_read() {
         for (text, seconds) in [
-            // RFC 9110; the seconds by date(1).
+            // The date is from RFC 9110, the seconds are from date(1).
             ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777),
             ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
             ("Thu, 29 Feb 2024 23:59:60 GMT", 1_709_251_200),

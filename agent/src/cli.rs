@@ -1,4 +1,4 @@
-//! The command line: what can be said, not what it does.
+//! The syntax of the command line. The code that carries it out is elsewhere.
 
 use clap::{Args, Parser, Subcommand};
 

@@ -1,9 +1,9 @@
-//! The machine's clock: set before it does harm, by whoever knows better.
+//! Corrects the machine's clock before a wrong time does harm.
 //!
-//! A board whose battery is empty starts in 1970 or 2010: no certificate is
-//! valid then, and the installed system inherits the wrong time. An NTP server
-//! that the operator names is believed; without one, the provisioning service,
-//! which this machine obeys in everything else, is believed where our clock is
+//! A board whose battery is empty starts in 1970 or 2010. Then no certificate is
+//! valid, and the installed system inherits the wrong time. The agent trusts an NTP
+//! server that the operator configures. Without one it trusts the provisioning
+//! service, whose commands it follows in any case, but only if our clock is
 //! obviously wrong.
 
 mod ntp;
@@ -17,43 +17,44 @@ use std::time::{Duration, SystemTime};
 use crate::calendar;
 use crate::sys::wall_clock;
 
-/// No clock that is right shows less: 2026-01-01. By hand and not by the build,
-/// so that the same source gives the same bytes.
+/// A correct clock is not earlier than this: 2026-01-01. It is a constant and not
+/// the time of the build, so that builds are reproducible.
 const OLDEST: Duration = Duration::from_secs(1_767_225_600);
-/// No certificate that the agent meets is valid later: 2099-12-31.
+/// No certificate that the agent meets is valid later than this: 2099-12-31.
 const NEWEST: Duration = Duration::from_secs(4_102_358_400);
-/// A clock that somebody looks after is off by less than this, and less does no
-/// harm: what Ironic and certificates allow for is an hour.
+/// The tolerated difference. A maintained clock is off by less, and less does no
+/// harm: Ironic and certificates tolerate an hour.
 const TOLERATED: Duration = Duration::from_secs(300);
 /// The first hardware clock.
 const HARDWARE_CLOCK: &str = "/dev/rtc0";
 
-/// The clock of this machine, and who has set it. A clone is the same clock.
+/// The clock of this machine, and the sources that have set it. Clones share the
+/// same clock.
 #[derive(Debug, Clone)]
 pub struct Clock {
     may_change: bool,
     sources: Arc<Sources>,
 }
 
-/// Who has set the clock.
+/// The sources that have set the clock.
 #[derive(Debug, Default)]
 struct Sources {
-    /// An NTP server, which is better than a `Date`.
+    /// An NTP server, which is more reliable than a `Date`.
     ntp: AtomicBool,
     any: AtomicBool,
 }
 
-/// Why a server's date is looked at.
+/// The situation in which a server's date was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
-    /// It came with an answer.
+    /// With a normal answer.
     Answer,
-    /// The server's certificate is not valid by our clock.
+    /// The server's certificate is not valid according to our clock.
     RefusedCertificate,
 }
 
 impl Clock {
-    /// The clock of a machine that is ours.
+    /// The clock of a machine that the agent may change.
     pub fn of_this_machine() -> Self {
         Self {
             may_change: true,
@@ -61,7 +62,8 @@ impl Clock {
         }
     }
 
-    /// A clock that is somebody else's: looked at, told about, never set.
+    /// The clock of a machine that the agent must not change. Differences are
+    /// logged.
     pub fn of_somebody() -> Self {
         Self {
             may_change: false,
@@ -69,10 +71,10 @@ impl Clock {
         }
     }
 
-    /// Sets the clock by this NTP server: an address or a name.
+    /// Sets the clock from this NTP server, an address or a name.
     ///
     /// # Errors
-    /// Why it is not set.
+    /// If the clock could not be set, with the reason.
     pub async fn set_by_ntp(&mut self, server: &str) -> Result<(), String> {
         let time = ntp::time_of(server).await?;
         if !is_plausible(time) {
@@ -86,8 +88,8 @@ impl Clock {
         Ok(())
     }
 
-    /// Compares the clock with the `Date` that this service has sent, and sets
-    /// it if it is obviously wrong. True if it was set.
+    /// Compares the clock with the `Date` header of a server, and sets it if it is
+    /// obviously wrong. Returns whether the clock was set.
     pub fn compare_with(&mut self, date: &str, url: &str, occasion: Occasion) -> bool {
         let now = SystemTime::now();
         let Some(time) = calendar::parse_http_date(date) else {
@@ -119,7 +121,8 @@ impl Clock {
         Ok(())
     }
 
-    /// Keeps the time for the system that boots next, if somebody has told it.
+    /// Writes the time to the hardware clock for the system that boots next, if any
+    /// source has set the clock.
     pub fn save(&self) {
         let is_set = self.sources.any.load(Ordering::Relaxed);
         let Some(now) = calendar::civil(SystemTime::now()).filter(|_| is_set) else {
@@ -137,22 +140,23 @@ fn is_plausible(time: SystemTime) -> bool {
     range.contains(&time)
 }
 
-/// Is `told`, which nobody vouches for, better than our own `now`? Where a
-/// certificate is refused for its dates, a clock that is off by less may be the
-/// reason. A lie makes no wrong certificate right, only an old one.
+/// Whether `told`, an unauthenticated time, is better than our own `now`. If a
+/// certificate is rejected because of its dates, even a small difference may be the
+/// cause. A false date cannot make an invalid certificate valid, only an expired
+/// one.
 fn is_better(now: SystemTime, told: SystemTime, occasion: Occasion) -> bool {
     let apart = told
         .duration_since(now)
         .unwrap_or_else(|before| before.duration());
     let tolerated = match occasion {
         Occasion::Answer => TOLERATED,
-        // A `Date` has whole seconds, and has travelled.
+        // A `Date` has whole seconds, and it took time to arrive.
         Occasion::RefusedCertificate => Duration::from_secs(2),
     };
     is_plausible(told) && (!is_plausible(now) || apart > tolerated)
 }
 
-/// A header `Date`, for the fuzzer.
+/// Parses a header `Date`, for the fuzzer.
 #[cfg(fuzzing)]
 pub fn parse_date(text: &str) -> Option<SystemTime> {
     let time = calendar::parse_http_date(text)?;

@@ -1,7 +1,8 @@
-//! docs/compatibility.md against the code and against what the original has.
+//! Compares docs/compatibility.md with the code and with the original agent.
 //!
-//! The tables are read as they stand in the document: what it promises is what
-//! is tested here, and what the code has is promised there.
+//! The tests read the tables from the document itself. Everything that the document
+//! promises must be in the code, and everything in the code must be in the
+//! document.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -44,7 +45,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// The last two cells of a row: is it there, and if not or more than that, why.
+/// Whether we have this feature, from the last two cells of a row: a verdict and a
+/// note. Every verdict but `yes` needs a note that explains it.
 fn is_there(row: &[String]) -> bool {
     let [.., verdict, note] = row else {
         panic!("{row:?}");
@@ -57,8 +59,8 @@ fn is_there(row: &[String]) -> bool {
     }
 }
 
-/// Compares the names of a table with the original's list, and what the table
-/// says is there with what the code has.
+/// Checks that the table lists exactly the original's names, and that it marks
+/// exactly the names in `known` as present.
 fn compare(heading: &str, original: &str, known: &BTreeSet<String>) {
     let rows = table(heading);
     let names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
@@ -82,7 +84,8 @@ fn original_names(member: &str) -> BTreeSet<String> {
     names.collect()
 }
 
-/// `argument | option` of a setting, empty where there is none.
+/// `argument | option` of a setting. A part that the setting does not have is
+/// empty.
 type Pair = (String, String);
 
 fn pair(names: &Names) -> Pair {
@@ -100,7 +103,7 @@ fn arguments_and_options() {
         .collect();
     let mut look_at = |row: &[String], pair: Pair| {
         let obeyed = unmentioned.remove(&pair);
-        // What is not even read is not there either.
+        // An argument that no code reads counts as absent.
         assert_eq!(is_there(row), obeyed == Some(true), "{row:?}");
     };
 
@@ -135,7 +138,7 @@ fn steps_with_their_priorities() {
         live_system: true,
     };
     let kinds = [StepKind::Clean, StepKind::Deploy, StepKind::Service];
-    // By name: the priority in each operation.
+    // Per step name: its priorities in cleaning, deployment and servicing.
     let mut known: BTreeMap<String, [String; 3]> = BTreeMap::new();
     for (at, kind) in kinds.into_iter().enumerate() {
         let answer = steps::list(kind, settings);
@@ -159,8 +162,8 @@ fn collectors_by_name() {
     compare("Collectors", "collectors", &known.into_iter().collect());
 }
 
-/// Every field is there, since nobody must miss one; `no` is one that is null on
-/// every machine.
+/// Our inventory must have every field of the original. The table marks a field
+/// `no` if it is null on every machine.
 #[test]
 fn fields_of_the_inventory() {
     let mut values: BTreeMap<String, bool> = BTreeMap::new();
@@ -175,7 +178,7 @@ fn fields_of_the_inventory() {
             ask_drivers: false,
         };
         let (mut inventory, _) = collect(root.path(), options);
-        // The one field that is left out where it is not known.
+        // This is the only field that is omitted if it is unknown.
         inventory.bmc_mac = Some(String::new());
         leaves("", &serde_json::to_value(inventory).unwrap(), &mut values);
     }
@@ -189,8 +192,8 @@ fn fields_of_the_inventory() {
     }
 }
 
-/// Adds the paths of what is no object and no list of objects, and whether any
-/// has a value.
+/// Collects the path of every value that is neither an object nor a list of
+/// objects, and whether the value at that path is ever set.
 fn leaves(path: &str, value: &Value, found: &mut BTreeMap<String, bool>) {
     match value {
         Value::Object(members) => {
@@ -208,8 +211,8 @@ fn leaves(path: &str, value: &Value, found: &mut BTreeMap<String, bool>) {
     }
 }
 
-/// What the original answered to each request without a token, which a test of
-/// the API compares with ours.
+/// Compares the table with the original's measured answers to requests without a
+/// token. A test of the API compares our answers with the same file.
 #[test]
 fn paths_of_the_api() {
     let measured = read("src/api/test_data/paths-and-methods.txt");

@@ -1,28 +1,27 @@
-//! Work that must not be cut off in the middle, and the end of the boot, which
-//! waits for it.
+//! Work that must not be interrupted. The end of the boot waits for it.
 //!
-//! Power may fail at any moment, and the disk stays whole (ARCHITECTURE.md,
-//! invariants). An orderly end must do better: a commit that has begun is carried
-//! out, with the firmware's boot entry that belongs to it, and a commit that has not
-//! begun does not begin any more.
+//! The disk stays consistent even if power fails at any moment (ARCHITECTURE.md,
+//! invariants). An orderly shutdown must do better: a commit that has begun is
+//! completed, together with the firmware's boot entry for it, and no new commit
+//! begins.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 static OF_THIS_PROCESS: Sections = Sections::new();
 
-/// Begins a critical section. Waits forever once [`close`] has been called: the
+/// Begins a critical section. After [`close`] it blocks forever, because the
 /// process is about to end. Sections do not nest.
 pub fn enter() -> CriticalSection {
     OF_THIS_PROCESS.enter()
 }
 
-/// Waits until no critical section is open. None begins afterwards. `waits` is
-/// called first if that takes time.
+/// Waits until no critical section is open, and lets no new one begin. Calls
+/// `waits` first if it has to wait.
 pub fn close(waits: impl FnOnce()) {
     OF_THIS_PROCESS.close(waits);
 }
 
-/// An open critical section; it ends when this is dropped.
+/// An open critical section. It ends when this value is dropped.
 #[derive(Debug)]
 #[must_use = "the section ends when this is dropped"]
 pub struct CriticalSection(&'static Sections);
@@ -77,7 +76,7 @@ impl Sections {
         if state.open > 0 {
             waits();
         }
-        // Either outcome means that nothing is open.
+        // With or without a poisoned mutex, no section is open now.
         drop(
             self.changed
                 .wait_while(state, |state| state.open > 0)

@@ -1,19 +1,19 @@
-//! What goes wrong, told to whom it concerns.
+//! Errors in a form that serves everyone who reads them.
 //!
-//! One failure has three readers: the operator at the console wants to know
-//! what to do, Ironic wants its error JSON, a developer wants the cause. A
-//! [`Failure`] carries all three, so that no layer has to guess from text.
+//! One failure has three readers: the operator at the console wants to know what to
+//! do, Ironic wants its error JSON, and a developer wants the cause. A [`Failure`]
+//! carries all three, so that no layer has to derive them from text.
 
 use std::fmt;
 
 use landfall_boot_params::without_secrets;
 use serde_json::{Value, json};
 
-/// The error classes that Ironic knows by name: all of the original's that can
-/// reach a conductor, whether or not we have a use for each.
+/// Ironic's error classes: every class of the original agent that can reach a
+/// conductor, including those that this agent never uses.
 ///
-/// The conductor shows `details`, else `message`; it acts on the type only for
-/// `TypeError` and for version mismatches.
+/// The conductor shows `details`, or `message` if there are no details. It acts on
+/// the type only for `TypeError` and for version mismatches.
 #[expect(
     dead_code,
     reason = "some are for what this agent refuses to carry (containers) or does otherwise"
@@ -56,7 +56,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// The `type` in the error JSON: written out, so that renaming a variant
+    /// The `type` in the error JSON. It is written out, so that renaming a variant
     /// does not change the protocol.
     pub fn name(self) -> &'static str {
         self.row().0
@@ -67,7 +67,7 @@ impl Class {
         self.row().1
     }
 
-    /// The `message` in the error JSON: the class in words.
+    /// The `message` in the error JSON, which describes the class.
     pub fn message(self) -> &'static str {
         self.row().2
     }
@@ -177,26 +177,25 @@ impl Class {
     }
 }
 
-/// A failure with its audience: class for Ironic, details for everyone, a hint
-/// for the operator.
+/// A failure with a part for each reader: a class for Ironic, details for everyone,
+/// a hint for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What Ironic calls it.
     pub class: Class,
-    /// What happened: object named, expected and found, lower case, no full stop.
+    /// What happened: names the object, what was expected and what was found. Lower
+    /// case, no full stop.
     pub details: String,
-    /// What the operator can do about it, if anything is known.
+    /// What the operator can do about it, if anything.
     pub hint: Option<String>,
-    /// Another attempt would end the same way, although the class is one of
-    /// those that often pass.
+    /// Whether a retry would fail in the same way, although errors of this class
+    /// are often temporary.
     pub permanent: bool,
 }
 
-/// The result of everything that can fail for a reason someone must be told.
+/// The result of an operation whose failure an operator or Ironic must hear about.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// A failure of this class with these details.
     pub fn new(class: Class, details: impl Into<String>) -> Self {
         Self {
             class,
@@ -206,26 +205,26 @@ impl Failure {
         }
     }
 
-    /// A failure about what was asked for, by whomever.
+    /// A failure for invalid input, whoever gave it: Ironic, an operator or a boot
+    /// argument.
     pub fn invalid_params(details: impl Into<String>) -> Self {
         Self::new(Class::InvalidCommandParamsError, details)
     }
 
-    /// The same failure with advice for the operator.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same failure, which no other attempt will mend.
+    /// Marks the failure as permanent: a retry would not help.
     #[must_use]
     pub fn permanently(mut self) -> Self {
         self.permanent = true;
         self
     }
 
-    /// Class and details, as a refused request names them.
+    /// Class and details in one line, for the answer to a rejected request.
     pub fn in_words(&self) -> String {
         format!(
             "{}: {}",
@@ -234,7 +233,7 @@ impl Failure {
         )
     }
 
-    /// Ironic's error JSON.
+    /// The error as Ironic's JSON, with secrets removed from the details.
     pub fn to_json(&self) -> Value {
         json!({
             "type": self.class.name(),
@@ -259,8 +258,8 @@ impl std::error::Error for Failure {}
 
 /// An error with all its causes in one line, each cause once.
 ///
-/// A DNS failure comes as a chain of five nested messages; a console line has
-/// room for one, and libraries tend to repeat the cause in their own text.
+/// A DNS failure comes as a chain of five nested messages, but a console has room
+/// for one line. Many libraries also repeat the cause in their own text.
 pub fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,10 +1,10 @@
-//! The ways in for `tests/fuzz`, and for nothing else: one function for each
-//! input that comes from outside, from its bytes to the call of its parser.
+//! The interface for `tests/fuzz` only: one function for each kind of input from
+//! outside. It passes the bytes to the parser of that input.
 //!
-//! Compiled under `cfg(fuzzing)` only, which cargo-fuzz sets: the agent's
-//! modules are private, and the fuzz targets are another crate. Where a format
-//! has a checksum it is put right first: no fuzzer guesses one, and all that
-//! lies behind it would never be reached.
+//! It is compiled only under `cfg(fuzzing)`, which cargo-fuzz sets. It exists
+//! because the agent's modules are private and the fuzz targets are another crate.
+//! If a format has a checksum, the function corrects it first: a fuzzer cannot
+//! guess one, so it would never reach the code behind the check.
 
 mod disk;
 mod handover;

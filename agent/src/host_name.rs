@@ -1,20 +1,20 @@
-//! What this host is called.
+//! The name of this host.
 
-/// The names of a host to which nobody gave one; `(none)` is the kernel's text.
+/// The kernel's host name if nobody has set one. `(none)` is the kernel's own text.
 const NAMELESS: [&str; 4] = ["", "(none)", "localhost", "localhost.localdomain"];
 
-/// The name that a host without one reports, as under systemd.
+/// The name that a host without a name reports, as under systemd.
 const FALLBACK: &str = "localhost";
 
-/// The name that somebody has given to this host, if anybody has.
+/// The host name, if somebody has set one.
 pub fn given() -> Option<String> {
     let name = nix::unistd::gethostname().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
     (!NAMELESS.contains(&name.as_str())).then_some(name)
 }
 
-/// The kernel's text as a name that Ironic can show: never `(none)`, which looks
-/// like a name but is not one.
+/// The kernel's host name in a form that Ironic can show. `(none)` looks like a
+/// name but is not one, so it becomes `localhost`.
 pub fn reported(kernel: &str) -> &str {
     match kernel {
         "" | "(none)" => FALLBACK,
@@ -28,11 +28,11 @@ pub fn of_this_host() -> String {
     reported(&name.to_string_lossy()).to_owned()
 }
 
-/// Gives the host a name unless it has one. Whoever knows a better one, as DHCP
-/// may, replaces it later.
+/// Sets the host name unless somebody has already set one. A better source, such as
+/// DHCP, may replace it later.
 ///
 /// # Errors
-/// If the kernel does not take the name: it is longer than 64 bytes.
+/// The kernel rejects a name that is longer than 64 bytes.
 pub fn set_default(name: &str) -> nix::Result<()> {
     match given() {
         Some(_) => Ok(()),
@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn only_the_nameless_get_the_default() {
-        // The thread's own names, not this machine's.
+        // A UTS namespace for this thread, so that the machine's own name stays
+        // unchanged.
         let test = || {
             if let Err(error) = unshare(CloneFlags::CLONE_NEWUTS) {
                 return skip(format!("a namespace for host names: {error}"));

@@ -1,4 +1,4 @@
-//! The one configured HTTP client: trust, time-outs, no surprises.
+//! Builds the HTTP clients: trust, timeouts, proxies and redirects.
 
 mod answer;
 mod service_client;
@@ -23,7 +23,7 @@ pub use zoned_url::ZonedUrl;
 use crate::failure::{Class, Failure, Result, one_line};
 use crate::tls::{Identity, ServerTrust, TlsPolicy};
 
-/// Image servers may send us on, but not from https to http.
+/// Follows the redirects of image servers, but not from https to http.
 fn for_images() -> Policy {
     Policy::custom(|attempt| {
         let secure = |url: &reqwest::Url| url.scheme() == "https";
@@ -39,32 +39,31 @@ fn for_images() -> Policy {
 
 const REDIRECTS: usize = 10;
 
-/// How the agent's requests are made; from the settings.
+/// The options of all HTTP requests, from the settings.
 #[derive(Debug, Clone, Default)]
 pub struct HttpOptions {
     /// Do not verify server certificates (`ipa-insecure`).
     pub insecure: bool,
-    /// Whom to trust instead of the system's authorities (`cafile`):
-    /// certificates in PEM.
+    /// A PEM file of certificates to trust instead of the system's authorities
+    /// (`cafile`).
     pub ca_file: Option<PathBuf>,
-    /// What to show to a server that asks who we are.
+    /// The certificate for servers that ask for one.
     pub identity: Option<IdentityFiles>,
-    /// Versions and cipher suites.
     pub tls: TlsPolicy,
-    /// By whom requests go.
     pub proxies: Proxies,
-    /// How long one request may be idle, and a connection may take to be made.
+    /// The time limit for a silent connection, and for making a connection.
     pub timeout: Option<Duration>,
 }
 
-/// Proxies as OpenShift and Ironic set them; URLs, which may hold a password.
+/// Proxies in the form that OpenShift and Ironic use: URLs, which may contain a
+/// password.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// For `http://` (`HTTP_PROXY`).
     pub http: Option<String>,
     /// For `https://` (`HTTPS_PROXY`).
     pub https: Option<String>,
-    /// Hosts, domains and networks that are asked without one (`NO_PROXY`).
+    /// Hosts, domains and networks that need no proxy (`NO_PROXY`).
     pub none_for: Vec<String>,
 }
 
@@ -76,20 +75,19 @@ impl std::fmt::Debug for Proxies {
     }
 }
 
-/// The client's certificate and its key (`certfile`, `keyfile`), in PEM.
+/// The PEM files of the client's certificate and key (`certfile`, `keyfile`).
 #[derive(Debug, Clone)]
 pub struct IdentityFiles {
-    /// The certificate, and those between it and an authority.
+    /// The certificate, followed by any intermediate certificates.
     pub certificates: PathBuf,
-    /// The key.
     pub key: PathBuf,
 }
 
 impl IdentityFiles {
-    /// The pair, if both are given.
+    /// The pair, if both files are given.
     ///
     /// # Errors
-    /// If only one of them is.
+    /// If only one of them is given.
     pub fn pair(certificates: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<Self>> {
         match (certificates, key) {
             (Some(certificates), Some(key)) => Ok(Some(Self { certificates, key })),
@@ -111,8 +109,8 @@ fn half_a_pair(given: &str, file: &std::path::Path, missing: &str) -> Failure {
 }
 
 impl HttpOptions {
-    /// The same, but every server is trusted: for questions whose answer is
-    /// not trusted either.
+    /// The same options, but every server is trusted. Only for requests whose
+    /// answer is not trusted either.
     #[must_use]
     pub fn trusting_anybody(&self) -> Self {
         Self {
@@ -123,7 +121,7 @@ impl HttpOptions {
     }
 
     /// # Errors
-    /// Which file is not what it should be.
+    /// Names the invalid file.
     fn tls(&self) -> Result<rustls::ClientConfig> {
         let trust = match &self.ca_file {
             _ if self.insecure => ServerTrust::anybody(),
@@ -138,13 +136,13 @@ impl HttpOptions {
     }
 }
 
-/// A client for images and what belongs to them.
+/// A client for images and related files.
 ///
-/// There is no total time-out on purpose: an image may take an hour. A request
-/// that must end sooner says so itself (`RequestBuilder::timeout`).
+/// It has no total timeout on purpose: an image may take an hour. A request that
+/// must end sooner sets its own timeout (`RequestBuilder::timeout`).
 ///
 /// # Errors
-/// Which certificate or key cannot be used.
+/// Names the certificate or key that is unusable.
 pub fn image_client(options: &HttpOptions) -> Result<reqwest::Client> {
     finished(builder(options, options.tls()?, for_images())?)
 }
@@ -161,10 +159,10 @@ fn builder(
         .read_timeout(timeout)
         .redirect(redirects)
         .tls_backend_preconfigured(tls)
-        // Not those of our environment.
+        // Ignore the proxies in our environment variables.
         .no_proxy();
     if options.proxies.none_for.iter().any(|host| host == "*") {
-        // reqwest takes it for names alone, not for addresses.
+        // reqwest applies `*` to names only, not to addresses.
         return Ok(builder);
     }
     let none_for = NoProxy::from_string(&options.proxies.none_for.join(","));

@@ -1,9 +1,9 @@
-//! The agent a bare server boots: configures the network, obeys Ironic, writes
-//! the disk, reboots into it.
+//! The agent that a bare server boots. It configures the network, carries out
+//! Ironic's commands, writes the disk, and reboots into it.
 //!
-//! One binary in three roles: as PID 1 it is the ramdisk's init, called by the
-//! kernel it is modprobe, and else it does what its sub-command says. The
-//! modules are listed in ARCHITECTURE.md in the order of the boot.
+//! One binary has three roles. As PID 1 it is the ramdisk's init. When the kernel
+//! calls it to load a module, it is modprobe. Otherwise it runs its sub-command.
+//! ARCHITECTURE.md lists the modules in the order of the boot.
 
 #![cfg_attr(
     not(test),
@@ -75,7 +75,7 @@ use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
 
-/// The whole program; the exit code for the system.
+/// Runs the whole program and returns the process's exit code.
 pub fn run() -> ExitCode {
     if early::is_init() {
         early::run();
@@ -85,8 +85,8 @@ pub fn run() -> ExitCode {
         return early::modprobe(&arguments[2]);
     }
     sys::freed_memory::in_one_arena();
-    // The one place that names the crypto provider; an error means that it is
-    // installed already.
+    // This is the only place that names the crypto provider. The call fails only if
+    // a provider is already installed, so the result is ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();
 
     let cli = Cli::parse();

@@ -1,4 +1,5 @@
-//! The agent's program; everything is in the library, where fuzz targets reach it.
+//! The agent's executable. All code is in the library, so that fuzz targets can
+//! reach it.
 
 fn main() -> std::process::ExitCode {
     landfall_agent::run()

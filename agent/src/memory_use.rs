@@ -1,9 +1,9 @@
-//! How much memory the agent takes: a figure that operators of small machines
-//! ask for, so it is said, not claimed.
+//! The memory use of the agent. Operators of small machines ask for this figure, so
+//! it is measured and shown.
 
 use std::fs;
 
-/// `VmRSS` and `VmHWM` of this process in KiB: resident now, and at most so far.
+/// `VmRSS` and `VmHWM` of this process in KiB: current and peak resident memory.
 pub fn resident_and_peak_kib() -> Option<(u64, u64)> {
     parse(&fs::read_to_string("/proc/self/status").ok()?)
 }

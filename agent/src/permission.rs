@@ -1,10 +1,10 @@
-//! May this process destroy data on this machine?
+//! Decides whether this process may destroy data on this machine.
 //!
-//! Everything that writes to a disk or to firmware variables asks for a
-//! [`WritePermission`], and there are exactly three ways to get one: run in the
-//! ramdisk that our init set up, be a service of a live system
-//! (`permission/live_system.rs` has the rule), or say `--allow-this-machine`.
-//! So nobody wipes a laptop by trying the agent on it.
+//! All code that writes to a disk or to firmware variables needs a
+//! [`WritePermission`]. There are exactly three ways to get one: run in the ramdisk
+//! that our init set up, be a service of a live system (`permission/live_system.rs`
+//! has the conditions), or use `--allow-this-machine`. So nobody can wipe a laptop
+//! by trying the agent on it.
 
 mod live_system;
 
@@ -13,13 +13,13 @@ use std::path::Path;
 
 use crate::failure::{Class, Failure, Result};
 
-/// Written by init (PID 1), holds the boot id of the kernel it was written
-/// under: a copy left from another boot or copied by hand says nothing. The builder
-/// recognises the agent by this path (`agent_binary.rs` of landfall-initramfs).
+/// Init (PID 1) writes this file. It contains the kernel's boot id, so a copy from
+/// another boot is not valid. The builder recognises the agent by this path
+/// (`agent_binary.rs` of landfall-initramfs).
 const RAMDISK_MARKER: &str = "/run/landfall/ramdisk";
 
-/// The same for a live system, written by the agent that has seen that it is
-/// one: later, disks are mounted by the agent itself.
+/// The same for a live system. The agent writes it once it has checked the
+/// conditions. A later check could fail, because the agent itself mounts disks.
 const LIVE_SYSTEM_MARKER: &str = "/run/landfall/live-system";
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -28,21 +28,21 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// include/linux/proc_ns.h).
 pub const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Where the agent lives.
+/// The kind of system in which the agent may run permanently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Home {
-    /// In our ramdisk, as the child of our init.
+    /// Our ramdisk, as the child of our init.
     Ramdisk,
-    /// In a live system, as a service of its systemd.
+    /// A live system, as a service of its systemd.
     LiveSystem,
 }
 
 impl Home {
-    /// Where this process is at home. `said`: the operator says that this is a
-    /// live system, where nothing of CoreOS tells it.
+    /// Determines the kind of this system. `said` means that the operator declares
+    /// it to be a live system, for systems without CoreOS's marker.
     ///
     /// # Errors
-    /// On any other machine: what is missing.
+    /// On any other machine. The error names the missing condition.
     pub fn find(said: bool) -> Result<Self> {
         let ramdisk = WritePermission::by_marker(Path::new(RAMDISK_MARKER), Path::new(BOOT_ID));
         let Err(no_ramdisk) = ramdisk else {
@@ -71,10 +71,8 @@ impl Home {
     }
 }
 
-/// Leaves the marker. For init, which is the only one that knows.
-///
-/// # Errors
-/// What the file system says.
+/// Writes the marker. Only init may call this, because only init knows that this is
+/// the ramdisk.
 pub fn mark_as_ramdisk() -> Result<()> {
     mark(Path::new(RAMDISK_MARKER))
 }
@@ -93,14 +91,13 @@ fn mark(marker: &Path) -> Result<()> {
     })
 }
 
-/// Proof that destructive work is allowed here. It cannot be made outside of
-/// this module.
+/// Proof that destructive work is allowed here. Only this module can create it.
 #[derive(Debug, Clone, Copy)]
 pub struct WritePermission(());
 
 impl WritePermission {
-    /// Permission because this machine runs our ramdisk, or a live system that
-    /// the agent is a service of: nothing in use is on a disk.
+    /// Permission because this machine runs our ramdisk, or a live system with the
+    /// agent as a service: no disk is in use.
     ///
     /// # Errors
     /// On any other machine.
@@ -110,15 +107,15 @@ impl WritePermission {
             .or_else(|_| Self::by_marker(Path::new(RAMDISK_MARKER), boot_id))
     }
 
-    /// Permission because the operator insisted (`--allow-this-machine`).
+    /// Permission because the operator insists (`--allow-this-machine`).
     pub fn by_operator() -> Self {
         Self(())
     }
 
-    /// For the sub-commands that have the option `--allow-this-machine`.
+    /// Permission for the sub-commands that have the option `--allow-this-machine`.
     ///
     /// # Errors
-    /// If the option is not given on a machine that does not run the ramdisk.
+    /// If the option is not given and the machine does not run the ramdisk.
     pub fn in_ramdisk_or_by_operator(allow_this_machine: bool) -> Result<Self> {
         if allow_this_machine {
             return Ok(Self::by_operator());

@@ -1,15 +1,12 @@
-//! Files with secrets in them: for root alone.
+//! Files that contain secrets and that only root may read.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Writes a file with mode 0600, in place of what was there, and makes the
-/// directories above it with 0755. A file that is there keeps its mode.
-///
-/// # Errors
-/// What the file system says.
+/// Creates or overwrites a file. A new file has mode 0600, an existing file keeps
+/// its mode. Missing parent directories are created with mode 0755.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         DirBuilder::new()

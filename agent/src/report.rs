@@ -1,9 +1,9 @@
-//! What the agent says, and where it can be read.
+//! Writes the agent's log lines.
 //!
-//! Every module reports with `tracing`'s macros; the stage that a line names is
-//! the first module below the crate. Here the events become lines: on every
-//! console of /proc/consoles and in the kernel log when we are the ramdisk,
-//! in the journal when we are a service, on stderr anywhere else.
+//! Every module logs with `tracing`'s macros. The stage of a line is the first
+//! module below the crate. This module writes the lines: in the ramdisk to every
+//! console of /proc/consoles and to the kernel log, in a service to the journal,
+//! elsewhere to stderr.
 
 mod console;
 mod progress;
@@ -27,30 +27,32 @@ use crate::sys::boot_clock::seconds_since_boot;
 use crate::sys::service_notify::ServiceNotify;
 use console::Consoles;
 
-/// The longest line; what is longer comes from outside and is cut. A miss of the
-/// root device names every disk, some 150 characters each.
+/// The maximum length of a line in characters. Longer lines come from outside and
+/// are cut. If no root device matches, the line lists every disk with about 150
+/// characters each.
 const LINE_LIMIT: usize = 4000;
 
-/// Where lines go.
+/// The destination of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// Every console in /proc/consoles, and the kernel log.
     Consoles,
     /// stderr, for a person at a terminal or a log file.
     Stderr,
-    /// stderr that leads to systemd's journal, each line with its level as
-    /// sd-daemon(3) has it; the last line is the service's status.
+    /// stderr that is connected to systemd's journal. Each line begins with its
+    /// level (sd-daemon(3)). The latest line is also the service's status.
     Journal,
-    /// stderr, one JSON object a line: `{"v":1,"time":..,"stage":..,"level":..,"text":..}`.
+    /// stderr, one JSON object per line:
+    /// `{"v":1,"time":..,"stage":..,"level":..,"text":..}`.
     JsonLines,
 }
 
-/// Starts reporting for the life of the process. A second call has no effect.
+/// Starts logging for the rest of the process. A second call has no effect.
 pub fn start(output: Output, debug: bool) -> Flush {
     let sinks = match output {
         Output::Consoles => Sinks::Ramdisk {
             consoles: Consoles::of_this_machine(said_on_consoles),
-            // A missing /dev/kmsg costs the kernel log's copy only.
+            // Without /dev/kmsg only the copy in the kernel log is missing.
             kmsg: OpenOptions::new()
                 .write(true)
                 .open("/dev/kmsg")
@@ -59,7 +61,7 @@ pub fn start(output: Output, debug: bool) -> Flush {
         },
         Output::Stderr => Sinks::Stderr { json: false },
         Output::JsonLines => Sinks::Stderr { json: true },
-        // Without the socket a status is missed, and no line.
+        // Without the socket only the status is missing.
         Output::Journal => Sinks::Journal(ServiceNotify::from_environment().ok().flatten()),
     };
     let sinks = Arc::new(sinks);
@@ -68,13 +70,13 @@ pub fn start(output: Output, debug: bool) -> Flush {
         most_verbose: if debug { Level::DEBUG } else { Level::INFO },
     };
     let subscriber = tracing_subscriber::registry().with(layer);
-    // An error means that a subscriber is already there: the first one stays.
+    // An error means that there already is a subscriber. It stays.
     let _ = tracing::subscriber::set_global_default(subscriber);
     Flush(sinks)
 }
 
-/// Reports panics like every other failure, before the process aborts: stderr
-/// goes nowhere in the ramdisk.
+/// Logs panics like any other failure before the process aborts, because nobody
+/// sees stderr in the ramdisk.
 pub fn tell_panics(flush: &Flush) {
     let flush = flush.clone();
     std::panic::set_hook(Box::new(move |panic| {
@@ -83,12 +85,13 @@ pub fn tell_panics(flush: &Flush) {
     }));
 }
 
-/// Lets the last lines reach slow consoles before the machine goes away.
+/// Waits until slow consoles have printed the last lines, before the machine stops.
 #[derive(Debug, Clone)]
 pub struct Flush(Arc<Sinks>);
 
 impl Flush {
-    /// Waits until every console has printed what was said, at most `bound` each.
+    /// Waits until every console has printed all earlier lines, at most `bound` for
+    /// each console.
     pub fn wait(&self, bound: Duration) {
         if let Sinks::Ramdisk { consoles, .. } = &*self.0 {
             consoles.wait_until_printed(bound);
@@ -96,7 +99,7 @@ impl Flush {
     }
 }
 
-/// One thing said: when, in which stage, how grave, what.
+/// One log line. `time` is in seconds since the boot.
 struct Line<'a> {
     time: f64,
     stage: &'a str,
@@ -110,8 +113,8 @@ impl Line<'_> {
         on_a_console(self.time, &self.for_status())
     }
 
-    /// `disk: warning: ...`; what the sub-command itself says goes without a
-    /// stage. Time since boot means nothing at a terminal.
+    /// `disk: warning: ...`. Lines of the sub-command itself have no stage. There
+    /// is no time, because the time since boot means nothing at a terminal.
     fn for_terminals(&self) -> String {
         match self.stage {
             "tools" => self.graded(),
@@ -160,7 +163,7 @@ fn on_a_console(time: f64, text: &str) -> String {
     format!("[{time:9.3}] {text}")
 }
 
-/// What this process has said so far, as consoles show it.
+/// The lines of this process so far, in the format for consoles.
 fn said_on_consoles() -> Vec<String> {
     let said = lines_said().into_iter();
     said.map(|line| on_a_console(line.time, &line.text))
@@ -185,12 +188,12 @@ impl Sinks {
             Self::Ramdisk { consoles, kmsg } => {
                 consoles.print(&line.for_consoles());
                 if let Some(kmsg) = kmsg {
-                    // Facility user, level debug: below every console log level
-                    // but "debug", so that no console shows the line twice.
+                    // Facility user, level debug. This is below every console log
+                    // level but "debug", so that no console shows the line twice.
                     let mut file = kmsg.lock().unwrap_or_else(PoisonError::into_inner);
                     for part in kmsg_parts(&line.graded()) {
                         let record = format!("<15>landfall {}: {part}\n", line.stage);
-                        // The consoles have the line already.
+                        // On error, the line is still on the consoles.
                         let _ = file.write_all(record.as_bytes());
                     }
                 }
@@ -201,11 +204,11 @@ impl Sinks {
                 } else {
                     line.for_terminals()
                 };
-                // A closed stderr must not end the work.
+                // A closed stderr must not stop the agent.
                 let _ = writeln!(std::io::stderr(), "{text}");
             }
             Self::Journal(notify) => {
-                // Nor must a journal that is gone, or a manager that is busy.
+                // Nor may a closed journal or a busy service manager.
                 let _ = writeln!(std::io::stderr(), "{}", line.for_journal());
                 if let Some(notify) = notify
                     && line.level <= Level::INFO
@@ -217,10 +220,11 @@ impl Sinks {
     }
 }
 
-/// The kernel refuses records of more than 1024 bytes whole (`PRINTKRB_RECORD_MAX`).
+/// The kernel rejects a record of more than 1024 bytes as a whole
+/// (`PRINTKRB_RECORD_MAX`).
 fn kmsg_parts(text: &str) -> impl Iterator<Item = &str> {
     const PART: usize = 900;
-    // The text is ASCII (see `printable`), so every cut is between characters.
+    // The text is ASCII (see `printable`), so it can be cut anywhere.
     (0..text.len().max(1))
         .step_by(PART)
         .map(move |start| &text[start..(start + PART).min(text.len())])
@@ -234,8 +238,8 @@ struct Lines {
 impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let metadata = event.metadata();
-        // Libraries narrate for their own authors; what they have to say to an
-        // operator reaches us as errors.
+        // Ignores the events of libraries, which are for their own developers.
+        // Errors of libraries are returned to the agent, which reports them.
         let Some(module) = metadata.target().strip_prefix(env!("CARGO_CRATE_NAME")) else {
             return;
         };
@@ -248,16 +252,17 @@ impl<S: Subscriber> Layer<S> for Lines {
             time: seconds_since_boot(),
             stage: stage(module),
             level: *metadata.level(),
-            // Here, and not where each line is made: the next one would forget it.
+            // Remove secrets in this one place, so that no caller can forget it.
             text: printable(&without_secrets(&text.0)),
         };
-        // First, so that a console which appears right now misses no line.
+        // Keep the line before it is printed, so that a console that appears now
+        // gets it too.
         ring::keep(line.time, line.for_status());
         self.sinks.put(&line);
     }
 }
 
-/// `::network::dhcp` -> `network`; init calls its module `early`.
+/// `::network::dhcp` -> `network`. The module of init is called `early`.
 fn stage(module: &str) -> &str {
     match module.trim_start_matches("::").split("::").next() {
         None | Some("" | "stages") => "agent",
@@ -266,8 +271,8 @@ fn stage(module: &str) -> &str {
     }
 }
 
-/// ASCII without control characters: a server's text must not be able to move
-/// the cursor of an operator's terminal.
+/// Replaces everything but printable ASCII: a server's text must not be able to
+/// control an operator's terminal.
 fn printable(text: &str) -> String {
     let mut out: String = text
         .chars()
@@ -295,7 +300,7 @@ impl Visit for Message {
     }
 }
 
-/// Bytes as an operator reads them.
+/// A number of bytes in a readable unit.
 pub fn mib(bytes: u64) -> String {
     if bytes < 1 << 20 {
         return format!("{bytes} bytes");

@@ -1,10 +1,10 @@
-//! A machine in rescue belongs to the user who logs in to it: it stays up and on
-//! the network, and its agent neither serves nor sends heartbeats, not even after
-//! a restart.
+//! A machine in rescue belongs to the user who logs in to it. It stays up and on
+//! the network. Its agent accepts no commands and sends no heartbeats, not even
+//! after a restart.
 //!
-//! The user logs in by SSH with the programs of the ramdisk's rescue layer
-//! (`landfall-image --rescue-layer`), which is not there by default: this is the
-//! only way to get a shell on the machine.
+//! The user logs in by SSH and uses the programs of the ramdisk's rescue layer
+//! (`landfall-image --rescue-layer`). The layer is not there by default, because it
+//! is the only way to get a shell on the machine.
 
 mod accounts;
 mod login_server;
@@ -19,14 +19,15 @@ use crate::backoff::Backoff;
 use crate::failure::{Class, Failure, Result};
 use accounts::Password;
 
-/// Says that this boot's machine is in rescue. The original's file.
+/// Marks that the machine is in rescue during this boot. The original uses the same
+/// file.
 const RESCUED_MARKER: &str = "etc/.rescued";
 
-/// What the rescue layer consists of, besides libraries.
+/// The programs of the rescue layer.
 const PROGRAMS: [&str; 3] = [login_server::SERVER, login_server::KEY_MAKER, SHELL];
 const SHELL: &str = "bin/busybox";
 
-/// Between two attempts to start the server again.
+/// The pauses between attempts to start the server again.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -35,12 +36,12 @@ pub fn is_rescued() -> bool {
     Path::new("/").join(RESCUED_MARKER).exists()
 }
 
-/// Lets the user of the rescue log in with this crypt(3) hash of a password.
+/// Allows the user of the rescue to log in with the password of this crypt(3) hash.
 /// Returns when the SSH server accepts connections.
 ///
 /// # Errors
-/// If the ramdisk has no rescue layer, the hash is not one, or the server does
-/// not start. Then nothing is in rescue.
+/// If the ramdisk has no rescue layer, the hash is invalid, or the server does not
+/// start. The machine is then not in rescue.
 pub fn hand_over(hash: &str) -> Result<()> {
     let root = Path::new("/");
     layer_is_there(root)?;
@@ -49,7 +50,7 @@ pub fn hand_over(hash: &str) -> Result<()> {
     marked(&marker, login_server::start)
 }
 
-/// Starts with the marker in its place, so that nothing is left to fail once the
+/// Writes the marker before it starts the server, so that nothing can fail once the
 /// server runs.
 fn marked(marker: &Path, start: impl FnOnce() -> std::result::Result<(), String>) -> Result<()> {
     fs::write(marker, b"").map_err(|error| fault(format!("{}: {error}", marker.display())))?;
@@ -61,8 +62,8 @@ fn marked(marker: &Path, start: impl FnOnce() -> std::result::Result<(), String>
     })
 }
 
-/// Starts the SSH server again after a restart of the agent. Goes on until it runs:
-/// this machine has nothing better to do.
+/// Starts the SSH server again after a restart of the agent. Retries until the
+/// server runs, because this machine has nothing else to do.
 pub fn resume() {
     let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
     while let Err(reason) = login_server::start() {
@@ -73,15 +74,15 @@ pub fn resume() {
     }
 }
 
-/// Leaves the machine to its user.
+/// Waits forever, so that the machine stays up for its user.
 pub async fn leave_to_the_user() -> Infallible {
     tracing::info!("this machine is in rescue: its agent no longer serves commands");
     std::future::pending().await
 }
 
 /// # Errors
-/// What is missing. Ironic would report success for a machine into which nobody
-/// can log in.
+/// Lists the missing programs. Without this check Ironic would report success for a
+/// machine that nobody can log in to.
 fn layer_is_there(root: &Path) -> Result<()> {
     let missing: Vec<String> = PROGRAMS
         .iter()

@@ -1,9 +1,9 @@
-//! What a test does that cannot run on this machine.
+//! What a test does if it cannot run on this machine.
 
-/// Set to 1 where every test has to run: then a test that cannot fails.
+/// If this variable is 1, every test must run, and a test that cannot run fails.
 const REQUIRED: &str = "LANDFALL_TESTS_REQUIRED";
 
-/// Says why the test does not run; the caller returns.
+/// Prints why the test is skipped. The caller must return afterwards.
 pub fn skip(why: impl std::fmt::Display) {
     let required = std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
     assert!(!required, "this test has to run here ({REQUIRED}): {why}");

@@ -1,9 +1,9 @@
-//! What must survive a crash of the agent, but not the boot: small private
-//! files below /run/landfall, replaced as a whole.
+//! State that must survive a crash of the agent, but not a reboot: small private
+//! files below /run/landfall. Each is replaced as a whole.
 //!
-//! Ironic issues a token once, pins the agent's certificate and takes an empty
-//! command list for a fresh boot; an agent that forgot any of the three could
-//! not go on after a restart.
+//! Ironic issues a token only once, pins the agent's certificate, and treats an
+//! empty command list as a fresh boot. After a restart the agent could not continue
+//! without any of the three.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -11,33 +11,31 @@ use std::path::{Path, PathBuf};
 
 use crate::private_file;
 
-/// The directory of the ramdisk's state, a tmpfs.
+/// The directory of the ramdisk's state, on a tmpfs.
 pub const STATE_DIRECTORY: &str = "/run/landfall";
 
-/// The largest state file that is read back: a command list with a config
-/// drive inside.
+/// The largest size of a state file that is read back, in bytes. The largest real
+/// one is a command list that includes a config drive.
 const SIZE_LIMIT: u64 = 256 << 20;
 
-/// One file of state.
 #[derive(Debug, Clone)]
 pub struct StateFile(Option<PathBuf>);
 
 impl StateFile {
-    /// The file of this name in this directory.
     pub fn new(directory: &Path, name: &str) -> Self {
         Self(Some(directory.join(name)))
     }
 
-    /// No file at all: for a tool, which has no second life and leaves nothing
-    /// on the machine.
+    /// No file at all, for a sub-command that runs once and must leave nothing on
+    /// the machine.
     pub fn nowhere() -> Self {
         Self(None)
     }
 
-    /// What was stored last; `None` if nothing was.
+    /// The content that was stored last, or `None` if there is none.
     ///
     /// # Errors
-    /// If it is there and cannot be read.
+    /// If the file exists but cannot be read.
     pub fn load(&self) -> io::Result<Option<Vec<u8>>> {
         let Some(path) = &self.0 else {
             return Ok(None);
@@ -52,11 +50,8 @@ impl StateFile {
         Ok(Some(bytes))
     }
 
-    /// Replaces the content; readable by root only. A crash in the middle
-    /// leaves the old content.
-    ///
-    /// # Errors
-    /// What the file system says.
+    /// Replaces the content. Only root can read it. A crash in the middle leaves
+    /// the old content.
     pub fn store(&self, bytes: &[u8]) -> io::Result<()> {
         let Some(path) = &self.0 else {
             return Ok(());
@@ -65,14 +60,14 @@ impl StateFile {
         let stored =
             private_file::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
         if stored.is_err() {
-            // What is left of it would fill a /run that is full already.
+            // Remove a partial file: /run may already be full.
             let _ = fs::remove_file(&temporary);
         }
         stored
     }
 
-    /// As [`StateFile::store`], where a failure costs only the ability to go on
-    /// after a crash: it is reported and the work goes on.
+    /// Like [`StateFile::store`], but only logs a failure. Without the file the
+    /// agent cannot continue after a crash, but the current work is not affected.
     pub fn store_or_warn(&self, bytes: &[u8]) {
         if let Err(error) = self.store(bytes) {
             let path = self.0.as_deref().unwrap_or(Path::new(""));
@@ -83,7 +78,6 @@ impl StateFile {
         }
     }
 
-    /// Forgets the content.
     pub fn remove(&self) {
         let Some(path) = &self.0 else {
             return;

@@ -1,7 +1,8 @@
-//! Captured /sys and /proc trees as text, and back as directories for a test.
+//! Text files that hold captured /sys and /proc trees, and their conversion to
+//! directories for a test.
 //!
-//! A line is `path = content` for a file (with `\n`, `\\` and `\xNN`),
-//! `path -> target` for a link, `path/` for a directory.
+//! Each line is `path = content` for a file (escapes: `\n`, `\\`, `\xNN`), `path ->
+//! target` for a link, or `path/` for a directory.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,32 +12,30 @@ use tempfile::TempDir;
 
 use crate::system_path::SystemPath;
 
-/// A captured tree in a directory that goes with it.
+/// A captured tree in a temporary directory, which is deleted on drop.
 pub struct PlantedTree {
     directory: TempDir,
     root: SystemPath,
 }
 
 impl PlantedTree {
-    /// An empty tree.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = SystemPath::captured(directory.path()).unwrap();
         Self { directory, root }
     }
 
-    /// The root as those who read it take it.
+    /// The root, in the form that the inventory code takes.
     pub fn path(&self) -> &SystemPath {
         &self.root
     }
 
-    /// Where to make more files.
+    /// The real directory of the root, where a test can add files.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 }
 
-/// Makes the tree of a text in a new directory.
 pub fn plant(text: &str) -> PlantedTree {
     let root = PlantedTree::new();
     for line in text.lines().filter(|line| !line.is_empty()) {

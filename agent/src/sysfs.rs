@@ -1,8 +1,7 @@
-//! Reading attributes of /sys and /proc: small files with one value each.
+//! Reads attributes of /sys and /proc: small files with one value each.
 //!
-//! An attribute that is missing or cannot be read says nothing, and that is
-//! all its readers want to know: drivers leave attributes out or fail them
-//! with EIO as they please.
+//! A missing attribute and an unreadable one give the same result. Callers need no
+//! distinction: drivers omit attributes or fail reads with EIO as they please.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -10,11 +9,12 @@ use std::str::FromStr;
 
 use crate::system_path::SystemPath;
 
-/// Attributes are at most one page; /proc/cpuinfo of a thousand CPUs and the
-/// SMBIOS table of a large server are the reasons for more.
+/// The maximum size in bytes. A sysfs attribute is at most one page, but
+/// /proc/cpuinfo of a thousand CPUs and the SMBIOS table of a large server are
+/// larger.
 const SIZE_LIMIT: u64 = 4 << 20;
 
-/// The content, cut at a limit that no real file reaches.
+/// The content, cut at [`SIZE_LIMIT`].
 pub fn bytes(path: &SystemPath) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     File::open(path.on_disk()?)
@@ -25,36 +25,36 @@ pub fn bytes(path: &SystemPath) -> Option<Vec<u8>> {
     Some(content)
 }
 
-/// The content without its line end. Padding stays: it counts in some places.
+/// The content without line ends and NULs at its end. Padding with spaces stays,
+/// because some callers need it.
 pub fn padded_text(path: &SystemPath) -> Option<String> {
     let content = bytes(path)?;
     let content = String::from_utf8_lossy(&content);
     Some(content.trim_end_matches(['\n', '\0']).to_owned())
 }
 
-/// The content without surrounding white space; `None` if nothing is left.
+/// The content without surrounding white space, or `None` if it is empty.
 pub fn text(path: &SystemPath) -> Option<String> {
     let text = padded_text(path)?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The content as a number.
 pub fn number<T: FromStr>(path: &SystemPath) -> Option<T> {
     text(path)?.parse().ok()
 }
 
-/// Whether the content is `1`.
+/// Whether the content is the number 1.
 pub fn flag(path: &SystemPath) -> bool {
     number::<u64>(path) == Some(1)
 }
 
-/// The last component of what a link points to: `device/driver` -> `virtio_net`.
+/// The last component of a link's target: `device/driver` -> `virtio_net`.
 pub fn link_name(path: &SystemPath) -> Option<String> {
     Some(path.link_target()?.file_name()?.to_str()?.to_owned())
 }
 
-/// The names in a directory, sorted; none if there is no directory.
+/// The names in a directory, sorted. Empty if there is no directory.
 pub fn names(directory: &SystemPath) -> Vec<String> {
     let mut names: Vec<String> = directory
         .on_disk()

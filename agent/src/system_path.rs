@@ -1,8 +1,7 @@
 //! Paths below the root that is inspected: `/`, or a captured tree.
 //!
-//! All that the inventory reads goes through this type, so that a captured tree
-//! is a world of its own: links in it are followed as the captured machine
-//! would, and none leads out of it.
+//! Every read of the inventory goes through this type. It follows the links in a
+//! captured tree as the captured machine would, and no link leads out of the tree.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -11,19 +10,19 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// As many links as the kernel follows (`MAXSYMLINKS` of linux/namei.h).
+/// The number of links that the kernel follows (`MAXSYMLINKS` of linux/namei.h).
 const LINK_LIMIT: usize = 40;
 
-/// A path of the inspected machine: absolute, whatever directory its root is.
+/// An absolute path as the inspected machine sees it, wherever a captured tree is
+/// stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemPath {
-    /// The directory that holds a captured tree; `None` on the running machine.
+    /// The directory that holds a captured tree, or `None` on the running machine.
     captured: Option<Arc<Path>>,
     path: PathBuf,
 }
 
 impl SystemPath {
-    /// The root of the running machine.
     pub fn live() -> Self {
         Self {
             captured: None,
@@ -34,7 +33,7 @@ impl SystemPath {
     /// The root of a captured tree.
     ///
     /// # Errors
-    /// If there is no such directory.
+    /// If `directory` is not an existing directory.
     pub fn captured(directory: &Path) -> io::Result<Self> {
         let directory = directory.canonicalize()?;
         if !directory.is_dir() {
@@ -46,47 +45,46 @@ impl SystemPath {
         })
     }
 
-    /// Whether this is the running machine, whose drivers can be asked.
+    /// Whether this is the running machine, whose drivers can be queried.
     pub fn is_live(&self) -> bool {
         self.captured.is_none()
     }
 
-    /// The path as the inspected machine has it.
+    /// The path as the inspected machine sees it.
     pub fn as_path(&self) -> &Path {
         &self.path
     }
 
-    /// A path below this one; an absolute one begins at the inspected root.
+    /// A path below this one. An absolute `path` starts at the inspected root.
     pub fn join(&self, path: impl AsRef<Path>) -> Self {
         self.with(self.path.join(path))
     }
 
-    /// The path above this one, links not followed.
+    /// The parent path. Links are not followed.
     pub fn parent(&self) -> Option<Self> {
         Some(self.with(self.path.parent()?.to_owned()))
     }
 
-    /// This path and all above it, links not followed.
+    /// This path and all its parents. Links are not followed.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> {
         self.path.ancestors().map(|path| self.with(path.to_owned()))
     }
 
-    /// The last component.
     pub fn name(&self) -> Option<&str> {
         self.path.file_name()?.to_str()
     }
 
-    /// Whether something is there, links followed.
+    /// Whether the path exists. Links are followed.
     pub fn exists(&self) -> bool {
         self.on_disk().is_some_and(|path| path.exists())
     }
 
-    /// Whether a directory is there, links followed.
+    /// Whether the path is a directory. Links are followed.
     pub fn is_dir(&self) -> bool {
         self.on_disk().is_some_and(|path| path.is_dir())
     }
 
-    /// The same without links. `None` if there is nothing.
+    /// The path with all links resolved, or `None` if it does not exist.
     pub fn resolved(&self) -> Option<Self> {
         let path = match &self.captured {
             None => fs::canonicalize(&self.path).ok()?,
@@ -96,14 +94,15 @@ impl SystemPath {
         resolved.exists().then_some(resolved)
     }
 
-    /// What a link says. `None` if this is no link.
+    /// The target of a link as it is written there, or `None` if this is not a
+    /// link.
     pub fn link_target(&self) -> Option<PathBuf> {
         let name = self.path.file_name()?;
         fs::read_link(self.parent()?.on_disk()?.join(name)).ok()
     }
 
-    /// Where to open this file, free of links that could lead out of a captured
-    /// tree. It need not exist.
+    /// The path to open for this file. It contains no link that could lead out of a
+    /// captured tree. The file need not exist.
     pub fn on_disk(&self) -> Option<PathBuf> {
         let Some(root) = &self.captured else {
             return Some(self.path.clone());
@@ -124,7 +123,8 @@ fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Follows every link as if `root` were `/`. `None` if there are too many.
+/// Follows every link as if `root` were `/`. Returns `None` if there are too many
+/// links.
 fn resolve(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut resolved = PathBuf::from("/");
     let mut ahead: VecDeque<OsString> = names(path).collect();
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// `directory/root` is captured, `directory/secret` lies beside it.
+    /// `directory/root` is captured, `directory/secret` is next to it.
     fn tree() -> (tempfile::TempDir, SystemPath) {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("root");

@@ -1,4 +1,5 @@
-//! Answers as bytes: JSON with the server's name, faults in the original's form.
+//! Builds HTTP responses: JSON, with the original's server name and its form of
+//! errors.
 
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, SERVER};
@@ -6,12 +7,13 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-/// The answer to a request that was understood.
+/// The response with status 200.
 pub(super) fn ok(value: &Value) -> Response {
     with_json(StatusCode::OK, value)
 }
 
-/// A fault: whose it is, and what it is about.
+/// An error response. `faultcode` says whether the client or the server is at
+/// fault.
 pub(super) fn fault(status: StatusCode, text: &str) -> Response {
     let code = if status.is_server_error() {
         "Server"
@@ -37,10 +39,11 @@ pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
     response
 }
 
-/// Sends the client on, for good and with its method.
+/// A permanent redirect. The client keeps its method.
 pub(super) fn moved(location: &str) -> Response {
     let mut response = with_status(StatusCode::PERMANENT_REDIRECT, Body::empty());
-    // Made of a header and a path that have been valid in the request.
+    // The value consists of a header and a path that were valid in the request, so
+    // this does not fail.
     if let Ok(location) = HeaderValue::from_str(location) {
         set(&mut response, LOCATION, location);
     }

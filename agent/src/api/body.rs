@@ -1,34 +1,34 @@
-//! Reads a request's body, with bounds on its size and on the patience with it.
+//! Reads the body of a request, with limits on its size and on the time between its
+//! parts.
 
 use std::time::Duration;
 
 use axum::body::Body;
 use futures_util::StreamExt as _;
 
-/// The largest body. Ironic sends a config drive twice in base64, in the step's
-/// arguments and inside `image_info`: this is room for one of 20 MiB (most have
-/// some kilobytes) and still fits, parsed and kept, a host with 512 MiB.
+/// The maximum size of a body in bytes. Ironic sends a config drive in base64
+/// twice, in the step's arguments and in `image_info`. The limit allows a config
+/// drive of 20 MiB (most have some kilobytes). A host with 512 MiB can still parse
+/// and keep such a body.
 pub(super) const LIMIT: usize = 56 << 20;
 
-/// The longest pause between two parts of a body. The conductor gives up its
+/// The maximum pause between two parts of a body. The conductor gives up its
 /// command after 60 s.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// Why there is no body.
+/// The reason why a body could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// More than [`LIMIT`].
+    /// It is larger than [`LIMIT`].
     TooLarge,
     /// The client stopped in the middle.
     TooSlow,
-    /// The connection broke, or its chunks are not what they say.
+    /// The connection broke, or the chunked encoding is invalid.
     Broken,
 }
 
-/// Reads the body to its end.
-///
 /// # Errors
-/// If it has none within the bounds.
+/// If the body is too large, too slow or broken.
 pub(super) async fn read(body: Body) -> Result<Vec<u8>, Unreadable> {
     let mut parts = body.into_data_stream();
     let mut bytes = Vec::new();

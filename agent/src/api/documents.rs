@@ -1,4 +1,4 @@
-//! The descriptive documents of the API, which clients of the original may read.
+//! The documents that describe the API. Clients of the original may read them.
 
 use serde_json::{Value, json};
 

@@ -1,16 +1,16 @@
-//! Which path is what, and which methods it knows: the table of the protocol.
+//! The paths of the API and their methods.
 //!
-//! Measured on the original (ironic-python-agent 13.0.0), whose router has three
-//! habits that a client may meet: a path without its final slash is sent on only
-//! for a method that it would have there, a slash too many is no path at all, and
-//! every GET is also a HEAD.
+//! Measured on the original (ironic-python-agent 13.0.0). Its router has three
+//! properties that a client may notice. A path without its final slash is
+//! redirected, but only for a method that the full path allows. A path with an
+//! extra slash does not exist. Every GET also works as a HEAD.
 
 use std::borrow::Cow;
 
 use axum::http::Method;
 use percent_encoding::percent_decode_str;
 
-/// What a request is about.
+/// The resource that a request is about.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
     /// `/`
@@ -25,23 +25,23 @@ pub(super) enum Endpoint {
     Command(String),
 }
 
-/// What becomes of a request, by its method and path.
+/// The result of the look-up of a method and path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// It has an answer.
+    /// The path exists and allows the method.
     Endpoint(Endpoint),
-    /// It has one below the same path with a slash at its end.
+    /// The same path with a final slash exists and allows the method.
     WithSlash,
-    /// The path is there, the method is not: those it has, for `Allow`.
+    /// The path exists but does not allow the method. Holds the value of `Allow`.
     OtherMethod(&'static str),
-    /// There is no such path.
+    /// The path does not exist.
     Nothing,
 }
 
 const READ: &str = "GET, HEAD";
 const READ_OR_COMMAND: &str = "GET, HEAD, POST";
 
-/// Looks up a request. Every path below `/v1` is also there without it.
+/// Looks up a request. Every path below `/v1` also exists without that prefix.
 pub(super) fn find(method: &Method, path: &str) -> Found {
     let path = percent_decode_str(path).decode_utf8_lossy();
     if let Some(endpoint) = endpoint(&path) {
@@ -85,7 +85,7 @@ fn allows(endpoint: &Endpoint, method: &Method) -> bool {
 mod tests {
     use super::*;
 
-    /// Lines `METHOD PATH STATUS [ALLOW]`, as the original answered.
+    /// Each line is `METHOD PATH STATUS [ALLOW]`, as the original answered.
     #[test]
     fn paths_and_methods_are_the_originals() {
         let measured = include_str!("test_data/paths-and-methods.txt");
@@ -100,7 +100,8 @@ mod tests {
                 "404" => matches!(found, Found::Nothing),
                 "308" => matches!(found, Found::WithSlash),
                 "405" => found == Found::OtherMethod(allow[0]),
-                // Answered, or asked for the token.
+                // The original answered, or rejected the request for lack of a
+                // token.
                 _ => matches!(found, Found::Endpoint(_)),
             };
             assert!(expected, "{line}: {found:?}");

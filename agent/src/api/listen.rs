@@ -1,7 +1,9 @@
-//! Accepts connections, with TLS or without, and ends in good order.
+//! Accepts connections, with or without TLS, and shuts the server down in an
+//! orderly way.
 //!
-//! A connection that nobody speaks on is bounded in time (the handshake, the
-//! head of a request, the next one) and gives way to others (`places`).
+//! Every wait for an idle client has a time limit: the handshake, the head of a
+//! request, the pause before the next request. A connection is also closed if
+//! others need its place (`places`).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
@@ -29,15 +31,14 @@ use super::places::{Caller, Places};
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
 /// Also the longest pause between two requests on one connection.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
-/// Of a request's head, and of what is read ahead of a body. The largest head
-/// that a conductor sends has some 300 bytes.
+/// The maximum size in bytes of a request's head, and of the data that is read
+/// ahead from a body. The largest head that a conductor sends has about 300 bytes.
 const BUFFER_LIMIT: usize = 64 << 10;
-/// After this long without an answer from the peer's TCP it counts as gone.
+/// If the client's TCP does not answer for this long, the client counts as gone.
 const PEER_GONE: Duration = Duration::from_secs(60);
-/// How long an answer under way may take when the agent ends.
+/// How long a response in progress may take when the agent ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
-/// A running server.
 #[derive(Debug)]
 pub struct Listening {
     task: JoinHandle<()>,
@@ -46,23 +47,24 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Where the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes no more connections, lets the answers under way go out, ends.
+    /// Stops accepting connections, lets responses in progress finish, and ends the
+    /// server.
     pub async fn stop(self) {
         self.stop.notify_one();
-        // Both outcomes mean: the server no longer matters.
+        // If the time is over, the server no longer matters either.
         let _ = tokio::time::timeout(LAST_ANSWERS, self.task).await;
     }
 }
 
-/// Serves these routes on this port, on every address unless one is given.
+/// Starts a server with these routes on this port. Without `host` it listens on all
+/// addresses.
 ///
 /// # Errors
-/// If the port cannot be had.
+/// If the port is not available.
 pub fn listen(
     host: Option<IpAddr>,
     port: u16,
@@ -71,7 +73,7 @@ pub fn listen(
 ) -> io::Result<Listening> {
     let listener = match host {
         Some(host) => StdListener::bind((host, port))?,
-        // `::` takes IPv4 too; a kernel without IPv6 has only the other.
+        // `::` accepts IPv4 too. A kernel without IPv6 only has the other address.
         None => StdListener::bind((Ipv6Addr::UNSPECIFIED, port))
             .or_else(|_| StdListener::bind((Ipv4Addr::UNSPECIFIED, port)))?,
     };
@@ -109,7 +111,8 @@ impl Server {
             match accepted {
                 Ok((stream, peer)) => self.begin(stream, peer, graceful.watcher()),
                 Err(error) => {
-                    // Out of descriptors or memory: give them time to come back.
+                    // Descriptors or memory have run out: wait until some are free
+                    // again.
                     tracing::warn!("accepting a connection: {error}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -119,11 +122,11 @@ impl Server {
         graceful.shutdown().await;
     }
 
-    /// Serves one connection in a task of its own, so that a client which
-    /// stalls in its handshake holds up nobody.
+    /// Serves one connection in a separate task, so that a client that stalls in
+    /// its handshake blocks no other client.
     fn begin(&self, stream: TcpStream, peer: SocketAddr, watcher: Watcher) {
         let place = self.places.take(peer.ip());
-        // A conductor that lost its power says nothing any more.
+        // A conductor that lost its power sends nothing, so let TCP detect it.
         let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
         let _ = setsockopt(
             &stream,

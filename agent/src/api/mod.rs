@@ -1,5 +1,5 @@
-//! The agent's own HTTP API: bytes to a request for the dispatcher and its
-//! answer back to bytes. Nothing is executed here.
+//! The agent's HTTP API. It turns bytes into requests for the dispatcher, and the
+//! answers back into bytes. It does not execute anything itself.
 
 mod answer;
 mod body;

@@ -1,9 +1,10 @@
-//! Who may hold a connection while many want one.
+//! Decides which connections stay open when too many clients connect.
 //!
-//! Whoever can reach the port can open connections, token or not. The bound on
-//! all of them must not keep the conductor out, so a new connection always gets
-//! a place: the oldest of the host that has most makes room, and a host that
-//! has shown the token is not counted among the others at all.
+//! Any host that reaches the port can open connections, with or without the token.
+//! The limit on all connections must not lock out the conductor, so a new
+//! connection is always accepted. Instead, the oldest connection of the host with
+//! the most connections is closed. Hosts that have shown the token are not part of
+//! this competition.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -11,14 +12,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Connections of hosts that have not shown the token. Each may cost a TLS
-/// session and a buffer of requests, some 100 KiB together.
+/// The maximum number of connections from all hosts that have not shown the token.
+/// Each connection may use a TLS session and a buffer for requests, together about
+/// 100 KiB.
 const STRANGERS: usize = 128;
 const OF_ONE_STRANGER: usize = 16;
-/// Connections of a host that has: a conductor uses two or three at once.
+/// The maximum for one host that has shown the token. A conductor uses two or three
+/// connections at once.
 const OF_ONE_ACQUAINTANCE: usize = 64;
 
-/// All connections, by their hosts. Cheap to clone.
+/// All connections, grouped by host. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places(Arc<Mutex<Table>>);
 
@@ -31,11 +34,11 @@ struct Table {
 #[derive(Debug, Default)]
 struct Host {
     has_shown_token: bool,
-    /// By the order in which they came.
+    /// In the order in which they were opened.
     connections: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// A connection's place; given back when dropped.
+/// The place of one connection. It is freed on drop.
 #[derive(Debug)]
 pub(super) struct Place {
     caller: Caller,
@@ -43,7 +46,8 @@ pub(super) struct Place {
     needed: Arc<Notify>,
 }
 
-/// The host at the other end of a connection, as its requests know it.
+/// The host at the other end of a connection. The handlers of its requests receive
+/// it.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     host: IpAddr,
@@ -51,7 +55,8 @@ pub(super) struct Caller {
 }
 
 impl Places {
-    /// A place for a connection of this host.
+    /// Registers a connection from this host. Closes another connection if there
+    /// are too many.
     pub(super) fn take(&self, host: IpAddr) -> Place {
         let host = host.to_canonical();
         let mut table = self.lock();
@@ -89,7 +94,8 @@ impl Table {
         } else {
             let strangers = || self.hosts.iter().filter(|(_, host)| !host.has_shown_token);
             let all: usize = strangers().map(|(_, host)| host.connections.len()).sum();
-            // Of two with as many the one that has been waiting longer.
+            // If two hosts have equally many, choose the one whose oldest
+            // connection is older.
             let greediest = strangers().max_by_key(|(_, host)| {
                 let oldest = host.connections.first_key_value();
                 let oldest = oldest.map_or(u64::MAX, |(number, _)| *number);
@@ -122,15 +128,14 @@ impl Place {
         self.needed.notified().await;
     }
 
-    /// The host that holds the place.
     pub(super) fn caller(&self) -> Caller {
         self.caller.clone()
     }
 }
 
 impl Caller {
-    /// To be called when the host has shown the token: from now on nobody else
-    /// can take its places.
+    /// Call this when the host has shown the token. From then on no other host can
+    /// take its places.
     pub(super) fn has_shown_token(&self) {
         if let Some(host) = self.places.lock().hosts.get_mut(&self.host) {
             host.has_shown_token = true;
@@ -143,7 +148,7 @@ impl Drop for Place {
         let mut table = self.caller.places.lock();
         if let Some(host) = table.hosts.get_mut(&self.caller.host) {
             host.connections.remove(&self.number);
-            // Who has shown the token once is remembered: few can.
+            // A host that has shown the token is remembered: there are only a few.
             if host.connections.is_empty() && !host.has_shown_token {
                 table.hosts.remove(&self.caller.host);
             }
@@ -194,7 +199,7 @@ mod tests {
         let places = Places::default();
         let conductor = places.take(host(1));
         conductor.caller().has_shown_token();
-        // One connection each, from as many addresses as an IPv6 link has.
+        // One connection each from 10,000 addresses. An IPv6 link has even more.
         let flood: Vec<Place> = (0..10_000_u32)
             .map(|number| places.take(IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))))
             .collect();

@@ -1,19 +1,19 @@
-//! The parameters of a request: `?agent_token=...&wait=true`.
+//! The query parameters of a request: `?agent_token=...&wait=true`.
 
 use percent_encoding::percent_decode_str;
 
-/// Whether the answer shall come when the command has ended.
+/// Whether the client wants the answer only when the command has ended.
 pub(super) fn wants_to_wait(query: Option<&str>) -> bool {
     parameter(query, "wait").is_some_and(|text| text.eq_ignore_ascii_case("true"))
 }
 
-/// Whether the request carries this token.
+/// Whether the request contains this token.
 pub(super) fn has_token(query: Option<&str>, token: &str) -> bool {
     let given = parameter(query, "agent_token").unwrap_or_default();
     same(given.as_bytes(), token.as_bytes())
 }
 
-/// The first value of a parameter, decoded: that is the one the original sees.
+/// The first value of a parameter, decoded. The original also uses the first one.
 fn parameter(query: Option<&str>, key: &str) -> Option<String> {
     query?
         .split('&')
@@ -28,8 +28,8 @@ fn decoded(text: &str) -> String {
         .into_owned()
 }
 
-/// Compares without telling by its duration where the first difference is. An
-/// empty token is nobody's.
+/// Compares in constant time, so that the duration does not reveal the first
+/// difference. An empty token matches nothing.
 fn same(given: &[u8], token: &[u8]) -> bool {
     let differences = given
         .iter()
@@ -51,7 +51,7 @@ mod tests {
         assert!(!same(b"", b""));
     }
 
-    /// Of tokens as of `wait`: what the original took for the value.
+    /// Which value the original used. The same rule applies to `wait`.
     #[test]
     fn the_first_value_counts() {
         for (query, expected) in [
@@ -89,8 +89,9 @@ mod tests {
         assert!(!wants_to_wait(None));
     }
 
-    /// Where the first difference is must not show: the least of many tries, as
-    /// the machine that runs this has other work.
+    /// The duration must not depend on the position of the first difference. The
+    /// test takes the shortest of many attempts, because the machine also runs
+    /// other work.
     #[test]
     fn a_wrong_token_takes_as_long_wherever_it_is_wrong() {
         let token = vec![b'a'; 1 << 16];

@@ -1,5 +1,5 @@
-//! What answers each request, and what is looked at first: the path, the method,
-//! the token, the body.
+//! Answers requests. It checks the path first, then the method, the token and the
+//! body.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -20,22 +20,23 @@ use super::{answer, documents, query};
 use crate::commands::{Dispatcher, Refusal};
 use crate::ironic::AGENT_VERSION;
 
-/// What the routes need.
+/// Everything that the routes need.
 #[derive(Clone)]
 pub struct Api {
-    /// Takes the commands.
+    /// Runs the commands.
     pub dispatcher: Dispatcher,
-    /// The only secret: who has it may command.
+    /// The only secret: a client that has it may send commands.
     pub token: Arc<str>,
     /// `http` or `https`, for links.
     pub scheme: &'static str,
-    /// When the agent started.
+    /// The start time of the agent.
     pub started: SystemTime,
-    /// Refused requests; a scanner must not fill the console.
+    /// Counts rejected requests. A port scanner must not fill the console.
     pub refused: Arc<Refused>,
 }
 
-/// Counts requests without the token and reports them once a minute.
+/// Counts requests without a valid token and logs their number at most once a
+/// minute.
 #[derive(Default)]
 pub struct Refused(Mutex<(u64, Option<Instant>)>);
 
@@ -53,7 +54,6 @@ impl Refused {
     }
 }
 
-/// The routes of the API.
 pub fn router(api: Api) -> Router {
     Router::new().fallback(respond).with_state(api)
 }
@@ -73,7 +73,8 @@ async fn respond(State(api): State<Api>, request: Request) -> Response {
         Endpoint::Commands | Endpoint::Command(_) => {}
     }
     let query = head.uri.query();
-    // Before the body is read: who has no token gets no memory either.
+    // Check the token before the body is read: a client without it must not use
+    // memory.
     if !query::has_token(query, &api.token) {
         api.refused.report();
         return answer::fault(StatusCode::UNAUTHORIZED, "401 Unauthorized: Token invalid.");
@@ -147,7 +148,8 @@ fn refuse_body(unreadable: &Unreadable) -> Response {
     }
 }
 
-/// Where the client has reached us, for links: it knows a way here, we may not.
+/// The base URL for links. It uses the address with which the client reached the
+/// agent, because the agent may not know an address that works for the client.
 fn base(api: &Api, head: &Parts) -> String {
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     format!("{}://{}", api.scheme, host.unwrap_or("localhost"))

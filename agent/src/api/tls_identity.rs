@@ -1,8 +1,9 @@
-//! The certificate of the agent's API: made once and kept over a restart of the
-//! agent, or the operator's.
+//! The certificate of the agent's API: either the operator's, or one that the agent
+//! makes and keeps across a restart.
 //!
-//! Ironic pins ours with the first heartbeat and refuses another one while it
-//! remembers the node, so it must be the same after a crash.
+//! Ironic pins our certificate with the first heartbeat. It rejects any other as
+//! long as it remembers the node, so the certificate must be the same after a
+//! crash.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -25,19 +26,20 @@ const SUBJECT_ALT_NAME: &[u64] = &[2, 5, 29, 17];
 /// ub-common-name (RFC 5280, appendix A.1).
 const COMMON_NAME_LIMIT: usize = 64;
 
-/// With what the agent's API speaks TLS.
+/// The certificate and key with which the API serves TLS.
 pub struct TlsIdentity {
     identity: Identity,
-    /// In PEM, for Ironic to pin.
+    /// The PEM text of a self-made certificate, which Ironic pins.
     own: Option<String>,
 }
 
 impl TlsIdentity {
-    /// The certificate and key that the operator supplies (`tls_cert_file`,
-    /// `tls_key_file`). Ironic is not told of it: it has its own authority for it.
+    /// Loads the operator's certificate and key (`tls_cert_file`, `tls_key_file`).
+    /// Heartbeats do not contain this certificate, because Ironic verifies it by
+    /// its own authority.
     ///
     /// # Errors
-    /// Which file is not what it should be.
+    /// Names the file that is invalid.
     pub fn from_files(certificate: &Path, key: &Path) -> Result<Self> {
         Ok(Self {
             identity: Identity::from_files(certificate, key)?,
@@ -45,8 +47,8 @@ impl TlsIdentity {
         })
     }
 
-    /// The identity kept in this file if it is for this address, else a new
-    /// one: self-signed, the address as its only alternative name.
+    /// Loads the identity from `file` if it was made for this address. Otherwise
+    /// makes a new self-signed one, with the address as its only alternative name.
     ///
     /// # Errors
     /// If no key can be made.
@@ -85,21 +87,21 @@ impl TlsIdentity {
         })
     }
 
-    /// The certificate as heartbeats carry it, if it is of our own making.
+    /// The certificate for heartbeats, if the agent made it itself.
     pub fn own_certificate(&self) -> Option<&str> {
         self.own.as_deref()
     }
 
-    /// How to serve with it.
+    /// The configuration of a TLS server with this identity.
     ///
     /// # Errors
-    /// If key and certificate do not fit each other.
+    /// If key and certificate do not match.
     pub fn server_config(&self, policy: &TlsPolicy) -> Result<Arc<ServerConfig>> {
         policy.server(&self.identity)
     }
 }
 
-/// Certificate and key in PEM.
+/// Makes a certificate and a key, both in PEM.
 fn make(
     address: &Advertised,
     host_name: &str,
@@ -126,8 +128,8 @@ fn make(
             parameters.subject_alt_names = vec![SanType::DnsName(name.as_str().try_into()?)];
         }
     }
-    // Ironic pins the certificate, its dates add nothing; but a machine whose
-    // clock stands at 2010 or at 2040 must be able to serve.
+    // Ironic pins the certificate, so its dates do not matter for security. But a
+    // machine whose clock says 2010 or 2040 must be able to serve.
     parameters.not_before = date_time_ymd(2000, 1, 1);
     parameters.not_after = date_time_ymd(2099, 12, 31);
     let certificate = parameters.self_signed(&key)?;
@@ -148,14 +150,14 @@ fn common_name(host_name: &str) -> String {
     }
 }
 
-/// The one alternative name, critical as the original's is; rcgen itself marks
-/// it so only where the subject is empty.
+/// The only alternative name, marked as critical as in the original. rcgen itself
+/// only marks it so if the subject is empty.
 fn only_name(address: IpAddr) -> CustomExtension {
     let octets = match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
     };
-    // GeneralNames: a sequence of one iPAddress, context tag 7; all lengths are
+    // GeneralNames: a sequence of one iPAddress with context tag 7. All lengths are
     // below 128.
     let mut names = vec![0x30, octets.len() as u8 + 2, 0x87, octets.len() as u8];
     names.extend(octets);

@@ -1,4 +1,4 @@
-//! Asking an NTP server.
+//! Asks an NTP server for the time.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
@@ -6,20 +6,20 @@ use std::time::{Duration, SystemTime};
 use rsntp::{AsyncSntpClient, Config};
 use tokio::net::lookup_host;
 
-/// How long one address may take to answer.
+/// The time limit for the answer of one address.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
-/// Addresses of one name that are asked.
+/// The maximum number of addresses of one name.
 const ADDRESS_LIMIT: usize = 4;
-/// Rounds over them: the first packet of a new address may be lost to
-/// neighbour discovery.
+/// How often all addresses are tried. The first packet to a new address may be lost
+/// during neighbour discovery.
 const ROUNDS: usize = 2;
 const PORT: u16 = 123;
 
-/// What the time is now, by this server: an address or a name, and perhaps a
-/// port. Takes at most half a minute.
+/// The current time according to this server: an address or a name, optionally with
+/// a port. Takes at most half a minute.
 ///
 /// # Errors
-/// Why no address of it has answered.
+/// If no address has answered, with the last reason.
 pub(super) async fn time_of(server: &str) -> Result<SystemTime, String> {
     let addresses = tokio::time::timeout(ANSWER_LIMIT, addresses_of(server))
         .await
@@ -35,8 +35,8 @@ pub(super) async fn time_of(server: &str) -> Result<SystemTime, String> {
 }
 
 async fn addresses_of(server: &str) -> Result<Vec<SocketAddr>, String> {
-    // An IPv6 address is full of colons: whatever is no address with a port is
-    // taken as a host.
+    // An IPv6 address contains colons. So a text that is not an address with a port
+    // is treated as a host.
     if let Ok(address) = server.parse() {
         return Ok(vec![address]);
     }

@@ -1,5 +1,5 @@
-//! Asking the NTP server again: the first NIC that has an address need not be
-//! the one that leads to the server.
+//! Retries the NTP server: the first NIC with an address may not be the one that
+//! leads to the server.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,16 +12,17 @@ use crate::backoff::Backoff;
 use crate::network::NetworkState;
 use crate::network::state::NicState;
 
-/// A switch port with spanning tree begins to forward without any event here.
+/// A switch port with spanning tree starts to forward without any event on this
+/// machine.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl Clock {
-    /// Asks this NTP server until it has set the clock: again after each change
-    /// of the ways out of this machine, and after growing pauses.
+    /// Asks this NTP server until it has set the clock. Retries when the addresses
+    /// or routes of this machine change, and after growing pauses.
     ///
     /// # Errors
-    /// Why the clock is not set when the limit is over.
+    /// If the clock is not set within `limit`, with the last reason.
     pub async fn set_by_ntp_within(
         &mut self,
         limit: Duration,
@@ -45,7 +46,7 @@ impl Clock {
             let changed = timeout(pause, other_ways).await;
             match changed.map(|changed| changed.is_ok()) {
                 Ok(true) => backoff.reset(),
-                // The network's task has ended, and its last state stays.
+                // The network task has ended, so its last state stays.
                 Ok(false) => sleep(pause).await,
                 Err(_) => {}
             }
@@ -53,7 +54,7 @@ impl Clock {
     }
 }
 
-/// What decides over which NIC and to whom a packet goes.
+/// The state of the network that decides where packets go.
 #[derive(PartialEq, Eq)]
 struct Ways {
     addresses: Vec<(u32, IpAddr)>,

@@ -1,4 +1,5 @@
-//! Whom the clock believes; that it is set is seen in a virtual machine only.
+//! Tests which time sources the clock trusts. Only a test in a virtual machine can
+//! really set the clock.
 
 use std::net::UdpSocket;
 use std::thread;
@@ -18,7 +19,7 @@ fn year(year: u64) -> SystemTime {
 fn a_date_is_believed_where_our_clock_is_obviously_wrong() {
     let close = year(2027) + Duration::from_secs(100);
     for (now, told, on_answer, on_refusal) in [
-        // An empty battery, on both sides.
+        // An empty battery, on either side.
         (year(1970), year(2027), true, true),
         (year(2010), year(2027), true, true),
         (year(2027), year(2010), false, false),
@@ -32,7 +33,7 @@ fn a_date_is_believed_where_our_clock_is_obviously_wrong() {
         // The far future is as wrong as the past.
         (year(2110), year(2027), true, true),
         (year(2027), year(2110), false, false),
-        // Close enough, but not for a certificate made a minute ago.
+        // Close enough, but not for a certificate that was made a minute ago.
         (year(2027), close, false, true),
         (year(2027), year(2027), false, false),
     ] {
@@ -56,7 +57,7 @@ fn the_clock_of_somebody_else_is_not_touched() {
     assert!(passed < Duration::from_secs(60));
 }
 
-/// Answers one NTP request as a server whose clock is ahead by `seconds`.
+/// Answers one NTP request like a server whose clock is ahead by `seconds`.
 fn server(seconds: u64) -> (String, thread::JoinHandle<()>) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let name = socket.local_addr().unwrap().to_string();
@@ -80,7 +81,7 @@ fn answer_one(socket: UdpSocket, seconds: u64) -> thread::JoinHandle<()> {
         answer[1] = 1;
         answer[12..16].copy_from_slice(b"GPS\0");
         answer[16..24].copy_from_slice(&time);
-        // The client's own time stamp, which shows that this is an answer.
+        // The client's own time stamp, which shows that this answers its request.
         answer[24..32].copy_from_slice(&packet[40..48]);
         answer[32..40].copy_from_slice(&time);
         answer[40..48].copy_from_slice(&time);
@@ -88,7 +89,7 @@ fn answer_one(socket: UdpSocket, seconds: u64) -> thread::JoinHandle<()> {
     })
 }
 
-/// The NIC that comes up first does not lead to the server.
+/// The first NIC that comes up does not lead to the server.
 #[test]
 fn the_server_is_asked_again_when_another_nic_comes_up() {
     on_a_machine(async |lab| {
@@ -103,7 +104,8 @@ fn the_server_is_asked_again_when_another_nic_comes_up() {
             lab.boot("ip=192.0.2.10:::24::eth0:none ip=198.51.100.10:::24::eth1:none");
         lab.until(&mut network, "the first address", NetworkState::is_online)
             .await;
-        // One that may be set would be that of the machine that runs the test.
+        // A clock that may be changed would be the clock of the machine that runs
+        // the test.
         let mut clock = Clock::of_somebody();
         let mut of_clock = network.clone();
         let limit = Duration::from_secs(60);
@@ -115,7 +117,7 @@ fn the_server_is_asked_again_when_another_nic_comes_up() {
         };
         let (set, came_up) = tokio::join!(set, other_nic);
         set.unwrap();
-        // Not after the pause, which is at least 5 s.
+        // Before the pause ends, which takes at least 5 s.
         let took = came_up.elapsed();
         assert!(took < Duration::from_secs(3), "{took:?}");
     });
@@ -127,7 +129,7 @@ async fn a_server_that_never_answers_is_given_up() {
     let began = tokio::time::Instant::now();
     let limit = Duration::from_secs(600);
     let mut clock = Clock::of_somebody();
-    // Nobody can be asked there.
+    // No server can be reached at this address.
     let set = clock.set_by_ntp_within(limit, "0.0.0.0:0", &mut network);
     let fault = set.await.unwrap_err();
     assert!(fault.contains("0.0.0.0:0"), "{fault}");
@@ -153,7 +155,7 @@ fn an_ntp_server_tells_the_time() {
 
 #[test]
 fn a_time_of_no_sense_is_refused() {
-    // 2100 and later.
+    // The year 2100 and later.
     let (name, answering) = server(80 * 31_556_952);
     let fault = run(Clock::of_somebody().set_by_ntp(&name)).unwrap_err();
     assert!(

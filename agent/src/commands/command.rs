@@ -1,4 +1,4 @@
-//! Everything that Ironic can ask of the agent: the protocol table in one file.
+//! Every command that Ironic can send: the whole protocol in one file.
 
 use std::fmt;
 
@@ -10,39 +10,36 @@ use crate::failure::Failure;
 /// A command with its arguments, valid by construction.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// `clean.get_clean_steps` and its like
+    /// `clean.get_clean_steps`, and the same for deploy and service
     GetSteps {
-        /// Of which operation.
         kind: StepKind,
-        /// The node as Ironic knows it.
+        /// The agent keeps it for later commands that contain no node.
         node: Node,
     },
-    /// `clean.execute_clean_step` and its like
+    /// `clean.execute_clean_step`, and the same for deploy and service
     ExecuteStep {
-        /// Of which operation.
         kind: StepKind,
-        /// The node as Ironic knows it.
         node: Node,
-        /// The step exactly as sent: Ironic compares it with what comes back.
+        /// The step exactly as Ironic sent it: Ironic compares it with the answer.
         step: Value,
-        /// What the step is called with: parameters of the command that are not
-        /// its own, and over them `args` of the step.
+        /// The arguments of the step: unknown parameters of the command, overridden
+        /// by the step's own `args`.
         arguments: Map<String, Value>,
-        /// The hardware manager versions that Ironic planned with.
+        /// The hardware manager versions with which Ironic planned the steps.
         version: Option<Value>,
     },
-    /// `standby.prepare_image`: the step `write_image` under its older name.
+    /// `standby.prepare_image`: the step `write_image` under its older name
     PrepareImage {
-        /// The image, checked.
+        /// The image, already checked.
         info: Box<ImageInfo>,
-        /// The config drive as it came, null if there is none.
+        /// The config drive as sent, or null if there is none.
         config_drive: Value,
     },
     /// `standby.get_partition_uuids`
     GetPartitionUuids,
     /// `standby.sync`
     Sync,
-    /// `standby.run_image`: reboot into what was installed.
+    /// `standby.run_image`: boots the installed system
     RunImage,
     /// `standby.power_off`
     PowerOff,
@@ -50,9 +47,9 @@ pub enum Command {
     InstallBootloader {
         /// The root file system that a boot loader would have to find.
         root_uuid: Option<String>,
-        /// `uefi` or `bios`: how the installed system is to be booted.
+        /// How the installed system boots: `uefi` or `bios`.
         target_boot_mode: String,
-        /// Whether a failure is to be swallowed.
+        /// Whether a failure is ignored.
         ignore_failure: bool,
     },
     /// `log.collect_system_logs`
@@ -63,33 +60,34 @@ pub enum Command {
     Lockdown,
     /// `poll.get_hardware_info`
     GetHardwareInfo,
-    /// `poll.set_node_info`; the parser refuses it to all but standalone agents.
+    /// `poll.set_node_info`. The dispatcher rejects it unless the agent is
+    /// standalone.
     SetNodeInfo {
-        /// The node as a lookup would have told it.
+        /// The node, in the form that a lookup returns.
         node: Node,
     },
-    /// `flow.start_flow`: commands one after the other.
+    /// `flow.start_flow`: runs commands one after the other
     StartFlow {
-        /// Each with its full name.
+        /// In the order of execution.
         tasks: Vec<FlowTask>,
     },
 }
 
-/// A command in a flow, or why it will fail: the flow begins all the same.
+/// A command in a flow, or the error with which it will fail. The flow starts in
+/// both cases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowTask {
     /// `EXTENSION.NAME`
     pub name: String,
-    /// What is to be done.
     pub command: Result<Command, Failure>,
 }
 
-/// What the user of a rescued machine logs in with.
+/// The password with which the user of a rescued machine logs in.
 #[derive(Clone, PartialEq, Eq)]
 pub enum RescuePassword {
     /// A crypt(3) hash.
     Hash(String),
-    /// The password itself, from older conductors.
+    /// The password in plain text, from older conductors.
     Plain(String),
 }
 
@@ -100,7 +98,7 @@ impl fmt::Debug for RescuePassword {
 }
 
 impl Command {
-    /// `EXTENSION.NAME` of everything above, for the parser and for messages.
+    /// `EXTENSION.NAME` of every command, for the parser and for messages.
     pub const NAMES: [&'static str; 18] = [
         "clean.get_clean_steps",
         "clean.execute_clean_step",
@@ -122,7 +120,7 @@ impl Command {
         "flow.start_flow",
     ];
 
-    /// The name as Ironic reads it back: without the extension.
+    /// The name that Ironic reads back, without the extension.
     pub fn name(&self) -> &'static str {
         match self {
             Self::GetSteps { kind, .. } => match kind {
@@ -150,7 +148,7 @@ impl Command {
         }
     }
 
-    /// Whether the POST returns at once and the command goes on by itself.
+    /// Whether the POST returns at once while the command continues.
     pub fn is_asynchronous(&self) -> bool {
         match self {
             Self::ExecuteStep { .. }
@@ -170,7 +168,7 @@ impl Command {
         }
     }
 
-    /// Whether nothing can be done after it.
+    /// Whether no other command can follow.
     pub fn ends_the_boot(&self) -> bool {
         match self {
             Self::RunImage | Self::PowerOff | Self::FinalizeRescue(_) | Self::Lockdown => true,
@@ -181,8 +179,8 @@ impl Command {
         }
     }
 
-    /// Whether a restarted agent may begin the command anew: every step does
-    /// its work whatever a first, interrupted attempt has left.
+    /// Whether a restarted agent may run the command again. Every step gives the
+    /// same result whatever an interrupted attempt left behind.
     pub fn may_be_repeated(&self) -> bool {
         matches!(self, Self::ExecuteStep { .. } | Self::PrepareImage { .. })
     }
@@ -191,16 +189,16 @@ impl Command {
 /// The operations that consist of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepKind {
-    /// Between two users, or on demand.
+    /// Erases the machine between two users, or on demand.
     Clean,
-    /// Making the machine ready for its user.
+    /// Installs the machine for its user.
     Deploy,
-    /// On a machine in use.
+    /// Maintains a machine that is in use.
     Service,
 }
 
 impl StepKind {
-    /// The word for it in the names of commands and fields.
+    /// The word in the names of commands and JSON fields.
     pub fn word(self) -> &'static str {
         match self {
             Self::Clean => "clean",
@@ -210,13 +208,13 @@ impl StepKind {
     }
 }
 
-/// The node object that comes with lookup and with commands: Ironic's record
-/// of this machine. Kept as it came; what is read of it is named here.
+/// Ironic's record of this machine. It comes with the lookup and with commands, and
+/// is kept as received. The methods are the only fields that are read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Node(pub Value);
 
 impl Node {
-    /// `instance_info`, what shall be installed.
+    /// A field of `instance_info`, which describes what to install.
     pub fn instance_info(&self, key: &str) -> Option<&Value> {
         self.0
             .get("instance_info")?
@@ -224,12 +222,12 @@ impl Node {
             .filter(|v| !v.is_null())
     }
 
-    /// `properties`, what the operator recorded of the hardware.
+    /// A field of `properties`, which the operator recorded about the hardware.
     pub fn property(&self, key: &str) -> Option<&Value> {
         self.0.get("properties")?.get(key).filter(|v| !v.is_null())
     }
-    /// `driver_internal_info`, what the conductor's configuration says of the
-    /// work of the agent.
+    /// A field of `driver_internal_info`, the conductor's configuration for the
+    /// agent.
     pub fn driver_info(&self, key: &str) -> Option<&Value> {
         self.0
             .get("driver_internal_info")?
@@ -237,8 +235,8 @@ impl Node {
             .filter(|v| !v.is_null())
     }
 
-    /// Whether the node is to boot its system by BIOS. A node that does not say so
-    /// boots by UEFI, Ironic's default.
+    /// Whether the node boots its installed system by BIOS. The default is UEFI, as
+    /// in Ironic.
     pub fn boots_by_bios(&self) -> bool {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let mode = self
@@ -251,7 +249,7 @@ impl Node {
         mode.as_deref() == Some("bios")
     }
 
-    /// As [`Node::driver_info`], for a switch.
+    /// Like [`Node::driver_info`], for a boolean.
     pub fn driver_switch(&self, key: &str, default: bool) -> bool {
         self.driver_info(key)
             .and_then(Value::as_bool)
@@ -259,8 +257,8 @@ impl Node {
     }
 }
 
-/// `boot_mode` of capabilities: an object, the same as JSON in a string, or
-/// `NAME:VALUE,NAME:VALUE`.
+/// Reads `boot_mode` from capabilities: an object, the same object as JSON in a
+/// string, or `NAME:VALUE,NAME:VALUE`.
 fn boot_mode_of(capabilities: &Value) -> Option<String> {
     let Value::String(text) = capabilities else {
         return capabilities["boot_mode"].as_str().map(str::to_owned);

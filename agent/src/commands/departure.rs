@@ -1,12 +1,12 @@
-//! How serving ends when a command asks for it.
+//! How the agent stops serving when a command asks for it.
 
 use crate::early::Ending;
 
-/// What comes after the last command.
+/// What the agent does after the last command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Departure {
-    /// The boot ends.
+    /// End the boot.
     Boot(Ending),
-    /// The machine is its user's to rescue.
+    /// Hand the machine over to the user who rescues it.
     Rescue,
 }

@@ -1,4 +1,5 @@
-//! Takes a request, decides in the order that Ironic knows, runs the command.
+//! Accepts requests, checks them in the order that Ironic expects, and runs the
+//! commands.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,32 +13,32 @@ use super::ledger::{Busy, Interrupted, Ledger};
 use super::parse::{Parsed, Refusal, Request};
 use crate::failure::{Class, Failure, Result as Outcome};
 
-/// Does what a command says. Handed in from above, so that receiving a command
-/// knows nothing of disks.
+/// Executes a command. The caller passes it in, so that this module does not depend
+/// on disk code.
 pub type Executor =
     Arc<dyn Fn(Command) -> Pin<Box<dyn Future<Output = Outcome<Value>> + Send>> + Send + Sync>;
 
-/// The one entrance for commands. Cheap to clone.
+/// The only entry point for commands. Cheap to clone.
 #[derive(Clone)]
 pub struct Dispatcher {
     ledger: Arc<Ledger>,
     executor: Executor,
-    /// Held by a synchronous command while it runs: a second POST waits for it
-    /// instead of getting 409, as with the original.
+    /// A synchronous command holds this lock while it runs. As with the original, a
+    /// second POST waits for it and gets no 409.
     order: Arc<Mutex<()>>,
-    /// The name of the command that ends this boot, once there is one.
+    /// The name of the command that ended this boot, if any.
     ended_by: Arc<OnceLock<&'static str>>,
-    /// Rung when an asynchronous command has ended: Ironic learns it only by a
-    /// heartbeat.
+    /// Notified when an asynchronous command has ended: Ironic only learns of it
+    /// from the next heartbeat.
     ended: Arc<Notify>,
-    /// Nobody looks this machine up: its node may be told by a command.
+    /// Whether a command may set the node. A standalone agent makes no lookup, so
+    /// there is no other source.
     standalone: bool,
-    /// MD5 may be the only checksum of an image.
+    /// Whether MD5 may be the only checksum of an image.
     md5_enabled: bool,
 }
 
 impl Dispatcher {
-    /// A dispatcher over this list that executes with this executor.
     pub fn new(ledger: Ledger, executor: Executor, ended: Arc<Notify>) -> Self {
         Self {
             ledger: Arc::new(ledger),
@@ -50,26 +51,23 @@ impl Dispatcher {
         }
     }
 
-    /// The same with the setting `md5_enabled`.
     #[must_use]
     pub fn md5_enabled(mut self, enabled: bool) -> Self {
         self.md5_enabled = enabled;
         self
     }
 
-    /// The same for an agent that no Ironic knows.
     #[must_use]
     pub fn standalone(mut self) -> Self {
         self.standalone = true;
         self
     }
 
-    /// The list of commands.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Begins a command anew that a crash of the agent interrupted.
+    /// Runs a command again that a crash of the agent interrupted.
     pub fn resume(&self, Interrupted { id, request }: Interrupted) {
         match Request::parse(&request).and_then(Request::command) {
             Ok(Parsed::Command(command)) => {
@@ -79,7 +77,7 @@ impl Dispatcher {
                 );
                 self.spawn(id, *command);
             }
-            // Such a request would not have been entered; end it all the same.
+            // Such a request is never in the ledger. If it is, mark it as failed.
             Ok(Parsed::Failed(_, failure)) => self.ledger.end(&id, Err(failure)),
             Err(refusal) => self.ledger.end(
                 &id,
@@ -88,18 +86,19 @@ impl Dispatcher {
         }
     }
 
-    /// Runs the command of this body. Returns its entry: when it has ended if
-    /// it is synchronous or `wait` is set, else at once.
+    /// Runs the command in this body and returns its entry. If the command is
+    /// synchronous or `wait` is set, this waits until the command has ended.
     ///
     /// # Errors
-    /// A refusal, with its HTTP status; then nothing was begun.
+    /// The request was rejected and nothing was started. The error has the HTTP
+    /// status.
     pub async fn submit(&self, body: Vec<u8>, wait: bool) -> Result<Value, Refusal> {
         let turn = self.order.lock().await;
         let request = Request::parse(&body)?;
         if let Some(name) = self.ledger.busy() {
             return Err(busy(Busy(name)));
         }
-        // The machine is on its way down: a write begun now would be cut off.
+        // The machine is shutting down and would interrupt a new write.
         if let Some(name) = self.ended_by.get() {
             return Err(busy(Busy((*name).to_owned())));
         }
@@ -130,7 +129,7 @@ impl Dispatcher {
         let synchronous = !command.is_asynchronous();
         let keep = command.may_be_repeated().then_some(&body[..]);
         let id = self.ledger.begin(command.name(), keep).map_err(busy)?;
-        // With a config drive in it this is most of the agent's memory.
+        // A body with a config drive takes up most of the agent's memory.
         drop(body);
         self.spawn(id.clone(), command);
         if synchronous {
@@ -147,7 +146,8 @@ impl Dispatcher {
         Ok(entry.unwrap_or_default())
     }
 
-    /// In a task of its own: the conductor may hang up, the command goes on.
+    /// Runs the command in a separate task: it continues even if the conductor
+    /// disconnects.
     fn spawn(&self, id: String, command: Command) {
         let this = self.clone();
         let name = command.name();
@@ -162,7 +162,7 @@ impl Dispatcher {
             match &outcome {
                 Ok(_) if ends_the_boot => {
                     tracing::info!("{name} done");
-                    // Fails only if another one was there before.
+                    // Fails only if an earlier command has already set it.
                     let _ = this.ended_by.set(name);
                 }
                 Ok(_) => tracing::info!("{name} done"),
@@ -250,7 +250,7 @@ mod tests {
         let submit = |name| dispatcher.submit(body(name), true);
         let others = async {
             began.notified().await;
-            // Reading the list needs no turn.
+            // Reading the list does not wait for the lock.
             assert_eq!(dispatcher.ledger().busy().as_deref(), Some("sync"));
             running.notify_one();
             began.notified().await;

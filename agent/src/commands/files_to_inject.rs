@@ -1,5 +1,5 @@
-//! What `inject_files` is asked for: a list in the node's properties and one in
-//! the step's arguments. Pure.
+//! Reads the files that `inject_files` must copy: one list in the node's properties
+//! and one in the step's arguments. Pure.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,44 +7,39 @@ use serde_json::{Map, Value};
 
 use crate::failure::{Class, Failure, Result};
 
-/// One file of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRequest {
-    /// From the root of the file system that it is in.
+    /// The path from the root of the file system.
     pub path: PathBuf,
-    /// In which file system.
     pub place: Where,
-    /// What it shall hold.
     pub content: Content,
-    /// Permission bits.
     pub mode: Option<u32>,
-    /// Permission bits of its directory, if that has to be made.
+    /// Permission bits of the directory, if it must be created.
     pub directory_mode: Option<u32>,
-    /// User id.
     pub owner: Option<u32>,
-    /// Group id.
     pub group: Option<u32>,
 }
 
-/// In which file system.
+/// The file system that a file belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Where {
-    /// On the root disk's partition of this number.
+    /// The partition of the root disk with this number.
     Number(u32),
-    /// On this device.
+    /// This device.
     Device(PathBuf),
-    /// On the root disk's partition with this directory in its root.
+    /// The partition of the root disk that has this directory in its root.
     ByDirectory(PathBuf),
 }
 
-/// What is to become of the file.
+/// What to do with the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// It shall not be there.
+    /// Delete it.
     Deleted,
-    /// These bytes.
+    /// Write these bytes.
     Base64(String),
-    /// What is there, a URL with fields of the node in braces.
+    /// Write the content of this URL, which may contain fields of the node in
+    /// braces.
     Url(String),
 }
 
@@ -59,10 +54,10 @@ const KEYS: [&str; 8] = [
     "group",
 ];
 
-/// Reads both lists, that of the properties first.
+/// Reads both lists. The files of the properties come first.
 ///
 /// # Errors
-/// All that is wrong with them, at once.
+/// Lists all errors in both lists.
 pub fn read(of_properties: &Value, of_step: &Value) -> Result<Vec<FileRequest>> {
     let mut files = Vec::new();
     let mut faults = Vec::new();
@@ -93,7 +88,7 @@ pub fn read(of_properties: &Value, of_step: &Value) -> Result<Vec<FileRequest>> 
     ))
 }
 
-/// The content may be a secret, and long.
+/// Names the file only by its path, because the content may be secret and long.
 fn shown(item: &Value) -> String {
     let path = &item["path"];
     format!("the file with path {path}")

@@ -1,4 +1,4 @@
-//! `image_info`: Ironic's words for an image, read and checked.
+//! Reads and checks `image_info`, Ironic's description of an image.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,31 +8,29 @@ use super::partition_image;
 use crate::failure::{Failure, Result};
 use crate::http_client::Proxies;
 
-/// An image as the step `write_image` gets it.
+/// An image as the step `write_image` receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImageInfo {
-    /// Names the image in results.
+    /// The name of the image in results.
     pub(super) id: String,
-    /// Where the image is to be had; at least one.
+    /// The URLs of the image, at least one.
     pub(super) urls: Vec<String>,
-    /// What it must be.
     pub(super) checksum: GivenChecksum,
-    /// What the image is said to be (`disk_format`).
+    /// The image format according to Ironic (`disk_format`).
     pub(super) disk_format: Option<String>,
-    /// What the image server wants to know of us.
+    /// The credentials for the image server.
     pub(super) access: Access,
-    /// Through which proxies.
     pub(super) proxies: Proxies,
     is_partition: bool,
 }
 
-/// Characters of an MD5 in hexadecimal.
+/// The number of hexadecimal digits of an MD5.
 const MD5_DIGITS: usize = 32;
 
-/// What to do about a checksum that is refused for its algorithm.
+/// What to do about a checksum that is rejected because of its algorithm.
 pub(super) const MD5_ADVICE: &str = "give a sha256 or sha512 checksum, or allow MD5: allow_md5_checksum in section [agent] of Ironic's configuration, or md5_enabled in the agent's";
 
-/// How an image server knows that the image may be had.
+/// The credentials for an image server.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Access {
     /// `image_request_authorization`, in base64.
@@ -46,7 +44,7 @@ pub(super) struct Access {
 }
 
 impl std::fmt::Debug for Access {
-    /// Without what must not be told.
+    /// Leaves out the secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Access")
             .field("strategy", &self.strategy)
@@ -59,7 +57,7 @@ impl ImageInfo {
     /// original's validator (`_validate_image_info` in its extensions/standby.py).
     ///
     /// # Errors
-    /// No id, no URL, no checksum, or a checksum in a form that is none.
+    /// If there is no id, no URL or no checksum, or if the checksum is malformed.
     pub(crate) fn read(info: &Value) -> Result<Self> {
         let field = |key: &str| {
             let value = info.get(key);
@@ -99,9 +97,9 @@ impl ImageInfo {
         })
     }
 
-    /// Refuses an image that only an MD5 vouches for, unless MD5 is enabled
-    /// (`md5_enabled`, `agent_md5_checksum_enable` of a lookup answer): the
-    /// original then sees no checksum at all.
+    /// Rejects an image whose only checksum is an MD5, unless MD5 is enabled
+    /// (`md5_enabled`, or `agent_md5_checksum_enable` of a lookup answer). The
+    /// original then behaves as if there were no checksum.
     ///
     /// # Errors
     /// That no checksum is available.
@@ -111,7 +109,8 @@ impl ImageInfo {
             checksum,
             ..
         } = &self.checksum;
-        // As in the original, a text of any other length counts as another algorithm.
+        // As in the original, the length decides: a longer text counts as another
+        // algorithm.
         let is_md5 = |text: &String| !text.contains("://") && text.chars().count() <= MD5_DIGITS;
         match checksum {
             Some(checksum) if !md5_enabled && os_hash_algo.is_none() && is_md5(checksum) => {
@@ -135,7 +134,7 @@ impl ImageInfo {
     }
 }
 
-/// `proxies` and `no_proxy`. Ironic takes them from the node's driver_info.
+/// Reads `proxies` and `no_proxy`. Ironic takes them from the node's driver_info.
 fn proxies(info: &Value) -> Result<Proxies> {
     let proxy = |scheme: &str| match &info["proxies"][scheme] {
         Value::Null => Ok(None),
@@ -152,7 +151,7 @@ fn proxies(info: &Value) -> Result<Proxies> {
     })
 }
 
-/// `a, b` -> `a` and `b`
+/// Splits `a, b` into `a` and `b`.
 fn listed(text: &str) -> Vec<String> {
     let names = text.split(',').map(str::trim);
     names
@@ -161,20 +160,20 @@ fn listed(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The checksum of an image in any of the forms in which Ironic gives it, as
-/// it came.
+/// The checksum of an image as received, in any of the forms that Ironic uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct GivenChecksum {
     /// `os_hash_algo`
     pub(super) os_hash_algo: Option<String>,
     /// `os_hash_value`: hexadecimal text, or the URL of a checksum file.
     pub(super) os_hash_value: Option<String>,
-    /// `checksum`: hexadecimal text of any algorithm, or the URL of a checksum file.
+    /// `checksum`: hexadecimal text of any algorithm, or the URL of a checksum
+    /// file.
     pub(super) checksum: Option<String>,
 }
 
-/// The checksum in `image_info`; `instance_info` has the same with `image_` in
-/// front of each key.
+/// Reads the checksum in `image_info`. (`instance_info` has the same keys with the
+/// prefix `image_`.)
 fn given_checksum(info: &Value) -> Result<GivenChecksum> {
     let text = |key: &str| match &info[key] {
         Value::String(text) if !text.is_empty() => Ok(text.clone()),
@@ -206,14 +205,14 @@ fn given_checksum(info: &Value) -> Result<GivenChecksum> {
 }
 
 impl Access {
-    /// The value of the `Authorization` header. `own` is the name and the
-    /// password that this machine's settings have for image servers.
+    /// The value of the `Authorization` header. `own` is the user name and password
+    /// for image servers from this machine's settings.
     ///
     /// # Errors
-    /// If what was given is none, or half a pair.
+    /// If the credentials are malformed or incomplete.
     pub(super) fn header(&self, own: Option<(&str, &str)>) -> Result<Option<String>> {
         if let Some(encoded) = &self.authorization {
-            // Ironic sends it complete and in base64.
+            // Ironic sends the whole header value in base64.
             let value = STANDARD.decode(encoded).ok();
             let value = value.and_then(|bytes| String::from_utf8(bytes).ok());
             return value.map(Some).ok_or_else(|| {
@@ -240,7 +239,7 @@ impl Access {
     }
 }
 
-/// The `Authorization` of RFC 7617.
+/// The `Authorization` value of RFC 7617.
 pub(super) fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }
@@ -262,7 +261,7 @@ mod tests {
         assert_eq!(info.urls, ["http://192.0.2.1/disk.raw"]);
     }
 
-    /// The original's texts, but for the one that names all forms of a checksum.
+    /// The original's texts, except for the one that lists all forms of a checksum.
     #[test]
     fn what_is_missing_is_named_as_by_the_original() {
         let urls = "Image 'urls' must be a list with at least one element.";

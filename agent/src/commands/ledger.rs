@@ -1,9 +1,9 @@
 //! The list of commands since the boot, as Ironic reads it back.
 //!
-//! Ironic follows a deployment by this list alone, and an empty one means to it
-//! "freshly booted, go to the next step". So the list is kept in /run, and a
-//! command that ran when the agent crashed is begun anew or listed as failed,
-//! but never forgotten.
+//! Ironic follows a deployment by this list alone. To Ironic an empty list means
+//! that the agent has just booted and that it should start the next step. So the
+//! list is kept in /run. A command that was running when the agent crashed is run
+//! again or listed as failed, but never forgotten.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,32 +15,34 @@ use uuid::Uuid;
 use crate::failure::{Class, Failure, Result as Outcome};
 use crate::state_file::StateFile;
 
-/// Entries kept; an agent that lives for weeks under fast track drops the oldest.
+/// The maximum number of entries. An agent that runs for weeks under fast track
+/// drops the oldest.
 const KEPT: usize = 500;
-/// Entries kept as they ended. Ironic looks at the last one alone, and repeats a
-/// request whose answer it has missed within a minute.
+/// The number of latest entries that are kept unshortened. Ironic only looks at the
+/// last one. If it missed an answer, it repeats the request within a minute.
 const WHOLE: usize = 4;
-/// A text in the result of an older entry is kept up to this length, the result
-/// itself up to the other one (as JSON): logs and config drives have megabytes,
-/// and nobody asks for those of yesterday.
+/// The maximum length in bytes of a text in the result of an older entry, and of
+/// the whole result as JSON. Logs and config drives have megabytes, and nobody
+/// reads old ones.
 const OLD_TEXT_LIMIT: usize = 1 << 10;
 const OLD_RESULT_LIMIT: usize = 16 << 10;
-/// How often a command is begun before a crash in it counts as its failure.
+/// How often a command is started before a crash counts as its failure.
 const TRIES: u64 = 2;
 
 const RUNNING: &str = "RUNNING";
 const SUCCEEDED: &str = "SUCCEEDED";
 const FAILED: &str = "FAILED";
 
-/// The list. Shared; every method takes `&self`.
+/// The list. All methods take `&self`, so it can be shared.
 #[derive(Debug)]
 pub struct Ledger {
     entries: Mutex<Vec<Entry>>,
-    /// Counts endings, so that a waiter sees each one.
+    /// Counts the commands that have ended. A change wakes those who wait for a
+    /// command.
     endings: watch::Sender<u64>,
     file: StateFile,
-    /// The body of the running command, if it may be begun anew: a file of its
-    /// own, since it may hold a config drive and the list is written often.
+    /// The body of the running command, if it may be run again. It has its own file
+    /// because it may contain a config drive and the list is written often.
     request: StateFile,
 }
 
@@ -54,22 +56,22 @@ struct Entry {
     tries: u64,
 }
 
-/// Another command is running: its name.
+/// The name of another command that is running.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Busy(pub String);
 
-/// A command that a crash interrupted and that is to be begun anew.
+/// A command that a crash interrupted and that must run again.
 #[derive(Debug)]
 pub struct Interrupted {
-    /// Its entry, still RUNNING.
+    /// The ID of its entry, which is still RUNNING.
     pub id: String,
-    /// The body that asked for it.
+    /// The body of its request.
     pub request: Vec<u8>,
 }
 
 impl Ledger {
-    /// The list kept in this directory, or an empty one; with it the command
-    /// that an earlier life of the agent left running, if it can be begun anew.
+    /// Loads the list from this directory, or starts an empty one. Also returns the
+    /// command that was running when the agent crashed, if it can run again.
     pub fn restore(directory: &Path) -> (Self, Option<Interrupted>) {
         Self::of_files(
             StateFile::new(directory, "commands.json"),
@@ -77,7 +79,7 @@ impl Ledger {
         )
     }
 
-    /// An empty list that is kept nowhere.
+    /// An empty list that is not stored anywhere.
     pub fn in_memory() -> Self {
         Self::of_files(StateFile::nowhere(), StateFile::nowhere()).0
     }
@@ -91,7 +93,7 @@ impl Ledger {
                 Vec::new()
             }
         };
-        // One command runs at a time, so there is at most one.
+        // Commands run one at a time, so this finds at most one entry.
         let mut again = None;
         for entry in entries.iter_mut().filter(|entry| entry.status == RUNNING) {
             let body = request.load().ok().flatten();
@@ -119,8 +121,8 @@ impl Ledger {
         (ledger, again)
     }
 
-    /// Enters a command as running. `request` is its body if a restarted agent
-    /// may begin it anew.
+    /// Adds a running command and returns its ID. `request` is the body, if a
+    /// restarted agent may run the command again.
     ///
     /// # Errors
     /// If the last command of the list is still running.
@@ -144,7 +146,7 @@ impl Ledger {
         });
         let excess = entries.len().saturating_sub(KEPT);
         entries.drain(..excess);
-        // The one before the last whole ones has just become old.
+        // With the new entry, one more entry is old.
         if let Some(old) = entries.len().checked_sub(WHOLE + 1) {
             entries[old].shorten();
         }
@@ -152,14 +154,14 @@ impl Ledger {
         Ok(id)
     }
 
-    /// The name of the running command, if the last one is running.
+    /// The name of the last command, if it is running.
     pub fn busy(&self) -> Option<String> {
         let entries = self.lock();
         let last = entries.last()?;
         (last.status == RUNNING).then(|| last.name.clone())
     }
 
-    /// Enters how a command ended.
+    /// Records the outcome of a command.
     pub fn end(&self, id: &str, outcome: Outcome<Value>) {
         let mut entries = self.lock();
         if let Some(entry) = entries.iter_mut().find(|entry| entry.id == id) {
@@ -171,8 +173,8 @@ impl Ledger {
         self.endings.send_modify(|count| *count += 1);
     }
 
-    /// Waits until the command has ended; returns its entry, `None` if there
-    /// is no such command.
+    /// Waits until the command has ended and returns its entry. Returns `None` if
+    /// there is no such command.
     pub async fn ended(&self, id: &str) -> Option<Value> {
         let mut endings = self.endings.subscribe();
         loop {
@@ -180,12 +182,12 @@ impl Ledger {
             if entry["command_status"] != RUNNING {
                 return Some(entry);
             }
-            // Fails only if the sender is gone, which `self` holds.
+            // Fails only if the sender is dropped, but `self` holds it.
             endings.changed().await.ok()?;
         }
     }
 
-    /// One entry as Ironic reads it.
+    /// One entry in the form that Ironic reads.
     pub fn get(&self, id: &str) -> Option<Value> {
         let entries = self.lock();
         entries
@@ -194,7 +196,7 @@ impl Ledger {
             .map(Entry::to_json)
     }
 
-    /// All entries, oldest first, as Ironic reads them.
+    /// All entries, oldest first, in the form that Ironic reads.
     pub fn list(&self) -> Value {
         let entries: Vec<Value> = self.lock().iter().map(Entry::to_json).collect();
         json!({ "commands": entries })
@@ -223,7 +225,8 @@ impl Entry {
         match outcome {
             Ok(result) => {
                 self.status = SUCCEEDED.to_owned();
-                // A plain text is wrapped: the result must be an object or null.
+                // A plain text is wrapped in an object: the result must be an
+                // object or null.
                 self.result = match result {
                     Value::String(text) => json!({ "result": text }),
                     other => other,
@@ -239,7 +242,8 @@ impl Entry {
         }
     }
 
-    /// Leaves out what takes much room. The result keeps its form.
+    /// Shortens long texts in the result. A result that is still too large becomes
+    /// null.
     fn shorten(&mut self) {
         shorten_texts(&mut self.result);
         if self.result.to_string().len() > OLD_RESULT_LIMIT {
@@ -247,7 +251,7 @@ impl Entry {
         }
     }
 
-    /// Exactly the five keys that the original answers.
+    /// Has exactly the five keys that the original sends.
     fn to_json(&self) -> Value {
         json!({
             "id": self.id,
@@ -270,7 +274,7 @@ fn shorten_texts(value: &mut Value) {
     }
 }
 
-/// Reads a saved list; what is not an entry of ours is left out.
+/// Reads a saved list. Values that are not valid entries are left out.
 fn read(bytes: &[u8]) -> Vec<Entry> {
     let Ok(Value::Array(values)) = serde_json::from_slice(bytes) else {
         return Vec::new();
@@ -347,7 +351,8 @@ mod tests {
     #[test]
     fn a_request_that_could_not_be_kept_is_a_failure_after_a_crash() {
         let dir = tempfile::tempdir().unwrap();
-        // In the way of the file, as a full /run would be.
+        // A directory blocks the file name, which has the same effect as a full
+        // /run.
         std::fs::create_dir(dir.path().join("running-command.new")).unwrap();
         let id = restore(&dir).0.begin("execute_deploy_step", Some(b"{}"));
         let (ledger, again) = restore(&dir);

@@ -1,4 +1,4 @@
-//! What the commands work on.
+//! The machine that commands work on.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -18,70 +18,68 @@ use crate::live_system::LiveSystem;
 use crate::settings::Settings;
 use crate::state_file::StateFile;
 
-/// The machine that commands work on, as far as they need to know it.
+/// Everything that commands need to know about this machine.
 pub struct Machine {
-    /// What this boot was told.
+    /// The settings of this boot.
     pub settings: Arc<Settings>,
-    /// For images and config drives.
+    /// Downloads images and config drives.
     pub client: reqwest::Client,
-    /// What that client was made of.
+    /// The options from which `client` was built.
     pub http: HttpOptions,
-    /// Since when the devices of the boot have their drivers.
+    /// The time since which the devices have their drivers.
     pub devices_settled: DevicesSettled,
-    /// Takes what a command asks to come after it.
+    /// Receives what to do after the last command.
     pub departure: watch::Sender<Option<Departure>>,
-    /// The services of the live system that this is; `None` in our ramdisk.
+    /// The services of the live system, or `None` in our ramdisk.
     pub live: Option<LiveSystem>,
-    /// The node that this machine is, as Ironic has told last.
+    /// The node of this machine as Ironic sent it last.
     pub node: Mutex<Node>,
-    /// What `standby.prepare_image` has written last.
+    /// The image that `standby.prepare_image` wrote last.
     pub prepared: Mutex<Option<PreparedImage>>,
-    /// Holds the disk that this boot has written, for the commands that follow;
-    /// a file, since they may come to a restarted agent.
+    /// The path of the disk that was written in this boot, for later commands. It
+    /// is a file because the agent may have been restarted before they come.
     pub written_disk: StateFile,
 }
 
 impl Machine {
-    /// The node as it was told last, for commands that do not bring it.
+    /// The node as Ironic sent it last, for commands that do not contain it.
     pub(super) fn node(&self) -> Node {
         lock(&self.node).clone()
     }
 
-    /// Remembers the node that a command has brought.
     pub(super) fn set_node(&self, node: &Node) {
         *lock(&self.node) = node.clone();
     }
 
-    /// What is on the disk, if nothing but `prepare_image` has written there.
+    /// The image on the disk, if `prepare_image` was the last command to write
+    /// there.
     pub(super) fn prepared(&self) -> Option<PreparedImage> {
         lock(&self.prepared).clone()
     }
 
-    /// Remembers what is on the disk; `None` once something else may be.
+    /// Sets the image on the disk. `None` means that other data may have been
+    /// written.
     pub(super) fn set_prepared(&self, prepared: Option<PreparedImage>) {
         *lock(&self.prepared) = prepared;
     }
 
-    /// The disk that was written in this boot.
     pub(super) fn written_disk(&self) -> Option<PathBuf> {
         let path = self.written_disk.load().ok()??;
         Some(PathBuf::from(OsString::from_vec(path)))
     }
 
-    /// Remembers the disk that was written.
     pub(super) fn set_written_disk(&self, disk: &Path) {
         self.written_disk.store_or_warn(disk.as_os_str().as_bytes());
     }
 }
 
-/// An image on the disk.
+/// An image that has been written to the disk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreparedImage {
-    /// Where it came from.
     pub(super) info: ImageInfo,
-    /// What went beside it.
+    /// The config drive that was written with it.
     pub(super) config_drive: Value,
-    /// What was said of it.
+    /// The text that Ironic received about it.
     pub(super) result: String,
 }
 
@@ -89,10 +87,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs blocking work on a thread of its own, so that heartbeats go on.
+/// Runs blocking work on a separate thread, so that heartbeats continue.
 ///
 /// # Errors
-/// Those of the work, or that it panicked.
+/// The errors of the work, or that it panicked.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -1,8 +1,8 @@
-//! What Ironic can ask, from JSON to a result.
+//! The commands that Ironic can send, from JSON to a result.
 //!
-//! [`Command`] is the protocol as a type, [`parse`] the way into it, [`Ledger`]
-//! the list that Ironic reads back, [`Dispatcher`] what ties them together.
-//! Only `execute` knows how anything is done.
+//! `Command` describes the protocol as a type. [`parse`] turns JSON into it.
+//! [`Ledger`] is the list of commands that Ironic reads back. [`Dispatcher`]
+//! connects them. Only `execute` knows how to carry out a command.
 
 pub(crate) mod command;
 mod departure;

@@ -1,6 +1,6 @@
-//! From the body of a POST to a [`Command`], or to the refusal that Ironic
-//! expects for exactly that fault (ironic-python-agent, `api/app.py` and
-//! `extensions/base.py`; the texts were measured on it).
+//! Turns the body of a POST into a `Command`, or into the error that Ironic expects
+//! for this fault (ironic-python-agent, `api/app.py` and `extensions/base.py`). The
+//! error texts were measured on the original.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use super::image_info::ImageInfo;
 use super::partition_image;
 use crate::failure::{Class, Failure};
 
-/// Why a request gets no command: an HTTP status and a text.
+/// The HTTP status and text with which a request is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// 400, 404 or 409.
@@ -27,15 +27,15 @@ impl Refusal {
     }
 }
 
-/// Most values in a body; a node with all that Ironic records of it has some
-/// thousands. What is large in a body is text, and each value, be it a digit, takes
-/// some hundred bytes once it is parsed.
+/// The maximum number of values in a body. A node with everything that Ironic
+/// records has a few thousand. A large body consists of long texts. Each parsed
+/// value, even a digit, takes some hundred bytes of memory.
 const VALUES: usize = 1 << 18;
 
 const NO_DOT: &str = "Invalid command: Command name must be of the form <extension>.<name>";
 
-/// A request with its outer form checked; the busy rule stands between this
-/// and the look at the command itself.
+/// A request of which only the outer form is checked. Before it checks the command
+/// itself, the dispatcher checks whether another command is running.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     extension: String,
@@ -43,13 +43,13 @@ pub struct Request {
     parameters: Map<String, Value>,
 }
 
-/// What [`Request::command`] makes of it.
+/// The result of [`Request::command`].
 #[derive(Debug)]
 pub enum Parsed {
-    /// To be executed.
     Command(Box<Command>),
-    /// To be listed as failed at once, status 200: wrong arguments. The name is
-    /// the command's own, without the extension.
+    /// The arguments are wrong: the command is listed as failed at once, with HTTP
+    /// status
+    /// 200. The name has no extension.
     Failed(String, Failure),
 }
 
@@ -57,10 +57,11 @@ impl Request {
     /// Checks the outer form of a body.
     ///
     /// # Errors
-    /// Not JSON, no name, no parameters, no dot in the name: 400 each.
+    /// 400 if the body is not JSON, has no name or no parameters, or if the name
+    /// has no dot.
     pub fn parse(body: &[u8]) -> Result<Self, Refusal> {
-        // Each value but the first stands behind one of these; texts of commas are
-        // not what a conductor sends.
+        // Every value but the first follows one of these bytes. Bytes within texts
+        // count too, but a conductor sends no texts full of commas.
         let begins_value = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
         if body.iter().filter(begins_value).count() > VALUES {
             return Err(Refusal::bad_request(format!(
@@ -90,17 +91,16 @@ impl Request {
         })
     }
 
-    /// Whether it asks for this command.
     pub fn is(&self, extension: &str, name: &str) -> bool {
         self.extension == extension && self.name == name
     }
 
-    /// Finds the command and reads its arguments. Unknown arguments are
-    /// ignored: newer conductors add some.
+    /// Finds the command and reads its arguments. Unknown arguments are ignored,
+    /// because newer conductors add some.
     ///
     /// # Errors
-    /// Unknown extension: 404; unknown command, or an image that this agent does
-    /// not install: 400.
+    /// 404 for an unknown extension. 400 for an unknown command, and for an image
+    /// that this agent does not install.
     pub fn command(self) -> Result<Parsed, Refusal> {
         let full = format!("{}.{}", self.extension, self.name);
         if !is_extension(&self.extension) {
@@ -119,8 +119,8 @@ impl Request {
             "deploy.get_deploy_steps" => {
                 let command = arguments.get_steps(StepKind::Deploy);
                 if let Ok(Command::GetSteps { node, .. }) = &command {
-                    // Ironic shows the text of a status 400; of a command that
-                    // failed it only says that the list of steps is missing.
+                    // For a status 400 Ironic shows the text. For a command that
+                    // failed it would only say that the list of steps is missing.
                     partition_image::refuse_in(node)
                         .map_err(|failure| Refusal::bad_request(failure.in_words()))?;
                 }
@@ -149,7 +149,7 @@ impl Request {
                 return match ImageInfo::read(&info) {
                     Ok(image) => Ok(Parsed::Command(Box::new(Command::PrepareImage {
                         info: Box::new(image),
-                        // Older conductors send it in the second place alone.
+                        // Older conductors send it only in `image_info`.
                         config_drive: arguments
                             .optional("configdrive")
                             .unwrap_or_else(|| info["configdrive"].clone()),
@@ -187,12 +187,13 @@ fn is_extension(name: &str) -> bool {
     extensions.any(|(extension, _)| extension == name)
 }
 
-/// The tasks of a flow: a list of objects whose keys are commands and whose
-/// values are parameters. Only the names are checked before it begins.
+/// The tasks of a flow: a list of objects with commands as keys and parameters as
+/// values. Before the flow starts, only the names are checked.
 ///
 /// # Errors
-/// A refusal for a command that is not there; in it, a failure for an extension
-/// that is not there, and for what is no flow at all.
+/// The outer error rejects the request, for an unknown command or a name without a
+/// dot. The inner error fails the command, for an unknown extension or a value that
+/// is not a flow.
 fn flow(given: Option<Value>) -> Result<Result<Vec<FlowTask>, Failure>, Refusal> {
     let no_flow = || {
         Failure::new(
@@ -239,7 +240,8 @@ fn task(extension: &str, name: &str, parameters: Value) -> Result<Command, Failu
         return Err(Failure::new(Class::TypeError, details));
     };
     if extension == "flow" {
-        // It would find itself executing: the original says so, too.
+        // A nested flow would find the outer flow running. The original gives the
+        // same error.
         return Err(Failure::new(
             Class::AgentIsBusy,
             "executing command start_flow",
@@ -267,8 +269,8 @@ impl Arguments<'_> {
         self.values.remove(key).filter(|value| !value.is_null())
     }
 
-    /// Wrong arguments are a `TypeError`, the one class on which a conductor
-    /// changes its course (it then tries the command's older form).
+    /// Missing arguments are a `TypeError`, the only class to which a conductor
+    /// reacts: it then tries the older form of the command.
     fn required(&mut self, key: &str) -> Result<Value, Failure> {
         self.optional(key).ok_or_else(|| {
             Failure::new(
@@ -282,7 +284,8 @@ impl Arguments<'_> {
         self.object("node").map(Node)
     }
 
-    /// Nobody here reads them, but who leaves them out has not meant this command.
+    /// The ports are not used. But a request without them is not meant for this
+    /// command.
     fn ports(&mut self) -> Result<(), Failure> {
         self.required("ports").map(drop)
     }
@@ -293,7 +296,8 @@ impl Arguments<'_> {
         Ok(Command::GetSteps { kind, node })
     }
 
-    /// What is left of the parameters is the step's; its own `args` win.
+    /// The remaining parameters belong to the step. The step's own `args` override
+    /// them.
     fn execute_step(mut self, kind: StepKind) -> Result<Command, Failure> {
         let step = self.object("step")?;
         let node = self.node()?;
@@ -324,8 +328,8 @@ impl Arguments<'_> {
         })
     }
 
-    /// A conductor that is told `TypeError` sends the password itself, not hashed:
-    /// nothing here is one.
+    /// Never fails with a `TypeError`: a conductor would then send the password
+    /// again in plain text.
     fn rescue_password(&mut self) -> Result<RescuePassword, Failure> {
         let password = match self.optional("rescue_password") {
             None => String::new(),
@@ -343,7 +347,7 @@ impl Arguments<'_> {
         })
     }
 
-    /// The answer of a lookup, from who has made one for us.
+    /// Takes the answer of a lookup that the client made for this agent.
     fn node_info(&mut self) -> Result<Command, Failure> {
         let mut info = self.object("node_info")?;
         let node = info["node"].take();

@@ -1,13 +1,13 @@
-//! Partition images, which this agent refuses: it writes images of whole disks
-//! and makes no partitions or file systems.
+//! Rejects partition images: this agent only writes images of whole disks and makes
+//! no partitions or file systems.
 
 use serde_json::Value;
 
 use super::command::Node;
 use crate::failure::{Failure, Result};
 
-/// The refusal of this image. Another `image_type` would not help: the image has
-/// no partition table and no boot loader.
+/// The error for this image. Another `image_type` would not help: the image has no
+/// partition table and no boot loader.
 pub(super) fn refusal(image: &str) -> Failure {
     Failure::invalid_params(format!(
         "{image} is a partition image, expected a whole-disk image: this agent does not support partition images"
@@ -17,14 +17,14 @@ pub(super) fn refusal(image: &str) -> Failure {
     )
 }
 
-/// Refuses a node to which Ironic will deploy a partition image. Ironic sends the
-/// node before the first step; without this check the failure comes with the step
-/// `write_image`, after the other deploy steps.
+/// Rejects a node for which Ironic will deploy a partition image. Ironic sends the
+/// node before the first step. Without this check the failure would only come in
+/// the step `write_image`, after other deploy steps have run.
 ///
 /// # Errors
 /// [`refusal`].
 pub(super) fn refuse_in(node: &Node) -> Result<()> {
-    // Other deploy interfaces do not write the image by themselves.
+    // Other deploy interfaces do not write the image on their own.
     let writes_image = node.0.get("deploy_interface") == Some(&Value::from("direct"));
     let is_partition = node.driver_info("is_whole_disk_image") == Some(&Value::Bool(false));
     if writes_image && is_partition {

@@ -1,6 +1,6 @@
-//! The steps that Ironic may have executed, as `get_clean_steps` and its like
-//! list them. What needs a program that this ramdisk does not carry is not in
-//! the table: burn-in, containers, bootc.
+//! The steps that Ironic may execute, as `get_clean_steps` and its variants list
+//! them. Steps that need programs that are not in this ramdisk are left out:
+//! burn-in, containers, bootc.
 
 use landfall_boot_params::argument_value::StepPriority;
 use serde_json::{Map, Value, json};
@@ -8,15 +8,15 @@ use serde_json::{Map, Value, json};
 use super::command::StepKind;
 use crate::failure::{Class, Failure, Result};
 
-/// The hardware managers of the original that we stand for, and the versions of
-/// their steps.
+/// The hardware managers of the original that this agent replaces, and the versions
+/// of their steps.
 pub const HARDWARE_MANAGERS: [(&str, &str); 2] = [
     ("generic_hardware_manager", "1.2"),
     ("CoreOSInstallHardwareManager", "1"),
 ];
 
-/// Ironic stores this and sends it back with each step, where it must be the
-/// same.
+/// Ironic stores this value and sends it back with each step. The values must be
+/// equal.
 fn hardware_manager_version() -> Value {
     HARDWARE_MANAGERS
         .iter()
@@ -25,22 +25,22 @@ fn hardware_manager_version() -> Value {
         .into()
 }
 
-/// A line of the table.
+/// A row of the table of steps.
 struct Step {
-    /// The class of the original that has it: the key in the answer.
+    /// The class in the original that has this step. It is the key in the answer.
     manager: &'static str,
     name: &'static str,
     interface: &'static str,
-    /// In which operations, and with which priority; 0: only when asked for by
-    /// name.
+    /// The operations that have this step, with its priority. Priority 0 means that
+    /// the step only runs if it is requested by name.
     clean: Option<Priority>,
     deploy: Option<Priority>,
     service: Option<Priority>,
-    /// Whether Ironic may abort a service while it waits for this step. (Every
-    /// clean step may be aborted so, no deploy step.)
+    /// Whether Ironic may abort servicing while it waits for this step. (Every
+    /// clean step can be aborted, and no deploy step.)
     abortable_service: bool,
     arguments: Option<&'static [Argument]>,
-    /// Needs the services of a live system.
+    /// Whether the step needs the services of a live system.
     live_system_only: bool,
 }
 
@@ -154,17 +154,17 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// What the steps' priorities depend on.
+/// The settings that the list of steps depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct StepSettings {
     /// `ipa-inject-files-priority`
     pub inject_files_priority: StepPriority,
-    /// Whether this is a live system, whose services can be asked.
+    /// Whether this is a live system, whose services can run steps.
     pub live_system: bool,
 }
 
-/// The answer to `get_clean_steps` and its like, by the class names of the
-/// managers of the original.
+/// The answer to `get_clean_steps` and its variants. The keys are the class names
+/// of the original's hardware managers.
 pub fn list(kind: StepKind, settings: StepSettings) -> Value {
     let mut managers = Map::new();
     for step in STEPS {
@@ -185,7 +185,8 @@ pub fn list(kind: StepKind, settings: StepSettings) -> Value {
 }
 
 impl Step {
-    /// As Ironic reads it, `None` if it is no step of this operation.
+    /// The step in the form that Ironic reads, or `None` if this operation does not
+    /// have it.
     fn describe(&self, kind: StepKind, settings: StepSettings) -> Option<Value> {
         if self.live_system_only && !settings.live_system {
             return None;
@@ -222,10 +223,10 @@ impl Argument {
     }
 }
 
-/// Compares the version that Ironic planned with to ours.
+/// Compares the version that Ironic planned with to the version of this agent.
 ///
 /// # Errors
-/// If Ironic planned with another one: it will read the steps again.
+/// If they differ. Ironic then reads the steps again.
 pub fn check_version(planned: Option<&Value>) -> Result<()> {
     match planned {
         Some(planned) if *planned != hardware_manager_version() => Err(Failure::new(
@@ -253,7 +254,8 @@ pub fn name(kind: StepKind, step: &Value) -> Result<&str> {
     })
 }
 
-/// What Ironic is told of a failure in a step: an unexpected one says in which.
+/// The failure of a step in the form that Ironic receives. An unexpected failure is
+/// extended by the name of the step.
 pub fn failed(kind: StepKind, name: &str, failure: Failure) -> Failure {
     match failure.class {
         Class::CommandExecutionError | Class::TypeError => Failure {
@@ -274,7 +276,7 @@ pub fn failed(kind: StepKind, name: &str, failure: Failure) -> Failure {
     }
 }
 
-/// A step that nobody has, in the original's words.
+/// The error for an unknown step, in the original's words.
 pub fn unknown(name: &str) -> Failure {
     Failure::new(
         Class::HardwareManagerMethodNotFound,
@@ -299,8 +301,8 @@ mod tests {
         assert_eq!(failure.class, Class::VersionMismatch);
     }
 
-    /// The original's steps and their priorities, without those that need what
-    /// this ramdisk does not carry.
+    /// The original's steps and priorities, without the steps that need programs
+    /// that are not in this ramdisk.
     #[test]
     fn priorities_are_the_originals() {
         for (kind, expected) in [

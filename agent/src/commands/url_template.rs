@@ -1,13 +1,12 @@
-//! URLs with fields of the node in them, as the original fills them with
-//! Python's `str.format`: `http://host/{node[uuid]}/{node[properties][rack]}`.
-//! Pure.
+//! URLs that contain fields of the node. The original fills them with Python's
+//! `str.format`: `http://host/{node[uuid]}/{node[properties][rack]}`. Pure.
 
 use serde_json::Value;
 
-/// Fills the fields; `{{` and `}}` are braces.
+/// Fills in the fields. `{{` and `}}` stand for single braces.
 ///
 /// # Errors
-/// Which field there is not, or what is not a field.
+/// Names a field that the node does not have, or that is not a valid field.
 pub fn fill(template: &str, node: &Value) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = template;

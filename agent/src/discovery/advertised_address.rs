@@ -1,4 +1,4 @@
-//! The address under which Ironic can call this machine.
+//! Finds the address of this machine that Ironic can call back.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -13,28 +13,29 @@ use crate::http_client::ZonedUrl;
 use crate::network::{AddressOrigin, NetworkState};
 use crate::state_file::StateFile;
 
-/// A server that takes a lease back may give the same again.
+/// How long to wait for a lost address: a DHCP server that takes a lease back may
+/// assign the same address again.
 const ADDRESS_MAY_RETURN: Duration = Duration::from_secs(3);
 
-/// What the operator says about the address.
+/// The operator's settings for the address.
 #[derive(Debug, Clone)]
 pub struct AdvertiseRules {
-    /// This one, whatever the machine has (`ipa-advertise-host`).
+    /// Use this host, whatever addresses the machine has (`ipa-advertise-host`).
     pub host: Option<String>,
-    /// The IPv4 address of this NIC (`ipa-network-interface`).
+    /// Use the IPv4 address of this NIC (`ipa-network-interface`).
     pub interface: Option<String>,
-    /// How often to look (`ipa-ip-lookup-attempts`).
+    /// The number of attempts (`ipa-ip-lookup-attempts`).
     pub attempts: u32,
-    /// How long to wait before the next look (`ipa-ip-lookup-timeout`).
+    /// The pause between two attempts (`ipa-ip-lookup-timeout`).
     pub pause: Duration,
 }
 
-/// The host of the callback URL.
+/// The host in the callback URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Advertised {
-    /// An address of this machine, or one that leads to it.
+    /// An address of this machine, or one that is forwarded to it.
     Address(IpAddr),
-    /// A name that the operator vouches for.
+    /// A name that the operator has configured.
     Name(String),
 }
 
@@ -45,7 +46,7 @@ impl Advertised {
             .map_or_else(|_| Self::Name(text.to_owned()), Self::Address)
     }
 
-    /// As a URL has it: IPv6 in brackets.
+    /// The host as it appears in a URL: IPv6 addresses are in brackets.
     pub fn in_url(&self) -> String {
         match self {
             Self::Address(IpAddr::V6(address)) => format!("[{address}]"),
@@ -63,13 +64,13 @@ impl std::fmt::Display for Advertised {
     }
 }
 
-/// Finds the address by which the service at one of these URLs can call back:
-/// what the operator says, else the one that an earlier life of the agent used
-/// if the machine still has it (Ironic refuses a callback URL that changes),
-/// else the source address of the routes.
+/// Determines the address that the service at these URLs can call back. The
+/// operator's setting takes precedence. Next comes the address that the agent used
+/// before a restart, if the machine still has it, because Ironic rejects a changed
+/// callback URL. Otherwise it is the source address of the route to the service.
 ///
 /// # Errors
-/// Why there was none in the time that the rules give.
+/// If the attempts that the rules allow found no address, with the reason.
 pub async fn advertise(
     rules: &AdvertiseRules,
     urls: &[String],
@@ -83,8 +84,8 @@ pub async fn advertise(
     for attempt in 0..rules.attempts.max(1) {
         if attempt > 0 {
             tracing::warn!("{fault}; looking again within {:?}", rules.pause);
-            // A change of the network ends the pause; without its task there are
-            // no changes.
+            // A change of the network ends the pause. If the network task has ended
+            // there are no changes.
             tokio::select! {
                 () = tokio::time::sleep(rules.pause) => {}
                 Ok(()) = network.changed() => {}
@@ -109,8 +110,9 @@ pub async fn advertise(
     Err(format!("no address for Ironic to call back: {fault}"))
 }
 
-/// Waits until the machine has lost the address, and has another that can take
-/// its place; for ever with a name, or an address that was never its own.
+/// Waits until the machine has lost the address and has another one that can
+/// replace it. Waits forever if the address is a name or was never the machine's
+/// own.
 pub async fn address_lost(address: &Advertised, network: &mut watch::Receiver<NetworkState>) {
     let Advertised::Address(address) = address else {
         return std::future::pending().await;
@@ -121,7 +123,7 @@ pub async fn address_lost(address: &Advertised, network: &mut watch::Receiver<Ne
     let is_lost = |state: &NetworkState| !has(state, *address) && state.is_online();
     loop {
         if network.wait_for(is_lost).await.is_err() {
-            // The network's task is gone; its last state stays.
+            // The network task has ended, so its last state stays.
             return std::future::pending().await;
         }
         tokio::time::sleep(ADDRESS_MAY_RETURN).await;
@@ -140,7 +142,7 @@ fn has(state: &NetworkState, address: IpAddr) -> bool {
     all.any(|known| known.usable && known.prefix.address == address)
 }
 
-/// The IPv4 address of this NIC; one that has none is not hopeless.
+/// The IPv4 address of this NIC, or another address if it has no IPv4 address.
 fn address_of(state: &NetworkState, interface: &str) -> Result<IpAddr, String> {
     let nic = state
         .nics
@@ -159,11 +161,11 @@ fn address_of(state: &NetworkState, interface: &str) -> Result<IpAddr, String> {
         .ok_or_else(|| format!("ipa-network-interface={interface}: the NIC has no address"))
 }
 
-/// Our address towards the first of these URLs to which there is a way from an
-/// address that another host can name.
+/// The first source address that another host can reach, on the route to one of
+/// these URLs.
 ///
 /// # Errors
-/// Why there is none towards the last.
+/// The reason why there is none for the last URL.
 pub async fn source_towards(urls: &[String]) -> Result<IpAddr, String> {
     let mut fault = "no URL".to_owned();
     for url in urls {
@@ -186,7 +188,7 @@ async fn source_towards_one(url: &str) -> Result<IpAddr, String> {
     Err(fault)
 }
 
-/// The addresses behind a URL's host.
+/// The socket addresses of a URL's host.
 async fn addresses_of(url: &str) -> Result<Vec<SocketAddr>, String> {
     let zoned = ZonedUrl::parse(url);
     let parsed = Url::parse(&zoned.url).map_err(|error| format!("{url}: {error}"))?;
@@ -204,9 +206,9 @@ async fn addresses_of(url: &str) -> Result<Vec<SocketAddr>, String> {
         .map_err(|error| format!("resolving {host}: {error}"))
 }
 
-/// The source address that the kernel's routes choose towards `service`, which
-/// another host can name: not a link-local one. A service that is itself
-/// link-local is told another address of the same interface.
+/// The source address of the kernel's route to `service`. A link-local source is of
+/// no use to another host. If `service` itself is link-local, this returns another
+/// address of the same interface.
 fn source_address_towards(service: SocketAddr) -> Result<IpAddr, String> {
     let source =
         route_source(service).map_err(|error| format!("no route to {}: {error}", service.ip()))?;
@@ -225,8 +227,8 @@ fn source_address_towards(service: SocketAddr) -> Result<IpAddr, String> {
     })
 }
 
-/// What `ip route get` says, asked by connecting a UDP socket, which sends
-/// nothing.
+/// The source address that `ip route get` shows. Connecting a UDP socket determines
+/// it without sending anything.
 pub(super) fn route_source(service: SocketAddr) -> io::Result<IpAddr> {
     let any: IpAddr = match service {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -237,8 +239,8 @@ pub(super) fn route_source(service: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// An address of this interface that reaches further than its link, IPv6 first:
-/// whoever is asked by it speaks it.
+/// An address of this interface that is reachable beyond its link. IPv6 takes
+/// precedence, because a service with a link-local IPv6 address supports IPv6.
 fn far_address_of(index: u32) -> Option<IpAddr> {
     let name = if_indextoname(index).ok()?.into_string().ok()?;
     let addresses: Vec<IpAddr> = getifaddrs()

@@ -1,7 +1,7 @@
-//! Which HTTP answers end a search. Pure.
+//! Decides which HTTP answers end a search. Pure.
 //!
 //! A proxy, a captive portal or another service may answer at the same address
-//! in the network of another NIC, and sooner.
+//! through another NIC, and faster than the service.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::http_client::Answer;
 
-/// What answers at the URLs that are searched for.
+/// The expected kind of server at the URLs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// Ironic, whose `GET /` answers with the versions of its API.
+    /// Ironic. Its answer to `GET /` lists the versions of its API.
     Ironic,
-    /// A server of the file at the URL, whose first byte it gives, or all of
-    /// it, or which says that an empty file has none (416). A captive portal
-    /// redirects, and a wrong host has no such file.
+    /// A server that has the file at the URL. It sends the first byte or the whole
+    /// file, or answers 416 because the file is empty. A captive portal would
+    /// redirect, and a wrong host would not have the file.
     File,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Expected {
 
 impl Expected {
     /// # Errors
-    /// What was found instead, for the operator.
+    /// Describes the unexpected answer, for the operator.
     pub(super) fn check(self, answer: &Answer) -> Result<(), String> {
         let status = answer.status;
         match self {
@@ -45,8 +45,8 @@ impl Expected {
     }
 }
 
-/// Ironic has had this member since its first API; Keystone and Nova, which may
-/// share a front end with it, have `versions` alone.
+/// Ironic has had this member since its first API. Keystone and Nova, which may
+/// share a front end with Ironic, only have `versions`.
 fn is_root_document(answer: &Answer) -> bool {
     let document: Option<Value> = serde_json::from_str(&answer.body).ok();
     answer.status == 200 && document.is_some_and(|it| it["default_version"].is_object())

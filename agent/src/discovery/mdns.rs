@@ -1,7 +1,8 @@
-//! Looking for Ironic by multicast DNS (RFC 6762, RFC 6763).
+//! Looks for Ironic by multicast DNS (RFC 6762, RFC 6763).
 //!
 //! Ironic publishes the instance `baremetal` of the type `_openstack._tcp`. The
-//! original asks for that instance by its name; browsing the type finds the same.
+//! original asks for that instance by its name. Browsing the type finds the same
+//! instance.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -13,38 +14,40 @@ use super::mdns_advert::{Advert, AdvertAddress, Endpoint};
 use crate::http_client::ZonedUrl;
 
 const SERVICE_TYPE: &str = "_openstack._tcp.local.";
-/// How long one attempt waits, and the pause behind the first one, which
-/// doubles: as with the original.
+/// The time limit of one attempt, and the pause after the first attempt. The pause
+/// doubles each time, as with the original.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// How much longer is waited for a preferred instance when another has answered.
+/// How much longer to wait for the preferred instance when another one has
+/// answered.
 const PREFERENCE_LIMIT: Duration = Duration::from_secs(1);
-/// How much longer is waited for the other addresses of an answer: each family
-/// and each NIC brings its own packet (measured: a link-local address alone, and
-/// the IPv4 one some milliseconds later).
+/// How much longer to wait for other addresses of an instance. Each address family
+/// and each NIC sends its own packet (measured: a link-local address first, the
+/// IPv4 address some milliseconds later).
 const SETTLING: Duration = Duration::from_millis(300);
-/// Most answers of one attempt that are looked at: whoever floods the link
-/// shall not keep us.
+/// The maximum number of events that one attempt handles, so that a flood on the
+/// link cannot keep it busy.
 const ANSWER_LIMIT: usize = 256;
 
-/// How to ask.
+/// What to ask for and how.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// Instances that will do, the best first.
+    /// The acceptable instances, the preferred one first.
     pub instances: &'static [&'static str],
-    /// How often to ask.
+    /// The number of attempts.
     pub attempts: u32,
-    /// Only on interfaces with these addresses; empty: on all.
+    /// Ask only on the interfaces with these addresses. If empty, ask on all
+    /// interfaces.
     pub interfaces: Vec<String>,
-    /// Servers have to prove who they are: an answer that names plain http is
-    /// refused. Anybody on the network can answer.
+    /// Reject an answer with plain http, because this boot verifies servers. Any
+    /// host on the network can answer an mDNS query.
     pub https_only: bool,
 }
 
-/// Asks the network; the name of the instance and its place.
+/// Asks the network. Returns the name of the instance and its endpoint.
 ///
 /// # Errors
-/// That nobody answered in time, or why the answer cannot be used.
+/// If no host answered in time, or if the answer is unusable.
 pub async fn ask_network(question: &Question) -> Result<(&'static str, Endpoint), String> {
     let mut pause = FIRST_PAUSE;
     let mut fault = String::new();
@@ -53,7 +56,8 @@ pub async fn ask_network(question: &Question) -> Result<(&'static str, Endpoint)
             tokio::time::sleep(pause).await;
             pause *= 2;
         }
-        // A fresh one each time: interfaces may have come up.
+        // Each attempt uses a new daemon, because more interfaces may be up by
+        // then.
         match attempt_once(question).await {
             Ok(found) => return Ok(found),
             Err(text) => fault = text,
@@ -71,7 +75,7 @@ async fn attempt_once(question: &Question) -> Result<(&'static str, Endpoint), S
         best_answer(&answers, question).await
     }
     .await;
-    // Its thread ends by itself once it has been told.
+    // The daemon's thread ends on its own after this call.
     let _ = daemon.shutdown();
     listened
 }
@@ -94,7 +98,7 @@ fn choose_interfaces(daemon: &ServiceDaemon, addresses: &[String]) -> mdns_sd::R
     Ok(())
 }
 
-/// The best instance that resolves within the time of one attempt.
+/// The best instance that is resolved within one attempt.
 async fn best_answer(
     answers: &Receiver<ServiceEvent>,
     question: &Question,
@@ -122,11 +126,12 @@ async fn best_answer(
         };
         let endpoint = endpoint_of(&service).and_then(|endpoint| endpoint.allowed(question));
         match endpoint {
-            // A later answer of the same instance knows more addresses.
+            // A later answer of the same instance contains more addresses.
             Ok(endpoint) if best.as_ref().is_none_or(|(known, _)| rank <= *known) => {
                 let by_link_local = ZonedUrl::parse(&endpoint.url).interface.is_some();
                 deadline = match rank {
-                    // Any other address is worth the rest of the attempt.
+                    // Any other address is better, so use the rest of the attempt
+                    // to wait for one.
                     0 if by_link_local => deadline,
                     0 => deadline.min(Instant::now() + SETTLING),
                     _ => deadline.min(Instant::now() + PREFERENCE_LIMIT),
@@ -141,7 +146,7 @@ async fn best_answer(
         .ok_or(fault)
 }
 
-/// DNS knows no case.
+/// DNS names are not case-sensitive.
 fn is_instance(full_name: &str, instance: &str) -> bool {
     full_name.eq_ignore_ascii_case(&format!("{instance}.{SERVICE_TYPE}"))
 }

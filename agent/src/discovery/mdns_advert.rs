@@ -1,7 +1,7 @@
-//! What a service says of itself by multicast DNS, as a URL.
+//! Turns the mDNS records of a service into a URL.
 //!
-//! Nobody proves who answers, so nothing is taken as it comes: what is no URL
-//! is a fault with its reason, never a panic.
+//! mDNS answers are not authenticated, so every part is checked. Anything that does
+//! not form a URL is an error with a reason, never a panic.
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -11,44 +11,45 @@ use reqwest::Url;
 
 use super::advertised_address::is_link_local;
 
-/// The longest URL that is made of an answer.
+/// The maximum length of a URL that is made from an answer.
 const URL_LIMIT: usize = 2048;
 
-/// A resolved service, whatever library it came from.
+/// A resolved service, independent of the mDNS library.
 #[derive(Debug, Clone)]
 pub(crate) struct Advert {
-    /// The SRV record's target.
+    /// The target of the SRV record.
     pub(crate) host: String,
-    /// The SRV record's port.
+    /// The port of the SRV record.
     pub(crate) port: u16,
-    /// The target's addresses, in any order.
+    /// The addresses of the target, in any order.
     pub(crate) addresses: Vec<AdvertAddress>,
-    /// The TXT record, keys and values.
+    /// The keys and values of the TXT record.
     pub(crate) txt: Vec<(String, Vec<u8>)>,
 }
 
-/// An address, and where a link-local one was heard.
+/// An address. A link-local address has the interface on which it was received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AdvertAddress {
     pub(crate) address: IpAddr,
     pub(crate) interface: Option<String>,
 }
 
-/// A place that an answer has named.
+/// The location of a service according to an mDNS answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// `http://192.0.2.1:6385/path`, perhaps with a zone.
+    /// `http://192.0.2.1:6385/path`, possibly with a zone.
     pub url: String,
-    /// The TXT entries but `path` and `protocol`: settings, if they are allowed.
+    /// The TXT entries except `path` and `protocol`. They become settings if they
+    /// are allowed.
     pub settings: Vec<(String, String)>,
 }
 
 impl Advert {
-    /// The URL of this service. `has_route` tells whether the kernel knows a way
+    /// The URL of this service. `has_route` returns whether the kernel has a route
     /// to an address.
     ///
     /// # Errors
-    /// What cannot be part of a URL.
+    /// Names the record that cannot be part of a URL.
     pub(crate) fn endpoint(
         &self,
         has_route: impl Fn(SocketAddr) -> bool,
@@ -76,7 +77,7 @@ impl Advert {
         })
     }
 
-    /// A value of the TXT record; the first counts (RFC 6763, section 6.4).
+    /// The first value of a key in the TXT record (RFC 6763, section 6.4).
     fn text(&self, key: &str) -> Result<Option<&str>, String> {
         let Some((_, value)) = self
             .txt
@@ -92,7 +93,7 @@ impl Advert {
 
     fn path(&self) -> Result<String, String> {
         let path = self.text("path")?.unwrap_or_default();
-        // A comma would make two URLs of one.
+        // A comma would split the URL into two.
         let plain = |byte: u8| byte.is_ascii_graphic() && !b",?#\\\"<>[]{}|^`%".contains(&byte);
         if !path.bytes().all(plain) {
             return Err(unexpected("path", "the path of a URL", path));
@@ -105,8 +106,8 @@ impl Advert {
         })
     }
 
-    /// A name in `.local` stands for "no name": the URL gets an address. Any other
-    /// is kept, since the certificate will be for that name.
+    /// A name in `.local` is replaced by an address. Any other name is kept,
+    /// because the certificate is issued for it.
     fn host_in_url(&self, has_route: impl Fn(SocketAddr) -> bool) -> Result<String, String> {
         let name = self.host.trim_end_matches('.');
         if !name.to_ascii_lowercase().ends_with(".local") {
@@ -121,8 +122,8 @@ impl Advert {
             .iter()
             .filter(|known| !known.address.is_loopback() && !known.address.is_unspecified())
             .collect();
-        // A library that keeps a set has lost the order; the one of Ironic's agent
-        // is IPv4 first, and what reaches furthest is worth most.
+        // mdns-sd returns a set, so the original order is lost. IPv4 comes first,
+        // as in the original agent, and link-local addresses come last.
         usable.sort_by_key(|known| {
             (
                 Reverse(known.address.is_ipv4()),

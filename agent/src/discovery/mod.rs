@@ -1,4 +1,4 @@
-//! Where is Ironic, and by which of our addresses can it call back?
+//! Finds Ironic, and the address of this machine that Ironic can call back.
 
 mod advertised_address;
 mod expected;

@@ -1,8 +1,8 @@
-//! Answers that are not the expected ones: kept, and used if nothing better
-//! comes in time.
+//! Keeps unexpected answers, and uses one of them if no better answer comes in
+//! time.
 //!
-//! An Ironic whose front end does not pass `GET /` on answers no better, and
-//! must still be found.
+//! An Ironic whose front end does not forward `GET /` also gives an unexpected
+//! answer, and must still be found.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,69 +11,71 @@ use tokio::time::Instant;
 
 use super::search::{Place, Reached};
 
-/// How long a better answer may take, that of a server that can be trusted
-/// included: a switch port with spanning tree forwards 30 to 50 s after its
-/// carrier comes up, and DHCP follows.
+/// How long to wait for a better answer, or for one from a trusted server. A switch
+/// port with spanning tree forwards only 30 to 50 s after its carrier comes up, and
+/// DHCP takes more time.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
-/// The same where only a NIC can bring it that is not there yet: by then every
-/// driver that is in the ramdisk has looked at its devices.
+/// How long to wait if a better answer could only come from a NIC that has not
+/// appeared yet. By then every driver in the ramdisk has probed its devices.
 pub(super) const GRACE_ALONE: Duration = Duration::from_secs(10);
 
-/// The latest such answer from each place.
+/// The latest unexpected answer from each place.
 #[derive(Debug, Default)]
 pub(super) struct OtherAnswers {
     since: Option<Instant>,
     by_place: BTreeMap<Place, Other>,
 }
 
-/// An answer, and what is wrong with it.
+/// An unexpected answer.
 #[derive(Debug)]
 pub(super) struct Other {
-    /// The answer.
     pub reached: Reached,
-    /// What was found instead of the expected answer.
+    /// The reason why the answer is not the expected one.
     pub found: String,
 }
 
 impl OtherAnswers {
-    /// Keeps an answer, in place of an earlier one from the same place.
+    /// Keeps an answer and replaces an earlier one from the same place.
     pub(super) fn keep(&mut self, place: Place, other: Other) {
         self.since.get_or_insert_with(Instant::now);
         self.by_place.insert(place, other);
     }
 
-    /// The place has failed since, or is gone.
+    /// Drops the answer, because the place has failed since or has disappeared.
     pub(super) fn forget(&mut self, place: Place) {
         self.by_place.remove(&place);
     }
 
-    /// When one of them will have to do; `None`: there is none.
+    /// The time when an answer from here has to be used, or `None` if there is
+    /// none.
     pub(super) fn due(&self, grace: Duration) -> Option<Instant> {
         let since = self.since.filter(|_| !self.by_place.is_empty());
         since.map(|since| since + grace)
     }
 
-    /// Whether there are some, all of a service that works.
+    /// Whether there are answers and all of them come from working servers (status
+    /// below 500).
     pub(super) fn all_work(&self) -> bool {
         !self.by_place.is_empty() && self.by_place.values().all(|other| !other.is_down())
     }
 
-    /// Whether all of them say that the answer is elsewhere.
+    /// Whether all answers are redirects.
     pub(super) fn all_redirect(&self) -> bool {
         let mut statuses = { self.by_place.values() }.map(|other| other.reached.answer.status);
         statuses.all(|status| matches!(status, 301 | 302 | 303 | 307 | 308))
     }
 
-    /// Whether one came over this NIC, of a service that works.
+    /// Whether a working server (status below 500) answered over this NIC.
     pub(super) fn works_over(&self, index: u32) -> bool {
         let other = self.by_place.get(&Some(index));
         other.is_some_and(|other| !other.is_down())
     }
 
-    /// The one that has to do, if it is time: rather one of a service that
-    /// works than one of a service that says that it does not, and rather one
-    /// over a known NIC, which can be preferred from then on.
+    /// Takes the best answer if it is time. An answer of a working server is better
+    /// than one of a failing server. An answer over a known NIC is better than one
+    /// over an unknown NIC, because the network can prefer a known NIC from then
+    /// on.
     pub(super) fn take_due(&mut self, grace: Duration) -> Option<Other> {
         if self.due(grace).is_none_or(|due| Instant::now() < due) {
             return None;

@@ -1,5 +1,5 @@
-//! The provisioning service, or another that the boot depends on: the first of
-//! the given URLs that answers.
+//! Finds the provisioning service, or another server that the boot depends on: the
+//! first of the given URLs that answers.
 
 use std::time::Duration;
 
@@ -21,66 +21,68 @@ use crate::http_client::ServiceClient;
 use crate::network::NetworkState;
 use crate::network::reach::Reach;
 
-/// Between two questions by mDNS that nobody has answered.
+/// The pauses between mDNS queries without an answer.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How long a URL is tried that came by mDNS.
+/// How long to try a URL from mDNS before asking again.
 const ASK_AGAIN: Duration = Duration::from_secs(120);
-/// How long the network may take to prefer a NIC: some requests to the kernel.
+/// How long to wait until the network prefers a NIC. This takes a few requests to
+/// the kernel.
 const PREFERENCE_LIMIT: Duration = Duration::from_secs(2);
 
-/// What the service of Ironic's API is called on the console.
+/// The name of Ironic's API on the console.
 pub const PROVISIONING_SERVICE: &str = "provisioning service";
 
-/// Where to look and how long to wait for one answer.
+/// What to look for, where, and how long to wait for one answer.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// What answers there, for the console.
+    /// The name of the server, for the console.
     pub what: &'static str,
-    /// Where the URLs are.
+    /// The source of the URLs.
     pub place: Place,
-    /// Which answers are those of the service.
+    /// The kind of answer that ends the search.
     pub expected: Expected,
-    /// Limit of one try.
+    /// The time limit of one attempt.
     pub timeout: Duration,
-    /// Give up if the server shows a certificate that will never be trusted.
-    /// Without it the search goes on: the server may get another.
+    /// Whether to give up if the server's certificate can never become trusted.
+    /// Otherwise the search continues, because the server may get another
+    /// certificate.
     pub must_be_trusted: bool,
 }
 
-/// Where the URLs of a service come from.
+/// The source of the URLs of a service.
 #[derive(Debug, Clone)]
 pub enum Place {
-    /// Base URLs of a service, or those of one file, tried in this order.
+    /// Base URLs of a service, or URLs of one file, tried in this order.
     Urls(Vec<String>),
-    /// The network is asked, again in each round.
+    /// Ask the network by mDNS, again in each round.
     Mdns(Question),
 }
 
 /// A service that answered.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// All base URLs, without a slash at the end: the one that answered, then
-    /// those behind it in the list, then those before it.
+    /// All base URLs without a trailing slash: the one that answered, then those
+    /// after it in the list, then those before it.
     pub urls: Vec<String>,
-    /// What `GET /` answered: the API version is in it.
+    /// The answer to `GET /`, which contains the API version.
     pub document: String,
-    /// Settings that came with an mDNS answer.
+    /// Settings from the mDNS answer.
     pub settings: Vec<(String, String)>,
 }
 
-/// Tries every URL from every NIC until one answers, with growing pauses; a
-/// change of the network ends the pause of the NIC that it is about. Does not
-/// give up: the service may be rebooting itself, and this machine has nothing
-/// better to do. Meanwhile the console shows how far each NIC has come.
+/// Tries every URL from every NIC until one answers, with growing pauses. A change
+/// of a NIC ends its pause. The search does not give up: the service may be
+/// rebooting, and this machine has nothing else to do. Meanwhile the console shows
+/// how far each NIC has come.
 ///
-/// Any other HTTP answer than the expected one counts only if nothing better
-/// has come within a minute: a proxy in the network of another NIC may be
-/// faster. The NIC that led to the service is preferred from now on; the date
-/// of the answer sets a clock that is obviously wrong.
+/// An unexpected HTTP answer only counts if no better answer comes within a minute,
+/// because a proxy in the network of another NIC may be faster. After the search
+/// the network prefers the NIC that reached the service. The date of the answer
+/// sets the clock if the clock is obviously wrong.
 ///
 /// # Errors
-/// That a server which [must be trusted](Wanted::must_be_trusted) is not.
+/// If a server that [must be trusted](Wanted::must_be_trusted) is not trusted.
 pub async fn find(
     client: &ServiceClient,
     wanted: &Wanted,
@@ -103,7 +105,7 @@ pub async fn find(
         let search = search(client, wanted, &urls, network, reach, clock);
         let reached = match limit {
             None => search.await?,
-            // Whoever has published the URL may have moved.
+            // The service that published the URL may have moved.
             Some(limit) => match tokio::time::timeout(limit, search).await {
                 Ok(reached) => reached?,
                 Err(_) => continue,
@@ -119,7 +121,7 @@ pub async fn find(
     }
 }
 
-/// Asks the network for the service until somebody says where it is.
+/// Asks the network until an answer names a URL.
 async fn heard(
     question: &Question,
     network: &mut watch::Receiver<NetworkState>,
@@ -142,7 +144,7 @@ async fn heard(
             () = tokio::time::sleep(pause) => {}
             changed = network.changed() => match changed {
                 Ok(()) => backoff.reset(),
-                // The network's task is gone; its last state stays.
+                // The network task has ended, so its last state stays.
                 Err(_) => tokio::time::sleep(pause).await,
             },
         }
@@ -166,7 +168,7 @@ async fn search(
             None => news.await,
             Some((at, why)) => match timeout_at(*at, news).await {
                 Ok(news) => news,
-                // A server that can be trusted has answered something.
+                // Before giving up, use any other answer: its server is trusted.
                 Err(_) => News::Reached(search.take_other().ok_or_else(|| why.clone())?),
             },
         };
@@ -179,15 +181,15 @@ async fn search(
                 return Ok(reached);
             }
             News::Untrusted(untrusted) => {
-                // Our clock may be wrong: then the service is asked for the date
-                // alone. Without one the clock has to be taken as it is.
+                // Our clock may be wrong, so ask the service for its date. If that
+                // does not set the clock, continue with the clock as it is.
                 if untrusted.about_time && clock_by(client, &untrusted, timeout, clock).await {
                     search.begin_again();
                     give_up = None;
                     continue;
                 }
                 if wanted.must_be_trusted && untrusted.for_good {
-                    // Another NIC may lead to the right one.
+                    // Another NIC may lead to the right server.
                     let at = Instant::now() + GRACE;
                     give_up.get_or_insert_with(|| (at, not_trusted(untrusted)));
                 }
@@ -196,8 +198,8 @@ async fn search(
     }
 }
 
-/// Says over which NIC the service was reached, and waits until the kernel
-/// sends everything there.
+/// Reports the NIC that reached the service, and waits until the kernel prefers its
+/// routes.
 async fn prefer(
     what: &str,
     reached: &Reached,
@@ -213,7 +215,7 @@ async fn prefer(
     tracing::info!("{what} answers at {url}, {way}");
     reach.send_modify(|reach| reach.over = Some(over));
     let preferred = network.wait_for(|state| state.preferred == Some(over));
-    // Without it the routes may lead there all the same.
+    // Without a preference the routes may lead there all the same.
     let _ = tokio::time::timeout(PREFERENCE_LIMIT, preferred).await;
 }
 
@@ -221,8 +223,9 @@ fn not_trusted(Untrusted { url, reason, .. }: Untrusted) -> Failure {
     Failure::new(Class::ImageDownloadError, format!("{url}: {reason}")).permanently()
 }
 
-/// Whether the date of the server's answer has set our clock. Asks over the NIC
-/// that has met the certificate: the default route of another may lead nowhere.
+/// Whether the date of the server's answer has set our clock. Uses the NIC that
+/// received the certificate, because the default route over another NIC may lead
+/// nowhere.
 async fn clock_by(
     client: &ServiceClient,
     untrusted: &Untrusted,
@@ -244,12 +247,12 @@ async fn clock_by(
     date.is_some_and(|date| clock.compare_with(&date, &url, Occasion::RefusedCertificate))
 }
 
-/// The server alone, without what may be secret: user, file and query are not for
-/// somebody who has not proven who it is.
+/// The URL of the server without user, path and query. They may be secret and must
+/// not be sent to a server that is not authenticated.
 fn root_of(url: &str) -> String {
     match Url::parse(url) {
         Ok(parsed) if parsed.has_host() => format!("{}/", parsed.origin().ascii_serialization()),
-        // A link-local address with its zone, which has none of them.
+        // A link-local URL with a zone has no user, path or query.
         _ => format!("{url}/"),
     }
 }

@@ -1,7 +1,8 @@
-//! The way to the service from each NIC, as text for a console. Pure.
+//! Formats the steps from each NIC to the service for the console. Pure.
 //!
-//! At most 80 columns with what the console puts in front, ASCII, line after
-//! line: it has to be readable on a serial line and in a log.
+//! A line has at most 80 ASCII columns, including the prefix that the console adds.
+//! The output is plain lines, because it must be readable on a serial line and in a
+//! log.
 
 use landfall_boot_params::without_secrets;
 use serde_json::{Value, json};
@@ -14,26 +15,26 @@ use crate::network::state::{AddressOrigin, NicState};
 const WIDTH: usize = 80 - 23;
 const INDENT: usize = 10;
 
-/// A NIC's way, from its carrier on.
+/// How far a NIC has come on its way to the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicWay {
-    /// The kernel's name.
+    /// The kernel's name of the NIC.
     pub name: String,
-    /// Its hardware address.
+    /// The hardware address of the NIC.
     pub mac: String,
-    /// Each step up to the first that is not done.
+    /// The steps up to the first one that is not done, starting with the carrier.
     pub steps: Vec<StepResult>,
 }
 
 impl NicWay {
-    /// As tools tell it.
+    /// The form in which sub-commands print it.
     pub fn json(&self) -> Value {
         let steps: Vec<_> = self.steps.iter().map(StepResult::json).collect();
         json!({"name": self.name, "mac": self.mac, "way_to_service": steps})
     }
 }
 
-/// The ways of all NICs that the plan has something for, in the kernel's order.
+/// The ways of all NICs that the plan uses, in the kernel's order.
 pub fn ways(network: &NetworkState, reach: &Reach) -> Vec<NicWay> {
     let meant = network.nics.iter().filter(|nic| is_meant(nic));
     meant
@@ -55,7 +56,7 @@ fn is_meant(nic: &NicState) -> bool {
     nic.shall_have_address || nic.is_online()
 }
 
-/// Carrier and address, which the network itself tells.
+/// The steps carrier and address, from the state of the network.
 fn first_steps(nic: &NicState) -> Vec<StepResult> {
     if !nic.carrier {
         let firmware = nic.trouble.as_deref().and_then(|trouble| {
@@ -93,8 +94,9 @@ fn first_steps(nic: &NicState) -> Vec<StepResult> {
     vec![StepResult::done(Step::Carrier, "ok"), address]
 }
 
-/// The screen: what is looked for, and how far each NIC has come. Secrets are
-/// masked before a line is broken: nobody could recognise half of one.
+/// The whole screen: what the search looks for, and how far each NIC has come.
+/// Secrets are masked before a line is broken, because half a secret is not
+/// recognised.
 pub fn screen(service: &str, network: &NetworkState, reach: &Reach) -> Vec<String> {
     let mut lines = wrapped("", &without_secrets(&format!("looking for {service}")), 2);
     if let Some(source) = network.source {
@@ -136,7 +138,7 @@ pub fn screen(service: &str, network: &NetworkState, reach: &Reach) -> Vec<Strin
     lines
 }
 
-/// The same on success, in one line: `eth0 192.0.2.10/24, route via 192.0.2.1`
+/// One line for a successful search: `over eth0, route via 192.0.2.1`.
 pub fn short(index: u32, network: &NetworkState, reach: &Reach) -> String {
     let nic = network.nics.iter().find(|nic| nic.index == index);
     let name = nic.map_or("a NIC that is gone", |nic| nic.name.as_str());
@@ -148,7 +150,7 @@ pub fn short(index: u32, network: &NetworkState, reach: &Reach) -> String {
     }
 }
 
-/// What an operator can do about it.
+/// What an operator can do about a failed step.
 fn advice(step: &StepResult, network: &NetworkState) -> Option<String> {
     let text = &step.text;
     Some(match step.step {
@@ -175,14 +177,14 @@ fn advice(step: &StepResult, network: &NetworkState) -> Option<String> {
              may take 50 s to forward"
                 .to_owned()
         }
-        // The TLS library's words hold it.
+        // The TLS error already contains the advice.
         Step::Tls => return None,
         Step::Http => "something listens there, but it does not answer as Ironic".to_owned(),
     })
 }
 
-/// Text behind a label, broken between words where it gets too long. A word
-/// that is too long by itself (a URL) is broken as well.
+/// Breaks text after a label into lines, between words. A word that is too long for
+/// one line, such as a URL, is broken as well.
 fn wrapped(label: &str, text: &str, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = label.to_owned();

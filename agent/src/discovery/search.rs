@@ -1,5 +1,5 @@
-//! The search for the service from all NICs at once: the first that reaches it
-//! wins, and none waits for another.
+//! Searches for the service from all NICs at once. The first NIC that reaches it
+//! wins, and no NIC waits for another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,58 +19,58 @@ use crate::network::reach::Reach;
 use crate::network::state::{AddressState, NicState};
 
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// A switch port forwards 30 to 50 s after its carrier, and is to be used then.
+/// A switch port forwards 30 to 50 s after its carrier comes up. Try it soon after
+/// that.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// After this many tries nothing is about to happen.
+/// After this many attempts a quick change is unlikely, so the pauses get longer.
 const TRIES_IN_HASTE: u32 = 15;
 const LONGEST_PAUSE_LATER: Duration = Duration::from_secs(60);
 
-/// How long a NIC may be at its first try until something is shown.
+/// How long the first attempts may take before a screen is shown.
 const FIRST_SCREEN: Duration = Duration::from_secs(15);
-/// Between two screens that are different.
+/// The minimum time between two screens that differ.
 const SCREEN_PAUSE: Duration = Duration::from_secs(5);
-/// Between two that are not.
+/// The minimum time between two screens that are the same.
 const SCREEN_AGAIN: Duration = Duration::from_secs(60);
 
-/// Who has answered.
+/// A server's answer, and the NIC that it came over.
 #[derive(Debug)]
 pub(super) struct Reached {
-    /// The URL that did.
+    /// The URL that answered.
     pub url: String,
-    /// What it said.
     pub answer: Answer,
-    /// The kernel's index of the NIC that led there; `None`: by some route.
+    /// The kernel's index of the NIC that was used, or `None` if the route decided.
     pub over: Option<u32>,
 }
 
-/// A server that has shown a certificate that is not trusted.
+/// A server whose certificate is not trusted.
 #[derive(Debug, Clone)]
 pub(super) struct Untrusted {
-    /// Where it was seen.
     pub url: String,
-    /// From which NIC; `None`: by whatever route there is.
+    /// The NIC that was used, or `None` if the route decided.
     pub start: Option<Start>,
-    /// Why it is not trusted.
+    /// Why the server is not trusted.
     pub reason: String,
-    /// The dates of the certificate are wrong, or our clock is.
+    /// Whether the dates of the certificate are the problem, so that the clock may
+    /// be wrong.
     pub about_time: bool,
-    /// By our clock it never will be.
+    /// Whether the certificate can never become trusted by our clock.
     pub for_good: bool,
 }
 
-/// What a search comes to.
+/// A result of the search.
 #[derive(Debug)]
 pub(super) enum News {
-    /// The end.
+    /// A server has answered. The search is over.
     Reached(Reached),
-    /// Something to look into; the search can go on.
+    /// The caller must decide about this server. The search can continue.
     Untrusted(Untrusted),
 }
 
-/// From which NIC; `None`: by whatever route there is.
+/// The index of the NIC that is used, or `None` if the route decides.
 pub(super) type Place = Option<u32>;
 
-/// A search under way.
+/// A search in progress.
 pub(super) struct Search {
     client: ServiceClient,
     urls: Vec<String>,
@@ -83,14 +83,14 @@ pub(super) struct Search {
     screen: Screen,
 }
 
-/// What is known from one place.
+/// The state of the search from one place.
 struct Try {
     start: Option<Start>,
-    /// With which addresses it was tried.
+    /// The addresses of the NIC during the attempts.
     addresses: Vec<AddressState>,
     backoff: Backoff,
     failures: u32,
-    /// The URLs of servers that are not trusted, as the console has them already.
+    /// The URLs of untrusted servers that the console already shows.
     said: BTreeSet<String>,
     state: TryState,
 }
@@ -120,7 +120,8 @@ impl Search {
         }
     }
 
-    /// Goes on until there is news. Dropped, it can be called again.
+    /// Continues until there is news. If this future is dropped, it can be called
+    /// again.
     pub(super) async fn news(
         &mut self,
         network: &mut watch::Receiver<NetworkState>,
@@ -143,7 +144,7 @@ impl Search {
             let show_at = self.screen.show(&service, &state, &reach.borrow());
             tokio::select! {
                 Some(ended) = self.walks.join_next() => {
-                    // Aborted ones have been replaced.
+                    // A newer walk has replaced an aborted one.
                     let Ok((place, number, walks)) = ended else { continue };
                     if let Some(news) = self.take(place, number, walks, reach) {
                         return news;
@@ -155,7 +156,7 @@ impl Search {
         }
     }
 
-    /// Begins, ends and begins again as the NICs change.
+    /// Starts, stops and restarts walks when the NICs change.
     fn follow(&mut self, state: &NetworkState, has_network: bool, reach: &watch::Sender<Reach>) {
         let online: Vec<&NicState> = state.nics.iter().filter(|nic| nic.is_online()).collect();
         let gone: Vec<Place> = self.tries.keys().copied().collect();
@@ -179,10 +180,11 @@ impl Search {
             self.tries
                 .insert(Some(nic.index), Try::new(Some(start), usable));
         }
-        // A way that no NIC of ours tells of: the loopback, a tunnel.
+        // Also try without a NIC: the service may be reached over the loopback or a
+        // tunnel.
         let hopeless = match online.is_empty() {
             false => self.tries.values().all(|known| known.failures > 0),
-            // Link-local ones alone may do.
+            // Link-local addresses alone may be enough.
             true => !has_network || state.nics.iter().any(|nic| !nic.addresses.is_empty()),
         };
         if hopeless && !self.tries.contains_key(&None) {
@@ -190,9 +192,10 @@ impl Search {
         }
     }
 
-    /// How long a better answer may take. There is nothing to wait for but a NIC
-    /// whose driver is late if a working server is at the only URL over every way
-    /// that there is, and nothing at all if it redirects: so do mirrors.
+    /// How long to wait for a better answer. If there is only one URL and working
+    /// servers answered over every NIC, only a NIC with a late driver could bring a
+    /// better answer. If the URL is a file's and all answers are redirects there is
+    /// no wait, because mirrors redirect.
     fn grace(&self, state: &NetworkState) -> Duration {
         let is_last = |nic: &NicState| self.others.works_over(nic.index) || never_comes(nic);
         let alone =
@@ -204,7 +207,7 @@ impl Search {
         }
     }
 
-    /// Starts the walks whose time has come; when the next one's will.
+    /// Starts the walks that are due. Returns the time of the next one.
     fn start_due(&mut self) -> Option<Instant> {
         let now = Instant::now();
         let mut next: Option<Instant> = None;
@@ -287,13 +290,13 @@ impl Search {
         news
     }
 
-    /// The best of the answers that are not the expected one, if there is any.
+    /// The best unexpected answer, if there is one.
     pub(super) fn take_other(&mut self) -> Option<Reached> {
         let other = self.others.take_due(Duration::ZERO)?;
         Some(other.reached)
     }
 
-    /// The clock is right now: everything is tried again at once.
+    /// Retries everything at once, because the clock is right now.
     pub(super) fn begin_again(&mut self) {
         for known in self.tries.values_mut() {
             known.state = TryState::Pausing(Instant::now());
@@ -301,8 +304,9 @@ impl Search {
     }
 }
 
-/// The port of a bond is one that shall have no address; so is a NIC that the
-/// plan leaves out.
+/// Whether the NIC will never reach the service: it gets no address, like a port of
+/// a bond or a NIC that the plan leaves out, or it has no carrier and none is
+/// expected.
 fn never_comes(nic: &NicState) -> bool {
     !nic.shall_have_address || !(nic.carrier || nic.awaits_carrier)
 }
@@ -329,8 +333,8 @@ impl Try {
         pause
     }
 
-    /// A certificate that is not trusted is reported once, for it takes a human to
-    /// change that.
+    /// Reports a failed attempt. An untrusted certificate is reported only once,
+    /// because only an operator can fix it.
     fn report(&mut self, url: &str, fault: &NoAnswer, pause: Duration) {
         let text = &fault.text;
         if self.is_said(url, fault) {
@@ -339,7 +343,8 @@ impl Try {
         self.log(&format!("no answer from {url}"), text, pause);
     }
 
-    /// The reason names the time, so it is another one at each try.
+    /// Compares only URLs: the reason contains the time, so it differs at each
+    /// attempt.
     fn is_said(&mut self, url: &str, fault: &NoAnswer) -> bool {
         fault.untrusted_for_good && !self.said.insert(url.to_owned())
     }
@@ -364,7 +369,7 @@ impl Drop for Try {
     }
 }
 
-/// When the screen was shown, and what it said.
+/// The last screen and the time when it was shown.
 struct Screen {
     begun: Instant,
     shown: Option<(Instant, Vec<String>)>,
@@ -378,13 +383,14 @@ impl Screen {
         }
     }
 
-    /// Shows it if it is time; when to look again.
+    /// Shows the screen if it is due. Returns the time when to check again.
     fn show(&mut self, service: &str, state: &NetworkState, reach: &Reach) -> Instant {
         let now = Instant::now();
         let lines = reach_screen::screen(service, state, reach);
         let due = match &self.shown {
             None if reach.ways.is_empty() => self.begun + FIRST_SCREEN,
-            // A first failure may be the last: the next try comes soon.
+            // The first failure may be the only one, because the next attempt comes
+            // soon.
             None => self.begun + SCREEN_PAUSE,
             Some((at, shown)) if *shown != lines => *at + SCREEN_PAUSE,
             Some((at, _)) => *at + SCREEN_AGAIN,

@@ -1,6 +1,6 @@
-//! One walk from a NIC to the service, step by step, so that it is known which
-//! one fails. All sockets are bound to the NIC: what a default route of another
-//! would do is of no interest here.
+//! One walk from a NIC to the service in separate steps, so that the failing step
+//! is known. All sockets are bound to the NIC, because the routes of other NICs
+//! must not matter.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,66 +18,60 @@ use crate::http_client::{Answer, NoAnswer, ServiceClient, ZonedUrl, exchange, st
 use crate::network::reach::{self, Step, StepResult};
 use crate::network::{Way, routes_of, way_to};
 
-/// The resolver asks up to three servers, 5 s each (resolv.conf(5)).
+/// The resolver asks up to three servers and waits 5 s for each (resolv.conf(5)).
 const DNS_LIMIT: Duration = Duration::from_secs(20);
-/// After the kernel's third repetition (1, 3 and 7 s).
+/// Ends after the kernel's third retransmission (1, 3 and 7 s).
 const TCP_LIMIT: Duration = Duration::from_secs(8);
-/// How long an answer is waited for until it is asked whether there is anybody:
-/// each connection without a request is a line in some server's log.
+/// How long to wait for an answer before testing the connection separately. Each
+/// connection without a request causes a line in some server's log.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
-/// How long a URL may be silent until the next one is tried beside it.
+/// How long to wait for one URL before the next one is tried in parallel.
 const NEXT_URL: Duration = Duration::from_millis(300);
-/// Most addresses of one name that are tried at once.
+/// The maximum number of addresses of one name that are tried at once.
 const ADDRESS_LIMIT: usize = 8;
 
-/// From where a walk starts.
+/// The NIC from which a walk starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Start {
     /// The kernel's index of the NIC.
     pub index: u32,
-    /// Its name.
     pub name: String,
 }
 
-/// What became of a walk.
+/// The result of a walk.
 #[derive(Debug)]
 pub(super) struct Walk {
-    /// Where to.
     pub url: String,
-    /// Its steps from [`Step::Route`] on.
+    /// The steps from [`Step::Route`] on.
     pub steps: Vec<StepResult>,
-    /// What the service says.
     pub outcome: Outcome,
 }
 
-/// How a walk ends.
+/// How a walk ended.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// With the expected answer.
     Expected(Answer),
-    /// With an answer of somebody else, and what was found instead.
+    /// An unexpected answer, and what is wrong with it.
     Other(Answer, String),
-    /// Without an answer.
     None(NoAnswer),
 }
 
-/// Who walks, and how.
+/// The settings of a walk.
 #[derive(Debug, Clone)]
 pub(super) struct Walker {
-    /// For the requests.
     pub client: ServiceClient,
-    /// `None`: by whatever route there is.
+    /// The NIC, or `None` if the route decides.
     pub start: Option<Start>,
-    /// Limit of one request.
+    /// The time limit of one request.
     pub limit: Duration,
-    /// Which answers end the search.
+    /// The kind of answer that ends the search.
     pub expected: Expected,
 }
 
 impl Walker {
-    /// Walks to all of these until one answers. Each is tried when the one
-    /// before it has failed or is silent. Returns the one that answered, else
-    /// all of them.
+    /// Walks to these URLs until one gives the expected answer. Starts with the
+    /// next URL when the one before it has failed or is silent. Returns the
+    /// successful walk, or else all failed walks.
     pub(super) async fn walk_to_any(&self, urls: &[String]) -> Vec<Walk> {
         let mut ahead = urls.iter().filter(|url| self.is_meant(url));
         let mut waiting = ahead.next();
@@ -102,8 +96,9 @@ impl Walker {
         }
     }
 
-    /// A link-local address belongs to one interface. No NIC leads to this
-    /// machine's loopback, even if it has a default route.
+    /// Whether this NIC can lead to the URL. A link-local address belongs to one
+    /// interface. The loopback is not reached over any NIC, even one with a default
+    /// route.
     fn is_meant(&self, url: &str) -> bool {
         let Some(start) = &self.start else {
             return true;
@@ -143,7 +138,7 @@ impl Walker {
         let parsed = Url::parse(&zoned.url);
         let parsed = parsed.map_err(|error| fail(steps, Step::Http, error.to_string()))?;
         let is_tls = parsed.scheme() == "https";
-        // A proxy resolves and connects in our place.
+        // A proxy resolves the name and connects on our behalf.
         let targets = match self.client.has_proxy_for(parsed.scheme()) {
             true => Vec::new(),
             false => {
@@ -156,7 +151,7 @@ impl Walker {
         let mut is_connected = targets.is_empty();
         let answer = match timeout(FIRST_LOOK, &mut answer).await {
             Ok(answer) => answer,
-            // Where does it hang?
+            // Find the step that hangs.
             Err(_) => {
                 self.connect(&targets, steps).await?;
                 is_connected = true;
@@ -187,7 +182,7 @@ impl Walker {
         }
     }
 
-    /// The addresses of the host to which there is a way.
+    /// The addresses of the host that this NIC has a route to.
     async fn targets(
         &self,
         url: &Url,
@@ -236,8 +231,8 @@ impl Walker {
         Ok(with_way)
     }
 
-    /// Connects to all of them at once; one that does is enough, as it is for
-    /// the HTTP client, which goes from one address family to the other.
+    /// Connects to all addresses at once. One success is enough, because the HTTP
+    /// client also falls back from one address family to the other.
     async fn connect(
         &self,
         targets: &[SocketAddr],
@@ -283,7 +278,7 @@ impl Walker {
         }
     }
 
-    /// What is answered at a URL, without looking at the way.
+    /// Sends the request without testing the steps before it.
     pub(super) async fn get(&self, url: &str) -> Result<Answer, NoAnswer> {
         let interface = self.start.as_ref().map(|start| start.name.as_str());
         let request = |url: &str| {
@@ -296,7 +291,7 @@ impl Walker {
                 let request = request(&format!("{}/", url.trim_end_matches('/')))?;
                 exchange(request.header("Accept", "application/json")).await
             }
-            // A signed link is for GET alone, so HEAD would be refused.
+            // A signed link is only valid for GET, so HEAD would be rejected.
             Expected::File => status_of(request(url)?.header("Range", "bytes=0-0")).await,
         }
     }
@@ -314,7 +309,7 @@ fn is_loopback(url: &str) -> bool {
     }
 }
 
-/// The kernel wants to know the interface of a link-local address.
+/// The kernel needs the interface of a link-local address.
 fn in_zone(mut address: SocketAddr, zone: Option<&str>) -> SocketAddr {
     let index = zone.and_then(|zone| if_nametoindex(zone).ok());
     if let (SocketAddr::V6(v6), Some(index)) = (&mut address, index) {
@@ -323,7 +318,7 @@ fn in_zone(mut address: SocketAddr, zone: Option<&str>) -> SocketAddr {
     address
 }
 
-/// Notes a step that was tried in vain.
+/// Records a failed step.
 fn fail(steps: &mut Vec<StepResult>, step: Step, text: String) -> NoAnswer {
     steps.push(StepResult::failed(step, text.as_str()));
     NoAnswer::because(format!("{}: {text}", step.name()))
@@ -332,7 +327,8 @@ fn fail(steps: &mut Vec<StepResult>, step: Step, text: String) -> NoAnswer {
 async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     match timeout(DNS_LIMIT, tokio::net::lookup_host((host, port))).await {
         Ok(Ok(found)) => Ok(found.take(ADDRESS_LIMIT).collect()),
-        // `failed to lookup address information: Name or service not known`
+        // Shortens `failed to lookup address information: Name or service not
+        // known`.
         Ok(Err(error)) => Err(format!("{host}: {}", last_words(&error.to_string()))),
         Err(_) => Err(format!("{host}: no answer in {} s", DNS_LIMIT.as_secs())),
     }
@@ -343,7 +339,7 @@ fn last_words(text: &str) -> String {
     words.to_ascii_lowercase()
 }
 
-/// `Connection refused (os error 111)`: the words are enough.
+/// Removes the number from `Connection refused (os error 111)`.
 fn in_words(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {

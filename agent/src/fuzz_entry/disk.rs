@@ -1,4 +1,4 @@
-//! What is fetched for a disk, and what stands on disks.
+//! Downloads for a disk, and structures that disks contain.
 
 use std::io::{BufReader, Read as _};
 
@@ -19,10 +19,11 @@ use crate::disk::{checksum_file, config_drive, file_system, image_head, iso9660,
 use crate::disk_sets::lvm;
 use crate::disk_sets::md_superblock::{MdSuperblock, Version};
 
-/// What is unpacked of one input: the head of an image and something behind it.
+/// How many bytes of one input are unpacked: the head of an image and some data
+/// after it.
 const UNPACKED_LIMIT: u64 = 4 << 20;
 
-/// An image as it is downloaded: unpacked, and its head judged.
+/// Unpacks a downloaded image and inspects its head.
 pub fn image(data: &[u8]) {
     let Ok((mut decoder, promised)) = Decoder::new(BufReader::new(data)) else {
         return;
@@ -48,15 +49,15 @@ pub fn image(data: &[u8]) {
     let _ = std::io::copy(&mut rest, &mut std::io::sink());
 }
 
-/// A packed stream: how it is cut into reads, and the stream. The same comes out
-/// whatever the cut.
+/// Unpacks a stream in reads of different lengths. The first two bytes of `data`
+/// choose the lengths. The result must not depend on them.
 pub fn unpack(data: &[u8]) {
     let Some((&[chunk, read], packed)) = data.split_first_chunk::<2>() else {
         return;
     };
     let whole = unpack_in(packed, 64 << 10, 64 << 10);
     let parts = unpack_in(packed, 1 + usize::from(chunk), 1 + 16 * usize::from(read));
-    // Behind the limit one may have seen an error that the other has not.
+    // Beyond the limit one of the two may have met an error that the other has not.
     let limited = [&whole, &parts]
         .into_iter()
         .flatten()
@@ -64,7 +65,7 @@ pub fn unpack(data: &[u8]) {
     assert!(limited || whole == parts, "reads of other lengths differ");
 }
 
-/// What a stream unpacks to, up to the limit; `None` if it is broken.
+/// The unpacked stream, up to the limit, or `None` if the stream is broken.
 fn unpack_in(packed: &[u8], chunk: usize, read: usize) -> Option<Vec<u8>> {
     let (decoder, _) = Decoder::new(BufReader::with_capacity(chunk, packed)).ok()?;
     let mut decoder = decoder.take(UNPACKED_LIMIT);
@@ -78,8 +79,8 @@ fn unpack_in(packed: &[u8], chunk: usize, read: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// A qcow2 file: its header, its tables and compressed clusters, as they come
-/// by. What is put together stays in memory, so only small disks are.
+/// Reads a qcow2 file: its header, tables and compressed clusters, in the order of
+/// the file. The disk inside is kept in memory, so larger disks are left out.
 pub fn qcow2(data: &[u8]) {
     struct Nowhere(u64);
     impl Sink for Nowhere {
@@ -98,7 +99,7 @@ pub fn qcow2(data: &[u8]) {
     let Ok(mut assembly) = Assembly::new(header, None, 1) else {
         return;
     };
-    // Every pass reads all of it: no file of a fuzzer is long.
+    // Every pass reads the whole file: a fuzzer's files are short.
     loop {
         for (index, bytes) in data.chunks(UNIT).enumerate() {
             let buffer = AlignedBuffer::padded(bytes, UNIT);
@@ -122,17 +123,16 @@ pub fn qcow2(data: &[u8]) {
     }
 }
 
-/// A checksum file.
 pub fn checksum(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    // The first line stands for the name that an operator gave.
+    // The first line stands for the file name that an operator gave.
     let (name, text) = text.split_once('\n').unwrap_or(("image.raw", &text));
     if let Ok(found) = checksum_file::find(text, name) {
         assert!(found.bytes().all(|byte| byte.is_ascii_hexdigit()));
     }
 }
 
-/// A detached signature, and the same bytes as a file of keys.
+/// Reads the bytes as a detached signature and as a file of keys.
 pub fn image_signature(data: &[u8]) {
     let keys = built_in_keys();
     if let Ok(signature) = ImageSignature::by_known_key(data, &keys) {
@@ -141,7 +141,7 @@ pub fn image_signature(data: &[u8]) {
     let _ = SigningKey::read(data);
 }
 
-/// The head of an answer to a download that goes on: one field a line.
+/// The head of the answer when a download resumes, one field per line.
 pub fn download_answer(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.lines();
@@ -166,7 +166,7 @@ pub fn download_answer(data: &[u8]) {
     let _ = resume::judge(Some(&known), received, &answer);
 }
 
-/// A config drive as text and as a download.
+/// A config drive in base64 or as plain bytes.
 pub fn config_drive(data: &[u8]) {
     let image = config_drive::decode_base64(data).unwrap_or_else(|_| data.to_vec());
     if let Ok(image) = config_drive::unpack(image) {
@@ -179,7 +179,7 @@ pub fn config_drive(data: &[u8]) {
     }
 }
 
-/// The start of a partition: up to 2 KiB from its first byte, the rest where
+/// The start of a partition: up to 2 KiB at offset 0, and the rest at 32 KiB, where
 /// ISO 9660 begins.
 pub fn file_system(data: &[u8]) {
     for version in Version::ALL {
@@ -197,8 +197,9 @@ pub fn file_system(data: &[u8]) {
     let _ = file_system::identify(&head);
 }
 
-/// A partition table: `data` is a choice of sector and disk size, the header
-/// and the entries. Whatever is valid is used as the disk pipeline does.
+/// A partition table. `data` holds a choice of sector size and checksums, a disk
+/// size, the header and the entries. A valid table is used in the same way as when
+/// an image is written.
 pub fn gpt(data: &[u8]) {
     let Some((&[choice, size], table)) = data.split_first_chunk::<2>() else {
         return;
@@ -212,13 +213,13 @@ pub fn gpt(data: &[u8]) {
     if choice & 2 == 0 {
         seal(&mut head, sector);
     }
-    // At most 4096.
+    // Either sector size is at most 4096.
     let Ok(mut table) = Table::parse(&head, sector as u32) else {
         return;
     };
     let _ = (table.image_size(), table.partitions_end());
     let _ = table.clone().add_at_end("config-2", 64 << 20, Uuid::nil());
-    // 64 KiB to 16 GiB and beyond any disk.
+    // From 64 KiB to 8 EiB, which is larger than any disk.
     let disk = 1_u64 << (16 + u32::from(size) % 48);
     if table.move_backup_to_end(disk).is_ok() {
         let _ = table.add_at_end("config-2", 64 << 20, Uuid::nil());
@@ -241,7 +242,7 @@ pub fn gpt(data: &[u8]) {
     kept(&head, sector as u32);
 }
 
-/// The disk that such a table is on, with all of its partitions to be kept.
+/// Keeps all partitions of a disk that has this table.
 fn kept(head: &[u8], sector: u32) {
     let ends = DiskEnds {
         head,
@@ -258,7 +259,7 @@ fn kept(head: &[u8], sector: u32) {
     }
 }
 
-/// Both checksums of a header and of the entries it names.
+/// Corrects the checksums of a header and of the entries that it points to.
 fn seal(head: &mut [u8], sector: usize) {
     let number = |head: &[u8], at: usize| {
         let mut value = [0; 4];

@@ -1,4 +1,4 @@
-//! What the installed system brings to its boot partition, and the firmware.
+//! Files on the boot partition of the installed system, and firmware variables.
 
 use crate::handover::console::Console;
 use crate::handover::grub_environment::Environment;
@@ -9,8 +9,9 @@ use crate::handover::{
     grub_words, kernel_args,
 };
 
-/// A boot loader entry, edited: arguments to append and to delete in the first
-/// two lines. One that GRUB can read it can still read afterwards.
+/// Edits a boot loader entry. The first two lines hold the arguments to append and
+/// to delete. If GRUB can read the entry before the edit, it must be able to
+/// afterwards.
 pub fn bls_entry(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.splitn(3, '\n');
@@ -56,8 +57,8 @@ pub fn bls_entry(data: &[u8]) {
     }
 }
 
-/// GRUB's environment block: whatever can be read can be written, and reads
-/// back as the same.
+/// GRUB's environment block. A block that parses can be written and reads back as
+/// the same.
 pub fn grub_environment(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -72,7 +73,7 @@ pub fn grub_environment(data: &[u8]) {
         };
         environment.set("kernelopts", &delete.edit(&value));
     }
-    // What it means can be longer than it was: an escape before nothing special.
+    // Writing may fail for lack of space: a value that has a needless escape grows.
     if let Ok(block) = environment.to_bytes() {
         assert_eq!(block.len(), data.len());
         let again = std::str::from_utf8(&block).map(Environment::parse);
@@ -80,8 +81,8 @@ pub fn grub_environment(data: &[u8]) {
     }
 }
 
-/// What GRUB would boot: an entry, and behind a NUL the script of the first
-/// boot. No variable and no quote of GRUB's reaches the kernel.
+/// The entry that GRUB would boot, and after a NUL the script of the first boot.
+/// GRUB expands variables and quotes, so neither may reach the kernel.
 pub fn grub_choice(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (entry, script) = text.split_once('\0').unwrap_or((&*text, ""));
@@ -90,7 +91,7 @@ pub fn grub_choice(data: &[u8]) {
     }
 }
 
-/// GRUB's configuration, with another console block.
+/// GRUB's configuration, with the console block replaced.
 pub fn grub_console(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let commands = ["serial --unit=0".to_owned(), "terminal_input".to_owned()];
@@ -100,7 +101,7 @@ pub fn grub_console(data: &[u8]) {
     }
 }
 
-/// The table of platforms, and a console of `--console` behind it.
+/// The table of platforms. The same text is also read as a value of `--console`.
 pub fn platform_table(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(table) = PlatformTable::parse(&text) {
@@ -111,7 +112,7 @@ pub fn platform_table(data: &[u8]) {
     }
 }
 
-/// A boot entry in the firmware and the CSV of a distribution's loader.
+/// A boot entry of the firmware, and the CSV file of a distribution's boot loader.
 pub fn efi(data: &[u8]) {
     let _ = efi_load_option::label(data);
     let _ = efi_load_option::device_path_of(data);

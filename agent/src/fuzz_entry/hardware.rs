@@ -1,17 +1,16 @@
-//! What the kernel, the firmware and the devices tell of themselves.
+//! Data from the kernel, the firmware and the devices.
 
 use crate::inventory::hint_expression::Expression;
 use crate::inventory::{ata_identify, disk_query, memory, smbios, vpd};
 use crate::sys::uevent::Uevent;
 
-/// A message of the kernel about a device.
+/// A uevent: the kernel's message about a device.
 pub fn uevent(data: &[u8]) {
     if let Some(event) = Uevent::parse(data) {
         let _ = (event.subsystem(), event.modalias(), event.devtype());
     }
 }
 
-/// The SMBIOS table.
 pub fn smbios(data: &[u8]) {
     for structure in smbios::structures(data) {
         let _ = (
@@ -23,7 +22,7 @@ pub fn smbios(data: &[u8]) {
     let _ = memory::modules_mib(data);
 }
 
-/// A page of vital product data.
+/// A page of a SCSI disk's vital product data.
 pub fn vpd(data: &[u8]) {
     let _ = (vpd::unit_serial(data), vpd::pre_spc3_name(data));
     let _ = vpd::designators(data).count();
@@ -34,7 +33,7 @@ pub fn vpd(data: &[u8]) {
     );
 }
 
-/// IDENTIFY data as the disk sends them, and as a captured tree has them.
+/// IDENTIFY data as the disk sends it, and as a captured tree stores it.
 pub fn ata_identify(data: &[u8]) {
     let _ = ata_identify::parse(data);
     let text = String::from_utf8_lossy(data);
@@ -44,7 +43,8 @@ pub fn ata_identify(data: &[u8]) {
     let _ = disk_query::bytes(&text);
 }
 
-/// A root device hint (first line) and a disk's property (the rest).
+/// A root device hint (first line) and the disk property to compare it with (the
+/// rest).
 pub fn root_device_hint(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (hint, value) = text.split_once('\n').unwrap_or((&text, ""));

@@ -1,4 +1,4 @@
-//! What describes an installation.
+//! Files that describe an installation.
 
 use crate::installation::{InstallOptions, stream};
 
@@ -9,7 +9,7 @@ pub fn install_config(data: &[u8]) {
     }
 }
 
-/// The description of a CoreOS stream.
+/// The metadata of a CoreOS stream.
 pub fn stream_metadata(data: &[u8]) {
     for sector in [512, 4096] {
         if let Ok(found) = stream::find(data, "x86_64", sector) {

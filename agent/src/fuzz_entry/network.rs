@@ -1,4 +1,4 @@
-//! What strangers on the link say.
+//! Messages from hosts on the link that nobody has authenticated.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::network::dhcp::message::Answer;
 use crate::network::dhcp::{conflict, datagram};
 use crate::network::dhcp6;
 
-/// A packet on the wire (IP, ARP), then a DHCP message, then a lease.
+/// Reads a packet from the wire (IP, ARP), then a DHCP message, then a lease.
 pub fn dhcp(data: &[u8]) {
     let _ = datagram::payload(data);
     let _ = conflict::claimant(data, [192, 0, 2, 1].into());
-    // Transaction and hardware address are what the fuzzer wrote: they only
-    // tell whose answer it is.
+    // Takes transaction ID and hardware address from the input itself. They only
+    // identify whose answer it is.
     let transaction = data.get(4..8).and_then(|bytes| bytes.try_into().ok());
     let mac = data.get(28..34).and_then(|bytes| bytes.try_into().ok());
     let (Some(transaction), Some(mac)) = (transaction, mac) else {
@@ -33,8 +33,8 @@ pub fn dhcp(data: &[u8]) {
     }
 }
 
-/// A DHCPv6 message of whoever sends to our port. Transaction and identity are
-/// what the fuzzer wrote: they only tell whose answer it is.
+/// A DHCPv6 message that any host may send to our port. Transaction ID and identity
+/// come from the input itself: they only identify whose answer it is.
 pub fn dhcpv6(data: &[u8]) {
     let Some((mac, message)) = data.split_first_chunk::<6>() else {
         return;
@@ -44,7 +44,7 @@ pub fn dhcpv6(data: &[u8]) {
     let Some(transaction) = transaction else {
         return;
     };
-    // The client's own identity in front, as a server repeats it.
+    // Puts the client's own identity in front, as a server repeats it.
     let (head, options) = message.split_at(4);
     let duid = &identity.duid;
     let client = [&[0, 1, 0, duid.len() as u8], duid.as_slice()].concat();
@@ -62,7 +62,7 @@ pub fn dhcpv6(data: &[u8]) {
     }
 }
 
-/// What the kernel passes on of router advertisements.
+/// Options of router advertisements that the kernel passes on.
 pub fn nd_user_option(data: &[u8]) {
     for option in user_option::read(data) {
         if let user_option::Content::Domains(names) = &option.content {

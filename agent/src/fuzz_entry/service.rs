@@ -1,4 +1,4 @@
-//! What Ironic says, and who claims to be it.
+//! Messages from Ironic, and from hosts that claim to be Ironic.
 
 use std::net::Ipv6Addr;
 
@@ -20,8 +20,8 @@ use crate::settings::{ConfigFiles, Settings};
 use crate::tls::{Identity, ServerTrust, TlsPolicy, issuer_name, pem_files};
 use crate::{clock, http_client};
 
-/// The body of a command, and what a command's execution reads of it before
-/// anything is done.
+/// The body of a command, and the parts of it that the execution reads before it
+/// does anything.
 pub fn http_command(data: &[u8]) {
     let Ok(Ok(Parsed::Command(command))) = Request::parse(data).map(Request::command) else {
         return;
@@ -51,7 +51,8 @@ pub fn http_command(data: &[u8]) {
     let _ = ignition_file::with_hostname(user_data.map(str::as_bytes), Some("host"));
 }
 
-/// Ironic's answer to a lookup: a fault's text, and what it sets.
+/// Ironic's answer to a lookup: the text of an error, and the settings in the
+/// answer.
 pub fn lookup_answer(data: &[u8]) {
     let answer = http_client::Answer {
         status: 200,
@@ -68,12 +69,13 @@ pub fn lookup_answer(data: &[u8]) {
     }
 }
 
-/// The `Date` of Ironic's answers, by which a clock may be set.
+/// The `Date` header of Ironic's answers, from which the agent may set its clock.
 pub fn http_date(data: &[u8]) {
     let _ = clock::parse_date(&String::from_utf8_lossy(data));
 }
 
-/// A CA file or an identity that an operator gives: read, and made use of.
+/// A CA file or an identity from an operator: read it and build TLS settings from
+/// it.
 pub fn pem_file(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = pem_files::certificates_of("fuzz", data);
@@ -84,8 +86,8 @@ pub fn pem_file(data: &[u8]) {
     }
 }
 
-/// What a stranger on the link says by mDNS: port, SRV target, one TXT entry a
-/// line; the addresses are fixed.
+/// An mDNS answer from an untrusted host on the link: port, SRV target, and one TXT
+/// entry per line. The addresses are fixed.
 pub fn mdns_advert(data: &[u8]) {
     let Some((port, rest)) = data.split_first_chunk::<2>() else {
         return;

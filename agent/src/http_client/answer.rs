@@ -1,40 +1,39 @@
-//! One request to Ironic and its whole answer.
+//! Sends one request to Ironic and reads the whole answer.
 
 use reqwest::RequestBuilder;
 use reqwest::header::{DATE, HeaderMap};
 
 use super::why::{is_about_time, is_untrusted_for_good, why};
 
-/// The largest answer that is read; a node's record has some 10 kB.
+/// The maximum size of an answer in bytes. A node's record has about 10 kB.
 const ANSWER_LIMIT: usize = 4 << 20;
 
-/// An answer, read to its end.
+/// A complete answer.
 #[derive(Debug)]
 pub struct Answer {
-    /// The HTTP status.
     pub status: u16,
     /// The header `Date`, if it is text.
     pub date: Option<String>,
-    /// The body; what is not UTF-8 in it is replaced.
+    /// The body. Bytes that are not UTF-8 are replaced.
     pub body: String,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoAnswer {
-    /// For the operator, without the URL.
+    /// The error for the operator, without the URL.
     pub text: String,
-    /// The server was not trusted for the dates of its certificate.
+    /// The server was rejected because of the dates of its certificate.
     pub about_time: bool,
-    /// The server was not trusted, and by this clock it never will be: another
-    /// try ends the same way.
+    /// The server was rejected, and by our clock it will never be trusted. A retry
+    /// would fail in the same way.
     pub untrusted_for_good: bool,
-    /// There was no connection yet, or no TLS on it.
+    /// The error occurred before the connection and its TLS were established.
     pub in_connecting: bool,
 }
 
 impl NoAnswer {
-    /// For a reason that has nothing to do with dates.
+    /// An error that is not about certificates.
     pub fn because(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -56,10 +55,10 @@ impl From<reqwest::Error> for NoAnswer {
     }
 }
 
-/// Sends, and reads the answer up to a limit.
+/// Sends the request and reads the answer up to a size limit.
 ///
 /// # Errors
-/// Why there is none, or not all of it.
+/// If there is no complete answer.
 pub async fn exchange(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     let mut response = request.send().await?;
     let status = response.status().as_u16();
@@ -80,11 +79,11 @@ pub async fn exchange(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     })
 }
 
-/// Sends, and reads no more than status and date of the answer, whose body may be
-/// an image.
+/// Sends the request and reads only the status and date of the answer. The body may
+/// be a whole image.
 ///
 /// # Errors
-/// Why there is none.
+/// If there is no answer.
 pub async fn status_of(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     let response = request.send().await?;
     Ok(Answer {

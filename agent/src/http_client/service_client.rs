@@ -1,4 +1,4 @@
-//! The client for Ironic: no redirects, and link-local addresses.
+//! The client for Ironic: no redirects, but link-local addresses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,10 +9,10 @@ use reqwest::{Client, Method, RequestBuilder};
 use super::{HttpOptions, ZonedUrl, builder, finished};
 use crate::failure::Result;
 
-/// A client for Ironic. It follows no redirect: a heartbeat carries the token,
-/// which would go to whatever host the answer names.
+/// A client for Ironic. It follows no redirects: a heartbeat contains the token,
+/// which would be sent to any host that the answer names.
 ///
-/// A clone is the same client.
+/// Clones share the same client.
 #[derive(Debug, Clone)]
 pub struct ServiceClient(Arc<Inner>);
 
@@ -21,15 +21,13 @@ struct Inner {
     options: HttpOptions,
     tls: rustls::ClientConfig,
     anywhere: Client,
-    /// Whose sockets are bound to the interface of this name.
+    /// Clients by the name of the interface that their sockets are bound to.
     bound: Mutex<BTreeMap<String, Client>>,
 }
 
 impl ServiceClient {
-    /// The client of these settings.
-    ///
     /// # Errors
-    /// Which certificate or key cannot be used.
+    /// Names the certificate or key that is unusable.
     pub fn new(options: &HttpOptions) -> Result<Self> {
         let tls = options.tls()?;
         let anywhere = finished(builder(options, tls.clone(), Policy::none())?)?;
@@ -41,10 +39,10 @@ impl ServiceClient {
         })))
     }
 
-    /// The same client, but it believes every server.
+    /// The same client, but it trusts every server.
     ///
     /// # Errors
-    /// If the client's own identity has become unreadable.
+    /// If the client's own certificate or key can no longer be read.
     pub fn trusting_anybody(&self) -> Result<Self> {
         Self::new(&self.0.options.trusting_anybody())
     }
@@ -52,16 +50,16 @@ impl ServiceClient {
     /// A request to this URL, which may have a zone.
     ///
     /// # Errors
-    /// If the TLS library refuses what it took before.
+    /// If the TLS library rejects a configuration that it accepted before.
     pub fn request(&self, method: Method, url: &str) -> Result<RequestBuilder> {
         self.request_over(None, method, url)
     }
 
-    /// The same over the interface of this name, whatever the routes say; the
-    /// zone of a URL goes before it.
+    /// The same through this interface, whatever the routes are. The zone of a URL
+    /// takes precedence over `interface`.
     ///
     /// # Errors
-    /// As [`ServiceClient::request`].
+    /// As for [`ServiceClient::request`].
     pub fn request_over(
         &self,
         interface: Option<&str>,
@@ -79,7 +77,7 @@ impl ServiceClient {
         Ok(client.request(method, url))
     }
 
-    /// Whether some hosts are asked through a proxy with URLs of this scheme.
+    /// Whether requests with this URL scheme may go through a proxy.
     pub fn has_proxy_for(&self, scheme: &str) -> bool {
         let proxies = &self.0.options.proxies;
         match scheme {

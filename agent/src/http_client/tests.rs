@@ -1,4 +1,4 @@
-//! Against OpenSSL's own server, with certificates that OpenSSL made.
+//! Tests against OpenSSL's own server, with certificates that OpenSSL made.
 
 mod proxies;
 
@@ -41,7 +41,8 @@ impl Authority {
         assert!(output.status.success(), "openssl {arguments}: {said}");
     }
 
-    /// `NAME.pem` and `NAME.key`, signed by itself; OpenSSL makes it an authority.
+    /// Makes `NAME.pem` and `NAME.key`, self-signed. OpenSSL marks it as an
+    /// authority.
     fn self_signed(&self, name: &str) {
         self.openssl(&format!(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {name}.key \
@@ -49,7 +50,8 @@ impl Authority {
         ));
     }
 
-    /// The same, but it was valid in 2020 only, which this OpenSSL cannot make.
+    /// The same, but only valid in 2020. This OpenSSL cannot make such a
+    /// certificate.
     fn outdated(&self, name: &str) {
         let mut parameters = rcgen::CertificateParams::default();
         parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -63,7 +65,7 @@ impl Authority {
         std::fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
 
-    /// `NAME.pem` and `NAME.key`, signed by another.
+    /// Makes `NAME.pem` and `NAME.key`, signed by `issuer`.
     fn signed(&self, name: &str, issuer: &str, extensions: &str) {
         self.openssl(&format!(
             "req -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr -subj /CN={name}"
@@ -75,7 +77,7 @@ impl Authority {
         ));
     }
 
-    /// Serves with this certificate until dropped.
+    /// Serves with this certificate until the value is dropped.
     fn serve(&self, name: &str, options: &str) -> Server {
         let mut child = Command::new("openssl")
             .args(["s_server", "-www", "-accept", "127.0.0.1:0"])
@@ -127,7 +129,7 @@ fn trusting(ca_file: PathBuf) -> HttpOptions {
     }
 }
 
-/// The status, or the reason and whether it is about dates.
+/// Returns the status, or the error and whether it is about dates.
 fn get(options: &HttpOptions, url: &str) -> Result<u16, (String, bool)> {
     let client = ServiceClient::new(options).unwrap();
     tokio::runtime::Builder::new_current_thread()
@@ -155,7 +157,8 @@ fn a_server_may_show_the_very_certificate_of_the_ca_file() {
     for part in ["signed by \"ironic\", which is not in /", "other.pem"] {
         assert!(fault.contains(part), "{fault}");
     }
-    // Whatever authorities the machine of this test has.
+    // The result does not depend on the authorities of the machine that runs the
+    // test.
     let (fault, _) = get(&HttpOptions::default(), &server.url).unwrap_err();
     for part in ["signed by \"ironic\"", "--ca-file"] {
         assert!(fault.contains(part), "{fault}");
@@ -193,7 +196,8 @@ fn a_bundle_vouches_for_what_any_of_its_authorities_has_signed() {
     for name in ["one", "two"] {
         ca.self_signed(name);
     }
-    // Version 1 has no extensions at all: old authorities are like that.
+    // Certificates of version 1 have no extensions. Some old authorities are like
+    // that.
     ca.openssl("req -newkey rsa:2048 -nodes -keyout v1.key -out v1.csr -subj /CN=v1");
     ca.openssl("x509 -req -in v1.csr -signkey v1.key -days 30 -out v1.pem");
     let read = |name: &str| std::fs::read_to_string(ca.path(name)).unwrap();
@@ -219,7 +223,7 @@ fn insecure_believes_whatever_is_shown() {
     let Some(ca) = Authority::new() else { return };
     let insecure = HttpOptions {
         insecure: true,
-        // Wrong for this server, and not even there.
+        // A wrong CA file for this server, and it does not even exist.
         ca_file: Some(ca.path("missing.pem")),
         ..HttpOptions::default()
     };

@@ -1,4 +1,4 @@
-//! Why a request got no answer, in words that help an operator.
+//! Describes why a request got no answer, in words that help an operator.
 
 use std::error::Error as StdError;
 use std::io;
@@ -10,9 +10,9 @@ use rustls::{CertificateError, Error as TlsError};
 use crate::calendar;
 use crate::tls::UnknownAuthority;
 
-/// Why a request got no answer, in the words of the innermost cause; the URL is
-/// for the caller to name. The layers above it ("error sending request: client
-/// error (Connect): tcp connect error") tell an operator nothing.
+/// Describes why a request got no answer, in the words of the innermost cause. The
+/// caller adds the URL. The outer layers ("error sending request: client error
+/// (Connect): tcp connect error") do not help an operator.
 pub fn why(error: &reqwest::Error) -> String {
     if let Some(words) = tls_cause(error).and_then(in_words) {
         return words;
@@ -24,25 +24,25 @@ pub fn why(error: &reqwest::Error) -> String {
     let text = innermost.to_string();
     match text.split_once(" (os error") {
         _ if error.is_timeout() => "no answer in time".to_owned(),
-        // `Connection refused (os error 111)`: the words are enough.
+        // Removes the number from `Connection refused (os error 111)`.
         Some((words, _)) => words.to_ascii_lowercase(),
         None => text,
     }
 }
 
-/// True when the server's certificate was refused for its dates: the certificate
-/// may be old, or our clock may be wrong.
+/// Whether the server's certificate was rejected because of its dates. The
+/// certificate may be old, or our clock may be wrong.
 pub fn is_about_time(error: &reqwest::Error) -> bool {
     tls_cause(error).is_some_and(dates_are_wrong)
 }
 
-/// True when the server's certificate was refused, for whatever reason.
+/// Whether the server's certificate was rejected, for any reason.
 pub fn is_untrusted(error: &reqwest::Error) -> bool {
     matches!(tls_cause(error), Some(TlsError::InvalidCertificate(_)))
 }
 
-/// True when the server's certificate was refused and time does not help: only
-/// one that is not valid yet will be.
+/// Whether the server's certificate was rejected and will never become valid. Only
+/// a certificate that is not valid yet may become valid with time.
 pub fn is_untrusted_for_good(error: &reqwest::Error) -> bool {
     match tls_cause(error) {
         Some(TlsError::InvalidCertificate(fault)) => !matches!(
@@ -93,8 +93,8 @@ fn date(time: UnixTime) -> String {
     calendar::shown(UNIX_EPOCH + Duration::from_secs(time.as_secs()))
 }
 
-/// The TLS library's own error among the causes. An [`io::Error`] around it
-/// names the cause of its content as its own, so one has to look inside.
+/// Finds the TLS library's error among the causes. `source` of an [`io::Error`]
+/// skips the error inside it, so this looks inside.
 fn tls_cause(error: &reqwest::Error) -> Option<&TlsError> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(layer) = cause {

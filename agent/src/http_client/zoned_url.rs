@@ -1,30 +1,28 @@
-//! URLs whose host is a link-local IPv6 address with its interface.
+//! URLs whose host is a link-local IPv6 address with an interface.
 //!
-//! `http://[fe80::1%25eth0]:6385` (RFC 6874) is all that a network without
-//! routers has to offer, but no URL library takes it, and the zone means
-//! nothing to the server. So it is taken out and becomes the interface that the
-//! socket is bound to.
+//! In a network without routers, `http://[fe80::1%25eth0]:6385` (RFC 6874) is the
+//! only kind of URL. But no URL library accepts it, and the zone means nothing to
+//! the server. So the zone is removed, and the socket is bound to this interface.
 
 use std::net::Ipv6Addr;
 
 use nix::net::if_::if_indextoname;
 
-/// A URL, and the interface it is to be reached by if it names one.
+/// A URL, and the interface in its zone if there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZonedUrl {
-    /// The URL as servers and libraries know it.
+    /// The URL without the zone, for servers and libraries.
     pub url: String,
-    /// The interface's name.
     pub interface: Option<String>,
 }
 
-/// The kernel's names have at most 15 bytes (`IFNAMSIZ` less the zero).
+/// The kernel's interface names have at most 15 bytes (`IFNAMSIZ` less the NUL).
 const NAME_LIMIT: usize = 15;
 
 impl ZonedUrl {
-    /// Takes the zone out of a URL. `%25eth0` and the common `%eth0` are both
-    /// understood; a number is the interface's index. Anything else stays as
-    /// it is, for the URL parser to complain about.
+    /// Removes the zone from a URL. Accepts `%25eth0` and the common `%eth0`. A
+    /// number is the index of an interface. Anything else stays in the URL, so that
+    /// the URL parser reports it.
     pub fn parse(text: &str) -> Self {
         Self::split(text).unwrap_or_else(|| Self {
             url: text.to_owned(),
@@ -55,8 +53,8 @@ impl ZonedUrl {
     }
 }
 
-/// The name behind an index. An interface may have a number for its name, but
-/// then nobody else has that index at the same time by more than chance.
+/// The name of the interface with this index. An interface may also have a number
+/// as its name, but it is unlikely that another interface has that index.
 fn name_of(zone: &str) -> String {
     zone.parse()
         .ok()
@@ -83,14 +81,14 @@ mod tests {
                 "https://[FE80::1]",
                 Some("eno1np0"),
             ),
-            // The loopback interface is number 1 everywhere.
+            // The loopback interface always has the index 1.
             ("http://[fe80::1%1]:80/", "http://[fe80::1]:80/", Some("lo")),
             (
                 "http://[fe80::1%251]:80/",
                 "http://[fe80::1]:80/",
                 Some("lo"),
             ),
-            // An interface may be called 25.
+            // An interface may have the name 25.
             ("http://[fe80::1%25]/", "http://[fe80::1]/", Some("25")),
             (
                 "http://[2001:db8::1]:6385",

@@ -1,40 +1,40 @@
 //! The secret that the agent and the conductor share.
 //!
-//! Ironic tells it once: with virtual media on the kernel command line, else
-//! in the first answer to lookup. Whoever asks again gets asterisks.
+//! Ironic sends it only once: on the kernel command line with virtual media,
+//! otherwise in the first answer to a lookup. Later lookups get asterisks.
 
 use crate::state_file::StateFile;
 
-/// What Ironic answers in place of a token that it has told before.
+/// Ironic's answer in place of a token that it has already sent.
 const TOLD_BEFORE: &str = "******";
-/// Shorter ones are no secrets.
+/// A shorter token is not a secret.
 const SHORTEST: usize = 32;
 
-/// The token as far as it is known, kept over a restart of the agent.
+/// The token if it is known. It is kept across a restart of the agent.
 pub struct AgentToken {
     token: Option<String>,
     file: StateFile,
 }
 
-/// Why there is no token to go on with.
+/// The reason why there is no usable token.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoToken {
-    /// Somebody else has it: an earlier boot, or another machine.
+    /// Another boot or another machine has received it.
     #[error(
         "Ironic has given this node's token to somebody else (an earlier boot of this machine, or another machine with one of its MAC addresses) -- power the node off and on through Ironic"
     )]
     ToldBefore,
-    /// Ironic gave something that is no token.
+    /// Ironic sent a text that is too short for a token.
     #[error("Ironic gave a token of {0} characters, expected at least {SHORTEST}")]
     TooShort(usize),
-    /// Ironic gave none at all: an old conductor.
+    /// Ironic sent no token: an old conductor.
     #[error("Ironic gave no token, and this agent does not serve without one")]
     Missing,
 }
 
 impl AgentToken {
-    /// The token that an earlier life of the agent kept, else the one given
-    /// beforehand.
+    /// Loads the token that the agent stored before a restart, or else uses
+    /// `given`.
     pub fn restore(file: StateFile, given: Option<&str>) -> Self {
         let kept = match file.load() {
             Ok(bytes) => bytes.and_then(|bytes| String::from_utf8(bytes).ok()),
@@ -50,10 +50,10 @@ impl AgentToken {
         }
     }
 
-    /// Takes what a lookup answered and returns the token to use.
+    /// Stores the token from a lookup answer and returns the token to use.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no usable token.
     pub fn learn(&mut self, answered: Option<&str>) -> Result<&str, NoToken> {
         match answered {
             Some(TOLD_BEFORE) => self.token.as_deref().ok_or(NoToken::ToldBefore),

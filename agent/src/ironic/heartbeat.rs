@@ -1,7 +1,7 @@
-//! Tells Ironic that the agent is alive and where it can be called.
+//! Tells Ironic that the agent is alive and at which URL it can be called.
 //!
-//! A conductor learns of a command's end by a heartbeat and by nothing else,
-//! so the end of a command brings the next one forward.
+//! A conductor learns only from a heartbeat that a command has ended. So the end of
+//! a command triggers the next heartbeat.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -14,49 +14,50 @@ use crate::backoff::{Backoff, between};
 use crate::http_client::Answer;
 use crate::memory_use;
 
-/// Sent as `agent_version`. Ironic compares it with 3.0 to know what an agent
-/// can do, so it is the version of the protocol that we speak, not ours.
+/// The value of `agent_version`. Ironic compares it with 3.0 to see what the agent
+/// supports, so it is the version of the protocol and not of this agent.
 pub const AGENT_VERSION: &str = "13.0.0";
 
-/// A heartbeat never follows another sooner than this, even a forced one.
+/// The minimum time between two heartbeats, even for a triggered one.
 const CLOSEST: Duration = Duration::from_secs(5);
 
-/// The longest pause after a rejection: another attempt cannot change Ironic's
-/// answer, and the conductor logs each one.
+/// The longest pause after a rejection: a retry cannot change Ironic's answer, and
+/// the conductor logs each one.
 const LONGEST_AFTER_REJECTION: Duration = Duration::from_secs(300);
 
-/// In the text of an answer 400 while no conductor is running: the API sends
+/// The text of an answer 400 while no conductor is running. The API sends
 /// `NoValidHost` with this status (ironic/api/controllers/v1/ramdisk.py).
 const NO_CONDUCTOR: &str = "No valid host";
 
-/// Two hours with Ironic's usual timeout: an agent that waits for long says
-/// that it is well, and how much memory it takes.
+/// The number of heartbeats between two log lines: two hours with Ironic's usual
+/// timeout. The line shows that a waiting agent is well and how much memory it
+/// uses.
 const TOLD_EVERY: u32 = 50;
 
-/// What a heartbeat says; it must not change while Ironic remembers the agent.
+/// The content of a heartbeat. It must not change as long as Ironic remembers the
+/// agent.
 #[derive(Clone)]
 pub struct Callback {
-    /// Where the agent's API is: scheme, host, port, no path.
+    /// The URL of the agent's API: scheme, host and port, without a path.
     pub url: String,
-    /// The agent's certificate in PEM, if its API speaks TLS.
+    /// The agent's certificate in PEM, if its API uses TLS.
     pub certificate: Option<String>,
-    /// The token that Ironic issued.
     pub token: String,
 }
 
-/// `heartbeat_timeout` within bounds: a service that says zero would be flooded,
-/// one that says a year would never hear of us again.
+/// `heartbeat_timeout` within limits. A timeout of zero would flood the service,
+/// and with a timeout of a year it would never receive another heartbeat.
 fn within_bounds(timeout: Duration) -> Duration {
     timeout.clamp(Duration::from_secs(1), Duration::from_secs(3600))
 }
 
-/// Sends heartbeats until the future is dropped: about three per `timeout`,
-/// sooner after an error, and as soon as `forced` is notified. Heartbeats never
-/// stop: Ironic accepts one again once the node is unlocked or enrolled again, or
-/// has a free worker. While it rejects them, the pause grows.
+/// Sends heartbeats until the future is dropped: about three per `timeout`, sooner
+/// after an error, and as soon as `forced` is notified. Heartbeats never stop:
+/// Ironic accepts them again when the node is unlocked or enrolled again, or when a
+/// worker is free. While Ironic rejects them, the pause grows.
 ///
 /// # Errors
-/// If the body cannot be written as JSON: a bug of ours.
+/// If the body cannot be written as JSON, which would be a bug in the agent.
 pub async fn beat_forever(
     service: &Service,
     uuid: &str,
@@ -66,7 +67,7 @@ pub async fn beat_forever(
 ) -> Result<Infallible, serde_json::Error> {
     let body = body(service, callback)?;
     let timeout = within_bounds(timeout);
-    // A forced heartbeat stays wanted until one has succeeded.
+    // A triggered heartbeat stays pending until one has succeeded.
     let mut wanted = false;
     let mut accepted: u32 = 0;
     let mut pace = Pace::new(timeout);
@@ -119,15 +120,15 @@ pub(super) fn body(service: &Service, callback: &Callback) -> Result<String, ser
     })
 }
 
-/// What Ironic makes of a heartbeat.
+/// Ironic's reaction to a heartbeat.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Accepted,
-    /// The conductor works on the node: the normal answer in the meantime.
+    /// The conductor is working on the node. This is normal during an operation.
     Locked,
-    /// The next attempt may succeed.
+    /// A retry may succeed.
     Failed,
-    /// Only an operator can change this answer; what to check.
+    /// Only an operator can change this. Contains what to check.
     Rejected(&'static str),
 }
 
@@ -154,7 +155,7 @@ impl Verdict {
     }
 }
 
-/// How long to wait until the next heartbeat.
+/// Determines the pause until the next heartbeat.
 struct Pace {
     timeout: Duration,
     rejected: Backoff,

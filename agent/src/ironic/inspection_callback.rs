@@ -10,28 +10,27 @@ use super::transport::{Places, Request, Transport};
 use super::wire;
 use crate::backoff::between;
 
-/// Attempts with the whole list of URLs, as in the original.
+/// The number of attempts with the whole list of URLs, as in the original.
 const ATTEMPTS: u32 = 5;
 
-/// The longest pauses, in seconds: between failures that may pass, as in the
-/// original, and between rejections.
+/// The longest pauses in seconds: between temporary failures as in the original,
+/// and between rejections.
 const LONGEST: f64 = 30.0;
 const LONGEST_AFTER_REJECTION: f64 = 300.0;
 
-/// Whether the agent has anything else to do if Ironic does not take the
-/// inventory.
+/// What to do if Ironic does not accept the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// It continues without after [`ATTEMPTS`], or at once if Ironic rejects the
-    /// inventory.
+    /// Continue without inspection after [`ATTEMPTS`] attempts, or at once if
+    /// Ironic rejects the inventory.
     Limited,
-    /// It has not: it posts until Ironic takes the inventory, because the node
-    /// stays in `inspect wait` until then.
+    /// Retry until Ironic accepts the inventory. The agent has nothing else to do,
+    /// because the node stays in `inspect wait` until then.
     Forever,
 }
 
-/// The pause after this attempt, counted from 0. The original's, with jitter, so
-/// that a rack of machines does not post at the same second.
+/// The pause after this attempt, counted from 0. The same as the original's, but
+/// with jitter, so that the machines of a rack do not post in the same second.
 fn pause_after(number: u32, rejected: bool) -> Duration {
     let longest = if rejected {
         LONGEST_AFTER_REJECTION
@@ -42,31 +41,32 @@ fn pause_after(number: u32, rejected: bool) -> Duration {
     Duration::from_secs_f64(seconds.clamp(5.0, longest) * between(1.0, 1.2))
 }
 
-/// Why the inventory was not taken.
+/// The reason why Ironic did not accept the inventory.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTaken {
-    /// 404: Ironic knows no node like this that waits for its inspection.
+    /// 404: Ironic has no matching node that waits for its inspection.
     #[error("{0}")]
     NotAsked(String),
-    /// It is no longer what the machine is like.
+    /// The hardware has changed since.
     #[error("the inventory is out of date")]
     OutOfDate,
-    /// Anything else, in one line.
+    /// Any other error, in one line.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Posts this JSON text to the first of these URLs that answers: text and not a
-/// value, so that the fields stay in Ironic's order. Returns the node's UUID if
-/// Ironic tells it.
+/// Posts this JSON text to the first of these URLs that answers. It is text and not
+/// a value, so that the fields stay in Ironic's order. Returns the node's UUID if
+/// the answer contains it.
 ///
-/// No API version is sent. With 1.84 or newer the answer would be the one that
-/// holds the token, and a lookup after it shows asterisks (measured).
+/// The request names no API version. With version 1.84 or newer this answer would
+/// contain the token, and the later lookup would only get asterisks (measured).
 ///
 /// # Errors
-/// Why Ironic did not take it, only with [`Retry::Limited`]: the caller continues
-/// without. With [`Retry::Forever`] only that the inventory is `out_of_date`, as soon
-/// as that future ends: Ironic may know the node by a NIC whose driver was late.
+/// With [`Retry::Limited`], the reason why Ironic did not accept it: the caller
+/// continues without inspection. With [`Retry::Forever`], only that the inventory
+/// is out of date, as soon as the future `out_of_date` ends: Ironic may know the
+/// node by a NIC whose driver was late.
 pub async fn post_inventory(
     transport: &Transport,
     urls: &[String],
@@ -88,7 +88,7 @@ pub async fn post_inventory(
         let (fault, status) = match transport.ask(&places, &request).await {
             Ok(answer) if answer.status < 400 => {
                 let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-                // Old form {"uuid"}, new form that of a lookup.
+                // The old form has {"uuid"}, the new form is that of a lookup.
                 let uuid = body["uuid"].as_str().or(body["node"]["uuid"].as_str());
                 return Ok(uuid.map(str::to_owned));
             }
@@ -98,7 +98,7 @@ pub async fn post_inventory(
             }
             Err(fault) => (fault, None),
         };
-        // No answer, a locked node, a fault of the service: these may pass.
+        // Temporary errors: no answer, a locked node, or an error in the service.
         let rejected = !matches!(status, None | Some(408 | 409 | 429 | 500..));
         if retry == Retry::Limited {
             match status {

@@ -1,4 +1,5 @@
-//! Which node am I? Asked until Ironic knows, or the time for it is over.
+//! Asks Ironic which node this machine is, until Ironic knows it or the time is
+//! over.
 
 use std::time::{Duration, Instant};
 
@@ -13,29 +14,30 @@ use crate::backoff::Backoff;
 use crate::http_client::Answer;
 use crate::network::NetworkState;
 
-/// The longest wait between two lookups, as with the original.
+/// The longest pause between two lookups, as with the original.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The extra wait while the node is locked: 5 s, 10 s, then 30 s each time.
+/// The additional pause while the node is locked: 5 s, 10 s, then always 30 s.
 const LOCKED: [Duration; 3] = [
     Duration::from_secs(5),
     Duration::from_secs(10),
     Duration::from_secs(30),
 ];
 
-/// After a NIC has appeared: several ports of one card follow each other.
+/// The wait after a NIC has appeared, because other ports of the same card follow
+/// it.
 const NICS_SETTLE: Duration = Duration::from_secs(1);
 
-/// By what Ironic can recognise this machine.
+/// The data by which Ironic can recognise this machine.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// The network, for the MAC addresses of its NICs at the time of each
-    /// attempt: the driver of the only NIC that Ironic knows may load late.
+    /// The network, from which each attempt takes the MAC addresses of the NICs.
+    /// The driver of the only NIC that Ironic knows may load late.
     pub network: watch::Receiver<NetworkState>,
-    /// Whether the NICs that lead to the BMC count.
+    /// Whether to include the NICs that lead to the BMC.
     pub with_bmc_nics: bool,
-    /// The NIC that this machine was booted over, which counts in any case.
+    /// The NIC that this machine booted from. It is always included.
     pub boot_mac: Option<MacAddr>,
-    /// Its node UUID, if an inspection or an earlier lookup has told.
+    /// The node's UUID, if an inspection or an earlier lookup returned it.
     pub node_uuid: Option<String>,
 }
 
@@ -54,20 +56,22 @@ impl Query {
         text
     }
 
-    /// Returns when the machine has other NICs than these; perhaps never.
+    /// Returns when the MAC addresses of the machine differ from these. That may
+    /// never happen.
     async fn other_nics_than(&mut self, macs: &[String]) {
         let (with_bmc_nics, boot_mac) = (self.with_bmc_nics, self.boot_mac);
         let has_changed = self
             .network
             .wait_for(|state| state.macs(with_bmc_nics, boot_mac) != macs);
         if has_changed.await.is_err() {
-            // The network's task has ended, and its last state stays.
+            // The network task has ended, so its last state stays.
             std::future::pending().await
         }
     }
 }
 
-/// RFC 3986's unreserved characters stay, as in the original's library.
+/// The unreserved characters of RFC 3986 are not encoded, as in the original's
+/// library.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'.')
@@ -78,40 +82,41 @@ fn encoded(text: &str) -> String {
     utf8_percent_encode(text, KEPT).to_string()
 }
 
-/// How long lookup goes on.
+/// How long to retry.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     /// The first and shortest pause.
     pub interval: Duration,
-    /// The limit of all tries together.
+    /// The time limit for all attempts together.
     pub total: Duration,
 }
 
-/// Why there is no node to go on with.
+/// The reason why there is no node.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoNode {
-    /// Nobody but a person can help: see [`NoToken::ToldBefore`].
+    /// Only an operator can help: see [`NoToken::ToldBefore`].
     #[error("{}", NoToken::ToldBefore)]
     TokenTold,
-    /// The time for it is over.
+    /// The time is over.
     #[error(
         "no node after {seconds} s ({fault}) -- enrol a port with one of these MAC addresses, or start its inspection or deployment: {macs}"
     )]
     NotInTime {
-        /// The limit.
+        /// The time limit.
         seconds: u64,
         /// The last answer.
         fault: String,
-        /// By what Ironic should have known us.
+        /// The MAC addresses that Ironic does not know.
         macs: String,
     },
 }
 
-/// Asks until Ironic knows the node and a token is at hand; returns the answer
-/// and the token.
+/// Asks until Ironic knows the node and there is a token. Returns the answer and
+/// the token.
 ///
 /// # Errors
-/// If it never did, or the token is in other hands.
+/// If Ironic did not know the node in time, or if another boot or machine has the
+/// token.
 pub async fn look_up_until_known(
     service: &Service,
     query: &mut Query,

@@ -1,4 +1,4 @@
-//! Ironic as a service: what the agent asks of it and tells it.
+//! The client for Ironic's API: inspection, lookup and heartbeats.
 
 mod agent_token;
 mod heartbeat;

@@ -1,5 +1,4 @@
-//! Ironic's API: its places, its version, and the two things that an agent asks
-//! of it again and again.
+//! Ironic's API: its URLs, its version, and the two requests that an agent repeats.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,13 +13,13 @@ const fn version(minor: u16) -> ApiVersion {
     ApiVersion { major: 1, minor }
 }
 
-/// The version that the original assumes of a service that does not say.
+/// The version that the original assumes if the service does not report one.
 const ASSUMED: ApiVersion = version(31);
-/// The newest versions that the original asks for (measured).
+/// The newest versions that the original requests (measured).
 const LOOKUP: ApiVersion = version(62);
 const HEARTBEAT: ApiVersion = version(68);
 
-/// Ironic's API. A clone is the same conversation.
+/// Ironic's API. A clone shares the known version and the order of the URLs.
 #[derive(Debug, Clone)]
 pub struct Service {
     transport: Transport,
@@ -29,9 +28,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// The service at these base URLs (without `/v1`), of which one answered
-    /// `GET /` with this document. The API version is read from it unless one
-    /// is given.
+    /// The service at these base URLs (without `/v1`). `document` is the answer to
+    /// `GET /`. If `given` is `None`, the API version is read from the document.
     pub fn new(
         transport: Transport,
         bases: &[String],
@@ -50,17 +48,17 @@ impl Service {
         self.places.first()
     }
 
-    /// Whether heartbeats may carry the agent's certificate (API 1.68).
+    /// Whether heartbeats may contain the agent's certificate (API 1.68).
     pub fn takes_certificate(&self) -> bool {
         self.speaks(68)
     }
 
-    /// Whether heartbeats may carry a token (API 1.62).
+    /// Whether heartbeats may contain a token (API 1.62).
     pub(super) fn takes_token(&self) -> bool {
         self.speaks(62)
     }
 
-    /// Whether heartbeats may carry the agent's version (API 1.36).
+    /// Whether heartbeats may contain the agent's version (API 1.36).
     pub(super) fn takes_agent_version(&self) -> bool {
         self.speaks(36)
     }
@@ -77,10 +75,10 @@ impl Service {
         *self.version.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for the version again if nobody has told it: the first answer may
-    /// have been that of a proxy whose Ironic was not up yet, and an Ironic
-    /// that is asked as if it were old gives no token (measured: with 1.31 it
-    /// is null).
+    /// Requests the version again if it is unknown. The first answer may have come
+    /// from a proxy before its Ironic was up. Without the version the agent would
+    /// use an old API, and Ironic would send no token (measured: it is null with
+    /// 1.31).
     pub(super) async fn make_version_known(&self) {
         if self.known_version().is_some() {
             return;
@@ -130,7 +128,7 @@ fn older(one: ApiVersion, other: ApiVersion) -> ApiVersion {
     }
 }
 
-/// `None` for a page that is not Ironic's: a proxy's, say.
+/// Returns `None` for a page that is not Ironic's, for example a proxy's.
 fn version_in(document: &str) -> Option<ApiVersion> {
     let root: Root = serde_json::from_str(document).ok()?;
     ApiVersion::parse(&root.default_version.version)

@@ -1,5 +1,5 @@
-//! The whole way to Ironic against servers of HTTP, and against what was
-//! recorded of the real one.
+//! Tests the whole exchange with Ironic, against HTTP servers and against
+//! recordings of the real Ironic.
 
 mod recorded;
 mod scripted;
@@ -77,7 +77,7 @@ const QUICK: Patience = Patience {
     total: Duration::from_secs(20),
 };
 
-/// One thread, as the agent has it.
+/// Uses one thread, as the agent does.
 fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -98,7 +98,7 @@ fn lookup_goes_on_through_everything_that_is_no_node() {
         Reply::new(200, "no JSON"),
         Reply::new(200, r#"{"node": {}, "config": {"heartbeat_timeout": 300}}"#),
         Reply::new(200, r#"{"node": {"uuid": "6d85"}}"#),
-        // A token that is none, or too short: an Ironic that is not itself yet.
+        // A missing or too short token, as from an Ironic that is still starting.
         known("null"),
         known("\"short\""),
         known(&format!("\"{TOKEN}\"")),
@@ -128,7 +128,7 @@ fn lookup_goes_on_through_everything_that_is_no_node() {
     }
 }
 
-/// The pause is a minute long: the NIC ends it.
+/// The pause is a minute long, but the new NIC ends it.
 #[test]
 fn a_nic_whose_driver_loads_late_is_looked_up_at_once() {
     let ironic = Ironic::start([Reply::new(404, "{}"), known(&format!("\"{TOKEN}\""))]);
@@ -385,7 +385,7 @@ fn heartbeats_go_on_and_a_forced_one_comes_five_seconds_after_the_last() {
             ironic.until_asked(1).await;
             let since = Instant::now();
             forced.notify_one();
-            // Refused, and tried again until it is taken.
+            // Rejected at first, and retried until it is accepted.
             ironic.until_asked(3).await;
             assert!(
                 (9..=25).contains(&since.elapsed().as_secs()),

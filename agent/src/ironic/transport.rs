@@ -1,5 +1,5 @@
-//! How requests reach Ironic: what they all carry, and where they go when one
-//! of several places does not answer.
+//! Sends requests to Ironic: adds the common headers, and tries the next URL if one
+//! does not answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,39 +9,38 @@ use reqwest::Method;
 
 use crate::http_client::{Answer, ServiceClient, exchange};
 
-/// What every request to Ironic has in common.
+/// The common parts of all requests to Ironic.
 #[derive(Debug, Clone)]
 pub struct Transport {
-    /// Sends them.
     pub client: ServiceClient,
     /// `X-OpenStack-Request-ID`.
     pub request_id: Option<String>,
-    /// Limit of one request at one place.
+    /// The time limit of one request to one URL.
     pub timeout: Duration,
 }
 
-/// The URLs of one service, the one that answered last in front. A clone is
-/// the same list.
+/// The URLs of one service. The one that answered last comes first. Clones share
+/// the list.
 #[derive(Debug, Clone)]
 pub struct Places(Arc<Mutex<Vec<String>>>);
 
-/// One request, wherever it goes.
+/// One request, without the base URL.
 pub(super) struct Request<'a> {
     pub(super) method: Method,
-    /// What follows the place's URL.
+    /// The part after the base URL.
     pub(super) path: &'a str,
     pub(super) version: Option<ApiVersion>,
     pub(super) body: Option<String>,
 }
 
 impl Places {
-    /// These URLs in this order, without the slashes at their ends.
+    /// These URLs in this order, without trailing slashes.
     pub fn new(urls: &[String]) -> Self {
         let trimmed = urls.iter().map(|url| url.trim_end_matches('/').to_owned());
         Self(Arc::new(Mutex::new(trimmed.collect())))
     }
 
-    /// The one that is asked first.
+    /// The URL that is tried first.
     pub fn first(&self) -> String {
         self.list().first().cloned().unwrap_or_default()
     }
@@ -53,7 +52,7 @@ impl Places {
             .clone()
     }
 
-    /// The others stay behind it in their order, as a ring.
+    /// Rotates the list, so that the other URLs stay in their order.
     fn put_first(&self, url: &str) {
         let mut urls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = urls.iter().position(|known| known == url) {
@@ -63,10 +62,10 @@ impl Places {
 }
 
 impl Transport {
-    /// Asks one place after the other until one answers, whatever it answers.
+    /// Tries one URL after the other until one answers, with whatever status.
     ///
     /// # Errors
-    /// Why the last one did not; the others have been told on the console.
+    /// The error of the last URL. The errors of the others are logged.
     pub(super) async fn ask(
         &self,
         places: &Places,

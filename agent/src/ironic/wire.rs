@@ -1,40 +1,41 @@
-//! The JSON that goes over the wire to Ironic, and back.
+//! The JSON in requests to Ironic and in its answers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::http_client::Answer;
 
-/// `GET /`: of its many keys only the version matters.
+/// The answer to `GET /`. Of its many keys only the version is used.
 #[derive(Debug, Deserialize)]
 pub(super) struct Root {
     pub(super) default_version: RootVersion,
 }
 
-/// The newest API version that the service speaks, as `1.115`.
+/// The newest API version that the service supports, for example `1.115`.
 #[derive(Debug, Deserialize)]
 pub(super) struct RootVersion {
     pub(super) version: String,
 }
 
-/// `GET /v1/lookup`: the node that this machine is, and settings for the agent.
+/// The answer to `GET /v1/lookup`: the node of this machine, and settings for the
+/// agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LookupAnswer {
-    /// The node's UUID.
     pub uuid: String,
-    /// The node, as much of it as an agent may see.
+    /// The node, as far as an agent may see it.
     pub node: Value,
-    /// Settings that override those of the boot: an object. Conductors add keys
+    /// An object with settings that override those of the boot. Conductors add keys
     /// with every release.
     pub config: Value,
 }
 
 impl LookupAnswer {
-    /// Reads the body of the answer. Ironic before 4.2 had no `config` but its
-    /// one member beside the node.
+    /// Reads the body of the answer. Ironic before 4.2 sent no `config`, only its
+    /// one member next to the node.
     ///
     /// # Errors
-    /// What is missing, without the body: it holds the token.
+    /// Names the missing part. Does not show the body, because it contains the
+    /// token.
     pub(crate) fn read(body: &str) -> Result<Self, String> {
         let mut answer: Value = serde_json::from_str(body)
             .map_err(|error| format!("expected a node in JSON, found {error}"))?;
@@ -55,19 +56,19 @@ impl LookupAnswer {
         Ok(Self { uuid, node, config })
     }
 
-    /// The token, or asterisks if it was issued before.
+    /// The token, or asterisks if Ironic has already sent it.
     pub fn agent_token(&self) -> Option<&str> {
         self.config["agent_token"].as_str()
     }
 }
 
-/// The UUID becomes part of a URL; Ironic's own are no more than this.
+/// The UUID becomes part of a URL. Ironic's own UUIDs only use these characters.
 fn is_path_segment(uuid: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     (1..=64).contains(&uuid.len()) && uuid.bytes().all(plain)
 }
 
-/// `POST /v1/heartbeat/UUID`
+/// The body of `POST /v1/heartbeat/UUID`
 #[derive(Debug, Serialize)]
 pub(super) struct Heartbeat<'a> {
     pub(super) callback_url: &'a str,
@@ -79,14 +80,14 @@ pub(super) struct Heartbeat<'a> {
     pub(super) agent_verify_ca: Option<&'a str>,
 }
 
-/// `HTTP 404: Node not found`
+/// Formats an error answer: `HTTP 404: Node not found`
 pub(crate) fn fault(answer: &Answer) -> String {
     format!("HTTP {}: {}", answer.status, error_text(&answer.body))
 }
 
-/// The text of an error answer: `error_message` holds an object, or JSON text
-/// of one, with `faultstring` or `title`; anything else is shown as it is, the
-/// beginning of it.
+/// The text of an error answer. `error_message` contains an object, or JSON text of
+/// an object, with `faultstring` or `title`. For anything else this is the
+/// beginning of the body.
 pub(super) fn error_text(body: &str) -> String {
     let parsed: Value = serde_json::from_str(body).unwrap_or(Value::Null);
     let outer = parsed.get("error_message").unwrap_or(&parsed);

@@ -1,4 +1,4 @@
-//! `ip_addr`: the network devices with their addresses, in the form of ip(8).
+//! `ip_addr`: the network devices and their addresses, in the format of ip(8).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::sys::interface_addresses::interface_addresses;
 
-/// All devices below `/sys/class/net`, by their index.
+/// All devices below `/sys/class/net`, sorted by index.
 pub(super) fn ip_addr(class_net: &Path) -> String {
     let addresses = interface_addresses();
     let entries = fs::read_dir(class_net).map(|entries| entries.flatten().collect::<Vec<_>>());
@@ -50,14 +50,14 @@ fn text(device: &Path, attribute: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// `IFF_UP` in the flags, which /sys gives in hexadecimal.
+/// Tests `IFF_UP` in the flags, which /sys shows in hexadecimal.
 fn flag_up(device: &Path) -> bool {
     let flags = text(device, "flags").unwrap_or_default();
     let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16);
     flags.is_ok_and(|flags| flags & 1 == 1)
 }
 
-/// The kinds that servers have, by the number of `if_arp.h`.
+/// The link types that servers have, by their number in `if_arp.h`.
 fn link_kind(device: &Path) -> &'static str {
     match text(device, "type").as_deref() {
         Some("1") => "ether",

@@ -1,4 +1,4 @@
-//! Members to one text: tar.gz in base64, as Ironic stores it.
+//! Packs the members into one text: tar.gz in base64, as Ironic stores it.
 
 use std::io::Write as _;
 use std::time::SystemTime;
@@ -8,22 +8,21 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use landfall_boot_params::without_secrets;
 
-/// Of one member; its end is kept, where the trouble is.
+/// The maximum size of a member in bytes. The end is kept, because the errors are
+/// there.
 const MEMBER_LIMIT: usize = 4 << 20;
-/// Of all members. What comes after is left out.
+/// The maximum size of all members in bytes. Members beyond it are empty.
 const LIMIT: usize = 24 << 20;
 
-/// A file of the archive.
+/// A file in the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its path in the archive.
+    /// The path in the archive.
     pub name: String,
-    /// Its content: text.
     pub content: String,
 }
 
 impl Member {
-    /// A member of this name.
     pub fn new(name: impl Into<String>, content: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -32,11 +31,12 @@ impl Member {
     }
 }
 
-/// Packs the members. No secret of the kernel's command line gets into it,
-/// wherever it was quoted.
+/// Packs the members. Removes the secrets of the kernel's command line wherever
+/// they appear.
 pub fn pack(members: &[Member]) -> String {
     let packed = tar_gz(members).unwrap_or_else(|error| {
-        // Writing to memory; only a member that tar cannot name gets here.
+        // The data is written to memory, so the only possible error is a name that
+        // tar rejects.
         tracing::warn!("packing the logs: {error}");
         Vec::new()
     });
@@ -63,7 +63,7 @@ fn tar_gz(members: &[Member]) -> std::io::Result<Vec<u8>> {
     packed.finish()
 }
 
-/// The token is on the kernel's command line, and that is in the kernel's log.
+/// The token is on the kernel's command line, which is also in the kernel's log.
 fn without_tokens(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -89,11 +89,11 @@ fn last(text: &str, limit: usize) -> &str {
     }
     let end = &text.as_bytes()[text.len() - limit..];
     let line = end.iter().position(|byte| *byte == b'\n');
-    // A new line is one byte, so what follows it begins a character.
+    // A line break is one byte, so a character begins after it.
     line.map_or("", |line| &text[text.len() - limit + line + 1..])
 }
 
-/// The members of a packed text, for tests of those who pack.
+/// The members of a packed text, for the tests of callers.
 #[cfg(test)]
 pub(crate) fn unpack(packed: &str) -> std::collections::BTreeMap<String, String> {
     use std::io::Read as _;

@@ -1,17 +1,17 @@
-//! `lsblk` and `lsblk-full`: block devices as the kernel has them.
+//! `lsblk` and `lsblk-full`: the block devices that the kernel has.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A disk or a partition of one.
+/// A disk or a partition.
 struct Device {
     name: String,
     path: PathBuf,
     is_partition: bool,
 }
 
-/// Disks by their names, each with its partitions behind it.
+/// The disks by name, each followed by its partitions.
 fn devices(sys_block: &Path) -> Vec<Device> {
     let mut found = Vec::new();
     for name in names(sys_block) {
@@ -53,7 +53,7 @@ impl Device {
         text.trim().to_owned()
     }
 
-    /// /sys counts in sectors of 512 bytes whatever the disk's are.
+    /// /sys counts in sectors of 512 bytes, whatever the disk's sector size is.
     fn bytes(&self) -> u64 {
         self.attribute("size").parse().unwrap_or(0) * 512
     }
@@ -72,7 +72,7 @@ impl Device {
         }
     }
 
-    /// What is built on it: RAID volumes, device-mapper devices.
+    /// The devices on top of it: RAID volumes, device-mapper devices.
     fn holders(&self) -> String {
         names(&self.path.join("holders")).join(",")
     }
@@ -102,7 +102,7 @@ pub(super) fn lsblk(sys_block: &Path) -> String {
     out
 }
 
-/// Pairs for programs, one device a line.
+/// `KEY="value"` pairs for programs, one device per line.
 pub(super) fn lsblk_full(sys_block: &Path) -> String {
     let mut out = String::new();
     for device in devices(sys_block) {

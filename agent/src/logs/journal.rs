@@ -1,15 +1,17 @@
-//! One log of everything by its time: the kernel, init, every life of the agent.
+//! Merges the lines of the kernel, init and the agent (including those before a
+//! restart) by time.
 
 use std::fmt::Write as _;
 
 use crate::report::Said;
 
-/// How the agent and init mark their records in the kernel's log (`report`).
+/// The prefixes of the agent's and init's records in the kernel's log (`report`).
 const OURS: &str = "landfall ";
 const OF_INIT: &str = "landfall init:";
 
-/// Merges the kernel's records with what this agent has said. Of its own lines
-/// the kernel has a copy, perhaps cut; that of an earlier life has only it.
+/// Merges the kernel's records with the lines of this agent. The kernel's log has
+/// copies of this agent's lines, possibly split: they are left out. Lines of an
+/// agent before a restart exist only in the kernel's log: they are kept.
 pub(super) fn merge(kernel: &[Said], agent: &[Said], most: Option<usize>) -> String {
     let first = agent.first().map_or(f64::INFINITY, |line| line.time);
     let only_there = |record: &&Said| {
@@ -35,7 +37,7 @@ pub(super) fn merge(kernel: &[Said], agent: &[Said], most: Option<usize>) -> Str
     )
 }
 
-/// `[   12.345] text`
+/// Formats lines: `[   12.345678] text`
 pub(super) fn lines<'a>(lines: impl IntoIterator<Item = (f64, &'a str)>) -> String {
     let mut out = String::new();
     for (time, text) in lines {

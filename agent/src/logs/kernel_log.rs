@@ -1,5 +1,5 @@
-//! The kernel's ring buffer: what it said, and what init and earlier lives of the
-//! agent have put there.
+//! Reads the kernel's ring buffer, which also has the lines of init and of an agent
+//! before a restart.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -9,13 +9,13 @@ use nix::libc::O_NONBLOCK;
 
 use crate::report::Said;
 
-/// What the kernel hands out at most in one record (`PRINTK_MESSAGE_MAX`).
+/// The maximum size of a record in bytes (`PRINTK_MESSAGE_MAX`).
 const RECORD_LIMIT: usize = 8192;
-/// Far more than the largest ring buffer holds; a bound against a log that
-/// grows as fast as it is read.
+/// The maximum number of records, far more than the largest ring buffer holds. It
+/// protects against a log that grows as fast as it is read.
 const RECORDS: usize = 100_000;
 
-/// All records, oldest first. Empty if the log may not be read.
+/// All records, oldest first. Empty if the log cannot be read.
 pub fn records() -> Vec<Said> {
     let log = OpenOptions::new()
         .read(true)
@@ -24,8 +24,8 @@ pub fn records() -> Vec<Said> {
     log.map(read_all).unwrap_or_default()
 }
 
-/// Each read gives one record; `EPIPE` says that some were overwritten in
-/// between, `EAGAIN` that this was the last.
+/// Each read returns one record. `EPIPE` means that some records were overwritten
+/// meanwhile, `EAGAIN` that there are no more.
 fn read_all(mut log: impl Read) -> Vec<Said> {
     let mut record = vec![0; RECORD_LIMIT];
     let mut records = Vec::new();
@@ -40,8 +40,8 @@ fn read_all(mut log: impl Read) -> Vec<Said> {
     records
 }
 
-/// `6,339,5140900,-;text` and lines of `KEY=value` that nobody reads here
-/// (Documentation/ABI/testing/dev-kmsg).
+/// Parses `6,339,5140900,-;text`, which may be followed by lines of `KEY=value`
+/// that are ignored (Documentation/ABI/testing/dev-kmsg).
 fn parse(record: &str) -> Option<Said> {
     let (head, text) = record.split_once(';')?;
     let microseconds: u64 = head.split(',').nth(2)?.parse().ok()?;
@@ -55,7 +55,7 @@ fn parse(record: &str) -> Option<Said> {
 mod tests {
     use super::*;
 
-    /// One record a read, as the device does.
+    /// Returns one record per read, as the device does.
     struct Records(Vec<std::io::Result<&'static str>>);
 
     impl Read for Records {

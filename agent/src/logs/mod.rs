@@ -1,10 +1,11 @@
-//! The state of this machine and what was said on it, as one archive: what an
-//! operator looks at when a deployment has failed and the machine is gone.
+//! Collects the state and the logs of this machine in one archive. An operator
+//! reads it when a deployment has failed and the machine is gone.
 //!
-//! The members have the names that Ironic's operators know from the original,
-//! and the content of the commands that these were named after, made natively.
-//! What would need a program that this ramdisk does not carry (`lshw`, `parted`,
-//! `multipath`, `iptables`) is left out, as the original does without it.
+//! The members have the names that operators know from the original. They have the
+//! content of the commands with these names, but are made without those commands.
+//! Members that would need a program that is not in this ramdisk (`lshw`, `parted`,
+//! `multipath`, `iptables`) are left out. The original also leaves out what it
+//! cannot run.
 
 mod addresses;
 mod archive;
@@ -27,12 +28,11 @@ use crate::permission::Home;
 use crate::report::lines_said;
 use crate::state_file::STATE_DIRECTORY;
 
-/// Where a log file of the agent would be, had it one: the lines of the agent
-/// alone.
+/// The lines of the agent alone. A log file of the agent would have this path.
 const AGENT_LOG: &str = "var/log/ironic-python-agent.log";
 
-/// Everything that can be told without a look into disks or firmware. With
-/// `most` the journal has that many lines, its last.
+/// Everything that is available without reading disks or firmware. If `most` is
+/// given, the journal has only that many lines, the latest ones.
 pub fn members(most: Option<usize>) -> Vec<Member> {
     let (kernel, agent) = (kernel_log::records(), lines_said());
     let times = |said: &[crate::report::Said]| {
@@ -62,7 +62,7 @@ pub fn members(most: Option<usize>) -> Vec<Member> {
         Member::new("ps", processes::ps(Path::new("/proc"))),
         Member::new(AGENT_LOG, times(&agent)),
     ];
-    // What could not be read says nothing (a kernel without RAID has no mdstat).
+    // An empty member could not be read (a kernel without RAID has no mdstat).
     members.retain(|member| !member.content.is_empty());
     members
 }

@@ -1,10 +1,10 @@
-//! `mount` and `df`: what is mounted where, and how full it is.
+//! `mount` and `df`: the mounted file systems, and how full they are.
 
 use std::fmt::Write as _;
 
 use nix::sys::statvfs::statvfs;
 
-/// A line of /proc/self/mounts (fstab(5), octal escapes resolved).
+/// A line of /proc/self/mounts (fstab(5)), with the octal escapes resolved.
 struct Mount {
     source: String,
     target: String,
@@ -27,7 +27,8 @@ fn parse(mounts: &str) -> Vec<Mount> {
         .collect()
 }
 
-/// `\040` is a blank: the kernel writes these four characters so.
+/// Resolves escapes such as `\040` for a blank. The kernel escapes these four
+/// characters.
 fn unescape(word: &str) -> String {
     [
         ("\\040", " "),
@@ -41,7 +42,7 @@ fn unescape(word: &str) -> String {
     })
 }
 
-/// As mount(8) prints it.
+/// In the format of mount(8).
 pub(super) fn mount(mounts: &str) -> String {
     let mut out = String::new();
     for mount in parse(mounts) {
@@ -57,7 +58,8 @@ pub(super) fn mount(mounts: &str) -> String {
     out
 }
 
-/// As df(1) prints it with `-a`. A file system that does not answer has dashes.
+/// In the format of df(1) with `-a`. A file system that returns an error has
+/// dashes.
 pub(super) fn df(mounts: &str) -> String {
     let mut out = format!(
         "{:<20} {:>12} {:>12} {:>12} {:>5} Mounted on\n",

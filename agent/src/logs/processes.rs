@@ -1,11 +1,12 @@
-//! `ps`: what runs. In our ramdisk that is init, the agent and kernel threads.
+//! `ps`: the running processes. In our ramdisk these are init, the agent and kernel
+//! threads.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// A process, as /proc/PID/stat tells of it (proc(5)).
+/// A process according to /proc/PID/stat (proc(5)).
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     name: String,
@@ -15,10 +16,11 @@ struct Stat {
     resident_pages: u64,
 }
 
-/// Processes listed; a machine where the tool is tried may have many.
+/// The maximum number of listed processes. A machine that does not run the ramdisk
+/// may have many.
 const MOST: usize = 4096;
 
-/// One line a process, ordered by its number.
+/// One line per process, sorted by PID.
 pub(super) fn ps(proc: &Path) -> String {
     let mut out = format!(
         "{:>5} {:>7} {:>10} {:>10} {:<4} {:>8} COMMAND\n",
@@ -33,7 +35,7 @@ pub(super) fn ps(proc: &Path) -> String {
     numbers.sort_unstable();
     for number in numbers.into_iter().take(MOST) {
         let directory = proc.join(number.to_string());
-        // It may have ended in the meantime.
+        // The process may have ended meanwhile.
         let Some(stat) = fs::read_to_string(directory.join("stat"))
             .ok()
             .as_deref()
@@ -42,7 +44,7 @@ pub(super) fn ps(proc: &Path) -> String {
             continue;
         };
         let uid = fs::metadata(&directory).map_or(0, |metadata| metadata.uid());
-        // USER_HZ is 100 wherever Linux shows it to programs.
+        // USER_HZ, the unit that Linux shows to programs, is always 100.
         let seconds = stat.ticks / 100;
         let _ = writeln!(
             out,
@@ -58,7 +60,7 @@ pub(super) fn ps(proc: &Path) -> String {
     out
 }
 
-/// The words of the command; a kernel thread has none.
+/// The words of the command. A kernel thread has none.
 fn command(directory: &Path) -> Option<String> {
     let bytes = fs::read(directory.join("cmdline")).ok()?;
     let words = String::from_utf8_lossy(&bytes).replace('\0', " ");
@@ -66,11 +68,11 @@ fn command(directory: &Path) -> Option<String> {
     (!words.is_empty()).then(|| words.to_owned())
 }
 
-/// `PID (name) S ...`; the name may hold anything, brackets too.
+/// Parses `PID (name) S ...`. The name may contain any character, even parentheses.
 fn parse(stat: &str) -> Option<Stat> {
     let (head, tail) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
-    // The state is field 3 of the manual's count.
+    // The manual counts from 1, and the state is field 3.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Stat {
         name: head.split_once('(')?.1.to_owned(),

@@ -1,5 +1,5 @@
-//! The journal of a live system, as its own journalctl(1) tells it: there the
-//! agent is one service of many, and what it has started says more.
+//! Reads the journal of a live system with journalctl(1). There the agent is one
+//! service of many, and the services that it starts log more than the agent itself.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -7,15 +7,17 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-/// More than an archive takes of one member; what is cut off is its beginning.
+/// More than the archive keeps of one member. The archive drops the beginning.
 const MOST_LINES: usize = 40_000;
 const BYTES: u64 = 16 << 20;
-/// The original takes a shorter one for a failure of journalctl.
+/// The minimum size in bytes. The original treats shorter output as a failure of
+/// journalctl.
 const SHORTEST: usize = 50;
-/// A journal on a slow console takes a few seconds.
+/// The time limit. A journal on a slow console takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The last lines of this boot, at most `most`. `None` if it cannot be read.
+/// The last lines of this boot, at most `most`. Returns `None` if they cannot be
+/// read.
 pub(super) fn read(most: Option<usize>) -> Option<String> {
     let lines = most.unwrap_or(MOST_LINES).to_string();
     run(Command::new("journalctl").args(["--no-pager", "--full", "--boot", "--lines", &lines]))
@@ -32,12 +34,12 @@ fn run(command: &mut Command) -> Option<String> {
     let (sender, receiver) = sync_channel(1);
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is worth having.
+        // Use the output that was read before an error.
         let _ = output.take(BYTES).read_to_end(&mut bytes);
         let _ = sender.send(bytes);
     });
     let bytes = receiver.recv_timeout(LIMIT).unwrap_or_default();
-    // It may have more to say, or nothing any more.
+    // It may still be writing, or it may have ended.
     let _ = child.kill();
     let _ = child.wait();
     (bytes.len() >= SHORTEST).then(|| String::from_utf8_lossy(&bytes).into_owned())

@@ -1,34 +1,36 @@
-//! Is this a live system, all in memory, whose disks are there to be written?
+//! Checks whether this is a live system that runs from memory, whose disks may be
+//! written.
 //!
-//! All of these must hold, so that no installed system is ever taken for one,
-//! whatever unit somebody copies to it:
+//! All conditions must hold, so that no installed system is ever mistaken for a
+//! live system, even if someone copies a systemd unit to it:
 //!
 //! 1. systemd has started this process as a service;
-//! 2. this is the machine, not a container on it: the first PID namespace;
-//! 3. CoreOS says so by `/run/ostree-live`, which the generator of its live
-//!    initramfs makes, or the operator by `--live-system`;
-//! 4. the root file system is of a kind that needs no disk (an installed CoreOS
-//!    may have an overlay, but its /sysroot is a disk's);
-//! 5. no disk is mounted anywhere. A CD is none, nor is an ISO 9660 file system
-//!    that is mounted read-only: the live medium as a USB stick.
+//! 2. this is the machine itself and not a container: the first PID namespace;
+//! 3. CoreOS has made `/run/ostree-live` (by the generator of its live initramfs),
+//!    or the operator uses `--live-system`;
+//! 4. the root file system is of a kind that needs no disk (an installed CoreOS may
+//!    have an overlay, but its /sysroot is on a disk);
+//! 5. no disk is mounted. A CD does not count as a disk. Neither does an ISO 9660
+//!    file system that is mounted read-only, such as the live medium on a USB
+//!    stick.
 //!
-//! The last two must hold for PID 1 as well: a container without a PID
-//! namespace of its own (`podman run --pid=host`), or a service with a root of
-//! its own (`RootImage=`), sees nothing of the machine's disks.
+//! The last two must also hold for PID 1. A container without its own PID namespace
+//! (`podman run --pid=host`), or a service with its own root (`RootImage=`), does
+//! not see the mounts of the machine.
 
 use std::fs;
 use std::path::Path;
 
 use super::FIRST_PID_NAMESPACE;
 
-/// Left by the live initramfs of CoreOS (coreos-assembler's and
-/// fedora-coreos-config's `live-generator`).
+/// The live initramfs of CoreOS makes this file (`live-generator` in
+/// coreos-assembler and fedora-coreos-config).
 const COREOS_MARKER: &str = "run/ostree-live";
 
-/// Where nothing on a disk can be behind it by itself.
+/// File systems that need no disk of their own.
 const ROOT_KINDS: [&str; 6] = ["rootfs", "tmpfs", "ramfs", "overlay", "squashfs", "erofs"];
 
-/// Block devices that are no disks, by the beginning of their names.
+/// The prefixes of block devices that are not disks.
 const NO_DISKS: [&str; 4] = ["loop", "ram", "zram", "sr"];
 
 /// Whether systemd has started this process as a service (`sd_booted(3)`, and
@@ -37,10 +39,10 @@ pub(super) fn is_service() -> bool {
     std::env::var_os("INVOCATION_ID").is_some() && Path::new("/run/systemd/system").is_dir()
 }
 
-/// Checks 2 to 5 of the machine with this root.
+/// Checks the conditions 2 to 5 on the machine with this root.
 ///
 /// # Errors
-/// What speaks against it.
+/// Names the condition that does not hold.
 pub(super) fn check(root: &Path, said: bool) -> Result<(), String> {
     let namespace = fs::read_link(root.join("proc/self/ns/pid")).unwrap_or_default();
     if namespace != Path::new(FIRST_PID_NAMESPACE) {
@@ -67,11 +69,11 @@ pub(super) fn check(root: &Path, said: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks 4 and 5. `name_of` tells the name of the block device with a number
-/// (`8:1`), if the kernel knows one.
+/// Checks the conditions 4 and 5. `name_of` returns the name of the block device
+/// with a number such as `8:1`, or `None` if the kernel does not have it.
 fn check_mounts(mountinfo: &str, name_of: impl Fn(&str) -> Option<String>) -> Result<(), String> {
     let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
-    // What is mounted over it counts; what it hides may be the initramfs.
+    // The last mount on / counts. The mounts that it hides may be the initramfs.
     let root = mounts.iter().rfind(|mount| mount.place == "/");
     let Some(root) = root else {
         return Err("mountinfo tells of no /".to_owned());
@@ -104,7 +106,7 @@ struct Mount<'a> {
 
 impl<'a> Mount<'a> {
     fn parse(line: &'a str) -> Option<Self> {
-        // Optional fields stand before the dash.
+        // The optional fields come before the dash.
         let (mount, file_system) = line.split_once(" - ")?;
         let mount: Vec<&str> = mount.split(' ').collect();
         let mut file_system = file_system.split(' ');
@@ -121,15 +123,15 @@ impl<'a> Mount<'a> {
         if self.kind == "iso9660" && self.read_only {
             return false;
         }
-        // btrfs and bcachefs have numbers of their own, ZFS names of its own.
+        // btrfs and bcachefs use their own device numbers, ZFS uses its own names.
         let name = match self.source.strip_prefix("/dev/") {
             _ if self.kind == "zfs" => return true,
-            // devtmpfs may be called by its place.
             Some(name) if self.number.starts_with("0:") => Some(name.to_owned()),
+            // A virtual file system. The source of devtmpfs may be /dev itself.
             None if self.number.starts_with("0:") => return false,
             _ => name_of(self.number),
         };
-        // What nobody knows may be a disk.
+        // An unknown device may be a disk.
         name.is_none_or(|name| !NO_DISKS.iter().any(|prefix| name.starts_with(prefix)))
     }
 }
@@ -252,8 +254,8 @@ mod tests {
         let container = machine("pid:[4026532000]", true);
         let error = check(container.path(), true).unwrap_err();
         assert!(error.contains("a container"), "{error}");
-        // A service, or a container among the machine's processes, may have
-        // mounts of its own; the machine's are those of its PID 1.
+        // A service, or a container in the machine's PID namespace, may have its
+        // own mounts. Those of PID 1 are the machine's.
         let installed = include_str!("../../test_data/live_system/coreos-installed.mountinfo");
         fs::write(first.path().join("proc/1/mountinfo"), installed).unwrap();
         let error = check(first.path(), true).unwrap_err();

@@ -1,6 +1,6 @@
-//! The consoles of the kernel. Each is served by a thread of its own through a
-//! bounded queue: a serial line with flow control held low would otherwise stop
-//! the installation.
+//! Prints on the kernel's consoles. Each console has its own thread and a bounded
+//! queue. Otherwise a serial line whose flow control is held low would stop the
+//! installation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,18 +14,18 @@ use std::time::Duration;
 
 use crate::sys::uevent::{Action, Received, UeventSocket};
 
-/// Lines a console may lag behind before lines are dropped on it.
+/// How many lines a console may lag behind. If it is slower, lines are dropped.
 const CONSOLE_QUEUE: usize = 512;
 
-/// Lines that a console gets of what was said before it appeared.
+/// The maximum number of earlier lines that a new console prints first.
 const BACKLOG: usize = CONSOLE_QUEUE / 2;
 
 /// The kernel announces the device node of a console shortly before it registers
 /// the console itself (`hvc_alloc` in drivers/tty/hvc/hvc_console.c).
 const REGISTRATION: Duration = Duration::from_secs(1);
 
-/// Every console of the kernel, also those whose driver is loaded later: hvc0 of
-/// a hypervisor, or one that USB brings.
+/// All consoles of the kernel, including those whose driver is loaded later: hvc0
+/// of a hypervisor, or a USB console.
 #[derive(Debug)]
 pub(super) struct Consoles {
     list: PathBuf,
@@ -34,7 +34,7 @@ pub(super) struct Consoles {
 }
 
 impl Consoles {
-    /// `list` has the format of /proc/consoles, `devices` is /dev.
+    /// `list` has the format of /proc/consoles. `devices` is /dev.
     pub(super) fn new(list: &Path, devices: &Path) -> Self {
         Self {
             list: list.to_owned(),
@@ -43,16 +43,16 @@ impl Consoles {
         }
     }
 
-    /// Opens the consoles of this machine, and on a thread of its own each that
-    /// appears later. A new one first prints the last lines of `said`.
+    /// Opens the consoles of this machine, and starts a thread that opens those
+    /// that appear later. A new console first prints the last lines of `said`.
     pub(super) fn of_this_machine(said: fn() -> Vec<String>) -> Arc<Self> {
         let consoles = Arc::new(Self::new(Path::new("/proc/consoles"), Path::new("/dev")));
-        // Before the first look, so that none is missed in between.
+        // Open the socket before the first scan, so that no console is missed.
         let socket = UeventSocket::open();
         consoles.open_new(Vec::new);
         if let Ok(socket) = socket {
             let followed = Arc::clone(&consoles);
-            // Without the thread only consoles that appear later are silent.
+            // Without the thread only consoles that appear later stay silent.
             let _ = thread::Builder::new()
                 .name("consoles".into())
                 .spawn(move || followed.follow(&socket, said));
@@ -77,7 +77,7 @@ impl Consoles {
         }
     }
 
-    /// Opens what the list has by now.
+    /// Opens the consoles that are new in the list.
     pub(super) fn open_new(&self, said: impl FnOnce() -> Vec<String>) {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let mut new: Vec<(PathBuf, Console)> = names(&self.list)
@@ -104,7 +104,7 @@ impl Consoles {
         }
     }
 
-    /// Until all that was said before is printed, at most `bound` on each console.
+    /// Waits until all earlier lines are printed, at most `bound` for each console.
     pub(super) fn wait_until_printed(&self, bound: Duration) {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         for console in open.values() {
@@ -129,7 +129,7 @@ enum Job {
     Flush(SyncSender<()>),
 }
 
-/// One console with the thread that serves it.
+/// One console with its thread.
 #[derive(Debug)]
 struct Console {
     queue: SyncSender<Job>,
@@ -138,7 +138,7 @@ struct Console {
 
 impl Console {
     fn open(device: &Path) -> Option<Self> {
-        // A console without a device node (netconsole) gets its copy by kmsg.
+        // A console without a device node (netconsole) gets the lines through kmsg.
         let file = OpenOptions::new().write(true).open(device).ok()?;
         let (queue, jobs) = sync_channel(CONSOLE_QUEUE);
         thread::Builder::new()
@@ -165,11 +165,11 @@ impl Console {
         }
     }
 
-    /// Until all that was said before is printed, at most `bound`.
+    /// Waits until all earlier lines are printed, at most `bound`.
     fn wait_until_printed(&self, bound: Duration) {
         let (done, printed) = sync_channel(1);
         if self.queue.try_send(Job::Flush(done)).is_ok() {
-            // Both outcomes mean: go on.
+            // Continue after a timeout too.
             let _ = printed.recv_timeout(bound);
         }
     }
@@ -179,7 +179,8 @@ fn serve_console(mut file: File, jobs: &Receiver<Job>) {
     for job in jobs {
         match job {
             Job::Print(text) => {
-                // A console that went away has nobody to tell.
+                // If the console has disappeared, the error cannot be shown
+                // anywhere.
                 let _ = file.write_all(text.as_bytes());
             }
             Job::Flush(done) => {
@@ -221,7 +222,7 @@ mod tests {
         let consoles = Consoles::new(&list, dir.path());
         consoles.open_new(Vec::new);
         consoles.print("first");
-        // The kernel names a console whose node is not there.
+        // The kernel lists a console that has no device node.
         fs::write(&list, "ttyS0 -W-\nhvc0 -W-\nnetcon0 -W-\n").unwrap();
         consoles.open_new(|| vec!["first".to_owned()]);
         consoles.print("second");

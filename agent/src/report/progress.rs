@@ -1,13 +1,15 @@
-//! How far long work has come.
+//! Reports the progress of long work.
 
 use std::time::{Duration, Instant};
 
 use super::mib;
 
-/// Says how far long work has come, every 5 s or 5 %, whichever is later, but at
-/// least every 30 s: silence looks like a machine that hangs.
+/// Reports progress every 5 s or every 5 % (64 MiB if the total is unknown),
+/// whichever takes longer, but at least every 30 s, because silence looks like a
+/// machine that hangs.
 ///
-/// A serial console cannot redraw, so progress is lines, and few of them.
+/// A serial console cannot redraw a line, so progress is shown as a few separate
+/// lines.
 #[derive(Debug)]
 pub struct Progress {
     what: String,
@@ -21,7 +23,7 @@ impl Progress {
     const PAUSE: Duration = Duration::from_secs(5);
     const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 
-    /// Progress of `what`, out of `total` bytes if that is known.
+    /// Progress of `what`, with the total in bytes if it is known.
     pub fn new(what: impl Into<String>, total: Option<u64>) -> Self {
         Self {
             what: what.into(),
@@ -32,8 +34,8 @@ impl Progress {
         }
     }
 
-    /// The work has come to `done` bytes. Returns a line when one is due; the
-    /// caller reports it, so that it carries the caller's stage.
+    /// Records that `done` bytes are done. Returns a line if one is due. The caller
+    /// logs it, so that it has the caller's stage.
     pub fn at(&mut self, done: u64) -> Option<String> {
         self.done = done;
         let step = self.total.map_or(64 << 20, |total| total / 20);

@@ -1,15 +1,16 @@
-//! The last lines that were said, for those who ask later: Ironic keeps them as
-//! the journal of a machine whose console nobody has watched.
+//! Keeps the latest log lines. Ironic stores them as the journal of a machine whose
+//! console nobody has watched.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of text kept: a day of an idle agent, or some 10000 lines.
+/// The maximum size of the kept lines in bytes: a day of an idle agent, or about
+/// 10000 lines.
 const KEPT: usize = 1 << 20;
 
 static RING: Mutex<Ring> = Mutex::new(Ring::new());
 
-/// A line with its time in seconds since boot.
+/// A line and its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Said {
     /// Seconds since boot.
@@ -18,7 +19,7 @@ pub struct Said {
     pub text: String,
 }
 
-/// What was said, oldest first.
+/// The kept lines, oldest first.
 pub fn lines_said() -> Vec<Said> {
     let ring = RING.lock().unwrap_or_else(PoisonError::into_inner);
     ring.lines.iter().cloned().collect()
@@ -54,7 +55,7 @@ impl Ring {
     }
 }
 
-/// With what a line costs besides its text.
+/// The memory that a line uses, including its overhead.
 fn cost(line: &Said) -> usize {
     line.text.len() + size_of::<Said>()
 }

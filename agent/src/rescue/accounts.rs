@@ -1,5 +1,5 @@
-//! The user of a rescue, and the files in /etc that the SSH server and the shell
-//! read. The ramdisk has no users before.
+//! Writes the user of a rescue, and the files in /etc that the SSH server and the
+//! shell read. The ramdisk has no users before.
 
 use std::fs;
 use std::io;
@@ -8,36 +8,37 @@ use std::path::Path;
 use crate::failure::{Failure, Result};
 use crate::private_file;
 
-/// The user's name, as in the original's ramdisk. It is the superuser under
-/// another name: there is no sudo here, and a rescue is of no use without root.
+/// The user's name, as in the original's ramdisk. The user has the UID 0, because
+/// there is no sudo and a rescue needs root.
 const USER: &str = "rescue";
 
 const HOME: &str = "root";
 
-/// Files for everybody, below the root.
+/// Files that every user may read, relative to the root.
 const FILES: [(&str, &str); 6] = [
     (
         "etc/passwd",
         "root:x:0:0:root:/root:/bin/sh\nrescue:x:0:0:rescue:/root:/bin/sh\n",
     ),
     ("etc/group", "root:x:0:\ntty:x:5:\n"),
-    // The server refuses users with other shells.
+    // The server rejects users whose shell is not listed here.
     ("etc/shells", "/bin/sh\n"),
-    // What `mount` without -t tries: a kernel lists only the file systems whose
-    // modules are loaded.
+    // The file systems that `mount` tries without -t. The kernel itself only lists
+    // those whose modules are loaded.
     ("etc/filesystems", "ext4\nxfs\nbtrfs\nvfat\niso9660\n"),
-    // The server complains on the console if they are missing.
+    // Without these files the server prints warnings on the console.
     ("var/log/lastlog", ""),
     ("var/run/utmp", ""),
 ];
 
-/// A hash that crypt(3) can have made.
+/// A valid crypt(3) hash.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Password(String);
 
 impl Password {
     /// # Errors
-    /// If the text would break the line in the shadow file, or let everybody in.
+    /// If the text would break the line in the shadow file, or would allow anyone
+    /// to log in.
     pub(super) fn from_hash(hash: &str) -> Result<Self> {
         let fits = |byte: u8| byte.is_ascii_graphic() && byte != b':';
         if is_hash(hash) && hash.bytes().all(fits) {
@@ -49,8 +50,8 @@ impl Password {
     }
 }
 
-/// `$METHOD$SALT$DIGEST`, with parameters before the salt (crypt(5)); bcrypt has
-/// `$2b$COST$SALT-AND-DIGEST`.
+/// Whether the text has the form `$METHOD$SALT$DIGEST`, with optional parameters
+/// before the salt (crypt(5)). bcrypt has `$2b$COST$SALT-AND-DIGEST`.
 fn is_hash(text: &str) -> bool {
     let mut parts = text.split('$');
     let begins = parts.next() == Some("") && parts.next().is_some_and(|method| !method.is_empty());
@@ -60,10 +61,10 @@ fn is_hash(text: &str) -> bool {
     begins && rest.len() >= needed && rest.iter().all(|part| !part.is_empty())
 }
 
-/// Writes all files.
+/// Writes all files below `root`.
 ///
 /// # Errors
-/// What the file system says, with the path.
+/// The file system's error, with the path.
 pub(super) fn write(root: &Path, password: &Password) -> io::Result<()> {
     let at = |path: &Path, error: io::Error| {
         io::Error::new(error.kind(), format!("{}: {error}", path.display()))
@@ -78,7 +79,7 @@ pub(super) fn write(root: &Path, password: &Password) -> io::Result<()> {
             .map_err(|error| at(&path, error))?;
     }
     let shadow = root.join("etc/shadow");
-    // An asterisk is the hash of no password.
+    // No password has the hash `*`.
     let text = format!("root:*:::::::\n{USER}:{}:::::::\n", password.0);
     private_file::write(&shadow, text.as_bytes()).map_err(|error| at(&shadow, error))
 }

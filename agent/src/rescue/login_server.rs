@@ -1,5 +1,5 @@
-//! The SSH server of the rescue layer: dropbear, with one host key, whose
-//! fingerprint is on the console for users who compare it.
+//! Runs the SSH server of the rescue layer: dropbear with one host key. The console
+//! shows the fingerprint, so that users can compare it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -16,28 +16,30 @@ use nix::unistd::Pid;
 use crate::backoff::Backoff;
 use crate::sys::mount::mount_at;
 
-/// Below the root.
+/// Relative to the root.
 pub(super) const SERVER: &str = "usr/sbin/dropbear";
-/// Makes host keys.
+/// Makes host keys. Relative to the root.
 pub(super) const KEY_MAKER: &str = "usr/bin/dropbearkey";
 
 const SHELL: &str = "/bin/busybox";
 const HOST_KEY: &str = "/etc/dropbear/dropbear_ed25519_host_key";
-/// The server writes it once it listens.
+/// The server writes this file when it listens.
 const PID_FILE: &str = "/run/dropbear.pid";
 
-/// From the start of the server until it listens: some milliseconds.
+/// How long the server may take until it listens. Usually it takes some
+/// milliseconds.
 const START_LIMIT: Duration = Duration::from_secs(10);
 const START_PAUSE: Duration = Duration::from_millis(50);
 
-/// A longer line comes from a client that plays tricks.
+/// The maximum length of a line in bytes. Only a malicious client causes a longer
+/// line.
 const LONGEST_LINE: u64 = 1024;
 
-/// Starts the server and keeps it running on a thread of its own. Returns when
-/// it accepts connections.
+/// Starts the server, and a thread that keeps it running. Returns when the server
+/// accepts connections.
 ///
 /// # Errors
-/// Why it does not.
+/// If the server could not be started, with the reason.
 pub(super) fn start() -> Result<(), String> {
     make_terminals()?;
     install_shell()?;
@@ -70,7 +72,7 @@ pub(super) fn start() -> Result<(), String> {
     Ok(())
 }
 
-/// Users get a terminal each.
+/// Mounts devpts, from which each user gets a terminal.
 fn make_terminals() -> Result<(), String> {
     let target = Path::new("/dev/pts");
     if target.join("ptmx").exists() {
@@ -83,7 +85,7 @@ fn make_terminals() -> Result<(), String> {
         .map_err(|error| format!("mounting devpts on {}: {error}", target.display()))
 }
 
-/// Makes a link for each command of busybox, `/bin/sh` among them.
+/// Makes a link for each command of busybox, including `/bin/sh`.
 fn install_shell() -> Result<(), String> {
     for folder in ["/bin", "/sbin", "/usr/bin", "/usr/sbin"] {
         fs::create_dir_all(folder).map_err(|error| format!("making {folder}: {error}"))?;
@@ -91,7 +93,7 @@ fn install_shell() -> Result<(), String> {
     output_of(SHELL, &["--install", "-s"]).map(drop)
 }
 
-/// Makes the host key unless it is there. Returns its fingerprint.
+/// Makes the host key unless it exists. Returns its fingerprint.
 fn host_key() -> Result<String, String> {
     if let Some(folder) = Path::new(HOST_KEY).parent() {
         fs::create_dir_all(folder)
@@ -108,7 +110,7 @@ fn host_key() -> Result<String, String> {
         .ok_or_else(|| format!("{maker}: expected a line with a fingerprint, found none"))
 }
 
-/// `Fingerprint: SHA256:...`
+/// Finds the line `Fingerprint: SHA256:...`
 fn fingerprint(output: &str) -> Option<&str> {
     let mut lines = output.lines();
     lines.find_map(|line| line.strip_prefix("Fingerprint: "))
@@ -127,13 +129,13 @@ fn output_of(program: &str, arguments: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Ends the server of an agent that crashed: its messages go nowhere. Users who
-/// are logged in stay, each has a process of its own.
+/// Stops the server of an agent that crashed, because its messages are lost. Users
+/// who are logged in stay, because each has a separate process.
 fn end_previous() {
     let Some(previous) = running() else {
         return;
     };
-    // It may have ended in the meantime.
+    // The process may have ended meanwhile.
     let _ = kill(previous, Signal::SIGTERM);
     let deadline = Instant::now() + START_LIMIT;
     while kill(previous, None) != Err(Errno::ESRCH) && Instant::now() < deadline {
@@ -141,7 +143,7 @@ fn end_previous() {
     }
 }
 
-/// The process that the pid file names, if it is the server.
+/// The process in the PID file, if it is the server.
 fn running() -> Option<Pid> {
     let pid: i32 = fs::read_to_string(PID_FILE).ok()?.trim().parse().ok()?;
     let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
@@ -150,11 +152,11 @@ fn running() -> Option<Pid> {
 
 /// Starts the server and waits until it listens.
 fn run() -> Result<Child, String> {
-    // It is missing at the first start.
+    // The file does not exist before the first start.
     let _ = fs::remove_file(PID_FILE);
     let program = Path::new("/").join(SERVER);
     let mut server = Command::new(&program)
-        // In the foreground, with its messages on standard error.
+        // In the foreground, with messages on standard error.
         .args(["-F", "-E", "-r", HOST_KEY, "-P", PID_FILE])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -174,7 +176,7 @@ fn run() -> Result<Child, String> {
             thread::sleep(START_PAUSE);
             continue;
         }
-        // Without this it would start to listen later, next to another one.
+        // Otherwise it could start to listen later, in addition to the next server.
         let _ = server.kill();
         let _ = server.wait();
         let why = match ended {
@@ -185,7 +187,7 @@ fn run() -> Result<Child, String> {
     }
 }
 
-/// Logs who comes and goes, until the server and all its users have gone.
+/// Logs the server's messages until the server and all its sessions have ended.
 fn log(messages: ChildStderr) {
     let mut messages = BufReader::new(messages);
     let mut line = Vec::new();
@@ -202,8 +204,8 @@ fn log(messages: ChildStderr) {
     }
 }
 
-/// `[12] Nov 22 10:00:00 Exit (rescue): Disconnect` without process and time,
-/// and without what could control a terminal.
+/// Returns `[12] Nov 22 10:00:00 Exit (rescue): Disconnect` without process and
+/// time, and without control characters.
 fn message(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_stamped = line.starts_with('[') && words.len() > 4;

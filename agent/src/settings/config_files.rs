@@ -1,4 +1,4 @@
-//! Which configuration files there are.
+//! Finds and reads the configuration files.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use landfall_boot_params::ini_file::MAX_LENGTH;
 
-/// Directories whose `*.conf` are read by name, and single files; later wins.
-/// The first is for whoever builds the ramdisk. Then Ironic's: the directory of
-/// its own ramdisk, and that of OpenShift's with the file that the installer
-/// puts there last, under the name that it has outside the container.
+/// Directories whose `*.conf` files are read in order of their names, and single
+/// files. Later files take precedence. The first directory is for whoever builds
+/// the ramdisk. Then come Ironic's: the directory of its own ramdisk, the directory
+/// of OpenShift's ramdisk, and the file that OpenShift's installer adds, under the
+/// name that it has outside the container.
 const PLACES: [&str; 4] = [
     "etc/landfall/",
     "etc/ironic-python-agent.d/",
@@ -17,29 +18,27 @@ const PLACES: [&str; 4] = [
     "etc/ironic-python-agent.conf",
 ];
 
-/// Most files of one directory.
+/// The maximum number of files in a directory.
 const FILES: usize = 64;
 
-/// A configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFile {
-    /// Its path, as an operator knows it.
+    /// The path in the form that an operator knows.
     pub path: String,
-    /// What it says.
     pub text: String,
 }
 
-/// Configuration files in the order in which they are read; the later wins.
+/// Configuration files in the order in which they are read. Later files take
+/// precedence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfigFiles {
-    /// The files.
     pub files: Vec<ConfigFile>,
-    /// What cannot be read, one line each.
+    /// The files that could not be read, one line each.
     pub warnings: Vec<String>,
 }
 
 impl ConfigFiles {
-    /// Those of the system whose root this is.
+    /// The files of the system with this root.
     pub fn of_system(root: &Path) -> Self {
         let mut found = Self::default();
         for place in PLACES {
@@ -48,7 +47,7 @@ impl ConfigFiles {
                 true => found.add_directory(&path),
                 false => found.add(&path),
             };
-            // Most systems have none of them.
+            // Most systems have none of these files.
             if let Err(error) = added
                 && error.kind() != io::ErrorKind::NotFound
             {
@@ -58,10 +57,11 @@ impl ConfigFiles {
         found
     }
 
-    /// Adds every `*.conf` of a directory, by name.
+    /// Adds every `*.conf` file of a directory, sorted by name.
     ///
     /// # Errors
-    /// If the directory cannot be read; a file that cannot be is a warning.
+    /// If the directory cannot be read. A file that cannot be read causes a warning
+    /// only.
     pub fn add_directory(&mut self, directory: &Path) -> io::Result<()> {
         let mut paths: Vec<PathBuf> = fs::read_dir(directory)?
             .map(|entry| entry.map(|entry| entry.path()))
@@ -84,16 +84,15 @@ impl ConfigFiles {
         Ok(())
     }
 
-    /// Adds one file.
-    ///
     /// # Errors
-    /// If it cannot be read or is no file.
+    /// If it cannot be read or is not a regular file.
     pub fn add(&mut self, path: &Path) -> io::Result<()> {
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::other("expected a file"));
         }
         let mut bytes = Vec::new();
-        // One byte beyond the limit, so that the parser can tell a cut file.
+        // Read one byte beyond the limit, so that the parser notices a truncated
+        // file.
         File::open(path)?
             .take(MAX_LENGTH as u64 + 1)
             .read_to_end(&mut bytes)?;

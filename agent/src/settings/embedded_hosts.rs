@@ -1,4 +1,4 @@
-//! The hosts that the ramdisk brings the network of.
+//! Reads the hosts whose network configuration is in the ramdisk.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -8,10 +8,11 @@ use landfall_network_plan::embedded::{
     DIRECTORY, EmbeddedHost, EmbeddedHosts, LARGEST, MOST_HOSTS, SUFFIX,
 };
 
-/// All files together: a ramdisk for thousands of hosts stays far below.
+/// The maximum size of all files together, in bytes. A ramdisk for thousands of
+/// hosts needs far less.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Those of the system whose root this is, by file name.
+/// The hosts of the system with this root, sorted by file name.
 pub fn embedded_hosts(root: &Path) -> EmbeddedHosts {
     let mut found = EmbeddedHosts::default();
     let mut paths = match paths(&root.join(DIRECTORY)) {
@@ -57,11 +58,11 @@ fn paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A host and the length of its file.
+/// Reads a host. Also returns the length of its file in bytes.
 fn read(path: &Path, left: usize) -> io::Result<(EmbeddedHost, usize)> {
     let limit = LARGEST.min(left);
     let mut text = String::new();
-    // One byte beyond the limit, so that a cut file is told as too long.
+    // Read one byte beyond the limit, so that a file that is too long is noticed.
     File::open(path)?
         .take(limit as u64 + 1)
         .read_to_string(&mut text)?;

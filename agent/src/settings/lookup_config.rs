@@ -1,10 +1,11 @@
-//! `config` of Ironic's lookup answer: the options that it sets on every agent.
+//! Applies `config` of Ironic's lookup answer: the options that Ironic sets on
+//! every agent.
 
 use landfall_boot_params::{BootParams, Origin};
 use serde_json::Value;
 
-/// Members of `config` and the options that they set. What is not here is no
-/// option: the token has rules of its own, metrics are sent to nobody.
+/// Members of `config` and the options that they set. Other members are not
+/// options: the token is handled separately, and the agent sends no metrics.
 const OPTIONS: &[(&str, &str)] = &[
     ("heartbeat_timeout", "heartbeat_timeout"),
     ("agent_md5_checksum_enable", "md5_enabled"),
@@ -22,8 +23,8 @@ const OPTIONS: &[(&str, &str)] = &[
     ("tls_cipher_suites", "tls_cipher_suites"),
 ];
 
-/// Takes what `config` says over what the boot said. `null` says nothing.
-/// Returns what was ignored and why, one line each.
+/// Applies `config`, which overrides the settings of the boot. A `null` changes
+/// nothing. Returns the ignored members with the reason, one line each.
 pub(super) fn apply(params: &mut BootParams, config: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     let containers = config.get("agent_containers").and_then(Value::as_object);
@@ -46,7 +47,7 @@ pub(super) fn apply(params: &mut BootParams, config: &Value) -> Vec<String> {
     warnings
 }
 
-/// A value as it would stand in a configuration file.
+/// The value as it would be written in a configuration file.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::Bool(value) => Some(value.to_string()),
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_answer_of_a_real_conductor() {
-        // Ironic 39, without what is no setting.
+        // The answer of Ironic 39, without members that are not settings.
         let config = json!({
             "metrics": {"backend": "noop"}, "metrics_statsd": {"statsd_host": "localhost"},
             "heartbeat_timeout": 30, "agent_token": "******", "agent_token_required": true,

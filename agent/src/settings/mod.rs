@@ -1,8 +1,8 @@
-//! What this boot was told, as typed values, each with where it came from.
+//! The settings of this boot as typed values, each with its source.
 //!
-//! Later ones win: built-in default, kernel argument, `parameters.txt` of
-//! virtual media, configuration file, and at run time mDNS and Ironic's answer
-//! to the lookup.
+//! Later sources take precedence: built-in default, kernel argument,
+//! `parameters.txt` of virtual media, configuration file, and at run time mDNS and
+//! Ironic's answer to the lookup.
 
 mod config_files;
 mod embedded_hosts;
@@ -24,34 +24,34 @@ pub use embedded_hosts::embedded_hosts;
 
 use crate::media::{self, Media, MediaText, Places, Wanted};
 
-/// How long media may take, the wait for them included: a drive that does not
-/// answer keeps its reader in the kernel for ever.
+/// The time limit for media, including the wait for them. A drive that does not
+/// answer blocks its reader in the kernel forever.
 const MEDIA_LIMIT: Duration = Duration::from_secs(90);
 
-/// Everything that was said to the agent.
+/// All settings of the agent.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The command line as tokens, for those who read a vocabulary of their own.
+    /// The command line as tokens, for modules that parse their own arguments.
     pub command_line: CommandLine,
-    /// The agent's own settings.
     pub params: BootParams,
-    /// The host's network as Ironic describes it (`network_data.json`), not
-    /// looked into yet, and the device that it was found on.
+    /// The host's network as Ironic describes it (`network_data.json`), not parsed
+    /// yet, and the device on which it was found.
     pub network_data: Option<MediaText>,
-    /// What the ramdisk brings for this machine in particular; nothing until
-    /// its NICs have told which one it is.
+    /// The part of the ramdisk that is for this machine only. It is empty until the
+    /// NICs have shown which machine this is.
     pub embedded: Embedded,
 }
 
 impl Settings {
-    /// The settings in the command line of the running kernel and in the
+    /// The settings from the command line of the running kernel and from the
     /// configuration files of this system.
     ///
     /// # Errors
     /// If /proc/cmdline cannot be read.
     pub fn of_this_boot() -> io::Result<Self> {
         let mut bytes = Vec::new();
-        // One byte beyond the limit, so that the parser can tell a cut line.
+        // Read one byte beyond the limit, so that the parser notices a truncated
+        // line.
         File::open("/proc/cmdline")?
             .take(MAX_LENGTH as u64 + 1)
             .read_to_end(&mut bytes)?;
@@ -63,7 +63,7 @@ impl Settings {
         ))
     }
 
-    /// The settings in these sources, weighed against each other.
+    /// Merges the settings of these sources by their precedence.
     pub fn from_sources(command_line: CommandLine, media: Media, files: ConfigFiles) -> Self {
         let mut params = BootParams::from_command_line(&command_line);
         params.warnings.extend(media.warnings);
@@ -83,15 +83,15 @@ impl Settings {
         }
     }
 
-    /// These settings on a machine whose part of the ramdisk is known.
+    /// These settings with the part of the ramdisk that is for this machine.
     pub fn with_embedded(self, embedded: Embedded) -> Self {
         Self { embedded, ..self }
     }
 
-    /// These settings with what virtual media say, which are waited for where
-    /// the command line speaks of them. For the ramdisk only: their
-    /// configuration files are copied to /etc. `settled` tells when the devices
-    /// of the boot have their drivers.
+    /// Adds the settings on virtual media. If the command line mentions virtual
+    /// media, this waits for them. For the ramdisk only, because it copies their
+    /// configuration files to /etc. `settled` returns whether the devices of the
+    /// boot have their drivers.
     pub async fn with_virtual_media(self, settled: impl Fn() -> bool + Send + 'static) -> Self {
         let params = &self.params;
         let wanted = Wanted {
@@ -105,8 +105,8 @@ impl Settings {
             return self;
         }
         let (done, reading) = oneshot::channel();
-        // A thread of its own: the runtime would wait at its end for one that
-        // hangs in the kernel.
+        // Uses a separate thread. At its end the runtime would wait for one of its
+        // own threads that hangs in the kernel.
         std::thread::spawn(move || {
             let _ = done.send(media::read(&wanted, &Places::of_ramdisk(), settled));
         });
@@ -125,13 +125,13 @@ impl Settings {
         Self::from_sources(self.command_line, media, files).with_embedded(embedded)
     }
 
-    /// Takes `config` of a lookup answer, which wins over all that was said at
-    /// boot. Returns what was ignored and why, one line each.
+    /// Applies `config` of a lookup answer, which overrides all settings of the
+    /// boot. Returns the ignored members with the reason, one line each.
     pub fn apply_lookup_config(&mut self, config: &Value) -> Vec<String> {
         lookup_config::apply(&mut self.params, config)
     }
 
-    /// Says on the console what was set and by what, and what was not understood.
+    /// Logs every setting that is not a default with its source, and all warnings.
     pub fn report(&self) {
         for setting in self.params.list() {
             if *setting.origin != Origin::Default {

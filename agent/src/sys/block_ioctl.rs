@@ -1,11 +1,11 @@
-//! What only ioctl(2) tells about a block device.
+//! Properties of a block device that are only available through ioctl(2).
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
 mod raw {
-    // <linux/fs.h>: BLK* live in the 0x12 group.
+    // <linux/fs.h>: the BLK* requests are in the group 0x12.
     nix::ioctl_read!(blkgetsize64, 0x12, 114, u64);
     nix::ioctl_read_bad!(blksszget, 0x1268, std::ffi::c_int);
     nix::ioctl_none_bad!(blkrrpart, 0x125f);
@@ -16,7 +16,7 @@ mod raw {
 /// The size of the device in bytes.
 ///
 /// # Errors
-/// If the file is no block device.
+/// If the file is not a block device.
 pub fn size_bytes(device: &File) -> io::Result<u64> {
     let mut size = 0u64;
     // SAFETY: the descriptor is open for the whole call and BLKGETSIZE64
@@ -28,7 +28,7 @@ pub fn size_bytes(device: &File) -> io::Result<u64> {
 /// The logical sector size in bytes: 512 or 4096.
 ///
 /// # Errors
-/// If the file is no block device.
+/// If the file is not a block device.
 pub fn logical_sector_size(device: &File) -> io::Result<u32> {
     let mut size = 0;
     // SAFETY: the descriptor is open for the whole call and BLKSSZGET writes
@@ -37,12 +37,9 @@ pub fn logical_sector_size(device: &File) -> io::Result<u32> {
     u32::try_from(size).map_err(io::Error::other)
 }
 
-/// The number of this very disk, which no other has since the machine was
-/// started: it tells a device from the next one of the same name. `None` from
-/// kernels before 5.15, which do not count.
-///
-/// # Errors
-/// What the kernel says.
+/// A number that the kernel gives to a disk and does not reuse until the next boot.
+/// It distinguishes a device from a later one with the same name. `None` for
+/// kernels before 5.15, which have no such number.
 pub fn disk_sequence(device: &File) -> io::Result<Option<u64>> {
     let mut number = 0;
     // SAFETY: the descriptor is open for the whole call and BLKGETDISKSEQ
@@ -54,22 +51,18 @@ pub fn disk_sequence(device: &File) -> io::Result<Option<u64>> {
     }
 }
 
-/// Makes the kernel read the partition table again. `EBUSY` when a partition
-/// of the device is in use.
+/// Makes the kernel read the partition table again.
 ///
 /// # Errors
-/// What the kernel says.
+/// `EBUSY` if a partition of the device is in use.
 pub fn reread_partition_table(device: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open; BLKRRPART takes no argument.
     unsafe { raw::blkrrpart(device.as_raw_fd()) }?;
     Ok(())
 }
 
-/// Drops what the kernel has cached of the device, so that the next read comes
-/// from the medium.
-///
-/// # Errors
-/// What the kernel says.
+/// Drops the kernel's cache of the device, so that the next read comes from the
+/// medium.
 pub fn flush_buffers(device: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open; BLKFLSBUF takes no argument.
     unsafe { raw::blkflsbuf(device.as_raw_fd()) }?;

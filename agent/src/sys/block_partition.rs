@@ -1,4 +1,5 @@
-//! Telling the kernel of a partition that no table on the disk names.
+//! Adds partitions to the kernel's view of a disk that no partition table on it
+//! contains.
 
 use std::ffi::{c_char, c_int, c_longlong, c_void};
 use std::fs::File;
@@ -24,7 +25,7 @@ struct Request {
     partition: *mut c_void,
 }
 
-/// `struct blkpg_partition`; the names are no longer used by the kernel.
+/// `struct blkpg_partition`. The kernel no longer uses the names.
 #[repr(C)]
 struct Partition {
     start: c_longlong,
@@ -34,19 +35,19 @@ struct Partition {
     volume_name: [c_char; 64],
 }
 
-/// Adds partition `number` at this place in bytes. Its device node is there
-/// when this returns (devtmpfs).
+/// Adds partition `number`. `start` and `length` are in bytes. When this returns,
+/// the device node exists (devtmpfs).
 ///
 /// # Errors
-/// `EBUSY` if it overlaps with one that the kernel knows already.
+/// `EBUSY` if it overlaps with a partition that the kernel already has.
 pub fn add(disk: &File, number: u32, start: u64, length: u64) -> io::Result<()> {
     request(disk, ADD, number, start, length)
 }
 
-/// Takes partition `number` away from the kernel; the disk is not touched.
+/// Removes partition `number` from the kernel. The disk itself does not change.
 ///
 /// # Errors
-/// `EBUSY` while it is in use.
+/// `EBUSY` while the partition is in use.
 pub fn delete(disk: &File, number: u32) -> io::Result<()> {
     request(disk, DELETE, number, 0, 0)
 }

@@ -1,4 +1,4 @@
-//! Device mapper: removing a device.
+//! Removes devices of the device mapper.
 
 use std::fs::File;
 use std::io;
@@ -30,14 +30,15 @@ pub struct Request {
     data: [u8; 7],
 }
 
-/// Removes the device with this number; what it is made of is free afterwards and
-/// holds the same data. `control` is `/dev/mapper/control`.
+/// Removes the device with this number. The devices below it are free afterwards
+/// and keep their data. `control` is `/dev/mapper/control`.
 ///
 /// # Errors
-/// `EBUSY` while somebody has it open, `ENXIO` if there is no such device.
+/// `EBUSY` while a program has it open, `ENXIO` if there is no such device.
 pub fn remove(control: &File, major: u64, minor: u64) -> io::Result<()> {
     let mut request = Request {
-        // The oldest interface that has this request; the kernel has a newer one.
+        // The oldest version that has this request. The kernel accepts older
+        // versions.
         version: [4, 0, 0],
         data_size: size_of::<Request>() as u32,
         data_start: 0,

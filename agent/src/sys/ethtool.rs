@@ -1,5 +1,5 @@
-//! What only a NIC's driver knows: its permanent address and what its ports
-//! can do. Requests of <linux/ethtool.h> by `SIOCETHTOOL`.
+//! Data that only a NIC's driver has: the permanent address and the abilities of
+//! the port. Uses requests of <linux/ethtool.h> through `SIOCETHTOOL`.
 
 use std::io;
 use std::mem;
@@ -13,7 +13,7 @@ const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
 const ETHTOOL_SLINKSETTINGS: u32 = 0x4d;
 /// `MAX_ADDR_LEN` in linux/include/linux/netdevice.h.
 const ADDRESS_LIMIT: usize = 32;
-/// The count of words in a mask travels in a signed byte.
+/// The request holds the number of words in a mask as a signed byte.
 const MASK_WORDS_LIMIT: usize = 127;
 /// `SPEED_UNKNOWN`.
 const SPEED_UNKNOWN: u32 = u32::MAX;
@@ -30,7 +30,7 @@ struct PermanentAddress {
     data: [u8; ADDRESS_LIMIT],
 }
 
-/// `struct ethtool_link_settings` with room for the three masks at its end.
+/// `struct ethtool_link_settings` with space for the three masks at its end.
 #[repr(C)]
 struct LinkSettingsRequest {
     command: u32,
@@ -45,7 +45,7 @@ struct LinkSettingsRequest {
     masks: [u32; 3 * MASK_WORDS_LIMIT],
 }
 
-/// What a port is doing and could do.
+/// The current state and the abilities of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkSettings {
     /// Mbit/s, if the link is up.
@@ -54,11 +54,11 @@ pub struct LinkSettings {
     pub supported: Vec<usize>,
 }
 
-/// The address that was burnt in, whatever address the interface has now.
-/// `None` where the driver says "all zero", which is no address.
+/// The factory address of the NIC, whatever address the interface has now. `None`
+/// if the driver returns only zeros, which is not an address.
 ///
 /// # Errors
-/// What the driver says; `EOPNOTSUPP` if it knows nothing of it.
+/// The driver's error, `EOPNOTSUPP` if it does not support the request.
 pub fn permanent_address(interface: &str) -> io::Result<Option<Vec<u8>>> {
     let mut request = PermanentAddress {
         command: ETHTOOL_GPERMADDR,
@@ -78,7 +78,7 @@ pub fn permanent_address(interface: &str) -> io::Result<Option<Vec<u8>>> {
 /// The link's speed and the modes that the port supports.
 ///
 /// # Errors
-/// What the driver says; `EOPNOTSUPP` if it knows nothing of it.
+/// The driver's error, `EOPNOTSUPP` if it does not support the request.
 pub fn link_settings(interface: &str) -> io::Result<LinkSettings> {
     let (request, words) = current(interface)?;
     let speed = request.speed;
@@ -90,11 +90,11 @@ pub fn link_settings(interface: &str) -> io::Result<LinkSettings> {
     })
 }
 
-/// Has the port negotiate, or not; with a speed (Mbit/s, full duplex) where it
-/// is to have that one.
+/// Switches autonegotiation on or off. If `speed` is given (in Mbit/s), also sets
+/// this speed with full duplex.
 ///
 /// # Errors
-/// What the driver says; `EOPNOTSUPP` or `EINVAL` if it can do no such thing.
+/// The driver's error, `EOPNOTSUPP` or `EINVAL` if it does not support the setting.
 pub fn set_link_settings(interface: &str, autoneg: bool, speed: Option<u32>) -> io::Result<()> {
     /// `DUPLEX_FULL`.
     const FULL: u8 = 1;
@@ -106,15 +106,15 @@ pub fn set_link_settings(interface: &str, autoneg: bool, speed: Option<u32>) -> 
         request.duplex = FULL;
     }
     if autoneg {
-        // What is offered to the other end: all that the port can do.
+        // Advertise everything that the port supports.
         let (supported, others) = request.masks.split_at_mut(words);
         others[..words].copy_from_slice(supported);
     }
-    // SAFETY: the structure is as the kernel gave it for this interface.
+    // SAFETY: the structure is as the kernel filled it in for this interface.
     unsafe { ask(interface, &mut request) }
 }
 
-/// The settings as the driver has them, and how many words each mask has.
+/// The driver's current settings, and the number of words in each mask.
 fn current(interface: &str) -> io::Result<(LinkSettingsRequest, usize)> {
     let mut request = LinkSettingsRequest {
         command: ETHTOOL_GLINKSETTINGS,
@@ -128,14 +128,14 @@ fn current(interface: &str) -> io::Result<(LinkSettingsRequest, usize)> {
         reserved: [0; 7],
         masks: [0; 3 * MASK_WORDS_LIMIT],
     };
-    // The first answer is only how many words a mask has, as a negative number.
-    // SAFETY: with `mask_words` 0 the kernel writes the fixed part alone.
+    // The first answer only contains the number of words in a mask, negated.
+    // SAFETY: with `mask_words` 0 the kernel only writes the fixed part.
     unsafe { ask(interface, &mut request) }?;
     let words = request.mask_words.checked_neg().unwrap_or(0);
     request.command = ETHTOOL_GLINKSETTINGS;
     request.mask_words = words;
-    // SAFETY: the kernel writes three masks of `mask_words` words or refuses
-    // another count; `masks` has room for the greatest count there is.
+    // SAFETY: the kernel writes three masks of `mask_words` words or rejects the
+    // count. `masks` has space for the largest possible count.
     unsafe { ask(interface, &mut request) }?;
     Ok((request, usize::try_from(words).unwrap_or(0)))
 }
@@ -148,7 +148,7 @@ pub(super) unsafe fn ask<T>(interface: &str, request: &mut T) -> io::Result<()> 
     let name = interface.as_bytes();
     // SAFETY: ifreq is a C structure of numbers and pointers; zero is valid.
     let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
-    // The kernel wants a NUL within the field.
+    // The kernel requires a NUL within the field.
     if name.len() >= ifreq.ifr_name.len() {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
@@ -156,7 +156,7 @@ pub(super) unsafe fn ask<T>(interface: &str, request: &mut T) -> io::Result<()> 
         *to = from as libc::c_char;
     }
     ifreq.ifr_ifru.ifru_data = std::ptr::from_mut(request).cast();
-    // Any socket will do; a kernel may lack every family but this one.
+    // Any socket works, but a kernel may lack every family except this one.
     let socket = socket(
         AddressFamily::Unix,
         SockType::Datagram,
@@ -164,7 +164,7 @@ pub(super) unsafe fn ask<T>(interface: &str, request: &mut T) -> io::Result<()> 
         None,
     )?;
     // SAFETY: the descriptor is open, `ifreq` is initialised and points to
-    // `request`, which the caller made for its command.
+    // `request`, which by contract matches its command.
     unsafe { raw::siocethtool(socket.as_raw_fd(), &raw mut ifreq) }?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! A driver's private flags: switches that only this driver has, by name.
-//! Requests of <linux/ethtool.h>, as `ethtool --show-priv-flags` makes them.
+//! A driver's private flags: named switches that only this driver has. Uses the
+//! requests of <linux/ethtool.h>, as `ethtool --show-priv-flags` does.
 
 use std::io;
 
@@ -16,7 +16,7 @@ const NAME_LENGTH: usize = 32;
 /// The flags are the bits of a `u32`.
 const FLAGS_LIMIT: usize = 32;
 
-/// `struct ethtool_sset_info` with the one answer we ask for.
+/// `struct ethtool_sset_info` with space for one count.
 #[repr(C)]
 struct StringSetInfo {
     command: u32,
@@ -41,11 +41,11 @@ struct Value {
     data: u32,
 }
 
-/// Sets the flag to `on`; tells whether it was another before.
+/// Sets the flag to `on`. Returns whether this changed it.
 ///
 /// # Errors
-/// `EOPNOTSUPP` if the driver has no private flags, `NotFound` if it has none
-/// of this name, else what the driver says.
+/// `EOPNOTSUPP` if the driver has no private flags, `NotFound` if it has no flag of
+/// this name, otherwise the driver's error.
 pub fn set_private_flag(interface: &str, flag: &str, on: bool) -> io::Result<bool> {
     let names = names(interface)?;
     let bit = names
@@ -56,7 +56,7 @@ pub fn set_private_flag(interface: &str, flag: &str, on: bool) -> io::Result<boo
         command: ETHTOOL_GPFLAGS,
         data: 0,
     };
-    // SAFETY: an ethtool_value is what this command takes.
+    // SAFETY: this command takes a `struct ethtool_value`.
     unsafe { ask(interface, &mut request) }?;
     let wanted = if on {
         request.data | 1 << bit
@@ -75,7 +75,7 @@ pub fn set_private_flag(interface: &str, flag: &str, on: bool) -> io::Result<boo
     Ok(true)
 }
 
-/// The names of the flags; their places are the bits.
+/// The names of the flags. The index of a name is its bit number.
 fn names(interface: &str) -> io::Result<Vec<String>> {
     let mut info = StringSetInfo {
         command: ETHTOOL_GSSET_INFO,
@@ -96,8 +96,8 @@ fn names(interface: &str) -> io::Result<Vec<String>> {
         data: [0; NAME_LENGTH * FLAGS_LIMIT],
     };
     if count > 0 {
-        // SAFETY: the kernel writes as many names as the driver has, which it
-        // has just told; they fit, and the number does not change while a
+        // SAFETY: the kernel writes as many names as the driver has. The previous
+        // request returned this number, and it fits. It does not change while a
         // driver is bound.
         unsafe { ask(interface, &mut strings) }?;
     }

@@ -1,15 +1,16 @@
-//! The flags that lsattr(1) shows; here only "immutable".
+//! The file attributes that lsattr(1) shows. Only "immutable" is supported.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// <linux/fs.h>: nobody may change, rename or remove the file.
+/// <linux/fs.h>: the file cannot be changed, renamed or removed.
 const FS_IMMUTABLE_FL: i32 = 0x10;
 
 mod raw {
-    // <linux/fs.h>: declared for long, but the kernel reads and writes an int
-    // (fs/ioctl.c, ioctl_getflags), so the numbers carry the size of a long.
+    // <linux/fs.h> declares the argument as a long, so the request numbers contain
+    // the size of a long. But the kernel reads and writes an int (fs/ioctl.c,
+    // ioctl_getflags).
     nix::ioctl_read_bad!(
         fs_ioc_getflags,
         nix::request_code_read!(b'f', 1, size_of::<std::ffi::c_long>()),
@@ -22,12 +23,12 @@ mod raw {
     );
 }
 
-/// Takes the immutable flag off a file. efivarfs sets it on every variable
-/// that the kernel does not know to be harmless (fs/efivarfs/super.c), so that
-/// an `rm -rf /` cannot brick a board.
+/// Removes the immutable flag from a file. efivarfs sets it on every variable that
+/// the kernel does not know to be harmless (fs/efivarfs/super.c), so that an `rm
+/// -rf /` cannot brick a board.
 ///
 /// # Errors
-/// What the kernel says; a file system without flags is no error.
+/// The kernel's error. A file system without such flags is not an error.
 pub fn make_mutable(file: &File) -> io::Result<()> {
     let mut flags = 0;
     // SAFETY: the descriptor is open for the whole call and the kernel writes

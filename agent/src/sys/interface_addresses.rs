@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrStorage;
 
-/// Each interface with its addresses and the lengths of their prefixes, in the
-/// kernel's order. Empty if the kernel does not tell.
+/// The addresses of each interface with their prefix lengths, in the kernel's
+/// order. Empty if the kernel returns an error.
 pub fn interface_addresses() -> BTreeMap<String, Vec<(IpAddr, u32)>> {
     let mut found: BTreeMap<String, Vec<(IpAddr, u32)>> = BTreeMap::new();
     for entry in getifaddrs().into_iter().flatten() {

@@ -15,7 +15,7 @@ const SYSTEM_INTERFACE: libc::c_int = 0x0c;
 const BMC_CHANNEL: libc::c_short = 0xf;
 /// `IPMI_MAX_MSG_LENGTH`.
 const LONGEST: usize = 272;
-/// How devfs, old and new kernels called the device.
+/// The device's name under devfs and in old and new kernels.
 const DEVICES: [&str; 3] = ["/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"];
 
 /// `struct ipmi_system_interface_addr`.
@@ -62,7 +62,7 @@ mod raw {
     nix::ioctl_read!(send_command, b'i', 13, Request);
 }
 
-/// A conversation with the BMC.
+/// A connection to the BMC.
 #[derive(Debug)]
 pub struct Ipmi {
     device: File,
@@ -70,7 +70,7 @@ pub struct Ipmi {
 }
 
 impl Ipmi {
-    /// Opens the first IPMI device. `None` if this machine has none.
+    /// Opens the first IPMI device. Returns `None` if this machine has none.
     pub fn open() -> Option<Self> {
         let device = DEVICES
             .iter()
@@ -78,12 +78,12 @@ impl Ipmi {
         Some(Self { device, last_id: 0 })
     }
 
-    /// Sends one request and waits for its answer, whose first byte is the
-    /// completion code.
+    /// Sends a request and waits for its response. The first byte of the response
+    /// is the completion code.
     ///
     /// # Errors
-    /// `TimedOut` if the BMC does not answer within `limit`, else what the
-    /// kernel says.
+    /// `TimedOut` if the BMC does not answer within `limit`, otherwise the kernel's
+    /// error.
     pub fn ask(
         &mut self,
         net_function: u8,
@@ -109,13 +109,13 @@ impl Ipmi {
                 data: data.as_mut_ptr(),
             },
         };
-        // SAFETY: all pointers are to live values of the lengths beside them;
-        // the kernel copies them before the call returns.
+        // SAFETY: all pointers refer to live values of the lengths next to them.
+        // The kernel copies the values before the call returns.
         unsafe { raw::send_command(self.device.as_raw_fd(), &raw mut request) }?;
         let until = Instant::now() + limit;
         loop {
             let (id, answer) = self.receive(until)?;
-            // An answer to a request that was given up may still be there.
+            // A late response to an earlier request that timed out may come first.
             if id == self.last_id {
                 return Ok(answer);
             }
@@ -147,9 +147,9 @@ impl Ipmi {
                 data: data.as_mut_ptr(),
             },
         };
-        // SAFETY: all pointers are to live values of the lengths beside them,
-        // and the kernel writes no more than those: what is longer is cut and
-        // told by EMSGSIZE.
+        // SAFETY: all pointers refer to live values of the lengths next to them,
+        // and the kernel does not write beyond them. It truncates a longer message
+        // and returns EMSGSIZE.
         match unsafe { raw::receive_truncated(self.device.as_raw_fd(), &raw mut received) } {
             Ok(_) | Err(nix::errno::Errno::EMSGSIZE) => {}
             Err(error) => return Err(error.into()),

@@ -1,4 +1,4 @@
-//! Loading a kernel that the next reboot(2) with `LINUX_REBOOT_CMD_KEXEC` runs.
+//! Loads a kernel for the next reboot(2) with `LINUX_REBOOT_CMD_KEXEC`.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -8,16 +8,16 @@ use std::os::fd::AsRawFd;
 use nix::errno::Errno;
 use nix::libc;
 
-/// Loads kernel and initrd (kexec_file_load(2)): the kernel checks the image's
-/// signature itself where it has to. What was loaded before is replaced.
+/// Loads kernel and initrd (kexec_file_load(2)) in place of any earlier ones. The
+/// running kernel checks the new kernel's signature if its policy requires this.
 ///
 /// # Errors
-/// What the kernel says; `EPERM` where it is locked down, `ENOSYS` where it was
-/// built without CONFIG_KEXEC_FILE.
+/// The kernel's error: `EPERM` if it is locked down, `ENOSYS` if it was built
+/// without CONFIG_KEXEC_FILE.
 pub fn load(kernel: &File, initrd: &File, command_line: &CStr) -> io::Result<()> {
     let length = command_line.to_bytes_with_nul().len();
-    // SAFETY: both descriptors are open and the text lives for the whole call;
-    // the length includes its NUL, as the call demands.
+    // SAFETY: both descriptors are open and the text lives for the whole call. As
+    // the call requires, the length includes the NUL.
     let result = unsafe {
         libc::syscall(
             libc::SYS_kexec_file_load,
@@ -36,7 +36,8 @@ pub fn load(kernel: &File, initrd: &File, command_line: &CStr) -> io::Result<()>
 mod tests {
     use super::*;
 
-    /// Neither is one, so nothing is loaded whatever right this test has.
+    /// Neither file is a kernel, so nothing is loaded even if the test has the
+    /// privilege.
     #[test]
     fn empty_files_are_no_kernel() {
         let (kernel, initrd) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());

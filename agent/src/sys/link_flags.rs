@@ -1,4 +1,4 @@
-//! Network interfaces switched off, by `SIOCSIFFLAGS`: for init, which has no
+//! Switches network interfaces off by `SIOCSIFFLAGS`, for init, which does not use
 //! netlink.
 
 use std::ffi::CStr;
@@ -15,8 +15,8 @@ mod raw {
     nix::ioctl_write_ptr_bad!(set_flags, nix::libc::SIOCSIFFLAGS, nix::libc::ifreq);
 }
 
-/// Switches every interface off but the loopback. Returns what went wrong, one
-/// line each.
+/// Switches off every interface except the loopback. Returns the errors, one line
+/// each.
 pub fn take_all_down() -> Vec<String> {
     let interfaces = match if_nameindex() {
         Ok(interfaces) => interfaces,
@@ -40,7 +40,7 @@ fn take_down(interface: &CStr) -> io::Result<()> {
         None,
     )?;
     let name = interface.to_bytes();
-    // SAFETY: ifreq is made of numbers only, for which zeros are values.
+    // SAFETY: ifreq consists of numbers only, for which zero is a valid value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     if name.len() >= request.ifr_name.len() {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -48,13 +48,13 @@ fn take_down(interface: &CStr) -> io::Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(name) {
         *to = *from as c_char;
     }
-    // SAFETY: the request is valid for the call, which fills in the flags.
+    // SAFETY: the request is valid for the whole call, which fills in the flags.
     unsafe { raw::get_flags(any.as_raw_fd(), &raw mut request) }?;
-    // SAFETY: the flags are what the kernel has just written.
+    // SAFETY: the kernel has just written the flags.
     let flags = unsafe { request.ifr_ifru.ifru_flags };
-    // Fits: the low bits of a short.
+    // The cast loses nothing: IFF_UP is one of the low bits of a short.
     request.ifr_ifru.ifru_flags = flags & !(libc::IFF_UP as c_short);
-    // SAFETY: the request is valid for the call, which only reads it.
+    // SAFETY: the request is valid for the whole call, which only reads it.
     unsafe { raw::set_flags(any.as_raw_fd(), &raw const request) }?;
     Ok(())
 }

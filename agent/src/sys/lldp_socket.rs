@@ -1,4 +1,4 @@
-//! LLDP frames of several interfaces on one socket.
+//! Receives the LLDP frames of several interfaces on one socket.
 
 use std::io;
 use std::mem;
@@ -10,23 +10,23 @@ use tokio::io::unix::AsyncFd;
 
 use super::packet_socket::{deaf_socket, listen};
 
-/// The Ethernet type of LLDP (IEEE 802.1AB 8.3), as the socket interface wants
-/// it.
+/// The Ethernet type of LLDP (IEEE 802.1AB 8.3), in network byte order.
 const ETH_P_LLDP: u16 = 0x88cc_u16.to_be();
 
-/// Hears LLDP frames; the payload begins behind the Ethernet header.
+/// Receives LLDP frames. The payload starts after the Ethernet header.
 #[derive(Debug)]
 pub struct LldpSocket {
     fd: AsyncFd<OwnedFd>,
 }
 
 impl LldpSocket {
-    /// A socket that hears the LLDP frames of these interfaces, which become
-    /// promiscuous as long as it is open: LLDP has three group addresses, and
-    /// drivers are known that filter groups wrongly while a link comes up.
+    /// Opens a socket for the LLDP frames of these interfaces. The interfaces are
+    /// promiscuous while it is open: LLDP uses three group addresses, and some
+    /// drivers filter groups wrongly while a link comes up.
     ///
     /// # Errors
-    /// If the kernel has no packet sockets. An interface that is gone is left out.
+    /// If the kernel has no packet sockets. An interface that has disappeared is
+    /// skipped.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -36,12 +36,13 @@ impl LldpSocket {
             let Ok(interface) = i32::try_from(interface) else {
                 continue;
             };
-            // SAFETY: packet_mreq is plain integers, for which zero is a value.
+            // SAFETY: packet_mreq is plain integers, for which zero is a valid
+            // value.
             let mut request: libc::packet_mreq = unsafe { mem::zeroed() };
             request.mr_ifindex = interface;
             request.mr_type = libc::PACKET_MR_PROMISC as u16;
             // SAFETY: `request` outlives the call and has the given length. A
-            // failure means that the interface went away, see above.
+            // failure means that the interface has disappeared, see above.
             unsafe {
                 libc::setsockopt(
                     fd.as_raw_fd(),
@@ -52,7 +53,7 @@ impl LldpSocket {
                 );
             }
         }
-        // SAFETY: sockaddr_ll is plain integers, for which zero is a value.
+        // SAFETY: sockaddr_ll is plain integers, for which zero is a valid value.
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = ETH_P_LLDP;
@@ -60,11 +61,9 @@ impl LldpSocket {
         Ok(Self { fd })
     }
 
-    /// The next frame: the index of its interface and the length in `buffer`.
-    /// What does not fit is cut off. Frames that this host sends are left out.
-    ///
-    /// # Errors
-    /// What the kernel says.
+    /// Waits for the next frame. Returns the index of its interface and its length
+    /// in `buffer`, where a longer frame is truncated. Skips frames that this host
+    /// sends.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<(u32, usize)> {
         loop {
             let (address, length) = self
@@ -81,11 +80,11 @@ impl LldpSocket {
 }
 
 fn receive_from(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(libc::sockaddr_ll, usize)> {
-    // SAFETY: sockaddr_ll is plain integers, for which zero is a value.
+    // SAFETY: sockaddr_ll is plain integers, for which zero is a valid value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     let mut size = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: both pointers come from live values of the given lengths, and
-    // the kernel writes no more than those.
+    // SAFETY: both pointers come from live values of the given lengths, and the
+    // kernel does not write beyond them.
     let length = unsafe {
         libc::recvfrom(
             fd.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! Software RAID arrays: stopping one.
+//! Stops software RAID arrays.
 
 use std::fs::File;
 use std::io;
@@ -9,10 +9,10 @@ mod raw {
     nix::ioctl_none_bad!(stop_array, 0x0932);
 }
 
-/// Stops the array; its members are free afterwards.
+/// Stops the array. Its members are free afterwards.
 ///
 /// # Errors
-/// `EBUSY` while something uses it.
+/// `EBUSY` while the array is in use.
 pub fn stop_array(array: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open for the whole call; STOP_ARRAY takes no
     // argument.

@@ -1,7 +1,7 @@
-//! Thin safe wrappers around the kernel: the only place with `unsafe`.
+//! Thin safe wrappers for system calls: the only modules with `unsafe`.
 //!
-//! Knows no other module of the agent; every function is one system call or
-//! one small conversation with the kernel.
+//! They use no other module of the agent. Every function is one system call or one
+//! short exchange with the kernel.
 
 pub mod block_ioctl;
 pub mod block_partition;

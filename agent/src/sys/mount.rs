@@ -1,4 +1,4 @@
-//! Mounting and unmounting.
+//! Mounts and unmounts file systems.
 
 use std::io;
 use std::path::Path;
@@ -6,11 +6,8 @@ use std::path::Path;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 
-/// Gives this thread, and those that it will start, a view of the mounts of its
-/// own: what they mount nobody else sees.
-///
-/// # Errors
-/// What unshare(2) and mount(2) say.
+/// Gives this thread, and the threads that it starts later, a private mount
+/// namespace. No other process sees what they mount.
 pub fn see_mounts_alone() -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     let nothing = None::<&str>;
@@ -18,10 +15,6 @@ pub fn see_mounts_alone() -> io::Result<()> {
     mount(nothing, "/", nothing, private, nothing).map_err(io::Error::from)
 }
 
-/// Mounts `source` of type `fstype` on `target` with these flags.
-///
-/// # Errors
-/// What mount(2) says.
 pub fn mount_at(
     source: &Path,
     target: &Path,
@@ -32,7 +25,7 @@ pub fn mount_at(
     mount(Some(source), target, Some(fstype), flags, data).map_err(io::Error::from)
 }
 
-/// A mounted file system that is unmounted when the value goes away.
+/// A mounted file system. It is unmounted on drop.
 #[derive(Debug)]
 pub struct Mounted<'a> {
     target: &'a Path,
@@ -41,9 +34,6 @@ pub struct Mounted<'a> {
 
 impl<'a> Mounted<'a> {
     /// Mounts as [`mount_at`] does.
-    ///
-    /// # Errors
-    /// What mount(2) says.
     pub fn new(source: &Path, target: &'a Path, fstype: &str, flags: MsFlags) -> io::Result<Self> {
         mount_at(source, target, fstype, flags, None)?;
         Ok(Self {
@@ -52,11 +42,8 @@ impl<'a> Mounted<'a> {
         })
     }
 
-    /// Unmounts now and says whether that worked; a file system that must be
-    /// complete on disk is closed with this and not by dropping.
-    ///
-    /// # Errors
-    /// What umount(2) says.
+    /// Unmounts now and returns the result. If the data must be complete on disk,
+    /// use this and do not rely on the drop.
     pub fn unmount(mut self) -> io::Result<()> {
         self.active = false;
         umount2(self.target, MntFlags::empty()).map_err(io::Error::from)
@@ -66,8 +53,8 @@ impl<'a> Mounted<'a> {
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
         if self.active {
-            // Only reached while another error is on its way up, which is the
-            // one worth telling; MNT_DETACH so that no busy file keeps it.
+            // This only runs after another error, which is the one to report.
+            // MNT_DETACH unmounts even if a file is still open.
             let _ = umount2(self.target, MntFlags::MNT_DETACH);
         }
     }

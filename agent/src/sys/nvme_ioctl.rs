@@ -1,4 +1,4 @@
-//! Commands to an NVMe controller.
+//! Sends commands to an NVMe controller.
 
 use std::fs::File;
 use std::io;
@@ -30,12 +30,12 @@ pub struct PassThrough {
     result: u32,
 }
 
-/// A command to the controller, without data or with data from it.
+/// A command to the controller, either without data or with data from the
+/// controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdminCommand {
-    /// What to do.
     pub opcode: u8,
-    /// The namespace it is about; 0 for none.
+    /// The namespace that the command is for, or 0.
     pub namespace: u32,
     /// Command dword 10.
     pub dword_10: u32,
@@ -43,21 +43,21 @@ pub struct AdminCommand {
     pub timeout: Duration,
 }
 
-/// The number of the namespace that this block device is.
+/// The number of the namespace that this block device represents.
 ///
 /// # Errors
-/// If it is none.
+/// If the device is not an NVMe namespace.
 pub fn namespace(device: &File) -> io::Result<u32> {
-    // SAFETY: the descriptor is open for the whole call; NVME_IOCTL_ID takes no
+    // SAFETY: the descriptor is open for the whole call. NVME_IOCTL_ID takes no
     // argument and returns the number.
     let number = unsafe { raw::nvme_ioctl_id(device.as_raw_fd()) }?;
     u32::try_from(number).map_err(io::Error::other)
 }
 
-/// Executes a command; data from the controller go into `data`.
+/// Executes a command. Stores data from the controller in `data`.
 ///
 /// # Errors
-/// What the kernel says, or the status with which the controller refuses.
+/// The kernel's error, or the status with which the controller rejects the command.
 pub fn admin(device: &File, command: &AdminCommand, data: &mut [u8]) -> io::Result<()> {
     let mut request = PassThrough {
         opcode: command.opcode,
@@ -68,9 +68,9 @@ pub fn admin(device: &File, command: &AdminCommand, data: &mut [u8]) -> io::Resu
         timeout_ms: u32::try_from(command.timeout.as_millis()).unwrap_or(u32::MAX),
         ..PassThrough::default()
     };
-    // SAFETY: the descriptor is open for the whole call; `request` has the
-    // layout of struct nvme_passthru_cmd, and its address and length are those
-    // of a slice that is borrowed mutably until after the call.
+    // SAFETY: the descriptor is open for the whole call. `request` has the layout
+    // of struct nvme_passthru_cmd. Its address and length are those of a slice that
+    // is borrowed mutably until after the call.
     let status = unsafe { raw::nvme_ioctl_admin_cmd(device.as_raw_fd(), &raw mut request) }?;
     match status {
         0 => Ok(()),

@@ -1,8 +1,9 @@
-//! IP and ARP packets on one interface, whether or not it has an address.
+//! Sends and receives IP and ARP packets on one interface, even without an address
+//! on it.
 //!
-//! A UDP socket cannot send from 0.0.0.0 once any other interface has an
-//! address (the kernel puts that one in), nor receive what is sent to an
-//! address that is still to be configured. DHCP needs both.
+//! Once any interface has an address, a UDP socket cannot send from 0.0.0.0,
+//! because the kernel fills in that address. Nor can a UDP socket receive packets
+//! for an address that is not configured yet. DHCP needs both.
 
 use std::io;
 use std::mem;
@@ -13,12 +14,12 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// The Ethernet types of IPv4 and ARP as the socket interface wants them.
+/// The Ethernet types of IPv4 and ARP, in network byte order.
 const ETH_P_IP: u16 = (libc::ETH_P_IP as u16).to_be();
 const ETH_P_ARP: u16 = (libc::ETH_P_ARP as u16).to_be();
 
-/// A packet socket of one interface, for UDP over IPv4 to one port, or for
-/// ARP. Packets come without their Ethernet header; the kernel adds it.
+/// A packet socket on one interface, for UDP over IPv4 to one port, or for ARP.
+/// Packets are without the Ethernet header, which the kernel adds and removes.
 #[derive(Debug)]
 pub struct PacketSocket {
     fd: AsyncFd<OwnedFd>,
@@ -27,10 +28,10 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// A socket that hears what arrives on `interface` for UDP port `port`.
+    /// Opens a socket for packets that arrive on `interface` for this UDP port.
     ///
     /// # Errors
-    /// If the interface is gone, or the kernel has no packet sockets.
+    /// If the interface has disappeared, or the kernel has no packet sockets.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -38,10 +39,10 @@ impl PacketSocket {
         Self::open_for(interface, ETH_P_IP, &udp_port_filter(port))
     }
 
-    /// A socket that hears all ARP on `interface`.
+    /// Opens a socket for all ARP packets on `interface`.
     ///
     /// # Errors
-    /// As [`PacketSocket::open`].
+    /// As for [`PacketSocket::open`].
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -63,10 +64,11 @@ impl PacketSocket {
         })
     }
 
-    /// Sends a packet to every station on the link, at once or not at all.
+    /// Sends a packet to every station on the link. Does not wait for space in the
+    /// queue.
     ///
     /// # Errors
-    /// What the kernel says: the link is down; `WouldBlock` when the queue is full.
+    /// The kernel's error: the link is down, or `WouldBlock` if the queue is full.
     pub fn broadcast(&self, packet: &[u8]) -> io::Result<()> {
         let address = link_address(self.interface, self.protocol, [0xff; 6]);
         // SAFETY: both pointers come from live values of the given lengths.
@@ -86,10 +88,11 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// The next packet. What does not fit into the buffer is cut off.
+    /// Waits for the next packet and returns its length. A packet that is longer
+    /// than the buffer is truncated.
     ///
     /// # Errors
-    /// What the kernel says; `NetworkDown` when the link went down.
+    /// The kernel's error, `NetworkDown` if the link went down.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fd
             .async_io(Interest::READABLE, |fd| {
@@ -99,8 +102,8 @@ impl PacketSocket {
     }
 }
 
-/// A packet socket without a protocol: it hears nothing until it is bound, so
-/// that no packet slips past a filter.
+/// A packet socket without a protocol. It receives nothing until it is bound, so no
+/// packet can arrive before a filter is attached.
 pub(super) fn deaf_socket() -> io::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     Ok(socket(
@@ -111,7 +114,7 @@ pub(super) fn deaf_socket() -> io::Result<OwnedFd> {
     )?)
 }
 
-/// Binds a packet socket to what it is to hear.
+/// Binds a packet socket, which then receives packets.
 ///
 /// # Panics
 /// Outside of a tokio runtime.
@@ -126,13 +129,13 @@ pub(super) fn listen(fd: OwnedFd, address: &libc::sockaddr_ll) -> io::Result<Asy
         )
     };
     check(result)?;
-    // SAFETY: an OwnedFd is open and stays the same descriptor until it is
-    // dropped, and nothing but the AsyncFd can drop this one.
+    // SAFETY: an OwnedFd is open and keeps the same descriptor until it is dropped.
+    // Only the AsyncFd can drop this one.
     Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
 }
 
 fn link_address(interface: i32, protocol: u16, station: [u8; 6]) -> libc::sockaddr_ll {
-    // SAFETY: sockaddr_ll is plain integers, for which zero is a value.
+    // SAFETY: sockaddr_ll is plain integers, for which zero is a valid value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol;
@@ -147,8 +150,8 @@ fn attach_filter(fd: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
         len: u16::try_from(filter.len()).map_err(io::Error::other)?,
         filter: filter.as_ptr().cast_mut(),
     };
-    // SAFETY: `program` and the filter it points to outlive the call, which
-    // copies both and writes to neither.
+    // SAFETY: `program` and the filter it points to outlive the call. The kernel
+    // copies both and does not write to them.
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -161,15 +164,16 @@ fn attach_filter(fd: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
     check(result)
 }
 
-/// Classic BPF: UDP, not a later fragment, to this port. Without it every
-/// packet of an image download would be copied to us as well.
+/// A classic BPF program that accepts UDP packets to this port, except later
+/// fragments. Without it the kernel would also copy every packet of an image
+/// download to this socket.
 fn udp_port_filter(port: u16) -> [libc::sock_filter; 9] {
     use libc::{
         BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX,
         BPF_MSH, BPF_RET,
     };
     let step = |code: u32, value: u32, if_true: u8, if_false: u8| libc::sock_filter {
-        // All codes are below 256.
+        // All codes are below 256, so the cast loses nothing.
         code: code as u16,
         jt: if_true,
         jf: if_false,

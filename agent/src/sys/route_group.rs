@@ -1,5 +1,5 @@
-//! One multicast group of the kernel's routing messages, as raw datagrams: for
-//! messages that rtnetlink does not know.
+//! Receives one multicast group of the kernel's routing messages as raw datagrams,
+//! for messages that the rtnetlink crate does not support.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -11,18 +11,17 @@ use nix::sys::socket::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A subscription to one group.
 #[derive(Debug)]
 pub struct RouteGroup {
     fd: AsyncFd<OwnedFd>,
 }
 
 impl RouteGroup {
-    /// Subscribes to a group by its number, 1 to 32, in
+    /// Subscribes to a group by its number, 1 to 32, from
     /// linux/include/uapi/linux/rtnetlink.h.
     ///
     /// # Errors
-    /// If the kernel does not talk to us.
+    /// If the kernel provides no netlink socket.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -34,17 +33,15 @@ impl RouteGroup {
             SockProtocol::NetlinkRoute,
         )?;
         bind(fd.as_raw_fd(), &NetlinkAddr::new(0, 1 << (group - 1)))?;
-        // SAFETY: an OwnedFd is open and stays the same descriptor until it is
-        // dropped, and nothing but the AsyncFd can drop this one.
+        // SAFETY: an OwnedFd is open and keeps the same descriptor until it is
+        // dropped. Only the AsyncFd can drop this one.
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
         Ok(Self { fd })
     }
 
-    /// The length of the next datagram. What does not fit into the buffer is
-    /// cut off; datagrams that did not fit into the kernel's queue are gone.
-    ///
-    /// # Errors
-    /// What the kernel says.
+    /// Waits for the next datagram and returns its length. A datagram that is
+    /// longer than the buffer is truncated. Datagrams are lost if the kernel's
+    /// queue is full.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let received = self

@@ -1,5 +1,5 @@
-//! SCSI commands to a block device, by the kernel's pass-through `SG_IO`
-//! (<scsi/sg.h>, version 3 of its interface).
+//! Sends SCSI commands to a block device through the kernel's `SG_IO` (<scsi/sg.h>,
+//! version 3 of the interface).
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -11,11 +11,11 @@ use std::time::Duration;
 const NO_DATA: i32 = -1;
 const TO_DEVICE: i32 = -2;
 const FROM_DEVICE: i32 = -3;
-/// As much sense data as udev's tools ask for.
+/// The same size in bytes as udev's tools use.
 const SENSE_LENGTH: usize = 32;
 
 mod raw {
-    // SG_IO has no direction or size in its number.
+    // The number of SG_IO does not encode a direction or a size.
     nix::ioctl_readwrite_bad!(sg_io, 0x2285, super::Header);
 }
 
@@ -46,46 +46,44 @@ struct Header {
     info: u32,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The device's status byte, 0 for GOOD.
     pub status: u8,
-    /// What the host adapter says of the transport, 0 for nothing.
+    /// The host adapter's transport status, 0 for no error.
     pub host_status: u16,
-    /// What the driver adds, 0 for nothing.
+    /// The driver's status, 0 for no error.
     pub driver_status: u16,
-    /// Sense data, where the device sent some.
+    /// Sense data, empty if the device sent none.
     pub sense: Vec<u8>,
-    /// Bytes of data that were sent.
+    /// The number of data bytes that were transferred.
     pub length: usize,
 }
 
 impl Reply {
-    /// Whether the command succeeded without a remark.
+    /// Whether the command succeeded without any error or warning.
     pub fn is_good(&self) -> bool {
         self.status == 0 && self.host_status == 0 && self.driver_status == 0
     }
 }
 
-/// Data of a command.
+/// The data of a command and their direction.
 #[derive(Debug)]
 pub enum Data<'a> {
-    /// None.
     None,
-    /// To the device.
     To(&'a [u8]),
-    /// From the device.
     From(&'a mut [u8]),
 }
 
-/// Sends a command.
+/// Sends a command and waits for its result.
 ///
 /// # Errors
-/// What the kernel says: `ENOTTY` or `EINVAL` from devices that take no SCSI
+/// The kernel's error: `ENOTTY` or `EINVAL` for devices that accept no SCSI
 /// commands, `EPERM` without privileges.
 pub fn send(device: &File, command: &[u8], data: Data<'_>, timeout: Duration) -> io::Result<Reply> {
-    // The kernel's interface has no const; data for the device it only reads.
+    // The kernel's structure has no const pointer. It only reads data for the
+    // device.
     let (direction, start, length) = match data {
         Data::None => (NO_DATA, std::ptr::null_mut(), 0),
         Data::To(bytes) => (TO_DEVICE, bytes.as_ptr().cast_mut(), bytes.len()),
@@ -117,10 +115,10 @@ pub fn send(device: &File, command: &[u8], data: Data<'_>, timeout: Duration) ->
         duration_ms: 0,
         info: 0,
     };
-    // SAFETY: the descriptor is open for the whole call; command, data and
-    // sense are borrowed until after it and are as long as the header says; the
-    // kernel only reads the command and, as `direction` says, what is sent to
-    // the device, and writes no further than the two limits.
+    // SAFETY: the descriptor is open for the whole call. Command, data and sense
+    // are borrowed until after it and have the lengths in the header. The kernel
+    // only reads the command and the data that `direction` sends to the device. It
+    // writes no further than the two limits.
     unsafe { raw::sg_io(device.as_raw_fd(), &raw mut header) }?;
     let residual = usize::try_from(header.residual).unwrap_or(0);
     let sense_length = usize::from(header.sense_length).min(SENSE_LENGTH);
@@ -139,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_header_is_as_long_as_the_kernels() {
-        // On 64-bit machines, from <scsi/sg.h>.
+        // For 64-bit machines, from <scsi/sg.h>.
         assert_eq!(size_of::<Header>(), 88);
         assert_eq!(std::mem::offset_of!(Header, data), 16);
         assert_eq!(std::mem::offset_of!(Header, status), 64);

@@ -1,5 +1,5 @@
-//! Messages to the service manager that has started this process (sd_notify(3)):
-//! a datagram to the socket that NOTIFY_SOCKET names.
+//! Sends messages to the service manager that started this process (sd_notify(3)),
+//! as datagrams to the socket in NOTIFY_SOCKET.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -8,10 +8,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// The longest status; systemd shows it in one line.
+/// The maximum length of a status in bytes. systemd shows it on one line.
 const STATUS_LIMIT: usize = 200;
 
-/// The way to the service manager.
+/// The connection to the service manager.
 #[derive(Debug)]
 pub struct ServiceNotify {
     socket: UnixDatagram,
@@ -19,10 +19,10 @@ pub struct ServiceNotify {
 }
 
 impl ServiceNotify {
-    /// The way, where the manager wants to be told anything.
+    /// Connects to the service manager. Returns `None` if it expects no messages.
     ///
     /// # Errors
-    /// If its socket cannot be used.
+    /// If its socket is unusable.
     pub fn from_environment() -> io::Result<Option<Self>> {
         match std::env::var_os("NOTIFY_SOCKET") {
             Some(path) => Self::to(&path).map(Some),
@@ -36,34 +36,35 @@ impl ServiceNotify {
             _ => SocketAddr::from_pathname(path)?,
         };
         let socket = UnixDatagram::unbound()?;
-        // A manager that does not read must not stop the work.
+        // A manager that does not read must not block the agent.
         socket.set_nonblocking(true)?;
         Ok(Self { socket, manager })
     }
 
-    /// The service has started.
+    /// Reports that the service has started.
     ///
     /// # Errors
-    /// If the manager's socket does not take it; so for the others.
+    /// If the manager's socket does not accept the message.
     pub fn ready(&self) -> io::Result<()> {
         self.send("READY=1")
     }
 
-    /// What the service is doing, for `systemctl status`.
+    /// Reports what the service is doing, for `systemctl status`.
     ///
     /// # Errors
-    /// As [`ServiceNotify::ready`].
+    /// As for [`ServiceNotify::ready`].
     pub fn status(&self, text: &str) -> io::Result<()> {
-        // One line, since each line is a variable of its own.
+        // Only the first line, because every line of a message is a separate
+        // variable.
         let line = text.lines().next().unwrap_or_default();
         let end = line.floor_char_boundary(STATUS_LIMIT);
         self.send(&format!("STATUS={}", &line[..end]))
     }
 
-    /// The service is alive.
+    /// Reports that the service is alive.
     ///
     /// # Errors
-    /// As [`ServiceNotify::ready`].
+    /// As for [`ServiceNotify::ready`].
     pub fn alive(&self) -> io::Result<()> {
         self.send("WATCHDOG=1")
     }
@@ -74,9 +75,9 @@ impl ServiceNotify {
     }
 }
 
-/// How often [`ServiceNotify::alive`] is to be said: twice in the time after
-/// which the manager gives this process up (sd_watchdog_enabled(3)). `None` if
-/// it does not watch.
+/// The interval for calls of [`ServiceNotify::alive`]: half of the manager's
+/// watchdog time (sd_watchdog_enabled(3)). `None` if the manager does not watch
+/// this process.
 pub fn watchdog_interval() -> Option<Duration> {
     let own = std::process::id().to_string();
     let process = std::env::var_os("WATCHDOG_PID");

@@ -1,8 +1,8 @@
-//! What the kernel tells about devices that come and go.
+//! Receives the kernel's messages about devices that are added, changed or removed.
 //!
-//! A `NETLINK_KOBJECT_UEVENT` socket in multicast group 1, which is the
-//! kernel's own (group 2 is udevd's, and there is none here). Format of a
-//! message: `kobject_uevent_env()` in linux/lib/kobject_uevent.c.
+//! The socket is a `NETLINK_KOBJECT_UEVENT` socket in multicast group 1, the
+//! kernel's own. (Group 2 belongs to udevd, which does not run here.) The format of
+//! a message is that of `kobject_uevent_env()` in linux/lib/kobject_uevent.c.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -15,30 +15,29 @@ use nix::sys::socket::{
     socket, sockopt,
 };
 
-/// `UEVENT_BUFFER_SIZE` (2048) for the variables, and a header `ACTION@DEVPATH`
-/// whose path sysfs bounds by `PATH_MAX` (4096).
+/// `UEVENT_BUFFER_SIZE` (2048) for the variables, plus a header `ACTION@DEVPATH`
+/// whose path is at most `PATH_MAX` (4096).
 const MESSAGE_LIMIT: usize = 8192;
 /// `UEVENT_NUM_ENVP` in linux/include/linux/kobject.h.
 const PROPERTY_LIMIT: usize = 64;
-/// Room for events while we are busy with one of them. A server with a thousand
-/// virtual functions sends some 10000 messages, which the kernel charges with
-/// about 1 KiB each; memory is only used while they queue.
+/// Space in bytes for events that arrive while the agent handles another one. A
+/// server with a thousand virtual functions sends about 10000 messages, and the
+/// kernel counts about 1 KiB for each. Only queued messages use memory.
 const QUEUE_BYTES: usize = 16 << 20;
 const KERNEL_GROUP: u32 = 1;
 
-/// The socket. It hears everything since [`UeventSocket::open`], so whoever
-/// wants to miss nothing opens it first and looks into /sys after that.
+/// The socket receives every event after [`UeventSocket::open`]. To miss no device,
+/// open it first and scan /sys afterwards.
 #[derive(Debug)]
 pub struct UeventSocket(OwnedFd);
 
-/// What [`UeventSocket::recv`] came back with.
+/// The result of [`UeventSocket::recv`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
-    /// Something happened to a device.
     Event(Uevent),
-    /// The queue overflowed and events are gone: look into /sys again.
+    /// The queue overflowed and events are lost: scan /sys again.
     Lost,
-    /// Nothing happened in the given time.
+    /// Nothing happened within the timeout.
     TimedOut,
 }
 
@@ -46,7 +45,7 @@ impl UeventSocket {
     /// Subscribes to the kernel's events.
     ///
     /// # Errors
-    /// If the kernel has no uevents or no descriptor is left.
+    /// If the kernel has no uevents or no descriptor is available.
     pub fn open() -> io::Result<Self> {
         Self::with_queue(QUEUE_BYTES)
     }
@@ -58,17 +57,19 @@ impl UeventSocket {
             SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
             SockProtocol::NetlinkKObjectUEvent,
         )?;
-        // Beyond the limit for everybody goes CAP_NET_ADMIN only. With the
-        // usual size of 208 KiB a loss is more likely, and reported.
+        // Only CAP_NET_ADMIN may exceed the system-wide limit. With the usual size
+        // of 208 KiB a loss is more likely, but it is still reported.
         let _ = setsockopt(&fd, sockopt::RcvBufForce, &bytes);
         bind(fd.as_raw_fd(), &NetlinkAddr::new(0, KERNEL_GROUP))?;
         Ok(Self(fd))
     }
 
-    /// The next event, waited for at most `timeout`, or for ever without one.
+    /// Waits for the next event, at most `timeout`, or forever if there is no
+    /// timeout.
     ///
     /// # Errors
-    /// What poll(2) or recvfrom(2) say, except for losses and interruptions.
+    /// The errors of poll(2) and recvfrom(2), except for lost events and
+    /// interruptions.
     pub fn recv(&self, timeout: Option<Duration>) -> io::Result<Received> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
@@ -87,10 +88,10 @@ impl UeventSocket {
         }
     }
 
-    /// The next event that is already there; `None` when the queue is empty.
+    /// The next queued event, or `None` if the queue is empty.
     ///
     /// # Errors
-    /// What recvfrom(2) says, except for losses and interruptions.
+    /// The errors of recvfrom(2), except for lost events and interruptions.
     pub fn try_recv(&self) -> io::Result<Option<Received>> {
         let mut message = [0; MESSAGE_LIMIT];
         loop {
@@ -101,8 +102,8 @@ impl UeventSocket {
                 Err(Errno::ENOBUFS) => return Ok(Some(Received::Lost)),
                 Err(error) => return Err(error.into()),
             };
-            // Port 0 is the kernel; any other sender is a program with rights
-            // that wants to be mistaken for it.
+            // Port 0 is the kernel. Any other sender is a privileged program that
+            // imitates it.
             if sender.is_none_or(|sender| sender.pid() != 0) {
                 continue;
             }
@@ -122,8 +123,9 @@ impl AsFd for UeventSocket {
     }
 }
 
-/// poll(2) counts milliseconds: rounded up, since rounding down would turn the
-/// last one into a busy loop. What is too long for it is asked again.
+/// poll(2) counts in milliseconds. The value is rounded up, because rounding down
+/// would cause a busy loop in the last millisecond. A value that is too large for
+/// poll(2) is cut, and the caller's loop polls again.
 fn poll_timeout(left: Option<Duration>) -> PollTimeout {
     let Some(left) = left else {
         return PollTimeout::NONE;
@@ -161,22 +163,22 @@ impl Action {
     }
 }
 
-/// One event: what happened to which device, and the variables that tell more.
+/// One event: an action, a device, and more variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uevent {
-    /// What happened.
     pub action: Action,
-    /// The device below /sys, with a leading slash: `/devices/...`.
+    /// The path of the device below /sys, with a leading slash: `/devices/...`.
     pub devpath: String,
     properties: Vec<(String, String)>,
 }
 
 impl Uevent {
-    /// Reads a message: `ACTION@DEVPATH`, then `KEY=value` strings, all ended by
-    /// NUL. `None` for anything else (udevd's messages have another header).
+    /// Parses a message: `ACTION@DEVPATH`, then `KEY=value` strings, each
+    /// terminated by NUL. Returns `None` for anything else (udevd's messages have a
+    /// different header).
     ///
-    /// The variables `ACTION` and `DEVPATH` repeat the header and are not kept
-    /// twice. Bytes that are not UTF-8 are replaced.
+    /// The variables `ACTION` and `DEVPATH` are dropped, because they repeat the
+    /// header. Bytes that are not UTF-8 are replaced.
     pub fn parse(message: &[u8]) -> Option<Self> {
         let message = message.strip_suffix(b"\0").unwrap_or(message);
         let mut strings = message
@@ -202,7 +204,7 @@ impl Uevent {
         })
     }
 
-    /// The variable `key`, if the message has it.
+    /// The value of the variable `key`, if the message has it.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.properties
             .iter()
@@ -214,12 +216,12 @@ impl Uevent {
         self.get("SUBSYSTEM").unwrap_or_default()
     }
 
-    /// What modules say they are for, in the words of this device.
+    /// The text that is matched against the aliases of kernel modules.
     pub fn modalias(&self) -> Option<&str> {
         self.get("MODALIAS")
     }
 
-    /// What kind of device of its subsystem: `disk` or `partition`, ...
+    /// The type of the device within its subsystem: `disk`, `partition`...
     pub fn devtype(&self) -> Option<&str> {
         self.get("DEVTYPE")
     }
@@ -234,7 +236,7 @@ mod tests {
     use super::*;
     use crate::skip::skip;
 
-    // A device that every Linux has; "change" asks its driver for nothing
+    // A device that every Linux has. The action "change" does not reach its driver
     // (linux/Documentation/ABI/testing/sysfs-uevent).
     const NULL_UEVENT: &str = "/sys/devices/virtual/mem/null/uevent";
 
@@ -295,7 +297,7 @@ mod tests {
     #[test]
     fn silence_ends_at_the_timeout() {
         let socket = UeventSocket::open().unwrap();
-        // Other tests and the machine itself may cause events in between.
+        // Other tests and the machine itself may cause events meanwhile.
         let deadline = Instant::now() + Duration::from_secs(5);
         while socket.recv(Some(Duration::from_millis(10))).unwrap() != Received::TimedOut {
             assert!(Instant::now() < deadline, "events without an end");

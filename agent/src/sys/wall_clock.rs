@@ -1,5 +1,5 @@
-//! The machine's two clocks: the kernel's, and the one that ticks while the
-//! power is off.
+//! Sets the machine's two clocks: the kernel's clock, and the hardware clock, which
+//! runs while the power is off.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ mod raw {
     nix::ioctl_write_ptr!(rtc_set_time, b'p', 0x0a, super::RtcTime);
 }
 
-/// `struct rtc_time` of <linux/rtc.h>; the three last fields are not used.
+/// `struct rtc_time` of <linux/rtc.h>. The last three fields are not used.
 #[repr(C)]
 pub struct RtcTime {
     second: c_int,
@@ -27,10 +27,10 @@ pub struct RtcTime {
     unused: [c_int; 3],
 }
 
-/// A moment of UTC as calendars have it.
+/// A UTC date and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CivilTime {
-    /// Such as 2026.
+    /// The full year, such as 2026.
     pub year: u16,
     /// 1 to 12.
     pub month: u8,
@@ -47,7 +47,7 @@ pub struct CivilTime {
 /// Sets the kernel's clock.
 ///
 /// # Errors
-/// `EPERM` without the right to; `EINVAL` for a moment before 1970.
+/// `EPERM` without the privilege, `EINVAL` for a time before 1970.
 pub fn set_system_clock(time: SystemTime) -> io::Result<()> {
     let since: Duration = time
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -56,10 +56,10 @@ pub fn set_system_clock(time: SystemTime) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets the hardware's clock, `/dev/rtc0`.
+/// Sets the hardware clock `device`, such as `/dev/rtc0`.
 ///
 /// # Errors
-/// If there is none, or it does not take the time.
+/// If there is no such clock, or if it rejects the time.
 pub fn set_hardware_clock(device: &Path, time: CivilTime) -> io::Result<()> {
     let file = File::open(device)?;
     let time = RtcTime {
@@ -71,8 +71,8 @@ pub fn set_hardware_clock(device: &Path, time: CivilTime) -> io::Result<()> {
         year: c_int::from(time.year) - 1900,
         unused: [0; 3],
     };
-    // SAFETY: RTC_SET_TIME reads a struct rtc_time, which RtcTime is, from a
-    // pointer that is valid for the call.
+    // SAFETY: RTC_SET_TIME reads a struct rtc_time, whose layout RtcTime has, from
+    // a pointer that is valid for the call.
     unsafe { raw::rtc_set_time(file.as_raw_fd(), &raw const time) }?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Hardware watchdogs: the time after which one resets the machine.
+//! Sets the timeout of hardware watchdogs.
 
 use std::fs::File;
 use std::io;
@@ -9,15 +9,17 @@ mod raw {
     nix::ioctl_readwrite!(set_timeout, b'W', 6, nix::libc::c_int);
 }
 
-/// Sets the time in which the watchdog must be fed. Returns the seconds that the
-/// driver has chosen: the nearest that the hardware can.
+/// Sets the time in seconds after which the watchdog resets the machine unless it
+/// is fed. Returns the time that the driver chose, the nearest that the hardware
+/// supports.
 ///
 /// # Errors
-/// `EINVAL` if the hardware cannot, `EOPNOTSUPP` if its time is fixed.
+/// `EINVAL` if the hardware does not support the time, `EOPNOTSUPP` if its time is
+/// fixed.
 pub fn set_timeout(watchdog: &File, seconds: i32) -> io::Result<i32> {
     let mut seconds: nix::libc::c_int = seconds;
-    // SAFETY: the descriptor is open and `seconds` lives for the whole call, in
-    // which the kernel reads and writes one int.
+    // SAFETY: the descriptor is open and `seconds` lives for the whole call. The
+    // kernel reads and writes one int.
     unsafe { raw::set_timeout(watchdog.as_raw_fd(), &raw mut seconds) }?;
     Ok(seconds)
 }

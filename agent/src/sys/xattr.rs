@@ -1,4 +1,4 @@
-//! Extended attributes, as far as a replaced file needs its old one's.
+//! Extended attributes, to copy them from a file to its replacement.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -11,18 +11,19 @@ use nix::libc;
 /// The SELinux label of a file.
 pub const SELINUX: &CStr = c"security.selinux";
 
-/// Linux limits a value to 64 KiB (xattr(7)); labels are far shorter.
+/// The size of the buffer in bytes. Linux allows 64 KiB (xattr(7)), but labels are
+/// far shorter.
 const LIMIT: usize = 4096;
 
-/// The value of an attribute, `None` if the file has no such attribute or the
-/// file system has none at all.
+/// The value of an attribute. `None` if the file does not have this attribute, or
+/// if the file system does not support attributes.
 ///
 /// # Errors
-/// What getxattr(2) says otherwise.
+/// Any other error of getxattr(2).
 pub fn get(path: &Path, name: &CStr) -> io::Result<Option<Vec<u8>>> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut value = vec![0u8; LIMIT];
-    // SAFETY: both names are NUL-terminated and live for the call; the kernel
+    // SAFETY: both names are NUL-terminated and live for the call. The kernel
     // writes at most LIMIT bytes to a buffer of LIMIT bytes.
     let len = unsafe {
         libc::getxattr(
@@ -42,14 +43,10 @@ pub fn get(path: &Path, name: &CStr) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Sets an attribute.
-///
-/// # Errors
-/// What setxattr(2) says.
 pub fn set(path: &Path, name: &CStr, value: &[u8]) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: both names are NUL-terminated, the value is readable for its
-    // length, and all three live for the call.
+    // SAFETY: both names are NUL-terminated, the value is readable for its length,
+    // and all three live for the call.
     let done = unsafe {
         libc::setxattr(
             path.as_ptr(),

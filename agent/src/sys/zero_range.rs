@@ -1,4 +1,4 @@
-//! Zeroing a range of a disk without writing it.
+//! Zeroes a range of a disk without writing it.
 
 use std::fs::File;
 use std::io;
@@ -6,22 +6,23 @@ use std::io;
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 
-/// Makes a range of a block device or file read as zeros, without sending the
-/// zeros. `Ok(false)`: the device cannot, the caller has to write them.
+/// Makes a range of a block device or file read as zeros without sending the zeros.
+/// Returns `Ok(false)` if the device does not support this. The caller must then
+/// write them.
 ///
-/// On a block device PUNCH_HOLE is a write-zeroes command or EOPNOTSUPP; other
-/// than BLKZEROOUT it never falls back to writing pages, and other than
-/// BLKDISCARD it promises zeros (block/fops.c, `blkdev_fallocate`).
+/// On a block device PUNCH_HOLE is either a write-zeroes command or EOPNOTSUPP.
+/// Unlike BLKZEROOUT it never falls back to writing pages, and unlike BLKDISCARD it
+/// guarantees zeros (block/fops.c, `blkdev_fallocate`).
 ///
 /// # Errors
-/// What the kernel says, for any reason but "not supported".
+/// The kernel's error, except "not supported".
 pub fn punch_zeros(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
     let signed = |value: u64| i64::try_from(value).map_err(io::Error::other);
     match fallocate(file, flags, signed(offset)?, signed(len)?) {
         Ok(()) => Ok(true),
-        // EINVAL: kernels before 4.9 on block devices; ENODEV: file systems
-        // without the call (both fallocate(2)).
+        // EINVAL: kernels before 4.9 on block devices. ENODEV: file systems without
+        // the call. (Both from fallocate(2).)
         Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL | Errno::ENODEV) => Ok(false),
         Err(e) => Err(e.into()),
     }

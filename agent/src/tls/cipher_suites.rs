@@ -1,7 +1,8 @@
-//! Cipher suites of TLS 1.2 by the names that OpenSSL gives them, which is how
-//! Ironic's agent takes them (`ipa-tls-cipher-suites`).
+//! The cipher suites of TLS 1.2 under their OpenSSL names, which the original agent
+//! also uses (`ipa-tls-cipher-suites`).
 //!
-//! Those of TLS 1.3 are not chosen that way, in OpenSSL neither: they stay.
+//! The suites of TLS 1.3 are always available. OpenSSL does not select them by this
+//! list either.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring::{ALL_CIPHER_SUITES, cipher_suite as suite};
@@ -33,10 +34,9 @@ const KNOWN: [(&str, SupportedCipherSuite); 6] = [
     ),
 ];
 
-/// The suites of this list, in its order, behind those of TLS 1.3, and a
-/// warning for each name that is not known. A list without any known name
-/// counts as none: an agent that cannot speak TLS 1.2 at all is not what its
-/// writer wanted.
+/// The suites of TLS 1.3, then the suites in this list in its order. Also returns a
+/// warning for each unknown name. A list without any known name is ignored, because
+/// nobody wants an agent that cannot use TLS 1.2 at all.
 pub(super) fn choose(list: Option<&str>) -> (Vec<SupportedCipherSuite>, Vec<String>) {
     let Some(list) = list else {
         return (ALL_CIPHER_SUITES.to_vec(), Vec::new());

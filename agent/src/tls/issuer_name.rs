@@ -1,11 +1,11 @@
-//! Who has signed a certificate, by name: what an operator looks for who has to
-//! find the CA's file.
+//! Reads the name of a certificate's issuer, for the operator who must find the
+//! CA's file.
 
-/// Of a name on the console.
+/// The maximum length of a name on the console.
 const LIMIT: usize = 80;
 
-/// The last common name of a certificate's issuer, else its organization.
-/// `None` if it has neither, or is no certificate.
+/// The last common name of a certificate's issuer, or else its organization.
+/// Returns `None` if it has neither, or if this is not a certificate.
 pub(crate) fn issuer_name(certificate: &[u8]) -> Option<String> {
     // RFC 5280, 4.1: Certificate, TBSCertificate, then version, serial number,
     // algorithm and issuer.
@@ -42,7 +42,7 @@ fn attribute(mut name: &[u8], kind: &[u8]) -> Option<String> {
     found
 }
 
-/// On one line, whatever a stranger has put there.
+/// Makes a single line of a text that may contain anything.
 fn shown(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     let shown: String = text
@@ -53,7 +53,7 @@ fn shown(text: &[u8]) -> Option<String> {
     (!shown.trim().is_empty()).then_some(shown)
 }
 
-/// Tag and content of the first DER element, and what follows it (X.690, 8.1).
+/// Tag and content of the first DER element, and the bytes after it (X.690, 8.1).
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let [tag, length, rest @ ..] = der else {
         return None;

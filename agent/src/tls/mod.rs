@@ -1,6 +1,5 @@
-//! TLS as the operator wants it: versions and cipher suites, whom to trust,
-//! certificates and keys from files. For both directions: the client of
-//! Ironic's API and the server of ours.
+//! TLS settings for the client of Ironic's API and for the server of our own API:
+//! versions and cipher suites, trust, certificates and keys from files.
 
 mod cipher_suites;
 pub(crate) mod issuer_name;
@@ -22,7 +21,7 @@ use crate::failure::{Class, Failure, Result};
 
 const ONLY_1_3: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
 
-/// What TLS may look like, as client and as server.
+/// The allowed TLS versions and cipher suites, for client and server.
 #[derive(Debug, Clone)]
 pub struct TlsPolicy {
     oldest: TlsVersion,
@@ -36,9 +35,10 @@ impl Default for TlsPolicy {
 }
 
 impl TlsPolicy {
-    /// The oldest version that is spoken (`ipa-tls-min-version`), and the suites
-    /// of TLS 1.2 by OpenSSL's names (`ipa-tls-cipher-suites`; `None`: all
-    /// modern ones). Names that nobody here knows are a warning.
+    /// `oldest` is the oldest version that is used (`ipa-tls-min-version`).
+    /// `suites` are the TLS 1.2 suites by their OpenSSL names
+    /// (`ipa-tls-cipher-suites`), or `None` for all modern ones. Unknown names
+    /// cause a warning.
     pub fn new(oldest: TlsVersion, suites: Option<&str>) -> Self {
         let (suites, warnings) = cipher_suites::choose(suites);
         for warning in warnings {
@@ -61,11 +61,11 @@ impl TlsPolicy {
         }
     }
 
-    /// How to be a client that trusts these servers, and shows this identity
-    /// if it is asked for one.
+    /// The configuration of a client that trusts these servers. It shows `identity`
+    /// if a server asks for a certificate.
     ///
     /// # Errors
-    /// If key and certificate of the identity do not fit each other.
+    /// If key and certificate of the identity do not match.
     pub fn client(&self, trust: ServerTrust, identity: Option<&Identity>) -> Result<ClientConfig> {
         let builder = ClientConfig::builder_with_provider(self.provider())
             .with_protocol_versions(self.versions())
@@ -80,10 +80,10 @@ impl TlsPolicy {
         }
     }
 
-    /// How to be a server with this identity.
+    /// The configuration of a server with this identity.
     ///
     /// # Errors
-    /// If key and certificate do not fit each other.
+    /// If key and certificate do not match.
     pub fn server(&self, own: &Identity) -> Result<Arc<ServerConfig>> {
         ServerConfig::builder_with_provider(self.provider())
             .with_protocol_versions(self.versions())

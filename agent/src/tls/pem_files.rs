@@ -9,26 +9,26 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::failure::{Class, Failure, Result};
 
-/// The largest PEM file that is read. The bundles of operating systems have
-/// some 250 kB.
+/// The maximum size of a PEM file in bytes. The bundles of operating systems have
+/// about 250 kB.
 pub(super) const SIZE_LIMIT: u64 = 4 << 20;
-/// More authorities than any bundle has.
+/// The maximum number of certificates in a file. No real bundle has as many.
 pub(super) const COUNT_LIMIT: usize = 4096;
 
-/// A private key and the certificates that go with it, our own first.
+/// A private key and its certificates, our own certificate first.
 #[derive(Debug)]
 pub struct Identity {
-    /// How messages call it: where it came from.
+    /// The source of the identity, for messages.
     pub name: String,
     pub(super) certificates: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
 }
 
 impl Identity {
-    /// The identity in these two files, which may be the same one.
+    /// Reads the identity from these two files, which may be the same file.
     ///
     /// # Errors
-    /// Which file is not what it should be, and why.
+    /// Names the invalid file and the reason.
     pub fn from_files(certificates: &Path, key: &Path) -> Result<Self> {
         let name = certificates.display().to_string();
         let certificates = certificates_of(&name, &read(certificates)?)?;
@@ -40,10 +40,10 @@ impl Identity {
         })
     }
 
-    /// The identity in these texts.
+    /// Reads the identity from these texts.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If a text is invalid.
     pub fn from_pem(name: &str, certificates: &str, key: &str) -> Result<Self> {
         Ok(Self {
             name: name.to_owned(),
@@ -56,12 +56,12 @@ impl Identity {
 /// The certificates of a bundle.
 ///
 /// # Errors
-/// If it cannot be read or holds none.
+/// If the file cannot be read or contains no certificate.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     certificates_of(&path.display().to_string(), &read(path)?)
 }
 
-/// The certificates in a PEM text, which may hold anything else beside them.
+/// The certificates in a PEM text, which may also contain other items.
 pub(crate) fn certificates_of(name: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     let found = CertificateDer::pem_slice_iter(pem)
         .take(COUNT_LIMIT)

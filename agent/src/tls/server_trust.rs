@@ -1,10 +1,11 @@
-//! Which servers the client trusts.
+//! Decides which servers the client trusts.
 //!
-//! Webpki verifies, with one rule of OpenSSL's added: a server may show a
-//! certificate that is itself in the CA file. `openssl req -x509` marks what it
-//! makes as an authority, Ironic is set up with such a certificate and agents get
-//! the same file as their CA file. The original agent connects, webpki says "CA
-//! used as end entity" (measured with OpenSSL 3.0 and webpki 0.103).
+//! Webpki verifies certificates, but with one additional rule from OpenSSL: a
+//! server may show a certificate that is itself in the CA file. `openssl req -x509`
+//! marks its certificates as authorities. Ironic is often set up with such a
+//! certificate, and agents get the same file as their CA file. The original agent
+//! connects, webpki says "CA used as end entity" (measured with OpenSSL 3.0 and
+//! webpki 0.103).
 
 use std::fmt;
 use std::path::Path;
@@ -41,28 +42,28 @@ enum Whom {
 }
 
 impl ServerTrust {
-    /// Every server, whatever it shows (`ipa-insecure`).
+    /// Trusts every server, whatever certificate it shows (`ipa-insecure`).
     pub fn anybody() -> Self {
         Self(Whom::Anybody)
     }
 
-    /// Servers that an authority of this system vouches for. The authorities are
-    /// read when the first server shows a certificate.
+    /// Trusts servers whose certificate was signed by an authority of this system.
+    /// The authorities are read when the first server shows a certificate.
     pub fn system_authorities() -> Self {
         Self(Whom::SystemAuthorities)
     }
 
-    /// Servers that one of the certificates in this file vouches for, or that
-    /// show one of them.
+    /// Trusts servers whose certificate was signed by one in this file, and servers
+    /// that show one of these certificates themselves.
     ///
     /// # Errors
-    /// If the file cannot be read, or nothing in it can be an authority.
+    /// If the file cannot be read, or if no certificate in it can be an authority.
     pub fn from_file(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let certificates = certificates(path)?;
         let mut roots = RootCertStore::empty();
-        // A bundle may hold some curiosity; one certificate that can be used
-        // will do.
+        // A bundle may contain some unusable certificates. One usable certificate
+        // is enough.
         let (_, unusable) = roots.add_parsable_certificates(certificates.iter().cloned());
         if roots.is_empty() {
             return Err(Failure::new(
@@ -97,7 +98,8 @@ impl ServerTrust {
     }
 }
 
-/// Why a server is not trusted: nobody who is has signed its certificate.
+/// The reason for an untrusted server: no trusted authority has signed its
+/// certificate.
 #[derive(Debug)]
 pub(crate) struct UnknownAuthority(String);
 
@@ -112,7 +114,7 @@ impl std::error::Error for UnknownAuthority {}
 #[derive(Debug)]
 struct Anchored {
     whom: Whom,
-    /// `None` without any authority, and only then.
+    /// `None` only if there is no authority at all.
     by_issuer: OnceLock<Option<Arc<WebPkiServerVerifier>>>,
     provider: Arc<CryptoProvider>,
 }
@@ -179,9 +181,9 @@ impl ServerCertVerifier for Anchored {
             now,
         );
         match verdict {
-            // Faults of the chain, which does not matter for a certificate that the
-            // operator himself has named. Webpki looks at the dates first, so
-            // they were right; it has not come to the name yet.
+            // These are errors of the certificate chain, which does not matter for
+            // a certificate that the operator has named. Webpki has already checked
+            // the dates, but not the name yet.
             Err(Error::InvalidCertificate(
                 CertificateError::UnknownIssuer | CertificateError::Other(_),
             )) if self.is_in_ca_file(end_entity) => {
@@ -192,8 +194,8 @@ impl ServerCertVerifier for Anchored {
             Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
                 Err(self.unknown_authority(end_entity))
             }
-            // What webpki says of a self-signed certificate of OpenSSL's; only the
-            // words depend on this name.
+            // Webpki's error for a certificate that OpenSSL has self-signed. If
+            // webpki renames it, only the text of our error changes.
             Err(Error::InvalidCertificate(CertificateError::Other(cause)))
                 if format!("{cause:?}").contains("CaUsedAsEndEntity") =>
             {
@@ -230,7 +232,7 @@ impl ServerCertVerifier for Anchored {
     }
 }
 
-/// Trusts everybody: what `ipa-insecure` asks for.
+/// Trusts every server, for `ipa-insecure`.
 #[derive(Debug)]
 struct Anybody;
 
@@ -264,8 +266,8 @@ impl ServerCertVerifier for Anybody {
         Ok(HandshakeSignatureValid::assertion())
     }
 
-    /// More than ring can check: nothing is checked, and a server with a P-521
-    /// key shall find a scheme, too.
+    /// Includes schemes that ring cannot verify. Nothing is verified here, and a
+    /// server with a P-521 key must find a scheme too.
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         use SignatureScheme as Scheme;
         vec![

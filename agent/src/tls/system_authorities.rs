@@ -1,10 +1,10 @@
-//! The certificate authorities of this system: in our ramdisk those that the
-//! builder put in (`--ca-bundle`), in a live system the distribution's.
+//! The certificate authorities of this system. In our ramdisk the builder adds them
+//! (`--ca-bundle`), in a live system they are the distribution's.
 //!
-//! Such a bundle has some 150 certificates in 220 kB of PEM, and most boots
-//! need none of them. It is read when the first server shows a certificate,
-//! once for the whole process, and only what verification needs is kept: names,
-//! keys and constraints, some 80 kB.
+//! Such a bundle has about 150 certificates in 220 kB of PEM, and most boots need
+//! none of them. It is read when the first server shows a certificate, once for the
+//! whole process. Only the data for verification is kept: names, keys and
+//! constraints, about 80 kB.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
@@ -17,8 +17,8 @@ use rustls::pki_types::pem::PemObject as _;
 
 use super::pem_files::{COUNT_LIMIT, SIZE_LIMIT};
 
-/// Where bundles are looked for; the first that exists is used. The builder
-/// writes the first one, then come Fedora and Red Hat, Debian, SUSE, Alpine.
+/// The possible paths of the bundle. The first one that exists is used. The builder
+/// writes the first one. Then come Fedora and Red Hat, Debian, SUSE, Alpine.
 const FILES: [&str; 5] = [
     "/etc/landfall/ca-bundle.pem",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -27,24 +27,24 @@ const FILES: [&str; 5] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The authorities of a bundle.
 #[derive(Debug)]
 pub(super) struct SystemAuthorities {
-    /// What verification needs of them.
+    /// The data for verification.
     pub(super) roots: Arc<RootCertStore>,
-    /// In words: which authorities these are.
+    /// Describes the authorities in an error message.
     pub(super) described: String,
 }
 
-/// The authorities of the system that the agent runs in.
+/// The authorities of the system in which the agent runs.
 pub(super) fn of_this_system() -> &'static SystemAuthorities {
     static OF_THIS_SYSTEM: OnceLock<SystemAuthorities> = OnceLock::new();
     OF_THIS_SYSTEM.get_or_init(|| SystemAuthorities::of_first(&FILES))
 }
 
 impl SystemAuthorities {
-    /// Those of the first of these files that exists. What is no certificate of
-    /// an authority is left out: a distribution's bundle may hold some curiosity.
+    /// The authorities in the first of these files that exists. Certificates that
+    /// cannot be authorities are left out, because a distribution's bundle may
+    /// contain some.
     pub(super) fn of_first(files: &[&str]) -> Self {
         let found = files.iter().find_map(|path| {
             let file = File::open(Path::new(path)).ok()?;

@@ -3,7 +3,7 @@ use crate::commands::{Executor, Ledger};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// The API on a port of the loopback, as a conductor meets it.
+/// The API on a loopback port, used like a conductor does.
 struct Server {
     base: String,
     client: reqwest::Client,

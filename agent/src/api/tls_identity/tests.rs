@@ -24,7 +24,7 @@ fn is_kept_for_the_same_address_only() {
     assert_ne!(first.own_certificate(), other.own_certificate());
 }
 
-/// What OpenSSL, which Ironic uses, reads in the certificate.
+/// Checks the certificate with OpenSSL, which Ironic uses.
 #[test]
 fn openssl_sees_what_ironic_wants() {
     if Command::new("openssl").arg("version").output().is_err() {

@@ -1,5 +1,5 @@
-//! `start_assisted_install`: another installer, which waits in the live system
-//! as a systemd unit, does the work.
+//! `start_assisted_install`: another installer does the work. It waits as a systemd
+//! unit in the live system.
 
 use serde_json::Value;
 
@@ -11,10 +11,10 @@ use crate::permission::WritePermission;
 /// The unit of OpenShift's agent-based installer.
 const UNIT: &str = "agent.service";
 
-/// Starts the unit and waits for its end. It writes to the disks as it likes,
-/// hence the permission.
+/// Starts the unit and waits until it ends. The unit may write to any disk, so the
+/// caller must hold the permission.
 pub(super) async fn execute(live: Option<&LiveSystem>, _: WritePermission) -> Result<Value> {
-    // In the ramdisk the step is not there: it is not listed either.
+    // The ramdisk has no such step and does not list it.
     let services = live.ok_or_else(|| steps::unknown("start_assisted_install"))?;
     services.run_unit(UNIT).await?;
     tracing::info!("{UNIT} has ended well");

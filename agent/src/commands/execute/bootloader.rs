@@ -1,4 +1,5 @@
-//! `image.install_bootloader`: the firmware's boot entry for what was written.
+//! `image.install_bootloader`: makes the firmware's boot entry for the written
+//! image.
 
 use std::path::Path;
 
@@ -10,17 +11,17 @@ use crate::handover::efi_entry;
 use crate::installation::BootEntry;
 use crate::permission::WritePermission;
 
-/// How Ironic calls the root of a whole disk image: by the signature in its MBR,
-/// which names no file system.
+/// How the identifier begins that Ironic uses for a whole-disk image: the signature
+/// in the MBR. It does not name a file system.
 const SIGNATURE: &str = "0x";
 
-/// On UEFI a boot entry for what the image brings; on BIOS the image's own boot
-/// code is all there is to it.
+/// On UEFI, makes a boot entry for the boot loader in the image. On BIOS it does
+/// nothing, because the image contains its own boot code.
 ///
 /// # Errors
-/// If the entry cannot be made; on BIOS for an image that needs a boot loader to
-/// be installed into it, which would run its programs with our rights
-/// (CVE-2026-43003) and which the original, too, does no more by default.
+/// If the entry cannot be made. On BIOS also if the image needs a boot loader
+/// installed into it: that would run the image's programs with the agent's rights
+/// (CVE-2026-43003), and the original no longer does it by default either.
 pub(super) fn install(
     disk: &Path,
     root_uuid: &str,

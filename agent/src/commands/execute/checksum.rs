@@ -1,16 +1,17 @@
-//! Ironic's words for a checksum, brought to one that can be computed.
+//! Turns a checksum as Ironic gives it into a digest that can be computed.
 
 use crate::commands::image_info::{GivenChecksum, MD5_ADVICE};
 use crate::disk::checksum_file::ChecksumSource;
 use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::failure::{Class, Failure, Result};
 
-/// Finds out what to expect of the image at these URLs; fetches a checksum file
-/// if the checksum is a URL. `md5_enabled` is the setting of that name; `verified`
-/// says whether servers have to prove who they are (not with `ipa-insecure`).
+/// Determines the expected digest of the image at these URLs. Fetches a checksum
+/// file if the checksum is a URL. `md5_enabled` is the setting of that name.
+/// `verified` is false if servers need no valid certificate (`ipa-insecure`).
 ///
 /// # Errors
-/// If a checksum was given but cannot be used: never silently without one.
+/// If a checksum was given but cannot be used. The image is never written without
+/// the check.
 pub(super) fn resolve(
     given: &GivenChecksum,
     image_urls: &[String],
@@ -36,8 +37,9 @@ pub(super) fn resolve(
     Ok(Some(expected))
 }
 
-/// What to say of a checksum file that anybody on the way may have sent. It is
-/// taken all the same, as the original takes it: sites have no other.
+/// The warning for a checksum file that anyone on the network path could have sent.
+/// It is accepted all the same, as in the original, because some sites have nothing
+/// else.
 fn proves_nothing(text_or_url: &str, verified: bool) -> Option<String> {
     let scheme = text_or_url.split_once("://")?.0.to_ascii_lowercase();
     let reason = match scheme.as_str() {
@@ -50,7 +52,7 @@ fn proves_nothing(text_or_url: &str, verified: bool) -> Option<String> {
     ))
 }
 
-/// `os_hash_*` wins if its algorithm is known, then `checksum`
+/// `os_hash_*` takes precedence over `checksum` if its algorithm is known
 /// (ironic-python-agent, `extensions/standby.py`).
 fn chosen(given: &GivenChecksum) -> Result<Option<ChecksumSource>> {
     let not_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());

@@ -1,5 +1,5 @@
-//! `log.collect_system_logs`: the archive of `logs`, with what disks and firmware
-//! tell about themselves.
+//! `log.collect_system_logs`: the archive of `logs`, plus the properties of the
+//! disks and the firmware's boot entries.
 
 use std::fmt::Write as _;
 
@@ -13,16 +13,16 @@ use crate::inventory::report_types::Disk;
 use crate::logs::{self, Member};
 use crate::system_path::SystemPath;
 
-/// The journal's length in an inspection, as with the original.
+/// The maximum number of journal lines in an inspection, as with the original.
 const LINES_OF_INSPECTION: usize = 10_000;
 
-/// The archive as Ironic stores it, in base64.
+/// The archive in base64, as Ironic stores it.
 pub(super) fn collect() -> String {
     tracing::info!("collecting logs for Ironic");
     archive(None)
 }
 
-/// The same for the collector `logs` of an inspection.
+/// The archive for the collector `logs` of an inspection, with a shorter journal.
 pub fn logs_for_inspection() -> String {
     archive(Some(LINES_OF_INSPECTION))
 }
@@ -42,7 +42,7 @@ fn archive(most: Option<usize>) -> String {
     logs::pack(&members)
 }
 
-/// As efibootmgr(8) prints them.
+/// In the format of efibootmgr(8).
 fn boot_entries(variables: &Variables) -> Result<String> {
     let entries = variables.entries()?;
     let order: Vec<String> = variables
@@ -59,7 +59,8 @@ fn boot_entries(variables: &Variables) -> Result<String> {
     Ok(text)
 }
 
-/// What udev would know of a disk: the names by which hints find it.
+/// The properties that udev would have for a disk. Root device hints can refer to
+/// them.
 fn udev_properties(disk: &Disk) -> Member {
     let kernel_name = disk.name.trim_start_matches("/dev/");
     let by_path = disk.by_path.as_deref();

@@ -1,4 +1,4 @@
-//! The config drive as the step `write_image` gets it.
+//! The config drive in the form in which the step `write_image` receives it.
 
 use serde_json::Value;
 
@@ -6,11 +6,12 @@ use crate::commands::command::Node;
 use crate::disk::config_drive::{ConfigDrive, Parts};
 use crate::failure::{Class, Failure, Result};
 
-/// Reads the value in a command; `None` if there is no config drive. Its parts
-/// get the names that a conductor gives them when it renders them.
+/// Reads the config drive of a command. Returns `None` if there is none. If it
+/// comes as separate parts, its metadata gets the node's UUID and name, as when a
+/// conductor renders it.
 ///
 /// # Errors
-/// If the value is of no form of a config drive.
+/// If the value has none of the forms of a config drive.
 pub(super) fn read(value: &Value, node: &Node) -> Result<Option<ConfigDrive>> {
     let wrong = |reason: String| {
         Failure::new(

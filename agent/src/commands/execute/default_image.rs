@@ -1,5 +1,6 @@
-//! The image for a node that names none: OpenShift's installer leaves it to the
-//! ramdisk. What the boot was told goes first, then what its ISO brings.
+//! The image for a node that names none: OpenShift's installer leaves the choice to
+//! the ramdisk. A kernel argument takes precedence over the image on the ramdisk's
+//! ISO.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,19 +15,19 @@ use crate::disk::fetch::{is_medium_of, medium_url};
 use crate::failure::{Class, Failure, Result};
 use crate::media::{self, DRIVE_PATIENCE, ImageInDrive, NoImage, Places};
 
-/// An image by its places, and what it must be.
+/// An image with its sources and its checksum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GivenImage {
-    /// The same image in each.
+    /// Every URL leads to the same image.
     pub(super) urls: Vec<String>,
-    /// As it was said.
+    /// The checksum as it was given.
     pub(super) checksum: GivenChecksum,
 }
 
 impl GivenImage {
     /// # Errors
-    /// If the disk is the very medium that the image is read from: a stick may
-    /// well be the smallest disk of the machine.
+    /// If `disk` is the medium from which the image is read. A USB stick may well
+    /// be the smallest disk of the machine.
     pub(super) fn must_not_be_on(&self, disk: &Path) -> Result<()> {
         if !is_medium_of(disk, &self.urls) {
             return Ok(());
@@ -45,7 +46,7 @@ impl GivenImage {
 /// The image of this boot.
 ///
 /// # Errors
-/// If there is none, with what was looked for.
+/// If there is none. The error lists the sources that were tried.
 pub(super) async fn find(machine: &Arc<Machine>) -> Result<GivenImage> {
     if let Some(image) = of_settings(&machine.settings.params)? {
         return Ok(image);
@@ -67,7 +68,7 @@ fn of_settings(params: &BootParams) -> Result<Option<GivenImage>> {
     }))
 }
 
-/// `ALGORITHM:HEX`, `HEX` or a URL.
+/// Parses `ALGORITHM:HEX`, `HEX` or a URL.
 fn checksum(given: &str) -> GivenChecksum {
     match given.split_once(':') {
         Some((name, value)) if Algorithm::by_name(name).is_some() => GivenChecksum {

@@ -24,33 +24,32 @@ use crate::permission::WritePermission;
 use crate::sys::block_ioctl;
 use crate::system_path::SystemPath;
 
-/// A disk that is not out of the question from the start.
+/// A disk that is a candidate for erasure.
 #[derive(Debug, Clone)]
 pub(super) struct Erasable {
-    /// The disk.
     pub disk: PathBuf,
-    /// Its partitions, by name descending.
+    /// The partitions, in descending order of their names.
     pub partitions: Vec<PathBuf>,
-    /// Whether ATA commands reach it without a bridge in between.
+    /// Whether ATA commands reach the disk without a bridge in between.
     pub is_ata: bool,
-    /// Why a step leaves it alone or fails on it, if there is a reason.
+    /// The reason why a step skips the disk or fails on it, if there is one.
     pub obstacle: Option<Obstacle>,
-    /// Of an NVMe disk: how many namespaces of its controller may be erased.
+    /// For an NVMe disk: how many namespaces of its controller may be erased.
     pub erasable_namespaces: usize,
 }
 
-/// Why a disk is not erased.
+/// The reason why a disk is not erased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Obstacle {
-    /// The kernel refuses writes.
+    /// The kernel rejects writes.
     ReadOnly,
-    /// It, or a partition of it, belongs to a software RAID.
+    /// The disk, or one of its partitions, belongs to a software RAID.
     RaidMember,
-    /// Something of it, or built on it, is mounted here, or swap; or what is built on
-    /// it is not to be erased.
+    /// The disk, one of its partitions or a device on top of it is mounted or used
+    /// as swap; or the device on top of it cannot be erased with it.
     InUse(String),
-    /// Nobody can say what is on it. A disk that is locked with a password fails
-    /// every read.
+    /// The content cannot be read. For example, a disk that is locked with a
+    /// password fails every read.
     Unreadable(String),
 }
 
@@ -82,18 +81,19 @@ impl Erasable {
         }
     }
 
-    /// The name by which Ironic knows it.
+    /// The name that Ironic uses for the disk.
     pub fn name(&self) -> String {
         self.disk.display().to_string()
     }
 
-    /// Whether it is an NVMe disk, by its name as in the original.
+    /// Whether this is an NVMe disk. Decided by the name, as in the original.
     pub fn is_nvme(&self) -> bool {
         self.name().starts_with("/dev/nvme")
     }
 
-    /// Deactivates what a live system has built on the disk. Only for a disk without
-    /// an obstacle: then it is on erasable disks alone.
+    /// Deactivates what a live system has built on the disk. Only for a disk
+    /// without an obstacle: everything built on such a disk is on erasable disks
+    /// only.
     pub fn release(&self, permission: &WritePermission) -> Result<()> {
         device_mapper::release(&self.disk, permission)
     }
@@ -110,12 +110,13 @@ impl Erasable {
     }
 }
 
-/// All disks of the machine but those that the node says to skip, virtual media
-/// and what this boot came from; by name descending. A disk that cannot be
-/// inspected is in the list, with [`Obstacle::Unreadable`].
+/// All disks of the machine, in descending order of their names, except for the
+/// disks that the node says to skip, virtual media and the medium that this host
+/// booted from. A disk that cannot be inspected is in the list, with
+/// [`Obstacle::Unreadable`].
 ///
 /// # Errors
-/// If the skip list cannot be used.
+/// If the skip list is invalid.
 pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
     let skip_list = skip_list(node)?;
     let root = SystemPath::live();
@@ -123,21 +124,21 @@ pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
     Ok(choose(devices, &skip_list, &sets_below(&root))?.disks)
 }
 
-/// What deletes software RAID works on.
+/// The input for the deletion of software RAID.
 pub(super) struct Arrays {
-    /// As [`list`], with the disks of the volumes that the node says to keep: which
-    /// other arrays share a disk with them must be known.
+    /// As from [`list`], but including the disks of the volumes to keep: the caller
+    /// must know which other arrays share a disk with them.
     pub disks: Vec<Erasable>,
-    /// The disks and partitions that are left alone: an array that has a member
-    /// here is whole only with all of its members.
+    /// The disks and partitions to leave unchanged. An array that has a member here
+    /// must be kept, because it is only whole with all its members.
     pub spared: BTreeSet<PathBuf>,
 }
 
 /// The disks of the machine, for [`Arrays`].
 ///
 /// # Errors
-/// As [`list`], or if the skip list names an array by a device node that does not
-/// exist: nobody could tell which of the arrays is meant.
+/// As for [`list`], or if the skip list names an array by a device node that does
+/// not exist. In this case it is unknown which array is meant.
 pub(super) fn list_for_arrays(node: &Node) -> Result<Arrays> {
     let devices = block_devices::collect(&SystemPath::live());
     let skip_list = skip_list(node)?;
@@ -160,17 +161,18 @@ pub(super) fn list_for_arrays(node: &Node) -> Result<Arrays> {
     }
 }
 
-/// What the node says to skip.
+/// The disks that the node says to skip.
 ///
 /// # Errors
-/// If it cannot be used.
+/// If the list is invalid.
 pub(super) fn skip_list(node: &Node) -> Result<SkipList> {
     SkipList::parse(node.property("skip_block_devices").unwrap_or(&Value::Null))
 }
 
 struct Chosen {
     disks: Vec<Erasable>,
-    /// The device nodes of the others and of their partitions.
+    /// The device nodes of the disks that are not in `disks`, and of their
+    /// partitions.
     spared: BTreeSet<String>,
 }
 
@@ -215,8 +217,8 @@ fn choose(
     Ok(Chosen { disks, spared })
 }
 
-/// Notes which disks cannot be erased because something is built on them that is on
-/// another disk too, one that is not erased: an LVM volume, for example.
+/// Marks the disks that cannot be erased because a device on top of them, such as
+/// an LVM volume, is also on another disk that is not erased.
 fn mark_entangled(kernel: &KernelView, disks: &mut [Erasable]) {
     loop {
         let free: BTreeSet<String> = disks
@@ -273,7 +275,8 @@ fn in_kernel(kernel: &KernelView, disk: &Path) -> std::io::Result<Device> {
     kernel.device(major(number), minor(number))
 }
 
-/// Some controllers know no erase of one namespace alone.
+/// Counts the erasable namespaces per controller, because some controllers cannot
+/// erase a single namespace.
 fn count_namespaces(disks: &mut [Erasable]) {
     let free: Vec<String> = disks
         .iter()
@@ -287,13 +290,13 @@ fn count_namespaces(disks: &mut [Erasable]) {
     }
 }
 
-/// `/dev/nvme0` of `/dev/nvme0n1`.
+/// Returns `/dev/nvme0` for `/dev/nvme0n1`.
 fn controller(disk: &str) -> Option<&str> {
     let (controller, _) = disk.rsplit_once('n')?;
     controller.starts_with("/dev/nvme").then_some(controller)
 }
 
-/// A disk and its partitions, by every path to it.
+/// A disk and its partitions, under every path to it.
 fn names(device: &BlockDevice) -> impl Iterator<Item = String> {
     let traits = &device.disk.traits;
     let partitions = device.partitions.iter().map(|part| part.name.clone());
@@ -305,8 +308,9 @@ fn names(device: &BlockDevice) -> impl Iterator<Item = String> {
         .chain([device.disk.name.clone()])
 }
 
-/// Takes out what is spared and what that is made of: an array is on the disks of
-/// its members, and is nothing without them.
+/// Removes the spared devices and every device that they are made of, and adds the
+/// latter to `spared`. An array consists of the disks of its members, so they must
+/// be spared too.
 fn without_those_below(
     devices: Vec<BlockDevice>,
     spared: &mut BTreeSet<String>,
@@ -338,8 +342,9 @@ fn without_those_below(
     left
 }
 
-/// Takes out what is made of something spared: what is written to an array or
-/// a multipath disk lands on the disks below it.
+/// Removes the devices that are made of a spared device, and adds them to `spared`.
+/// Data that is written to an array or a multipath disk ends up on the disks below
+/// it.
 fn without_those_made_of(
     mut left: Vec<BlockDevice>,
     spared: &mut BTreeSet<String>,
@@ -362,18 +367,19 @@ fn without_those_made_of(
     }
 }
 
-/// Whether settings and node want [`guard`] to protect file systems that other
-/// machines use.
+/// Whether both settings and node allow [`guard`] to protect file systems that
+/// other machines use.
 pub(super) fn is_guarded(machine: &Machine, node: &Node) -> bool {
     *machine.settings.params.guard_special_filesystems
         && node.driver_switch("wipe_special_filesystems", true)
 }
 
-/// As [`list`], for a step that erases what it finds: refuses if a disk holds a
-/// file system that other machines use, if they are `guarded`.
+/// Like [`list`], for a step that erases the disks. If `guarded` is set, fails if a
+/// disk holds a file system that other machines use.
 ///
 /// # Errors
-/// As [`list`], or if one does; nothing was changed.
+/// As for [`list`], or if there is such a file system. Nothing has been changed
+/// then.
 pub(super) async fn list_unshared(node: &Node, guarded: bool) -> Result<Vec<Erasable>> {
     let node = node.clone();
     blocking(move || {
@@ -386,12 +392,11 @@ pub(super) async fn list_unshared(node: &Node, guarded: bool) -> Result<Vec<Eras
     .await
 }
 
-/// Inspects a disk that [`list`] could not read. Skip lists do not need to be
-/// asked again: they go by what the kernel knows without reading the disk.
+/// Inspects a disk again that [`list`] could not read. The skip lists need no
+/// second check: they only use data that the kernel knows without reading the disk.
 ///
 /// # Errors
-/// If the disk holds a file system that other machines use, and they are
-/// `guarded`.
+/// If `guarded` is set and the disk holds a file system that other machines use.
 pub(super) fn inspect_again(disk: &Erasable, guarded: bool) -> Result<Erasable> {
     let name = disk.name();
     let devices = block_devices::collect(&SystemPath::live());
@@ -415,7 +420,8 @@ pub(super) fn inspect_again(disk: &Erasable, guarded: bool) -> Result<Erasable> 
     Ok(found)
 }
 
-/// Fails for a shared file system; notes it if the disk cannot be searched for one.
+/// Fails if the disk holds a shared file system. If the disk cannot be searched for
+/// one, marks it as unreadable.
 fn refuse_shared(disk: &mut Erasable) -> Result<()> {
     if let Some(Obstacle::Unreadable(_)) = disk.obstacle {
         return Ok(());
@@ -429,8 +435,9 @@ fn refuse_shared(disk: &mut Erasable) -> Result<()> {
     }
 }
 
-/// Which medium this disk is, if it is one. (A read-only disk is another matter:
-/// the conductor decides whether cleaning may skip it.)
+/// The kind of medium, if this disk is virtual media or the boot medium. (Read-only
+/// disks are handled elsewhere: the conductor decides whether cleaning may skip
+/// them.)
 fn medium(disk: &Disk) -> Option<String> {
     let traits = &disk.traits;
     (traits.virtual_media || traits.boot_medium.is_some())
@@ -476,7 +483,7 @@ fn obstacle(
     Ok(device.disk.traits.read_only.then_some(Obstacle::ReadOnly))
 }
 
-/// A disk counts as a member when one of its partitions is, as with the
+/// A disk also counts as a member if one of its partitions is one, as in the
 /// original.
 fn is_raid_member(disk: &Path, partitions: &[PathBuf]) -> std::io::Result<bool> {
     for path in partitions.iter().map(PathBuf::as_path).chain([disk]) {
@@ -489,7 +496,8 @@ fn is_raid_member(disk: &Path, partitions: &[PathBuf]) -> std::io::Result<bool> 
     Ok(false)
 }
 
-/// One failure of several disks, `None` if there is none.
+/// Combines the failures of several disks into one. Returns `None` if there are
+/// none.
 pub(super) fn joined(failures: &[(String, Failure)]) -> Option<Failure> {
     if failures.is_empty() {
         return None;

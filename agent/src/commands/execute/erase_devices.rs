@@ -1,5 +1,5 @@
-//! The steps `erase_devices`, after which nothing of the data is left, and
-//! `erase_devices_express`, which does so where it takes seconds.
+//! The steps `erase_devices`, which erases all data, and `erase_devices_express`,
+//! which does so only on disks where it takes seconds.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -17,12 +17,12 @@ use crate::disk::target::Target;
 use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 
-/// Disks at a time, whatever is asked for: each has a thread.
+/// The maximum number of disks that are erased at a time: each needs a thread.
 const MAX_CONCURRENCY: u64 = 64;
-/// As often is a disk overwritten at most, whatever is asked for.
+/// The maximum number of random passes over a disk.
 const MAX_ITERATIONS: u64 = 100;
 
-/// The conductor's configuration, as it passes it on in `driver_internal_info`.
+/// The conductor's configuration, which it sends in `driver_internal_info`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Options {
     concurrency: usize,
@@ -34,13 +34,14 @@ struct Options {
 }
 
 impl Options {
-    /// Defaults are the original's for what a conductor does not say.
+    /// Uses the original's default for every value that the conductor does not
+    /// send.
     fn read(node: &Node) -> Self {
         let number = |key, default, most: u64| {
             let given = node.driver_info(key).and_then(Value::as_u64);
             given.unwrap_or(default).min(most)
         };
-        // The second name is that of old conductors.
+        // Old conductors use the second name.
         let overwrite_after_failure = node
             .driver_info("agent_continue_if_secure_erase_failed")
             .or_else(|| node.driver_info("agent_continue_if_ata_erase_failed"))
@@ -60,7 +61,7 @@ impl Options {
     }
 }
 
-/// Erases all disks, several at a time. The result names each.
+/// Erases all disks, several at a time. The result names each disk.
 pub(super) async fn execute(
     machine: &Machine,
     node: &Node,
@@ -86,7 +87,7 @@ pub(super) async fn execute(
     .await
 }
 
-/// Has NVMe disks erase themselves, and erases the metadata of all others.
+/// Lets NVMe disks erase themselves, and erases the metadata of all other disks.
 pub(super) async fn execute_express(
     machine: &Machine,
     node: &Node,
@@ -116,7 +117,8 @@ pub(super) async fn execute_express(
     .await
 }
 
-/// Does the work for each disk, so many at a time; goes on after failures.
+/// Runs `work` for each disk, up to `concurrency` at a time. Continues after
+/// failures.
 fn each(
     disks: Vec<Erasable>,
     concurrency: usize,
@@ -147,8 +149,8 @@ fn each(
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A disk that could not be read because an earlier erase left it locked; it can
-/// be read and erased like any other once it is unlocked.
+/// Unlocks a disk that an interrupted earlier erase left locked, and therefore
+/// unreadable. Afterwards it can be read and erased like any other disk.
 fn unlocked(
     disk: &Erasable,
     reason: &str,
@@ -214,7 +216,7 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
     target.reread_partitions()
 }
 
-/// `false` if the disk has none, or they are not wanted.
+/// Returns `false` if the disk has no erase command, or if the options forbid it.
 fn erase_by_its_own_means(
     disk: &Erasable,
     options: &Options,
@@ -226,7 +228,7 @@ fn erase_by_its_own_means(
         }
         return Ok(options.nvme_secure_erase);
     }
-    // Behind a bridge or a RAID controller the commands may reach nothing, or
+    // Behind a bridge or a RAID controller the commands may reach no disk, or
     // another disk.
     if !disk.is_ata || !options.ata_secure_erase {
         return Ok(false);
@@ -285,7 +287,7 @@ mod tests {
                 skip_read_only: false,
             }
         );
-        // As a conductor of today sends them.
+        // The values that a current conductor sends.
         let sent = options(json!({
             "agent_erase_devices_iterations": 3,
             "agent_erase_devices_zeroize": false,

@@ -1,5 +1,5 @@
-//! The step `erase_devices_metadata`: after it no disk is recognised as
-//! anything.
+//! The step `erase_devices_metadata`: afterwards no program recognises anything on
+//! a disk.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -19,11 +19,11 @@ use crate::disk::target::Target;
 use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 
-/// How long another program may have a disk open: udev or a probe.
+/// How often to retry while another program, such as udev or a probe, has the disk
+/// open.
 const OPEN_TRIES: u32 = 20;
 const OPEN_PAUSE: Duration = Duration::from_secs(1);
 
-/// Executes the step.
 pub(super) async fn execute(
     machine: &Machine,
     node: &Node,
@@ -40,8 +40,8 @@ pub(super) async fn execute(
     .await
 }
 
-/// Erases the metadata of a disk and of its partitions. Goes on after a
-/// failure: what can be erased is.
+/// Erases the metadata of a disk and its partitions. Continues after a failure, so
+/// that everything that can be erased is erased.
 pub(super) fn erase_disk(disk: &Erasable, permission: &WritePermission) -> Vec<(String, Failure)> {
     match &disk.obstacle {
         None => {}
@@ -64,7 +64,7 @@ pub(super) fn erase_disk(disk: &Erasable, permission: &WritePermission) -> Vec<(
         return vec![(disk.name(), failure)];
     }
     let mut failures = Vec::new();
-    // A partition before its disk: with the table it is gone.
+    // Partitions come before their disk: they disappear with its partition table.
     for path in disk.partitions.iter().chain([&disk.disk]) {
         let is_disk = *path == disk.disk;
         if let Err(failure) = erase_device(path, is_disk, permission) {
@@ -75,7 +75,7 @@ pub(super) fn erase_disk(disk: &Erasable, permission: &WritePermission) -> Vec<(
     failures
 }
 
-/// A disk that is in use is not touched.
+/// The failure for a disk that is in use and must not be touched.
 pub(super) fn in_use(uses: &str) -> Failure {
     Failure::new(
         Class::BlockDeviceEraseError,
@@ -84,7 +84,8 @@ pub(super) fn in_use(uses: &str) -> Failure {
     .hint("unmount it, or name it in skip_block_devices of the node's properties")
 }
 
-/// What is on a disk decides whether it may be erased.
+/// The failure for an unreadable disk: its content decides whether it may be
+/// erased.
 pub(super) fn unreadable(reason: &str) -> Failure {
     Failure::new(
         Class::BlockDeviceEraseError,
@@ -107,11 +108,12 @@ fn erase_device(path: &Path, is_disk: bool, permission: &WritePermission) -> Res
     Ok(())
 }
 
-/// Opens a disk or partition, after another program has closed it if need be.
+/// Opens a disk or partition. If another program has it open, waits until it is
+/// closed.
 ///
 /// # Errors
-/// If it is still open after 20 s, is mounted or held by another device, or cannot
-/// be opened for another reason.
+/// If it is still open after 20 s, if it is mounted or held by another device, or
+/// if it cannot be opened for another reason.
 pub(super) fn open_when_free(path: &Path, permission: &WritePermission) -> Result<Target> {
     let mut tries = 0;
     loop {
@@ -132,7 +134,7 @@ pub(super) fn open_when_free(path: &Path, permission: &WritePermission) -> Resul
     }
 }
 
-/// Whether the kernel knows a use of it, which will not end by itself.
+/// Whether the kernel reports a use that will not end by itself.
 fn is_held(path: &Path) -> bool {
     let kernel = KernelView::default();
     let uses = fs::metadata(path).and_then(|metadata| {
@@ -154,7 +156,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Taken from the kernel again, whatever becomes of the test.
+    /// Removes the partitions from the kernel on drop, whether the test passes or
+    /// not.
     struct Partitions(File);
 
     impl Drop for Partitions {
@@ -207,7 +210,7 @@ mod tests {
 
         erasable.obstacle = None;
         assert_eq!(erase_disk(&erasable, &permission), []);
-        // A loop device keeps its partitions, having no partition scanning.
+        // This loop device has no partition scanning, so it keeps its partitions.
         for path in [part(1).into(), part(2).into(), device.path().to_owned()] {
             assert_eq!(wipefs(&path), "", "{}", path.display());
         }

@@ -1,5 +1,5 @@
-//! The steps `erase_pstore` and `clean_uefi_nvram`: what a former user left in
-//! the firmware's memory.
+//! The steps `erase_pstore` and `clean_uefi_nvram`: they remove what a former user
+//! left in the firmware's memory.
 
 use regex_lite::{Regex, RegexBuilder};
 use serde_json::{Value, json};
@@ -9,18 +9,18 @@ use crate::failure::{Class, Failure, Result};
 use crate::handover::{boot_entries, pstore};
 use crate::permission::WritePermission;
 
-/// Which boot entries go when the step does not say: those that lead to a disk.
+/// By default the step removes the boot entries that lead to a disk.
 const DEFAULT_PATTERNS: [&str; 3] = [r"^HD\(", r"shim.*\.efi", r"grub.*\.efi"];
-/// Most patterns of a list.
+/// The maximum number of patterns in a list.
 const PATTERNS: usize = 64;
-/// The longest pattern.
+/// The maximum length of a pattern in bytes.
 const PATTERN_LIMIT: usize = 1000;
-/// What a pattern may take once it is compiled: a few bytes like `\w{99}{99}`
-/// ask for anything. Matching takes time by this and by a path's length, never
-/// more.
+/// The maximum size of a compiled pattern in bytes. Without a limit a few bytes
+/// such as `\w{99}{99}` could need any amount of memory. The limit also bounds the
+/// time of a match, together with the length of the path.
 const COMPILED_LIMIT: usize = 1 << 18;
 
-/// Removes boot entries whose device path matches one of the patterns.
+/// Removes the boot entries whose device path matches one of the patterns.
 pub(super) async fn clean_uefi_nvram(
     arguments: &Value,
     permission: WritePermission,
@@ -66,7 +66,7 @@ fn patterns(given: &Value) -> Result<Vec<Regex>> {
         .collect()
 }
 
-/// Deletes what crashed kernels left in the firmware's memory.
+/// Deletes crash records of the kernel from the firmware's memory.
 pub(super) async fn erase_pstore(permission: WritePermission) -> Result<Value> {
     blocking(move || pstore::erase(&permission)).await?;
     Ok(Value::Null)

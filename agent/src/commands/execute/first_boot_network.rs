@@ -1,5 +1,5 @@
-//! The network of this boot, for the first boot of the installed system: where
-//! we needed a static address, so does its Ignition.
+//! Passes the network of this boot on to the first boot of the installed system. If
+//! the ramdisk needed a static address, Ignition needs it too.
 
 use landfall_boot_params::coreos_args::{arguments_beside_files, first_boot_arguments};
 use landfall_boot_params::{CommandLine, NetArgs};
@@ -9,21 +9,21 @@ use crate::handover::firstboot_network;
 use crate::network;
 use crate::settings::Settings;
 
-/// In one of the two forms that CoreOS takes: files beat arguments there, as
-/// they did here. Empty where nobody said anything: the image has a default of
-/// its own, and it is ours.
+/// A network configuration in the two forms that CoreOS accepts. In CoreOS files
+/// override arguments, as they do in this ramdisk. Empty if nobody configured a
+/// network: the image's own default is the same as ours.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct FirstBootNetwork {
-    /// Kernel arguments of the first boot: those of this one, word for word.
+    /// Kernel arguments for the first boot, copied literally from this one.
     pub arguments: Option<String>,
-    /// NetworkManager keyfiles, name and content, where this boot's plan was
-    /// not from arguments.
+    /// NetworkManager keyfiles as name and content, if this boot's plan does not
+    /// come from kernel arguments, or if GRUB could not pass on the arguments.
     pub keyfiles: Vec<(String, Vec<u8>)>,
 }
 
 impl FirstBootNetwork {
-    /// Of the boot with this command line and this plan. Without `may_copy` no
-    /// files are handed on, but the arguments.
+    /// The network of the boot with this command line and this plan. Without
+    /// `may_copy` only arguments are passed on, no files.
     pub(super) fn of_this_boot(line: &CommandLine, choice: &Choice, may_copy: bool) -> Self {
         if choice.source == Source::Default && !is_changed_default(line) {
             return Self::default();
@@ -31,13 +31,13 @@ impl FirstBootNetwork {
         Self::handed_on(line, choice, may_copy)
     }
 
-    /// The same as coreos-installer's boot service does it, which hands on a
-    /// lone `BOOTIF=`, too.
+    /// The same as coreos-installer's boot service does, which also passes on a
+    /// lone `BOOTIF=`.
     pub fn handed_on(line: &CommandLine, choice: &Choice, may_copy: bool) -> Self {
         if !(choice.source.is_document() && may_copy) {
             let arguments = with_network(&first_boot_arguments(line));
-            // What GRUB would take for commands, as in a bond's
-            // arp_ip_target=192.0.2.1;192.0.2.2, goes as files.
+            // GRUB would take some arguments for commands, for example a bond's
+            // arp_ip_target=192.0.2.1;192.0.2.2. They are passed on as files.
             if !may_copy || arguments.as_deref().is_none_or(firstboot_network::is_plain) {
                 return Self {
                     arguments,
@@ -55,9 +55,9 @@ impl FirstBootNetwork {
     }
 }
 
-/// What this boot's network was made of, with the names that the NICs have: a
-/// source that knows them by hardware address alone cannot say in a keyfile
-/// what a VLAN lies on, or which port of a bond is the primary one.
+/// The source and plan of this boot's network, with the names of the NICs. A source
+/// that identifies NICs only by hardware address cannot say in a keyfile which NIC
+/// a VLAN is on, or which port of a bond is the primary one.
 pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
     let given = settings.network_data.as_ref();
     let mut choice = Choice::for_boot(
@@ -68,7 +68,8 @@ pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
     match network::observe().await {
         Ok(state) => {
             for nic in state.nics.iter().filter(|nic| !nic.is_virtual) {
-                // The port of a bond has the bond's address besides.
+                // A bond gives its port the bond's own address, so prefer the
+                // permanent one.
                 let mac = nic.permanent_mac.unwrap_or(nic.mac);
                 choice.plan.name_vlans(&nic.name, &[mac]);
             }
@@ -81,15 +82,16 @@ pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
     choice
 }
 
-/// `BOOTIF=` alone is a network boot menu's word, no operator's: it says where
-/// the ramdisk came from, and every NIC was asked all the same.
+/// `BOOTIF=` alone comes from a network boot menu, not from an operator. It says
+/// from which NIC the ramdisk booted, but this boot tried every NIC anyway.
 fn is_changed_default(line: &CommandLine) -> bool {
     let mut arguments = first_boot_arguments(line).into_iter();
     arguments.any(|text| !text.to_ascii_lowercase().starts_with("bootif="))
 }
 
-/// As coreos-installer's service hands them on: they take the place of the
-/// image's own, so the network has to be asked for.
+/// In the form in which coreos-installer's service passes them on. These arguments
+/// replace the image's own, so they must also request the network with
+/// `rd.neednet=1`.
 fn with_network(arguments: &[&str]) -> Option<String> {
     (!arguments.is_empty()).then(|| format!("rd.neednet=1 {}", arguments.join(" ")))
 }
@@ -162,7 +164,7 @@ mod tests {
         assert_eq!(found.arguments.as_deref(), Some(expected));
     }
 
-    /// A file may call a NIC by the name that an argument gives it.
+    /// A file may use the name that an argument gives to a NIC.
     #[test]
     fn names_of_nics_go_along_with_files() {
         let line = "ip=dhcp ifname=lan0:52-54-00-00-00-01 net.ifnames=0";
@@ -191,7 +193,7 @@ mod tests {
         );
     }
 
-    /// Then it is refused, before the disk is touched.
+    /// The installation is rejected before the disk is touched.
     #[test]
     fn but_not_where_files_may_not_be_copied() {
         let found = found(
@@ -203,7 +205,7 @@ mod tests {
         assert!(firstboot_network::line(&found.arguments.unwrap()).is_err());
     }
 
-    /// The texts of a document that might get into a file or its name.
+    /// Texts of a document that might get into a keyfile or its name.
     #[test]
     fn a_document_writes_no_lines_of_its_own() {
         let evil = "x\\n[connection]\\nmaster=y";

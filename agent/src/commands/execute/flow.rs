@@ -1,4 +1,4 @@
-//! `flow.start_flow`: commands one after the other, as long as they succeed.
+//! `flow.start_flow`: runs commands one after the other until one fails.
 
 use std::sync::Arc;
 
@@ -8,15 +8,14 @@ use crate::commands::command::FlowTask;
 use crate::commands::machine::Machine;
 use crate::failure::{Class, Failure, Result};
 
-/// Executes the tasks.
-///
 /// # Errors
-/// With the first that fails: its name, and why.
+/// The first command that fails ends the flow. The failure names this command and
+/// the reason.
 pub(super) async fn execute(machine: &Arc<Machine>, tasks: Vec<FlowTask>) -> Result<Value> {
     for FlowTask { name, command } in tasks {
         tracing::info!("{name} begins, as a part of a flow");
         let outcome = match command {
-            // In a box, since a future cannot hold itself.
+            // A future cannot contain itself, so this one is boxed.
             Ok(command) => Box::pin(Arc::clone(machine).execute(command)).await,
             Err(failure) => Err(failure),
         };

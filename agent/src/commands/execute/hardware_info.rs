@@ -1,4 +1,4 @@
-//! `poll.get_hardware_info`: the inventory as it is now.
+//! `poll.get_hardware_info`: the current inventory.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,13 +10,11 @@ use crate::inventory::collect::{CollectOptions, collect as collect_inventory};
 use crate::sys::interface_addresses::interface_addresses;
 use crate::system_path::SystemPath;
 
-/// Collects it from the running kernel.
-///
 /// # Errors
-/// If JSON cannot hold what was found: a bug of ours.
+/// If JSON cannot represent the inventory, which would be a bug in the agent.
 pub(super) fn collect(bootif: Option<&str>, hide_bmc_nics: bool) -> Result<Value> {
-    // From the kernel: this command is for machines whose network somebody else
-    // may have set up.
+    // The addresses come from the kernel, because on the machines that use this
+    // command the agent may not have configured the network.
     let addresses: BTreeMap<String, Vec<IpAddr>> = interface_addresses()
         .into_iter()
         .map(|(name, own)| (name, own.into_iter().map(|(address, _)| address).collect()))

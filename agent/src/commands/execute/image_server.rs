@@ -1,4 +1,4 @@
-//! How the settings and a step want image servers to be asked.
+//! How to contact image servers, according to the settings and a step.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::disk::format_policy::FormatPolicy;
 use crate::failure::Result;
 use crate::http_client::{HttpOptions, Proxies, image_client};
 
-/// The client for an image, which may have proxies of its own.
+/// The client for an image, with the proxies of this image if it has its own.
 ///
 /// # Errors
-/// If a proxy is no URL.
+/// If a proxy is not a valid URL.
 pub(super) fn client(machine: &Machine, info: &ImageInfo) -> Result<reqwest::Client> {
     if info.proxies == Proxies::default() {
         return Ok(machine.client.clone());
@@ -29,12 +29,12 @@ pub(super) fn client(machine: &Machine, info: &ImageInfo) -> Result<reqwest::Cli
 /// The value of the `Authorization` header.
 ///
 /// # Errors
-/// If the step says what cannot be meant.
+/// If the step contains invalid credentials.
 pub(super) fn authorization(params: &BootParams, info: &ImageInfo) -> Result<Option<String>> {
     info.access.header(own(params))
 }
 
-/// The same where the settings alone say it.
+/// The value of the `Authorization` header from the settings alone.
 pub(super) fn own_authorization(params: &BootParams) -> Option<String> {
     own(params).map(|(user, password)| basic(user, password))
 }
@@ -50,8 +50,9 @@ fn own(params: &BootParams) -> Option<(&str, &str)> {
     }
 }
 
-/// The original counts its tries; here a try that brought something does not
-/// count, and a broken download goes on where it was.
+/// Converts the original's settings. The original limits the number of attempts.
+/// Here an attempt that received data does not count, and a broken download resumes
+/// where it stopped.
 pub(super) fn patience(params: &BootParams) -> Patience {
     let interval = *params.image_download_connection_retry_interval;
     let retries = *params.image_download_connection_retries;
@@ -66,7 +67,7 @@ pub(super) fn patience(params: &BootParams) -> Patience {
     }
 }
 
-/// Which formats may be written.
+/// The image formats that may be written.
 pub(super) fn formats(params: &BootParams, info: &ImageInfo) -> FormatPolicy {
     if *params.disable_deep_image_inspection {
         return FormatPolicy::default();

@@ -1,4 +1,4 @@
-//! The step `inject_files`: files of the operator's into the installed system.
+//! The step `inject_files`: copies the operator's files into the installed system.
 
 use std::fs::File;
 use std::io;
@@ -25,10 +25,9 @@ use crate::inventory::block_devices;
 use crate::permission::WritePermission;
 use crate::system_path::SystemPath;
 
-/// A file is held in memory on its way.
+/// The maximum size of a file in bytes. The whole file is held in memory.
 const SIZE_LIMIT: usize = 64 << 20;
 
-/// Executes the step.
 pub(super) async fn execute(
     machine: &Arc<Machine>,
     node: &Node,
@@ -93,7 +92,7 @@ fn load(file: &FileRequest, node: &Node, client: &reqwest::Client) -> Result<Opt
     }
 }
 
-/// Returns the partition that took the change.
+/// Returns the partition that was changed.
 fn apply(change: &InjectedFile, place: &Where, disk: &Path) -> Result<PathBuf> {
     let partition = match place {
         Where::Number(number) => written_disk::node(disk, *number)?,
@@ -135,7 +134,7 @@ fn find_partition(disk: &Path, directory: &Path) -> Result<PathBuf> {
     .hint("name the partition by \"partition\""))
 }
 
-/// Does something with the mounted partition.
+/// Runs `work` on the mounted partition.
 fn mounted<T>(partition: &Path, flags: MsFlags, work: impl FnOnce(&Path) -> T) -> Result<T> {
     let mut start = vec![0; PROBE_LEN];
     File::open(partition)

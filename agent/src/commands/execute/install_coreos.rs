@@ -1,5 +1,5 @@
-//! The step `install_coreos`: a CoreOS image, its Ignition config and its
-//! kernel arguments, all taken from the node.
+//! The step `install_coreos`: installs a CoreOS image with an Ignition config and
+//! kernel arguments, all of them from the node.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::host_name;
 use crate::installation::{BootEntry, Installation};
 use crate::permission::WritePermission;
 
-/// What the node says, read and checked before anything is touched.
+/// What the node asks for, read and checked before anything is touched.
 struct Wanted {
     image: GivenImage,
     changes: CoreosChanges,
@@ -49,13 +49,14 @@ pub(super) async fn execute(
         checksum::resolve(&checksum, &urls, &asking, &client, md5_enabled, verified)
     })
     .await?;
-    // As with OpenShift's manager, before the root disk is chosen: a running array
-    // may be the smallest disk, and its members are not chosen without a hint. The
-    // new system would assemble an old array that is left. If the operator has
-    // switched cleaning off, nothing is deleted.
+    // Old arrays are deleted before the root disk is chosen, as in OpenShift's
+    // hardware manager. A running array may be the smallest disk, and its members
+    // are not chosen without a hint. The new system would also assemble any array
+    // that is left. If the operator has switched cleaning off, nothing is deleted.
     if node.0.get("automated_clean") != Some(&Value::Bool(false)) {
         root_disk::wait_for_all(machine, node).await;
-        // What refuses the installation is looked for before anything is deleted.
+        // Look for any reason to reject the installation before anything is
+        // deleted.
         let expected = root_disk::find_without_arrays(machine, node).await?;
         wanted.image.must_not_be_on(&expected)?;
         if let Err(failure) = software_raid::delete(node, permission).await {
@@ -108,7 +109,7 @@ impl Wanted {
         let params = &machine.settings.params;
         let meta_data = &config_drive["meta_data"];
         let mut append_kargs = kernel_arguments(meta_data, "coreos_append_karg")?;
-        // As OpenShift's boot gives it for the installed system.
+        // OpenShift passes this argument to the ramdisk for the installed system.
         append_kargs.extend(params.coreos_ip_options.as_deref().map(str::to_owned));
         let user_data = ignition_config(&config_drive["user_data"]);
         let host_name = host_name(&config_drive["meta_data"]);
@@ -120,13 +121,14 @@ impl Wanted {
         let changes = CoreosChanges {
             ignition: ignition_file::with_hostname(user_data.as_deref(), host_name.as_deref())?,
             append_kargs,
-            // Ours alone: an image's consoles are often the wrong ones.
+            // The original has no such key. It is needed because an image's
+            // consoles are often the wrong ones.
             delete_kargs: kernel_arguments(meta_data, "coreos_delete_karg")?,
             firstboot_args: network.arguments,
             network_keyfiles: network.keyfiles,
             ..CoreosChanges::default()
         };
-        // What cannot be written is known before the disk is touched.
+        // Changes that cannot be written are rejected before the disk is touched.
         changes.check()?;
         Ok(Self { image, changes })
     }
@@ -148,7 +150,8 @@ fn named_image(node: &Node) -> Option<GivenImage> {
     })
 }
 
-/// The Ignition config as bytes: a text stays as the user wrote it.
+/// The Ignition config as bytes. A string is passed on exactly as the user wrote
+/// it.
 fn ignition_config(user_data: &Value) -> Option<Vec<u8>> {
     match user_data {
         Value::Null => None,
@@ -157,8 +160,8 @@ fn ignition_config(user_data: &Value) -> Option<Vec<u8>> {
     }
 }
 
-/// The name for the installed host: what this boot is called (by `ip=`, DHCP or
-/// IPA_DEFAULT_HOSTNAME), else what Ironic's metadata calls it.
+/// The name for the installed host: the name of this boot (from `ip=`, DHCP or
+/// IPA_DEFAULT_HOSTNAME), or else the name in Ironic's metadata.
 fn host_name(meta_data: &Value) -> Option<String> {
     host_name::given().or_else(|| {
         ["hostname", "local-hostname", "local_hostname", "name"]
@@ -168,9 +171,9 @@ fn host_name(meta_data: &Value) -> Option<String> {
     })
 }
 
-/// Permanent kernel arguments out of the metadata: none, one text or a list of
-/// texts; each is one argument. (The original joins the list with commas into a
-/// single argument, which no kernel splits.)
+/// Permanent kernel arguments from the metadata: none, one string, or a list of
+/// strings. Each string is one argument. (The original joins the list with commas
+/// into one argument, which no kernel splits.)
 fn kernel_arguments(meta_data: &Value, key: &str) -> Result<Vec<String>> {
     let given = &meta_data[key];
     let invalid = || {
@@ -190,8 +193,8 @@ fn kernel_arguments(meta_data: &Value, key: &str) -> Result<Vec<String>> {
     }
 }
 
-/// Whether the files of this boot's network may be handed on: the metadata of
-/// the node decides, then IPA_COREOS_COPY_NETWORK, if that was given.
+/// Whether the network files of this boot may be passed on. The node's metadata
+/// takes precedence over IPA_COREOS_COPY_NETWORK. The default is yes.
 fn may_copy_network(meta_data: &Value, setting: &Setting<bool>) -> bool {
     match &meta_data["coreos_copy_network"] {
         Value::Null => setting.value || setting.is_default(),

@@ -1,4 +1,4 @@
-//! Does what a command says: the switchboard to everything below.
+//! Carries out commands. This module calls all later stages of the data flow.
 
 mod assisted_install;
 mod bootloader;
@@ -44,7 +44,7 @@ use crate::permission::WritePermission;
 use crate::sys::freed_memory;
 
 impl Machine {
-    /// Executes commands on this machine.
+    /// Returns a function that executes commands on this machine.
     pub fn executor(self) -> Executor {
         let machine = Arc::new(self);
         Arc::new(move |command| {
@@ -78,7 +78,7 @@ impl Machine {
                 Ok(json!({format!("{word}_result"): result, format!("{word}_step"): step}))
             }
             Command::GetPartitionUuids => match self.written_disk() {
-                // Of a whole disk image the original tells no more than this.
+                // For a whole-disk image the original reports only this value too.
                 Some(disk) => {
                     blocking(move || Ok(json!({"root uuid": mbr::signature(&disk)?}))).await
                 }
@@ -132,10 +132,11 @@ impl Machine {
         }
     }
 
-    /// Executes one step. Returns its result as Ironic stores it. The operation
-    /// does not matter, as with the original: what a step does is its name's.
+    /// Executes one step and returns its result in the form that Ironic stores. As
+    /// with the original, a step does the same in every operation.
     async fn step(self: &Arc<Self>, name: &str, node: &Node, arguments: Value) -> Result<Value> {
-        // A step that nobody has is told as such on every machine.
+        // An unknown step is reported as unknown even on a machine without write
+        // permission.
         let permission = WritePermission::in_ramdisk();
         match name {
             "erase_devices_metadata" => erase_metadata::execute(self, node, permission?).await,
@@ -163,23 +164,23 @@ impl Machine {
         }
     }
 
-    /// Asks for the end of this boot. The command has succeeded with that: the
-    /// answer goes out before the machine does.
+    /// Requests the end of this boot. The command succeeds with the request,
+    /// because the answer must be sent before the machine stops.
     async fn end(&self, ending: Ending) -> Result<Value> {
-        // A developer's machine is not switched off.
+        // A developer's machine must not be switched off.
         WritePermission::in_ramdisk()?;
         blocking(flush::sync_disks).await?;
         self.depart(Departure::Boot(ending))
     }
 
-    /// The answer to the command goes out all the same: the server ends when
-    /// those under way have.
+    /// The command is still answered: the server finishes the requests in progress
+    /// before it stops.
     fn depart(&self, departure: Departure) -> Result<Value> {
         self.departure.send_replace(Some(departure));
         Ok(Value::Null)
     }
 
-    /// A fresh inventory.
+    /// A newly collected inventory.
     async fn hardware_info(&self) -> Result<Value> {
         let bootif = &self.settings.params.boot_interface;
         let bootif = bootif.as_ref().map(|nic| nic.text.clone());

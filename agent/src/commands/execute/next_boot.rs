@@ -1,4 +1,4 @@
-//! How this boot ends where the installed system comes next.
+//! How this boot ends if the installed system boots next.
 
 use std::path::PathBuf;
 
@@ -8,9 +8,9 @@ use crate::early::Ending;
 use crate::handover::kexec;
 use crate::permission::WritePermission;
 
-/// Through the firmware; or, where `kexec` asks for it and it can be, straight
-/// into the kernel of what was installed on `disk`. For our ramdisk: a live
-/// system is ended by its systemd.
+/// Reboots through the firmware, or, if `kexec` is set and possible, goes straight
+/// into the kernel of the system on `disk`. Only for the ramdisk: in a live system,
+/// systemd shuts the machine down.
 pub async fn into_installed_system(kexec: bool, disk: Option<PathBuf>) -> Ending {
     if !kexec {
         return Ending::Reboot;

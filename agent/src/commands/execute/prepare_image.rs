@@ -1,5 +1,5 @@
-//! `standby.prepare_image`: the step `write_image` under the name that it had
-//! before there were steps.
+//! `standby.prepare_image`: the step `write_image` under the name from before
+//! Ironic had steps.
 
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use crate::commands::machine::{Machine, PreparedImage};
 use crate::failure::Result;
 use crate::permission::WritePermission;
 
-/// Writes the image, unless the same one was written last and nothing has
-/// touched the disk since: a conductor that missed the answer asks again.
+/// Writes the image, unless the last write was of the same image and no other
+/// command has touched the disk since. A conductor that missed the answer sends the
+/// command again.
 pub(super) async fn execute(
     machine: &Arc<Machine>,
     info: ImageInfo,

@@ -7,15 +7,15 @@ use crate::commands::command::RescuePassword;
 use crate::failure::{Class, Failure, Result};
 use crate::rescue;
 
-/// Lets the user log in with this password.
+/// Allows the user to log in with this password.
 ///
 /// # Errors
-/// If nobody could log in: Ironic then reports that the rescue failed.
+/// If nobody could log in. Ironic then reports that the rescue failed.
 pub(super) fn finalize(password: &RescuePassword) -> Result<()> {
     rescue::hand_over(&hash_of(password)?)
 }
 
-/// The refusal in a live system, whose users and SSH server are its own.
+/// The error in a live system, which has its own users and its own SSH server.
 pub(super) fn refusal_in_live_system() -> Failure {
     Failure::new(
         Class::CommandExecutionError,
@@ -34,9 +34,10 @@ fn hash_of(password: &RescuePassword) -> Result<String> {
     }
 }
 
-/// As crypt(3) with SHA-256: what shadow(5) of any system takes.
+/// Hashes like crypt(3) with SHA-256, a method that shadow(5) of any system
+/// accepts.
 fn hashed(password: &str) -> Result<String> {
-    // 12 bytes are 16 characters, all that the method uses of a salt.
+    // 12 bytes make 16 characters, the longest salt that the method uses.
     let salt = Uuid::new_v4();
     let hash = ShaCrypt::SHA256
         .hash_password_with_salt(password.as_bytes(), &salt.as_bytes()[..12])

@@ -1,4 +1,4 @@
-//! Which disk is meant, as soon as it is there.
+//! Finds the root disk, and waits for it if necessary.
 
 use std::path::PathBuf;
 
@@ -17,18 +17,19 @@ use crate::inventory::root_device_hints::RootDeviceHints;
 use crate::inventory::wait_for_disk::{ALL_DISKS, Patience, wait_for_disk};
 use crate::system_path::SystemPath;
 
-/// Whether the hints name a disk, so that no later disk can be the better answer.
+/// Whether the hints identify a disk, so that a disk that appears later cannot
+/// match better.
 fn names_one_disk(node: &Node) -> bool {
     let hints = node
         .instance_info("root_device")
         .or_else(|| node.property("root_device"))
         .unwrap_or(&Value::Null);
-    // Hints that cannot be used are reported by the choice.
+    // The function that chooses the disk reports invalid hints.
     RootDeviceHints::parse(hints).is_ok_and(|hints| hints.is_some_and(|hints| hints.name_a_disk()))
 }
 
-/// Waits until the disks of this machine are there, as far as that can be known. If
-/// the hints name the root disk, disks that come late do not matter.
+/// Waits until the disks of this machine are present, as far as the agent can know.
+/// If the hints name the root disk, it does not wait for late disks.
 pub(super) async fn wait_for_all(machine: &Machine, node: &Node) {
     let params = &machine.settings.params;
     let patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
@@ -38,12 +39,11 @@ pub(super) async fn wait_for_all(machine: &Machine, node: &Node) {
     }
 }
 
-/// The root disk of this node: by its hints, else the smallest that is large
-/// enough. A disk that is not there yet is waited for, as long as the settings
-/// say.
+/// The root disk of this node: the one that the hints select, or else the smallest
+/// disk that is large enough. Waits for missing disks as long as the settings say.
 ///
 /// # Errors
-/// If there is none; the details say of each disk why it is not the one.
+/// If there is no such disk. The details say for each disk why it was not chosen.
 pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
     let sets = sets_below(&SystemPath::live());
     let disk = choose_when_there(machine, node, sets, report_untouchable).await?;
@@ -56,11 +56,11 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
     Ok(PathBuf::from(&disk.name))
 }
 
-/// The disk that would be chosen if all software RAID but the volumes to be kept were
-/// deleted, to be asked before that is done.
+/// The disk that would be chosen if all software RAID except the kept volumes were
+/// deleted. Call it before the deletion.
 ///
 /// # Errors
-/// As [`find`]: deleting it would be in vain.
+/// As for [`find`]: the deletion would be in vain.
 pub(super) async fn find_without_arrays(machine: &Machine, node: &Node) -> Result<PathBuf> {
     let volumes = erasable::skip_list(node)?.volumes().to_vec();
     let sets = sets_below(&SystemPath::live());
@@ -69,8 +69,9 @@ pub(super) async fn find_without_arrays(machine: &Machine, node: &Node) -> Resul
     Ok(PathBuf::from(&disk.name))
 }
 
-/// With its arrays a disk loses its partition table, and with that all other sets
-/// but its multipath set, unless an array is kept.
+/// The sets that remain after the deletion. With its arrays a disk loses its
+/// partition table, and with the table all other sets except its multipath set. If
+/// one of its arrays is kept, the disk keeps its table.
 fn without_arrays(mut sets: DiskSets, keep: &[String]) -> DiskSets {
     let is_kept = |volume: &Option<String>| volume.as_ref().is_some_and(|it| keep.contains(it));
     let of_arrays = { sets.member_of.iter() }.filter_map(|member| match member {
@@ -87,7 +88,7 @@ fn without_arrays(mut sets: DiskSets, keep: &[String]) -> DiskSets {
     sets
 }
 
-/// Chooses as soon as there is a disk to choose; `tell` is shown all of them first.
+/// Chooses a disk as soon as one qualifies. First calls `tell` with all disks.
 async fn choose_when_there(
     machine: &Machine,
     node: &Node,
@@ -149,8 +150,8 @@ mod tests {
         assert!(names_one_disk(&properties));
     }
 
-    /// What is to be deleted must not refuse a disk; what is kept must, before
-    /// anything is deleted.
+    /// An array that will be deleted must not rule out a disk. An array that is
+    /// kept must, before anything is deleted.
     #[test]
     fn arrays_that_are_to_be_deleted_do_not_count() {
         let array = |volume: &str| Membership::Array {

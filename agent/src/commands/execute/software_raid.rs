@@ -10,8 +10,8 @@ use crate::disk::software_raid::{self, Candidate, Keep};
 use crate::failure::Result;
 use crate::permission::WritePermission;
 
-/// Deletes all software RAID of the machine but the volumes that the node says
-/// to skip, and arrays with a member on a disk that is not to be changed.
+/// Deletes every software RAID of the machine, except for the volumes that the node
+/// says to skip and the arrays that have a member on a disk that must not change.
 pub(super) async fn delete(node: &Node, permission: WritePermission) -> Result<Value> {
     let node = node.clone();
     blocking(move || {

@@ -1,4 +1,4 @@
-//! The step `write_image`: an image as it is, with a config drive beside it.
+//! The step `write_image`: writes an image unchanged and adds a config drive.
 
 use std::sync::Arc;
 
@@ -16,28 +16,30 @@ use crate::failure::Result;
 use crate::handover::efi_entry;
 use crate::permission::WritePermission;
 
-/// Executes the step. Returns its result as Ironic stores it.
+/// Returns the result in the form that Ironic stores.
 pub(super) async fn execute(
     machine: &Arc<Machine>,
     node: &Node,
     arguments: &Value,
     permission: Result<WritePermission>,
 ) -> Result<Value> {
-    // What is wrong with the image is told on every machine.
+    // Errors in the image are reported even on a machine without write permission.
     let info = ImageInfo::read(&arguments["image_info"])?;
     info.refuse_md5(*machine.settings.params.md5_enabled)?;
     let permission = permission?;
-    // Ironic sends it in both places; older conductors in the second alone.
+    // Ironic sends the config drive in both places, older conductors only in the
+    // second.
     let drive = match &arguments["configdrive"] {
         Value::Null => &arguments["image_info"]["configdrive"],
         drive => drive,
     };
     let said = write(machine, node, info, drive, permission).await?;
-    // The original's step is its command of that name, and says so.
+    // The original executes its command `prepare_image` for this step and names it
+    // in the result.
     Ok(json!({"result": format!("prepare_image: {said}")}))
 }
 
-/// Writes the image and the config drive. Returns what Ironic is told of it.
+/// Writes the image and the config drive. Returns the text that Ironic receives.
 pub(super) async fn write(
     machine: &Arc<Machine>,
     node: &Node,
@@ -61,7 +63,7 @@ pub(super) async fn write(
     let (md5_enabled, rebuild) = (*params.md5_enabled, *params.config_drive_rebuild);
     let options = WriteOptions {
         verify: *params.verify,
-        // Ironic asks for a boot entry afterwards, unless the node boots by BIOS.
+        // Ironic requests a boot entry afterwards, unless the node boots by BIOS.
         needs_efi: efi_entry::booted_by_uefi()
             && !node.boots_by_bios()
             && !*params.ignore_bootloader_failure,
@@ -70,8 +72,8 @@ pub(super) async fn write(
     let verified = !machine.http.insecure;
     let (id, path) = (info.id.clone(), disk.clone());
     blocking(move || {
-        // Everything that can be known to be wrong is looked at before the
-        // disk is touched: the config drive too.
+        // Everything that can be checked in advance, including the config drive, is
+        // checked before the disk is touched.
         let drive = drive.map(|drive| drive.load(&client)).transpose()?;
         source.proof = checksum::resolve(
             &info.checksum,
@@ -83,7 +85,8 @@ pub(super) async fn write(
         )?
         .into();
         let target = Target::open(&path, &permission)?;
-        // The loader that a boot entry names is on a partition.
+        // A boot entry names a boot loader on a partition, so there must be
+        // partitions.
         if options.needs_efi {
             target.refuse_without_partitions()?;
         }

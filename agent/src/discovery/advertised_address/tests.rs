@@ -76,18 +76,18 @@ fn the_address_is_said_or_kept_or_found_by_route() {
             "a second round"
         );
 
-        // The first URL with a way to it.
+        // The first URL that has a route is used.
         let near = "http://198.51.100.1:6385";
         assert_eq!(
             told(rules(), &[far, near]).await.as_deref(),
             Ok("198.51.100.10")
         );
-        // After a restart it stays, whatever the routes say by then ...
+        // After a restart the address stays, even if the routes have changed ...
         assert_eq!(
             told(rules(), &["http://192.0.2.1"]).await.as_deref(),
             Ok("198.51.100.10")
         );
-        // ... unless the machine has it no more.
+        // ... unless the machine no longer has it.
         kept.store(b"192.0.2.77").unwrap();
         assert_eq!(
             told(rules(), &["http://192.0.2.1"]).await.as_deref(),
@@ -118,7 +118,7 @@ fn a_link_local_service_is_told_an_address_that_reaches_further() {
         lab.plug_in(0);
         lab.port("link set port0 up");
         ip("link set eth0 up");
-        // Without waiting for duplicate address detection.
+        // Do not wait for duplicate address detection.
         ip("addr add fe80::10/64 dev eth0 nodad");
         let link = urls(&["http://[fe80::1%25eth0]:6385"]);
         let fault = source_towards(&link).await.unwrap_err();
@@ -161,8 +161,8 @@ fn network_with(addresses: &[&str]) -> NetworkState {
     }
 }
 
-/// The states that a rebinding DHCP client goes through, and what becomes of
-/// the address that Ironic knows.
+/// The states of a rebinding DHCP client, and whether the address that Ironic knows
+/// is lost.
 #[tokio::test(start_paused = true)]
 async fn an_address_is_lost_when_another_has_taken_its_place() {
     let own = Advertised::parse("192.0.2.10");
@@ -175,15 +175,15 @@ async fn an_address_is_lost_when_another_has_taken_its_place() {
             &[&["192.0.2.10"], &["192.0.2.99", "192.0.2.10"]],
             false,
         ),
-        // Nothing better to tell.
+        // There is no other address to advertise.
         (&own, &[&["192.0.2.10"], &[]], false),
-        // The same again.
+        // The same address comes back.
         (
             &own,
             &[&["192.0.2.10"], &[], &["192.0.2.99"], &["192.0.2.10"]],
             false,
         ),
-        // An operator's, somewhere in front of this machine.
+        // The operator's address, of a host that forwards to this machine.
         (&own, &[&["198.51.100.1"], &["198.51.100.2"]], false),
         (
             &Advertised::parse("node.example"),

@@ -1,4 +1,4 @@
-//! Against avahi-daemon, in network namespaces of their own.
+//! Tests against avahi-daemon in separate network namespaces.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -28,7 +28,7 @@ fn question() -> Question {
     }
 }
 
-/// Whoever answers first could otherwise turn the verification off.
+/// Otherwise any host that answers first could switch the verification off.
 #[test]
 fn an_answer_without_tls_is_refused_where_servers_are_verified() {
     let strict = Question {
@@ -49,14 +49,15 @@ fn an_answer_without_tls_is_refused_where_servers_are_verified() {
     }
 }
 
-/// An avahi-daemon in the namespace of the network. It ends when dropped.
+/// An avahi-daemon in the namespace of the network. It is stopped on drop.
 struct Publisher {
     child: Child,
     _files: TempDir,
 }
 
 impl Publisher {
-    /// Publishes static services on one interface; `None` if there is no avahi.
+    /// Publishes static services on one interface. Returns `None` if avahi is not
+    /// installed.
     fn start(lab: &Lab, interface: &str, services: &[(&str, &str)]) -> Option<Self> {
         if Command::new("avahi-daemon")
             .arg("--version")
@@ -84,8 +85,8 @@ impl Publisher {
             ),
         )
         .unwrap();
-        // The directories of its services and of its PID file cannot be chosen,
-        // so it gets others in their places.
+        // The directories for services and for the PID file are fixed, so others
+        // are mounted over them.
         let script = format!(
             "mount --bind {} /etc/avahi/services && mkdir -p /run/avahi-daemon && \
              mount -t tmpfs none /run/avahi-daemon && \
@@ -114,8 +115,8 @@ impl Drop for Publisher {
     }
 }
 
-/// Asks until the answer is this URL: avahi probes for a second before it
-/// publishes, and for each family on its own.
+/// Asks until the answer has this URL. avahi probes for a second before it
+/// publishes, and separately for each address family.
 async fn found(question: &Question, url: &str) -> Endpoint {
     let mut last = String::new();
     for _ in 0..8 {
@@ -154,7 +155,7 @@ fn ironic_is_found_behind_the_second_nic() {
             endpoint.settings,
             [("ipa_ntp_server".to_owned(), "192.0.1.9".to_owned())]
         );
-        // Only where the operator said; nobody publishes there.
+        // Asks only on the operator's interface, where no host publishes.
         let elsewhere = Question {
             interfaces: vec!["192.0.0.10".to_owned(), "no address".to_owned()],
             attempts: 1,
@@ -226,7 +227,7 @@ fn a_network_of_link_local_ipv6_is_enough() {
 
 const ROOT_DOCUMENT: &str = r#"{"default_version": {"id": "v1"}}"#;
 
-/// A server of HTTP in the network, on every address.
+/// An HTTP server in the network, on all addresses.
 fn serve(lab: &Lab) {
     let listener = lab.on_network(|| TcpListener::bind("[::]:80").unwrap());
     thread::spawn(move || {
@@ -235,7 +236,7 @@ fn serve(lab: &Lab) {
             let mut request = [0; 4096];
             let length = stream.read(&mut request).unwrap();
             let request = String::from_utf8_lossy(&request[..length]).into_owned();
-            // The zone is ours alone.
+            // The server must not see the zone.
             assert!(
                 request.to_lowercase().contains("host: [fe80::"),
                 "{request}"
@@ -263,7 +264,7 @@ fn nobody_there_is_known_after_three_attempts() {
     });
 }
 
-/// Whatever arrives on the port of mDNS, somebody else's answer is still heard.
+/// Other packets on the mDNS port do not prevent a valid answer from being found.
 #[test]
 fn garbage_on_the_link_harms_nobody() {
     on_a_machine(async |lab| {
@@ -277,7 +278,7 @@ fn garbage_on_the_link_harms_nobody() {
             let text = fs::read(seeds).unwrap();
             for round in 0..2000_usize {
                 let mut packet = text[round % 97..round % 97 + round % 400].to_vec();
-                // An answer with many records, and names that point at themselves.
+                // An answer with many records, whose names point to themselves.
                 if packet.len() > 14 {
                     packet[2..12].copy_from_slice(&[0x84, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 1]);
                     packet[12..14].copy_from_slice(&[0xc0, (round % 20) as u8]);
@@ -289,7 +290,7 @@ fn garbage_on_the_link_harms_nobody() {
         let url = "http://192.0.1.1:6385/baremetal";
         let endpoint = found(&question(), url).await;
         noise.join().unwrap();
-        // A daemon that a packet had ended would be silent for good.
+        // If a packet had ended the daemon, there would be no more answers.
         assert_eq!(found(&question(), url).await, endpoint);
     });
 }

@@ -32,12 +32,12 @@ const NAME: &str = "baremetal._openstack._tcp.local.";
 fn adverts_become_the_urls_of_the_original() {
     let http = ("protocol", "http");
     for (advert, url) in [
-        // What Ironic publishes: the instance's own name is the target.
+        // Ironic publishes this: the target is the instance's own name.
         (
             advert(NAME, 6385, &["10.88.0.1"], &[http]),
             "http://10.88.0.1:6385",
         ),
-        // The trap: no protocol on any port but 80 means https.
+        // Without `protocol` every port but 80 means https.
         (
             advert(NAME, 6385, &["10.88.0.1"], &[]),
             "https://10.88.0.1:6385",
@@ -60,7 +60,7 @@ fn adverts_become_the_urls_of_the_original() {
             ),
             "https://10.88.0.1:80",
         ),
-        // A name outside of .local is kept: certificates are for it.
+        // A name outside of .local is kept, because certificates are issued for it.
         (
             advert("ironic.example.", 443, &["10.88.0.1"], &[]),
             "https://ironic.example:443",
@@ -69,7 +69,7 @@ fn adverts_become_the_urls_of_the_original() {
             advert("IRONIC.LOCAL.", 443, &["10.88.0.1"], &[]),
             "https://10.88.0.1:443",
         ),
-        // Families, loopback, link-local.
+        // Address families, loopback and link-local addresses.
         (
             advert("h.local.", 80, &["2001:db8::1", "192.0.2.1"], &[]),
             "http://192.0.2.1:80",
@@ -164,7 +164,7 @@ fn what_is_no_url_is_a_fault() {
     ] {
         match advert.endpoint(|_| true) {
             Err(fault) => assert!(!expected.is_empty() && fault.contains(expected), "{fault}"),
-            // Behind our own slash it is a path and no host.
+            // After the slash that we add it is a path, not a host.
             Ok(endpoint) => assert_eq!(endpoint.url, "http://192.0.2.1:80/@evil.example"),
         }
     }

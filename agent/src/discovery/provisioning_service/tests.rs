@@ -19,8 +19,7 @@ use crate::network::tests::lab::{Lab, on_a_machine};
 
 const ROOT_DOCUMENT: &str = r#"{"default_version": {"id": "v1", "version": "1.115"}}"#;
 
-/// Answers every connection with this status and body after a while, and with a
-/// date.
+/// Answers every connection with this status, this body and a date, after a delay.
 fn serve(listener: TcpListener, after: Duration, status: u16, body: &'static str) {
     thread::spawn(move || {
         for stream in listener.incoming() {
@@ -32,8 +31,8 @@ fn serve(listener: TcpListener, after: Duration, status: u16, body: &'static str
 }
 
 fn answer(stream: &mut (impl Read + Write), status: u16, body: &str) {
-    // Whoever only connects says nothing, and whoever refuses the certificate
-    // goes away.
+    // A client that only connects sends nothing. A client that rejects the
+    // certificate disconnects.
     if stream.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {
         let length = body.len();
         let answer = format!(
@@ -77,7 +76,7 @@ fn found(urls: Vec<String>, expected: Expected) -> Found {
         })
 }
 
-/// A server of TLS with a certificate that nobody knows, for this name.
+/// A TLS server with a certificate for this name from an unknown authority.
 fn stranger(name: &str) -> String {
     let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der());
@@ -101,7 +100,7 @@ fn stranger(name: &str) -> String {
     url
 }
 
-/// It takes a human to change that; the search has to say it once.
+/// Only an operator can fix this, so the search must report it once.
 #[test]
 fn a_certificate_that_will_never_be_trusted_is_news() {
     let url = stranger("127.0.0.1");
@@ -157,8 +156,8 @@ fn the_place_of_the_expected_answer_comes_first() {
     }
 }
 
-/// The file itself is asked for, and no more of it than a byte; a server that has
-/// not proven who it is gets to know neither file nor user.
+/// The client requests the file itself, but only one byte of it. A server that is
+/// not authenticated sees neither the file name nor the user.
 #[test]
 fn a_file_is_known_by_its_first_byte() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -170,7 +169,7 @@ fn a_file_is_known_by_its_first_byte() {
         let length = stream.read(&mut request).unwrap();
         let text = String::from_utf8_lossy(&request[..length]).to_lowercase();
         said.send(text).unwrap();
-        // Of the whole file, which is not read.
+        // The server announces the whole file, and the client must not read it.
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n";
         stream.write_all(head.as_bytes()).unwrap();
         thread::sleep(Duration::from_secs(30));
@@ -208,7 +207,7 @@ fn listen_on(lab: &Lab, interface: &'static str, address: [u8; 4]) -> TcpListene
     })
 }
 
-/// The NIC that leads to a proxy without a service answers first.
+/// The NIC that leads to a proxy without the service answers first.
 #[test]
 fn ironic_wins_against_a_faster_proxy_in_another_network() {
     on_a_machine(async |lab| {
@@ -252,8 +251,7 @@ fn ironic_wins_against_a_faster_proxy_in_another_network() {
     });
 }
 
-/// The other NIC has the default route of the smaller metric, which leads
-/// nowhere.
+/// The other NIC has the default route with the lower metric, and it leads nowhere.
 #[test]
 fn the_date_is_asked_for_over_the_nic_that_has_met_the_certificate() {
     on_a_machine(async |lab| {
@@ -279,7 +277,8 @@ fn the_date_is_asked_for_over_the_nic_that_has_met_the_certificate() {
         };
         let client = ServiceClient::new(&options).unwrap();
         let wanted = wanted(vec![url], Expected::Ironic);
-        // One that may be set would be that of the machine that runs the test.
+        // A clock that may be changed would be the clock of the machine that runs
+        // the test.
         let mut clock = Clock::of_somebody();
         let (state, reach) = (&mut network.state, &network.reach);
         let is_told = || lab.said().iter().any(|line| line.ends_with("not set"));
@@ -290,7 +289,7 @@ fn the_date_is_asked_for_over_the_nic_that_has_met_the_certificate() {
     });
 }
 
-/// `https://203.0.113.1`, whose certificate was valid in 2020 only.
+/// `https://203.0.113.1`, whose certificate was only valid in 2020.
 fn serve_with_old_certificate(lab: &Lab, ca_file: PathBuf) -> (String, PathBuf) {
     let address = Ipv4Addr::new(203, 0, 113, 1);
     let mut parameters = rcgen::CertificateParams::default();

@@ -251,8 +251,8 @@ fn success_is_one_line() {
     );
 }
 
-/// A line is masked as it is printed, and the second half of a signed link does not
-/// look like one.
+/// Secrets are masked per line, and the second half of a signed link does not look
+/// like one.
 #[test]
 fn a_signed_link_is_masked_before_its_line_is_broken() {
     let user = "a".repeat(60);

@@ -66,7 +66,7 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
         let found = grace(urls, &[1], Expected::Ironic, status, other);
         assert_eq!(found, expected, "{told}");
     }
-    // Both NICs have answered, so neither can bring anything better.
+    // Both NICs have brought an answer, so neither can bring a better one.
     let both = |expected, status| grace(1, &[1, 2], expected, status, nic(2, false));
     assert_eq!(both(Expected::Ironic, 404), GRACE_ALONE);
     assert_eq!(both(Expected::Ironic, 502), GRACE);

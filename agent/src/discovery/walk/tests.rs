@@ -1,4 +1,4 @@
-//! Against real sockets, in a namespace of their own.
+//! Tests with real sockets in a separate network namespace.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -8,20 +8,20 @@ use super::*;
 use crate::http_client::HttpOptions;
 use crate::network::tests::lab::{Lab, ip, on_a_machine};
 
-/// A machine with `eth0` and its network, which forwards nothing.
+/// A machine with `eth0` and a network that does not forward.
 fn plug_in(lab: &Lab) {
     lab.plug_in(0);
     lab.port("addr add 192.0.2.1/24 dev port0");
     lab.port("addr add 2001:db8::1/64 dev port0 nodad");
     lab.port("link set port0 up");
-    // Over it the kernel tells itself that a neighbour does not answer.
+    // The kernel reports an unreachable neighbour to itself over the loopback.
     ip("link set lo up");
     ip("addr add 192.0.2.10/24 dev eth0");
     ip("addr add 2001:db8::10/64 dev eth0 nodad");
     ip("link set eth0 up");
 }
 
-/// Answers every connection on that side with this, and says on which port.
+/// Serves this answer on that side of the link and returns the address.
 fn serve(lab: &Lab, address: &'static str, answer: &'static str) -> SocketAddr {
     lab.on_network(move || {
         let listener = TcpListener::bind((address, 0)).unwrap();
@@ -29,7 +29,7 @@ fn serve(lab: &Lab, address: &'static str, answer: &'static str) -> SocketAddr {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // Whoever only connects says nothing.
+                // A client that only connects sends nothing.
                 if stream.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {
                     let _ = stream.write_all(answer.as_bytes());
                 }
@@ -85,7 +85,8 @@ fn tells_which_step_fails() {
                 vec![on_link, "TCP failed: connection refused"],
             ),
             (
-                // Nobody has the address, which the neighbours are asked.
+                // No neighbour has this address, so the kernel reports that there
+                // is no route.
                 "http://192.0.2.77:6385".to_owned(),
                 vec![on_link, "TCP failed: no route to host"],
             ),
@@ -105,7 +106,7 @@ fn tells_which_step_fails() {
     });
 }
 
-/// Bound to its NIC, a walk does not take the way of another.
+/// A walk is bound to its NIC and does not use another.
 #[test]
 fn a_walk_stays_on_its_nic() {
     on_a_machine(async |lab| {
@@ -123,13 +124,13 @@ fn a_walk_stays_on_its_nic() {
     });
 }
 
-/// Of two URLs, and of the two addresses of one name, a dead one costs no more
-/// than a moment.
+/// A dead URL delays the other URL only for a moment. So does a dead address of a
+/// name.
 #[test]
 fn a_dead_url_or_family_does_not_hold_up_the_other() {
     on_a_machine(async |lab| {
         plug_in(lab);
-        // Packets to it vanish: the worst way to be dead.
+        // Packets to this address are lost without an error, the worst case.
         lab.on_network(|| ip("addr add 192.0.2.3/24 dev port0"));
         lab.on_network(|| ip("route add blackhole 192.0.2.10/32"));
         let alive = serve(lab, "2001:db8::1", GOOD);
@@ -147,7 +148,7 @@ fn a_dead_url_or_family_does_not_hold_up_the_other() {
         for targets in [[dead, alive], [alive, dead]] {
             walker.connect(&targets, &mut steps).await.unwrap();
         }
-        // What the HTTP client does with the addresses of one name.
+        // The HTTP client must do the same with the addresses of one name.
         let _ = rustls::crypto::ring::default_provider().install_default();
         for addresses in [[dead, alive], [alive, dead]] {
             let client = reqwest::Client::builder()

@@ -1,5 +1,5 @@
-//! Through a real forward proxy, and on redirects: who is asked, and who gets
-//! to see which credentials.
+//! Tests requests through a real forward proxy and with redirects: which host gets
+//! the request, and which host sees which credentials.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use reqwest::header::AUTHORIZATION;
 
 use crate::http_client::{HttpOptions, Proxies, image_client, why};
 
-/// Serves each connection on a thread, and keeps the heads of its requests.
+/// Serves each connection on a thread, and records the heads of its requests.
 struct Served {
     /// `127.0.0.1:PORT`
     address: String,
@@ -29,14 +29,14 @@ impl Served {
                 let head = head_of(&stream).unwrap_or_default();
                 kept.lock().unwrap().push(head.clone());
                 let answer = Arc::clone(&answer);
-                // The other side may hang up at any time.
+                // The other side may disconnect at any time.
                 thread::spawn(move || answer(&head, stream));
             }
         });
         Self { address, heads }
     }
 
-    /// A server that has `text`, or sends the asker on where `to` says so.
+    /// A server that answers with `text`, or redirects the client to `to`.
     fn with(text: &'static str, to: Option<String>) -> Self {
         Self::by(move |_, mut stream| match &to {
             Some(url) => write!(
@@ -51,8 +51,8 @@ impl Served {
         })
     }
 
-    /// A proxy as RFC 9110 has it: `CONNECT host:port`, and requests with the
-    /// whole URL in their first line.
+    /// A proxy according to RFC 9110: it accepts `CONNECT host:port`, and requests
+    /// with the whole URL in the first line.
     fn proxy() -> Self {
         Self::by(|head, mut stream| {
             let mut words = head.split_whitespace();
@@ -176,7 +176,7 @@ fn who_needs_no_proxy_is_asked_without() {
     }
 }
 
-/// What is said to the server is said within TLS: the proxy sees a name alone.
+/// Requests to the server are encrypted by TLS: the proxy only sees a host name.
 #[test]
 fn a_proxy_sees_nothing_of_https() {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
@@ -220,7 +220,7 @@ fn a_proxy_sees_nothing_of_https() {
     assert!(!proxy.saw("bearer"), "{:?}", proxy.heads());
 }
 
-/// A port is another server.
+/// Another port counts as another server.
 #[test]
 fn credentials_stay_with_their_server() {
     let elsewhere = Served::with("image", None);
@@ -229,7 +229,7 @@ fn credentials_stay_with_their_server() {
     assert_eq!(got.as_deref(), Ok("image"));
     assert!(first.saw("authorization: bearer t"));
     assert!(!elsewhere.saw("authorization"), "{:?}", elsewhere.heads());
-    // Those in the URL as well.
+    // The same applies to credentials in the URL.
     let first = Served::with("", Some(elsewhere.url()));
     let url = first.url().replace("http://", "http://me:hidden@");
     assert_eq!(get(Proxies::default(), &url, None).as_deref(), Ok("image"));

@@ -1,6 +1,5 @@
-//! Every request of an agent in `tests/transcripts` is made once more, by us, to
-//! a server that answers what was recorded: method, path, headers and body
-//! have to agree.
+//! Repeats every agent request in `tests/transcripts`, against a server that sends
+//! the recorded answers. Method, path, headers and body must be the same.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +10,7 @@ use super::super::wire::LookupAnswer;
 use super::scripted::{Asked, Ironic, Reply};
 use super::*;
 
-/// What our client adds to a request on its own.
+/// The headers that our HTTP client adds on its own.
 const OURS: [&str; 4] = ["host", "user-agent", "content-length", "accept-encoding"];
 
 struct Exchange {
@@ -23,7 +22,7 @@ struct Exchange {
     answer: String,
 }
 
-/// The agent's side of the conversations, file by file.
+/// The agent's requests, file by file.
 fn conversations() -> Vec<(String, Vec<Exchange>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let mut found: Vec<_> = std::fs::read_dir(directory)
@@ -71,8 +70,8 @@ fn exchange(entry: &Value) -> Option<Exchange> {
     })
 }
 
-/// What the request looked like, without our client's own additions; the API
-/// version apart.
+/// The headers of a request without those that our HTTP client adds, and separately
+/// the API version.
 fn shape(asked: &Asked) -> (BTreeSet<(String, String)>, Option<String>) {
     let mut version = None;
     let mut headers = BTreeSet::new();
@@ -86,7 +85,7 @@ fn shape(asked: &Asked) -> (BTreeSet<(String, String)>, Option<String>) {
     (headers, version)
 }
 
-/// Every member's name, to any depth; lists by their first member.
+/// The names of all members of an object.
 fn names(value: &Value) -> BTreeSet<String> {
     match value {
         Value::Object(members) => members.keys().cloned().collect(),
@@ -146,8 +145,8 @@ fn our_requests_agree_with_every_recorded_one() {
             );
             let (headers, version) = shape(&asked);
             let mut wanted = recorded.headers;
-            // The recorded agent asked as it liked; the versions of the original
-            // are in the chapters on lookup and heartbeat of its protocol.
+            // The recorded agent used other versions. Those of the original are in
+            // the chapters on lookup and heartbeat of its protocol.
             wanted.retain(|(name, _)| name != "x-openstack-ironic-api-version");
             assert_eq!(headers, wanted, "{what}");
             assert_eq!(version.as_deref(), expected_version, "{what}");

@@ -1,5 +1,4 @@
-//! A server of HTTP on a port of its own that answers as it was told, one reply
-//! a request.
+//! An HTTP server on its own port that sends the given replies, one per request.
 
 use std::collections::VecDeque;
 use std::io::{BufReader, Write as _};
@@ -27,7 +26,7 @@ impl Reply {
 pub struct Asked {
     /// `GET / HTTP/1.1`
     pub line: String,
-    /// Names in lower case.
+    /// Names are in lower case.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
@@ -66,7 +65,7 @@ impl Ironic {
         }
     }
 
-    /// Takes connections, and never says a word.
+    /// Accepts connections but never answers.
     pub fn silent() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         Self {
@@ -76,7 +75,7 @@ impl Ironic {
         }
     }
 
-    /// Where nobody listens.
+    /// A URL where no server listens.
     pub fn dead_url() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}", listener.local_addr().unwrap())

@@ -5,7 +5,7 @@ use crate::disk::fixtures::{Answer, FaultyDisk, loop_device};
 use crate::disk_sets::md_superblock::{Version, tests::superblock};
 use crate::sys_tree::plant;
 
-/// A disk of which the kernel knows nothing but its name.
+/// A disk of which the kernel knows only the name.
 fn device(name: &Path) -> BlockDevice {
     let root = plant("sys/block/sda/dev = 8:0\\n\nsys/block/sda/size = 8192\\n\n");
     let mut device = block_devices::collect(root.path()).remove(0);
@@ -17,7 +17,7 @@ fn device(name: &Path) -> BlockDevice {
 fn a_disk_that_is_locked_does_not_keep_the_others_from_being_erased() {
     let blank = tempfile::NamedTempFile::new().unwrap();
     blank.as_file().set_len(1 << 20).unwrap();
-    // A locked disk aborts every read.
+    // A locked disk fails every read.
     let locked = match FaultyDisk::start(vec![0; 1 << 20], |_| Answer::Fail(Errno::EIO)) {
         Ok(disk) => disk,
         Err(error) => return crate::skip::skip(error),
@@ -158,8 +158,8 @@ fn a_volume_on_a_disk_that_stays_keeps_the_other_disk() {
     );
 }
 
-/// A running array that `volume_name` names, with another array on one of its disks,
-/// and a third one elsewhere.
+/// A running array that `volume_name` selects, a second array that shares a disk
+/// with it, and a third array on other disks.
 #[test]
 fn a_volume_that_is_kept_is_not_erased_and_neither_are_its_neighbours() {
     let root = plant(
@@ -240,12 +240,14 @@ dev/",
             "/dev/md126"
         ]
     );
-    // By its device node an array is kept with its members, too.
+    // An array that is named by its device node is also kept together with its
+    // members.
     assert_eq!(
         left(serde_json::json!([{"name": "/dev/md126"}])),
         ["/dev/sdd", "/dev/sdc", "/dev/md125"]
     );
-    // A partition does not outlive the table that it is in.
+    // A skipped partition spares the whole disk, because it is lost without the
+    // partition table.
     assert_eq!(
         left(serde_json::json!([{"name": "/dev/sda1"}])),
         [
