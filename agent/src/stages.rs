@@ -48,23 +48,25 @@ use meeting::wait_for_hardware;
 pub use own_image::own_image;
 use unattended::Order;
 
-/// After this the lines about the begin of a stage are on the screen.
+/// After this time the first lines of a stage are on the screen.
 const STAGE_BEGINS: Duration = Duration::from_secs(5);
 
-/// A console that somebody looks at hours later still says what is wrong.
+/// The reason is repeated at this interval, so that the console still shows it
+/// after hours.
 const SAID_AGAIN: Duration = Duration::from_secs(600);
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// Runs the agent in the ramdisk until the boot is to end. The exit code says
-/// how: see [`Ending`]; any other means that something went wrong. In a live
-/// system there is no init of ours to read it: the boot ends by logind.
+/// Runs the agent until the boot is to end. In the ramdisk the exit code says how:
+/// see [`Ending`]. Any other code means a failure. In a live system no init of ours
+/// reads the code, so the agent ends the boot through logind.
 pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     let home = match Home::find(arguments.live_system) {
         Ok(home) => home,
         Err(failure) => {
-            // The network of this machine would be taken over, too.
+            // The agent stops here, because it would also take over the network of
+            // this machine.
             report::start(Output::Stderr, debug);
             tracing::error!("{failure}");
             return ExitCode::FAILURE;
@@ -84,8 +86,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     };
     let flush = report::start(output, debug || settings.params.wants_debug());
     report::tell_panics(&flush);
-    // One thread drives all conversations; disks are written on threads of
-    // their own.
+    // One thread runs all network tasks. Disks are written on other threads.
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -105,30 +106,31 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     if let Err(failure) = &outcome {
         tracing::error!("{failure}");
     }
-    // Threads that wait for a disk or a server must not keep the process.
+    // A thread that waits for a disk or a server must not keep the process alive.
     runtime.shutdown_background();
     flush.wait(LAST_LINES);
     match (outcome, home) {
         (Ok(Some(ending)), Home::Ramdisk) => ExitCode::from(ending.exit_code()),
-        // logind has not done it.
+        // logind has not ended the boot, so the agent does.
         (Ok(Some(ending)), Home::LiveSystem) => early::carry_out(ending, || ()),
         (Ok(None), _) => ExitCode::SUCCESS,
         (Err(_), _) => ExitCode::FAILURE,
     }
 }
 
-/// The boot, which init can end before its time.
+/// Runs the boot. Init can end it early.
 async fn in_ramdisk(settings: Settings) -> Result<Ending> {
     tokio::spawn(async { early::give_signs_of_life().await });
     tokio::select! {
         outcome = boot(settings, None) => outcome,
-        // Init knows better what was ordered.
+        // Init knows which ending was ordered, and overrides this one.
         asked = asked_to_end() => asked.map(|()| Ending::PowerOff),
     }
 }
 
-/// Waits until init (see `early::supervise`) or systemd asks for the end and no
-/// commit is going on. The boot goes on meanwhile: a commit may need it.
+/// Waits until init (see `early::supervise`) or systemd requests the end and no
+/// commit is in progress. The boot continues meanwhile, because a commit may need
+/// it.
 async fn asked_to_end() -> Result<()> {
     let fault = |error: std::io::Error| {
         let details = format!("listening for the order to end: {error}");
@@ -142,8 +144,9 @@ async fn asked_to_end() -> Result<()> {
     closing.await.map_err(|error| fault(error.into()))
 }
 
-/// Lives beside systemd, which is told about it, and asked for the ending. `None`
-/// if systemd has asked for the end, of the agent or of the machine.
+/// Runs the boot under systemd. Tells systemd that the agent is alive, and ends the
+/// boot through logind. `None` if systemd requested the end of the agent or of the
+/// machine.
 async fn in_live_system(settings: Settings) -> Result<Option<Ending>> {
     tracing::info!("landfall {} in a live system", env!("CARGO_PKG_VERSION"));
     live_system::keep_watchdog();
@@ -163,7 +166,8 @@ async fn in_live_system(settings: Settings) -> Result<Option<Ending>> {
     }
 }
 
-/// The boot in either home: `live` are the services of a live system.
+/// Runs the boot. `live` holds the services of a live system; `None` in the
+/// ramdisk.
 async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
     release_left_mounts();
     let devices_settled = devices_settled();
@@ -206,7 +210,7 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
             tracing::error!("lookup: {told}");
             return Ok(Ending::LockDown);
         }
-        // Init starts the agent again, which looks for Ironic anew.
+        // Init restarts the agent, which looks for Ironic again.
         Err(fault) => {
             let fault = format!("lookup: {fault}");
             return Err(Failure::new(Class::CommandExecutionError, fault));
@@ -215,7 +219,7 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
     boot.serve(&service, &found, node, &token).await
 }
 
-/// What the stages share: told once, or going on in the background.
+/// What the stages share.
 struct Boot {
     settings: Arc<Settings>,
     client: ServiceClient,
@@ -225,15 +229,15 @@ struct Boot {
     heard_vlans: mpsc::Sender<HeardVlans>,
     devices_settled: DevicesSettled,
     state: &'static Path,
-    /// What is wrong with this machine, found on the way. Said again when nothing
-    /// else happens, so that it is what the screen shows last.
+    /// Faults of this machine that were found on the way. They are repeated while
+    /// nothing else happens, so that the screen shows them last.
     remarks: Vec<String>,
-    /// `None` in our ramdisk.
+    /// `None` in the ramdisk.
     live: Option<LiveSystem>,
 }
 
 impl Boot {
-    /// Sets the network going.
+    /// Starts to configure the network.
     fn start(
         settings: Settings,
         devices_settled: DevicesSettled,
@@ -242,7 +246,8 @@ impl Boot {
         let mut args = NetArgs::from_command_line(&settings.command_line);
         let (naming, warnings) = NamingPolicy::from_command_line(&settings.command_line);
         if live.is_none() && args.asks_firmware() {
-            // No device stands for the table, so nothing else loads its driver.
+            // The iBFT is a firmware table, not a device, so nothing else loads its
+            // driver.
             early::modprobe(&"iscsi_ibft".into());
             let machine = SystemPath::live();
             let names = interface_names::names(&machine, &naming);
@@ -283,16 +288,17 @@ impl Boot {
         })
     }
 
-    /// Nobody to obey: says so, and leaves the machine for the operator to see.
+    /// There is no service to take commands from. Reports this, and leaves the
+    /// machine on for the operator.
     async fn nothing_to_serve(&self) -> Result<Ending> {
         let params = &self.settings.params;
         if params.inspection_callback_url.is_some() {
-            // Ironic gives no other URL for an inspection that it manages.
+            // Ironic sets no other URL for an inspection that it manages.
             tracing::info!(
                 "nothing else to do without ipa-api-url: waiting for Ironic to switch this machine off"
             );
         } else if params.api_url.is_none() {
-            // A URL that cannot be used has been told already.
+            // A URL that cannot be used has been reported already.
             tracing::error!(
                 "no provisioning service is configured -- add the kernel argument ipa-api-url=http://IRONIC:6385, or coreos.inst.install_dev=DISK to install without one"
             );
@@ -300,15 +306,15 @@ impl Boot {
         repeat_remarks(&self.remarks).await
     }
 
-    /// Warns now, and again at the end.
+    /// Logs a warning, and stores it to be repeated.
     fn remark(&mut self, text: String) {
         tracing::warn!("{text}");
         self.remarks.push(text);
     }
 }
 
-/// Says forever what is wrong with this machine, first when the lines of the stage
-/// that just began are out: the reason is to be the last line on the screen.
+/// Repeats forever what is wrong with this machine. It starts after the first lines
+/// of the current stage, so that the reason is the last line on the screen.
 async fn repeat_remarks(remarks: &[String]) -> ! {
     let mut pause = STAGE_BEGINS;
     loop {

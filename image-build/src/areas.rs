@@ -1,29 +1,31 @@
-//! The two areas of a medium that can be overwritten in place, for one host.
+//! The two areas of a medium that a server can overwrite in place for one host.
 //!
-//! ISO 9660 keeps a file in one piece, so whoever serves the image can replace the
-//! bytes of these two files without rebuilding or even copying it:
+//! ISO 9660 keeps each of these files in one piece. A server can therefore replace
+//! their bytes without rebuilding the image, and even without copying it:
 //!
-//! * the embed area is one more ramdisk: a newc cpio archive, then zeros. All zeros is
-//!   valid, too; the kernel skips them.
-//! * the kernel arguments area is a GRUB script of one line, `set kargs="..."`, then
-//!   newlines. Neither is verified in Secure Boot mode: GRUB checks kernels only.
+//! * The embed area is one more ramdisk: a newc cpio archive, then zeros. An area
+//!   of zeros alone is valid too, because the kernel skips zeros.
+//! * The kernel arguments area is a GRUB script of one line, `set kargs="..."`,
+//!   then newlines.
+//!
+//! Secure Boot verifies neither area: GRUB checks kernels only.
 
 use serde::{Deserialize, Serialize};
 
 use crate::grub_cfg;
 use crate::kernel_args::KernelArgs;
 
-/// Where the description of the areas is.
+/// Path of the JSON file that describes the areas.
 pub(crate) const DESCRIPTION_PATH: &str = "boot/landfall-areas.json";
 pub(crate) const EMBED_PATH: &str = "boot/embed.img";
 pub(crate) const KARGS_PATH: &str = "boot/grub/kargs.cfg";
-/// Two sectors of a CD; holds any command line that the kernel takes.
+/// Two sectors of a CD, enough for any command line that the kernel accepts.
 pub(crate) const KARGS_SIZE: usize = 4096;
 
-/// What is written at [`DESCRIPTION_PATH`].
+/// The content of [`DESCRIPTION_PATH`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Areas {
-    /// 1.
+    /// Version of this description: 1.
     pub(crate) format: u32,
     pub(crate) kargs: KargsArea,
     pub(crate) embed: EmbedArea,
@@ -33,9 +35,9 @@ pub(crate) struct Areas {
 pub(crate) struct KargsArea {
     pub(crate) path: String,
     pub(crate) size: usize,
-    /// What stands before the arguments.
+    /// Text before the arguments.
     pub(crate) before: String,
-    /// What stands after them; the rest of the area is newlines.
+    /// Text after the arguments. The rest of the area is newlines.
     pub(crate) after: String,
     /// The arguments that the medium was built with.
     pub(crate) default: String,
@@ -66,14 +68,15 @@ impl Areas {
     }
 }
 
-/// The kernel arguments area. It always fits: arguments are bounded far below its size.
+/// The arguments always fit: their maximum length is far below the size of the
+/// area.
 pub(crate) fn kargs_area(arguments: &KernelArgs) -> Vec<u8> {
     let mut area = grub_cfg::set_kargs(arguments).into_bytes();
     area.resize(KARGS_SIZE, b'\n');
     area
 }
 
-/// The arguments in a kernel arguments area, as it is now.
+/// Returns the current arguments of a kernel arguments area.
 pub(crate) fn read_kargs(area: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(area).ok()?.trim_end_matches('\n');
     text.strip_prefix("set kargs=\"")?.strip_suffix('"')

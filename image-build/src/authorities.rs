@@ -1,15 +1,16 @@
-//! Files of certificate authorities, checked before anything is built of them.
+//! Checks files of certificate authorities before anything is built from them.
 
 use anyhow::{Result, ensure};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
-/// As the agent, which would not read a larger one.
+/// The agent does not read a larger file.
 pub(crate) const MAX_PEM_BYTES: u64 = 4 << 20;
 
-/// Checks that these are certificates, and nothing that must not be handed out.
+/// Checks that the file holds certificates and no private key.
 pub(crate) fn check(pem: &[u8]) -> Result<()> {
-    // An encrypted one, too: the label is all that counts.
+    // This also finds an encrypted key, because all labels of private keys end like
+    // this.
     ensure!(
         !String::from_utf8_lossy(pem).contains("PRIVATE KEY-----"),
         "expected certificates only, found a private key: whoever gets the ramdisk can read it"
@@ -30,8 +31,7 @@ pub(crate) fn check(pem: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Whether this is one DER SEQUENCE from begin to end, as a certificate is
-/// (X.690, 8.1.3).
+/// Whether `der` is exactly one DER SEQUENCE, as a certificate is (X.690, 8.1.3).
 fn is_sequence(der: &[u8]) -> bool {
     let [0x30, length, rest @ ..] = der else {
         return false;
@@ -50,7 +50,7 @@ fn is_sequence(der: &[u8]) -> bool {
     length == content.len()
 }
 
-/// How many certificates a PEM text holds.
+/// Number of certificates in a PEM text.
 pub(crate) fn count(pem: &[u8]) -> usize {
     let text = String::from_utf8_lossy(pem);
     text.matches("-----BEGIN CERTIFICATE-----").count()

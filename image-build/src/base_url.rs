@@ -1,14 +1,15 @@
-//! Where a network boot fetches kernel and ramdisk from.
+//! The URL from which a network boot fetches kernel and ramdisk.
 
 use std::str::FromStr;
 
-/// `http://host[:port][/directory]`, in characters that GRUB and iPXE scripts leave alone.
+/// `http://host[:port][/directory]`, only with characters that GRUB and iPXE
+/// scripts do not interpret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BaseUrl {
     scheme: Scheme,
-    /// With its port, an IPv6 address in brackets.
+    /// Includes the port. An IPv6 address is in brackets.
     authority: String,
-    /// Begins with a slash and ends with one.
+    /// Begins and ends with a slash.
     directory: String,
 }
 
@@ -18,7 +19,6 @@ enum Scheme {
     Https,
 }
 
-/// Why a URL is of no use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("base URL `{0}`: expected http://HOST[:PORT][/DIRECTORY] or https://...")]
 pub(crate) struct BadUrl(String);
@@ -59,7 +59,7 @@ impl FromStr for BaseUrl {
 }
 
 impl BaseUrl {
-    /// The URL of the directory, with a slash at its end.
+    /// With a slash at the end.
     pub(crate) fn as_url(&self) -> String {
         let scheme = match self.scheme {
             Scheme::Http => "http",
@@ -68,8 +68,8 @@ impl BaseUrl {
         format!("{scheme}://{}{}", self.authority, self.directory)
     }
 
-    /// The directory as GRUB names it, with a slash at its end. `None` for https:
-    /// GRUB knows no TLS.
+    /// The directory in GRUB's notation, with a slash at the end. `None` for https,
+    /// which GRUB does not support.
     pub(crate) fn as_grub_path(&self) -> Option<String> {
         (self.scheme == Scheme::Http)
             .then(|| format!("(http,{}){}", self.authority, self.directory))

@@ -1,15 +1,15 @@
-//! The programs and boot loaders that come from Debian packages.
+//! Finds the programs and boot loaders that come from Debian packages.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-/// Something that must be installed.
+/// A file or program that must be installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// A file, or a program looked up in PATH.
+    /// Path of a file, or name of a program in PATH.
     pub(crate) what: &'static str,
-    /// The package that brings it.
+    /// The Debian package that provides it.
     pub(crate) package: &'static str,
 }
 
@@ -37,40 +37,44 @@ pub(crate) const EFI_MODULES: Part = Part {
     what: "/usr/lib/grub/x86_64-efi/normal.mod",
     package: "grub-efi-amd64-bin",
 };
-/// Signed by Microsoft's key for others, so firmware starts it as it comes.
+/// Signed with Microsoft's third-party key, so firmware starts it without any
+/// setup.
 pub(crate) const SHIM: Part = Part {
     what: "/usr/lib/shim/shimx64.efi.signed",
     package: "shim-signed",
 };
-/// The flavour whose built-in prefix is /boot/grub on the medium it came from.
+/// The variant whose built-in prefix is /boot/grub on the medium that it was loaded
+/// from.
 pub(crate) const SIGNED_GRUB_CD: Part = Part {
     what: "/usr/lib/grub/x86_64-efi-signed/gcdx64.efi.signed",
     package: "grub-efi-amd64-signed",
 };
-/// The flavour whose built-in prefix is /grub on the TFTP server it came from.
+/// The variant whose built-in prefix is /grub on the TFTP server that it was loaded
+/// from.
 pub(crate) const SIGNED_GRUB_NET: Part = Part {
     what: "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed",
     package: "grub-efi-amd64-signed",
 };
-/// What the signed GRUB lacks to fetch by HTTP; it loads it unless Secure Boot is on.
+/// The signed GRUB needs this module to fetch files by HTTP. It loads the module
+/// unless Secure Boot is on.
 pub(crate) const GRUB_HTTP_MODULE: Part = Part {
     what: "/usr/lib/grub/x86_64-efi/http.mod",
     package: "grub-efi-amd64-bin",
 };
-/// iPXE for BIOS cards that have none of their own.
+/// iPXE for BIOS hosts whose network card does not contain iPXE.
 pub(crate) const IPXE_BIOS: Part = Part {
     what: "/usr/lib/ipxe/undionly.kpxe",
     package: "ipxe",
 };
 
 impl Part {
-    /// Where it is, if it is installed.
+    /// `None` if it is not installed.
     pub(crate) fn find(self) -> Option<PathBuf> {
         let path = Path::new(self.what);
         if path.is_absolute() {
             return path.is_file().then(|| path.to_owned());
         }
-        // sbin is in root's PATH only, and building needs no root.
+        // Often only root has sbin in its PATH, and the builder does not need root.
         let directories = std::env::var_os("PATH").unwrap_or_default();
         let all = std::env::split_paths(&directories).chain(["/usr/sbin".into(), "/sbin".into()]);
         all.map(|directory: PathBuf| directory.join(self.what))
@@ -78,14 +82,13 @@ impl Part {
     }
 }
 
-/// Those that are not installed.
+/// The parts that are not installed.
 pub(crate) fn missing(parts: &[Part]) -> Vec<&Part> {
     parts.iter().filter(|part| part.find().is_none()).collect()
 }
 
-/// Checks that all parts are installed.
-///
-/// `remedy` is what else the user may do.
+/// Fails if a part is not installed. The error ends with `remedy`: what else the
+/// user can do.
 pub(crate) fn require(parts: &[Part], remedy: &str) -> Result<()> {
     let missing = missing(parts);
     if missing.is_empty() {

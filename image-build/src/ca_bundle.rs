@@ -1,5 +1,5 @@
 //! The certificate authorities that the ramdisk trusts if the site names none of
-//! its own: those of the machine that builds it, unless the user says otherwise.
+//! its own. By default they are those of the build machine.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,11 @@ use landfall_initramfs::path_error;
 
 use crate::authorities::{self, MAX_PEM_BYTES};
 
-/// Its name in the ramdisk's configuration directory, where the agent looks
-/// first.
+/// Name in the ramdisk's configuration directory, where the agent looks first.
 pub(crate) const FILE: &str = "ca-bundle.pem";
 
-/// Where distributions keep the authorities that they trust: Debian, Fedora and
-/// Red Hat, SUSE, Alpine.
+/// Where distributions keep their trusted authorities: Debian, Fedora and Red Hat,
+/// SUSE, Alpine.
 const OF_DISTRIBUTIONS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -23,14 +22,13 @@ const OF_DISTRIBUTIONS: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// `--ca-bundle`.
+/// The value of `--ca-bundle`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CaBundle {
-    /// That of the machine that builds.
+    /// The bundle of the build machine.
     System,
-    /// Nobody.
+    /// No bundle.
     None,
-    /// The authorities in this file.
     File(PathBuf),
 }
 
@@ -47,10 +45,8 @@ impl FromStr for CaBundle {
 }
 
 impl CaBundle {
-    /// The PEM of the bundle, if there is to be one.
-    ///
-    /// # Errors
-    /// If it cannot be read, or holds anything that does not belong there.
+    /// Returns the PEM of the bundle; `None` if the user wants no bundle. Fails if
+    /// the file cannot be read, or is not a list of certificates.
     pub(crate) fn read(&self) -> Result<Option<Vec<u8>>> {
         let path = match self {
             Self::None => return Ok(None),
@@ -69,7 +65,7 @@ impl CaBundle {
     }
 }
 
-/// The bundle of this machine, if it has one.
+/// The bundle of the build machine, if there is one.
 pub(crate) fn of_this_machine() -> Option<&'static Path> {
     let files = OF_DISTRIBUTIONS.iter().map(Path::new);
     files.into_iter().find(|path| path.exists())

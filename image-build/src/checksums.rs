@@ -1,8 +1,10 @@
-//! The digest of every file on an ISO, kept on it: `sha256sum -c SHA256SUMS` reads it, too.
+//! Writes and verifies SHA256SUMS, the list on an ISO with the digest of every
+//! file. `sha256sum -c SHA256SUMS` can read the list too.
 //!
-//! A comment holds the digest of the whole image, for what is outside of the files: boot
-//! sectors, partition table, directories. The areas that are overwritten for one host, and
-//! the list itself, are left out of both.
+//! A comment line in the list holds the digest of the whole image. It covers what
+//! is outside the files: boot sectors, partition table, directories. Both kinds of
+//! digest leave out the areas that are overwritten for one host, and the list
+//! itself.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
@@ -16,17 +18,18 @@ use landfall_media_reader::iso9660::{Extent, Iso, IsoError};
 
 use crate::areas;
 
-/// Its place on the medium.
+/// Path on the medium.
 pub(crate) const PATH: &str = "SHA256SUMS";
-/// Its size on the medium: some twenty files of 65 bytes and a path.
+/// Size on the medium: enough for some twenty files, each with 65 bytes and a path.
 pub(crate) const SIZE: usize = 4096;
-/// Largest list that is read.
+/// Size of the largest list that the builder reads.
 const LIMIT: u32 = 1 << 20;
 const LEFT_OUT: [&str; 3] = [areas::EMBED_PATH, areas::KARGS_PATH, PATH];
 const TITLE: &str = "# Check the files of this medium with: sha256sum -c SHA256SUMS\n";
 const WHOLE: &str = "# the whole medium without its areas for hosts: ";
 
-/// Writes the list into the place that the finished ISO has for it.
+/// Writes the list into the finished ISO, which already has a file of this size for
+/// it.
 pub(crate) fn write(image: &Path) -> Result<()> {
     let writing = || format!("writing {PATH} into {}", image.display());
     let open = || File::options().read(true).write(true).open(image);
@@ -52,24 +55,25 @@ pub(crate) fn write(image: &Path) -> Result<()> {
         .with_context(writing)
 }
 
-/// What a comparison with the list comes to.
+/// The result of comparing an ISO with its list.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// How many files have the digest of the list; `None` if there is no list.
+    /// Number of files that have the listed digest; `None` if there is no list.
     pub(crate) good_files: Option<usize>,
-    /// Bytes of the medium; a stick that it was copied to has more.
+    /// Size of the medium in bytes. A stick to which the medium was copied is
+    /// larger.
     pub(crate) size: Option<u64>,
     pub(crate) faults: Vec<String>,
 }
 
-/// Compares an ISO with its list.
 pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
     let file = File::open(image).with_context(|| format!("opening {}", image.display()))?;
     let size = file_size(&file)?;
     let mut faults = Vec::new();
     let text = match iso.read(PATH, LIMIT) {
         Ok(text) => text,
-        // An ISO of an older builder; but one that is cut off shows it all the same.
+        // An older builder wrote no list. The volume's size still shows that an ISO
+        // is cut off.
         Err(IsoError::NotFound(_)) => {
             if size < iso.size {
                 faults.push(cut_off(iso.size, size));
@@ -124,7 +128,7 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
     }
     match whole {
         Err(error) => faults.push(error.to_string()),
-        // The digest of the whole says nothing new about a file that is damaged.
+        // If a file is damaged, the digest of the whole image says nothing new.
         Ok(_) if !faults.is_empty() => {}
         Ok(whole) => {
             if digest(&file, &covered(iso, whole.size)?)? != whole.sha256 {
@@ -142,7 +146,7 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
     })
 }
 
-/// Of a regular file or a disk that the ISO was copied to.
+/// For a regular file, or for a disk to which the ISO was copied.
 fn file_size(file: &File) -> Result<u64> {
     let mut file = file;
     file.seek(SeekFrom::End(0)).context("looking for its end")
@@ -152,7 +156,7 @@ fn cut_off(expected: u64, found: u64) -> String {
     format!("cut off: expected {expected} bytes, found {found}")
 }
 
-/// What the list says about the whole image.
+/// The comment line about the whole image.
 struct Whole {
     size: u64,
     sha256: String,
@@ -175,7 +179,7 @@ fn range(extent: Extent) -> Range<u64> {
     extent.offset..extent.offset + extent.size
 }
 
-/// The image without what is left out.
+/// The ranges of the image outside the files that are left out.
 fn covered(iso: &mut Iso<File>, size: u64) -> Result<Vec<Range<u64>>> {
     let mut gaps = Vec::new();
     for path in LEFT_OUT {

@@ -1,4 +1,4 @@
-//! The command line: definitions only.
+//! Defines the command line.
 
 use std::path::PathBuf;
 

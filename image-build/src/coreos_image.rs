@@ -1,5 +1,5 @@
-//! The image for nodes that name none: taken along on an ISO, or named to the
-//! hosts by kernel arguments.
+//! The image for nodes that do not name one. Either an ISO carries the image, or
+//! kernel arguments give the hosts its URL.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -17,7 +17,7 @@ use crate::disk_image;
 use crate::kernel_args::KernelArgs;
 use crate::report::megabytes;
 
-/// What an image must be.
+/// The expected digest of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImageDigest {
     algorithm: Algorithm,
@@ -64,8 +64,8 @@ impl FromStr for ImageDigest {
     }
 }
 
-/// The kernel arguments, with those that name the image. `file` is an image
-/// that needs none.
+/// Checks the kernel arguments and adds those that name the image. `file` is an
+/// image on the ISO, which needs no arguments.
 pub(crate) fn kernel_args(
     texts: &[String],
     file: Option<&Path>,
@@ -97,7 +97,7 @@ pub(crate) fn kernel_args(
     Ok(KernelArgs::with_defaults(&texts)?)
 }
 
-/// A copy of an image, on its way to a medium.
+/// A copy of an image that will be moved to a medium.
 #[derive(Debug)]
 pub(crate) struct PlacedImage {
     pub(crate) copy: PathBuf,
@@ -105,7 +105,7 @@ pub(crate) struct PlacedImage {
 }
 
 impl PlacedImage {
-    /// Copies the file into `work`, and digests it on the way.
+    /// Copies the file into `work` and checks its digest on the way.
     pub(crate) fn copy(file: &Path, expected: Option<&ImageDigest>, work: &Path) -> Result<Self> {
         let reading = || format!("reading {}", file.display());
         let name = file.file_name().with_context(reading)?.to_string_lossy();
@@ -143,7 +143,7 @@ impl PlacedImage {
     }
 }
 
-/// Fails if the file is not the image of a disk.
+/// Fails if the file is not a disk image.
 pub(crate) fn check(file: &Path) -> Result<()> {
     let metadata = file.metadata();
     let metadata = metadata.with_context(|| format!("reading {}", file.display()))?;
@@ -169,7 +169,7 @@ fn copy_with_sha512(input: &mut File, output: &mut impl io::Write) -> io::Result
     }
 }
 
-/// The image in a summary.
+/// The line for the image in a summary.
 pub(crate) fn line(image: &CoreosImage) -> String {
     format!(
         "  image    {} ({}), sha256 {}\n",

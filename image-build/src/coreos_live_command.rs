@@ -1,4 +1,4 @@
-//! `landfall-image coreos-live`.
+//! Runs `landfall-image coreos-live`.
 
 use std::fs;
 use std::io::Write as _;
@@ -18,14 +18,16 @@ use crate::live_ignition::{self, AGENT, EmbeddedFile, UNIT};
 use crate::report::{Report, megabytes};
 use crate::site_configuration::SiteConfiguration;
 
-/// The file that OpenShift's image-customization-controller writes, under the
-/// name that it has there: whoever looks for it finds it.
+/// The builder gives the file the same name as OpenShift's
+/// image-customization-controller does, so that people find it where they expect
+/// it.
 const IRONIC_FILE: &str = "/etc/ironic-python-agent.conf";
 
-/// Only an agent that can ask NetworkManager has its name in it.
+/// Only an agent that can talk to NetworkManager contains this name.
 const LIVE_FEATURE: &[u8] = b"org.freedesktop.NetworkManager";
 
-/// The room that a CoreOS live ISO has for its config, packed by xz.
+/// Size of the area for the config in a CoreOS live ISO. The config there is
+/// compressed with xz.
 const EMBED_AREA: usize = 256 << 10;
 
 #[derive(Serialize)]
@@ -107,7 +109,8 @@ impl Summary {
     }
 }
 
-/// Where Ironic is, if the operator says it here.
+/// Settings from the command line that say where Ironic is; `None` if there are
+/// none.
 fn ironic_file(arguments: &CoreosLiveArguments, report: &Report) -> Option<EmbeddedFile> {
     let options = [
         ("api_url", arguments.api_url.as_deref()),
@@ -123,7 +126,7 @@ fn ironic_file(arguments: &CoreosLiveArguments, report: &Report) -> Option<Embed
             text.push_str(&format!("{name} = {value}\n"));
         }
     }
-    // What the agent would say, now.
+    // Reports now what the agent would warn about later.
     let mut params = BootParams::default();
     params.read_file(IRONIC_FILE, &text);
     report.warnings(&params.warnings);

@@ -1,5 +1,6 @@
-//! Whether a file is the image of a disk, by its first MiB. The agent looks again, and
-//! closer, before it writes (`disk/image_head.rs` there).
+//! Checks by the first 64 KiB whether a file is a disk image. The agent checks
+//! again, and more closely, before it writes the image (`disk/image_head.rs` in the
+//! agent).
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -7,7 +8,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-/// Enough for a partition table of any sector size, and for an ISO's descriptor.
+/// Enough for a partition table with any sector size, and for the descriptor of an
+/// ISO.
 const HEAD: u64 = 64 << 10;
 const EXPECTED: &str = "a disk image (raw or qcow2; plain or in gzip, xz, zstd, lz4 or bzip2)";
 
@@ -40,7 +42,7 @@ fn unpacked_head(mut input: impl BufRead) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// What it is instead.
+/// What the file is instead; `None` if it is a disk image.
 fn fault(head: &[u8]) -> Option<String> {
     let at = |offset: usize, mark: &[u8]| {
         let rest = head.get(offset..);
@@ -55,7 +57,8 @@ fn fault(head: &[u8]) -> Option<String> {
         );
     }
     let has_gpt = at(512, b"EFI PART") || at(4096, b"EFI PART");
-    // The four entries of an MBR; the fifth byte is the type, 0 for none.
+    // The fifth byte of an MBR entry is the partition type; 0 stands for no
+    // partition.
     let entries = [446, 462, 478, 494];
     let has_mbr = at(510, &[0x55, 0xaa])
         && entries

@@ -1,4 +1,4 @@
-//! The one time that goes into everything that is built.
+//! The one time stamp of everything that the builder makes.
 
 use anyhow::{Context as _, Result};
 

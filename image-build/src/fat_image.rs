@@ -1,9 +1,11 @@
-//! The EFI system partition of the medium: a small FAT image, made without root or mount.
+//! Makes the EFI system partition of the medium: a small FAT image. It needs
+//! neither root nor a mount.
 //!
-//! A writer of our own, as all of it fits on a page: files are written once, in one
-//! piece, under 8.3 names. (The `fatfs` crate, 0.3.6, puts long-name records before
-//! `.` and `..`, which fsck.fat reports as damage.) The layout is that of Microsoft's
-//! "FAT: General Overview of On-Disk Format"; the same files give the same bytes.
+//! The builder has a FAT writer of its own because a small one is enough: each file
+//! is written once, in one piece, under an 8.3 name. (The `fatfs` crate, 0.3.6,
+//! puts long-name records before `.` and `..`, which fsck.fat reports as damage.)
+//! The layout is that of Microsoft's "FAT: General Overview of On-Disk Format". The
+//! same files give the same bytes.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +18,14 @@ const ENTRY: usize = 32;
 const ROOT_ENTRIES: usize = 64;
 const RESERVED_SECTORS: usize = 1;
 const FATS: usize = 2;
-/// Numbers 0 and 1 mean something else.
+/// The numbers 0 and 1 have other meanings.
 const FIRST_CLUSTER: usize = 2;
-/// From this number of clusters on it is FAT16; drivers decide by the count alone.
+/// With this many clusters or more, the file system is FAT16. Drivers decide by the
+/// number of clusters alone.
 const FAT16_CLUSTERS: usize = 4085;
 const MAX_CLUSTERS: usize = 65_000;
-/// 1 January 1980, the first day that FAT can tell: times mean nothing here.
+/// 1 January 1980, the first date that FAT can store. Times mean nothing on this
+/// partition.
 const NO_DATE: [u8; 2] = [0x21, 0];
 
 const ATTRIBUTE_LABEL: u8 = 0x08;
@@ -29,11 +33,13 @@ const ATTRIBUTE_DIRECTORY: u8 = 0x10;
 const ATTRIBUTE_FILE: u8 = 0x20;
 const LABEL: &[u8; 11] = b"LANDFALL   ";
 
-/// A FAT image that holds these files (`EFI/BOOT/BOOTX64.EFI`), as small as it can be.
+/// Builds the smallest FAT image that holds these files. A path is written like
+/// `EFI/BOOT/BOOTX64.EFI`.
 pub(crate) fn build(files: &[(&str, Vec<u8>)], serial: u32) -> Result<Vec<u8>> {
     let directories: BTreeSet<&str> = files.iter().flat_map(|(path, _)| parents(path)).collect();
     let mut volume = Volume::default();
-    // Directories first, so that their clusters are known when their entries are written.
+    // Directories first, so that their clusters are known when their entries are
+    // written.
     let first_cluster = |volume: &Volume| volume.chains.len() + FIRST_CLUSTER;
     let mut places: Vec<(&str, usize)> = vec![("", 0)];
     for path in &directories {
@@ -68,7 +74,7 @@ pub(crate) fn build(files: &[(&str, Vec<u8>)], serial: u32) -> Result<Vec<u8>> {
             )?);
         }
         for (child, bytes) in files.iter().filter(|(child, _)| parent(child) == *path) {
-            // An empty file has no cluster at all.
+            // An empty file has no cluster.
             let cluster = if bytes.is_empty() {
                 0
             } else {
@@ -100,7 +106,7 @@ pub(crate) fn build(files: &[(&str, Vec<u8>)], serial: u32) -> Result<Vec<u8>> {
 
 #[derive(Default)]
 struct Volume {
-    /// For every cluster the next one of its file; 0 for the last.
+    /// For each cluster the number of the file's next cluster; 0 for the last one.
     chains: Vec<usize>,
     data: Vec<u8>,
 }
@@ -117,7 +123,8 @@ impl Volume {
     }
 
     fn image(mut self, root: &[u8], serial: u32) -> Result<Vec<u8>> {
-        // Microsoft warns of drivers that are off by some clusters at the limit: keep away from it.
+        // Microsoft warns of drivers that are wrong by a few clusters near this
+        // limit, so the count keeps away from it.
         let clusters = match self.chains.len() {
             near if near.abs_diff(FAT16_CLUSTERS) < 16 => FAT16_CLUSTERS + 16,
             count => count,
@@ -147,10 +154,10 @@ impl Volume {
         Ok(image)
     }
 
-    /// The file allocation table, in whole sectors.
+    /// The file allocation table, padded to whole sectors.
     fn table(&self, wide: bool, clusters: usize) -> Vec<u8> {
         let mut table = Vec::new();
-        // The first byte repeats the medium's kind, the second number is an end mark.
+        // The first number repeats the media type, the second one is an end mark.
         let numbers = [0xfff8, 0xffff].into_iter().chain(
             self.chains
                 .iter()
@@ -199,7 +206,8 @@ fn boot_sector(sectors: usize, fat_sectors: usize, wide: bool, serial: u32) -> R
     }
     put(21, &[0xf8]);
     put(22, &short(fat_sectors)?.to_le_bytes());
-    // Sectors per track and heads: no reader of today uses them, but some refuse zeros.
+    // Sectors per track and heads. No current reader uses them, but some reject
+    // zeros.
     put(24, &[32, 0, 64, 0]);
     put(36, &[0x80, 0, 0x29]);
     put(39, &serial.to_le_bytes());
@@ -222,7 +230,8 @@ fn entry(name: &[u8; 11], attribute: u8, cluster: usize, size: usize) -> Result<
     Ok(entry)
 }
 
-/// `grubx64.efi` as `GRUBX64 EFI`: FAT does not tell cases apart, and longer names are not needed.
+/// `grubx64.efi` becomes `GRUBX64 EFI`. FAT ignores case, and no file here needs a
+/// longer name.
 fn short_name(path: &str) -> Result<[u8; 11]> {
     let file = path.rsplit('/').next().unwrap_or(path);
     let (name, ending) = file.split_once('.').unwrap_or((file, ""));
@@ -253,7 +262,8 @@ mod tests {
 
     #[test]
     fn other_tools_find_the_files_and_no_fault() {
-        // Around the limit of FAT12 (4085 clusters are 8.4 MB) and on both sides of 65536 sectors.
+        // Around the limit of FAT12 (4085 clusters are 8.4 MB) and on both sides of
+        // 65536 sectors.
         for big in [
             0, 1, 10_000, 4_900_000, 8_355_000, 8_400_000, 9_000_000, 40_000_000,
         ] {

@@ -1,11 +1,11 @@
-//! GRUB scripts: of the CD, of its loaders, and of a network boot.
+//! Writes the GRUB scripts of the ISO, of its loaders, and of a network boot.
 
 use crate::kernel_args::KernelArgs;
 
 const TITLE: &str = "Landfall: discover and install this host";
 
-/// GRUB shows itself on the screen alone unless told otherwise. UEFI's console is
-/// wherever the firmware's is; under BIOS the serial port has to be asked for.
+/// Adds the serial port under BIOS, where GRUB uses the screen alone by default.
+/// Under UEFI, GRUB's console is wherever the firmware's console is.
 const TERMINALS: &str = "\
 if [ \"$grub_platform\" = pc ]; then
   if serial --unit=0 --speed=115200; then
@@ -15,12 +15,12 @@ if [ \"$grub_platform\" = pc ]; then
 fi
 ";
 
-/// One second: nobody waits at an unattended install, and someone at the console can
-/// still press `e`.
+/// In seconds. An unattended installation loses no time, and an operator at the
+/// console can still press `e`.
 const TIMEOUT: u32 = 1;
 
-/// What the loaders on the medium run first: find the medium they came from, by its
-/// own id, so that a disk with another /boot/grub cannot win.
+/// The first script of the loaders on the medium. It finds their medium by its id,
+/// so that a disk with another /boot/grub is not used.
 pub(crate) fn find_medium(volume_id: &str) -> String {
     format!(
         "search --no-floppy --fs-uuid --set=root {volume_id}\n\
@@ -29,8 +29,8 @@ pub(crate) fn find_medium(volume_id: &str) -> String {
     )
 }
 
-/// The medium's menu. Kernel arguments and per-host files are in areas of their own,
-/// which can be overwritten in place. `landfall.medium=` tells the agent which medium
+/// The medium's menu. Kernel arguments and per-host files are in areas of their
+/// own, which can be overwritten in place. `landfall.medium=` names the medium that
 /// this host booted from, so that the agent never writes to it.
 pub(crate) fn medium_menu(volume_id: &str) -> String {
     format!(
@@ -48,11 +48,12 @@ pub(crate) fn medium_menu(volume_id: &str) -> String {
     )
 }
 
-/// The menu entry, which tries again until it can load both files: by itself GRUB stays
-/// in the menu after an error, and the host with it. The pauses grow to 30 s; GRUB has no
-/// random numbers to spread them.
+/// The menu entry. It retries until it can load both files; without that, GRUB and
+/// the host would stay in the menu after an error. The pauses grow to 30 s. They
+/// are not random, because GRUB has no random numbers.
 ///
-/// `$?` instead of `if linux ...`: GRUB shows no error of a condition.
+/// The script tests `$?` because GRUB does not show the error of a command in a
+/// condition (`if linux ...`).
 fn entry(linux: &str, initrd: &str, trouble: &[&str]) -> String {
     let trouble: String = trouble
         .iter()
@@ -95,18 +96,17 @@ menuentry \"{TITLE}\" {{
     )
 }
 
-/// The line that sets the kernel arguments.
 pub(crate) fn set_kargs(arguments: &KernelArgs) -> String {
     format!("set kargs=\"{arguments}\"\n")
 }
 
-/// The menu of a network boot. `$net_default_mac` is the card that GRUB was loaded
-/// through; the agent configures that one first.
+/// The menu of a network boot. `$net_default_mac` is the card through which GRUB
+/// was loaded. The agent configures this card first.
 ///
-/// With `http`, kernel and ramdisk come from there. Debian's signed GRUB speaks TFTP
-/// alone and has to load its HTTP module from beside this menu. Under Secure Boot it
-/// may load none, so there all comes by TFTP. (`insmod` would be no test for it: it
-/// succeeds whatever happens.)
+/// With `http`, GRUB fetches kernel and ramdisk from there. Debian's signed GRUB
+/// has only TFTP built in and must load its HTTP module, which is next to this
+/// menu. Under Secure Boot it may not load modules, so it fetches everything by
+/// TFTP. (The script cannot test this with `insmod`, which always succeeds.)
 pub(crate) fn network_menu(arguments: &KernelArgs, http: Option<&str>) -> String {
     let http =
         http.map(|place| format!("if [ \"$lockdown\" != y ]; then\n\x20 set place={place}\nfi\n"));

@@ -1,8 +1,9 @@
-//! Each host's own network: what the user gives of it, checked by the code that
-//! will read it in the ramdisk.
+//! Reads each host's own network from the user's files and checks it with the code
+//! that will read it in the ramdisk.
 //!
-//! Nothing is built with a host whose network would not come up: whoever stands
-//! before the machine then cannot ask it. So every fault of every host is told.
+//! If the network of any host would not come up, the builder builds nothing: nobody
+//! could reach that machine to find the reason. So the builder reports every fault
+//! of every host.
 
 mod agent_config;
 mod directory;
@@ -17,10 +18,10 @@ use landfall_network_plan::{Document, EmbeddedHost, NetworkPlan, embedded, from_
 
 use crate::cli::HostArguments;
 
-/// Longest file of several hosts: a thousand of them with large networks.
+/// Enough for a thousand hosts with large networks in one file.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
-/// The files of the hosts, and what may be wrong with them.
+/// The files of the hosts for the ramdisk, and warnings about them.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     pub(crate) files: Vec<ConfigurationFile>,
@@ -30,15 +31,15 @@ pub(crate) struct Hosts {
 /// A host as the user gave it.
 #[derive(Debug)]
 struct Given {
-    /// Where, as a fault calls it: `hosts/node7.yaml`.
+    /// Name of the source in messages: `hosts/node7.yaml`.
     title: String,
     host: EmbeddedHost,
-    /// Its hardware addresses stand beside its network; that there is none has
-    /// been told.
+    /// The source lists the host's hardware addresses. If its list is empty, that
+    /// has been reported as a fault.
     has_addresses: bool,
 }
 
-/// A host whose network has been understood.
+/// A host whose network is usable.
 #[derive(Debug)]
 struct Checked {
     title: String,
@@ -47,7 +48,7 @@ struct Checked {
     plan: NetworkPlan,
 }
 
-/// What was found, and every fault of it, one line each.
+/// The hosts that were read, and one line for each fault.
 #[derive(Debug, Default)]
 struct Reading {
     given: Vec<Given>,
@@ -55,7 +56,7 @@ struct Reading {
 }
 
 impl Hosts {
-    /// Reads and checks the files that the user names.
+    /// Reads and checks the files that the user named.
     pub(crate) fn read(arguments: &HostArguments) -> Result<Self> {
         let mut reading = Reading::default();
         let single = [
@@ -132,8 +133,8 @@ fn read_text(path: &Path) -> Result<String> {
     }
 }
 
-/// `None` if its network cannot be used. What network_data says in vain is a
-/// fault here: nobody could mean it.
+/// `None` if the host's network cannot be used. A setting in network_data that has
+/// no effect is a fault, because nobody writes it on purpose.
 fn check(given: Given, faults: &mut Vec<String>, warnings: &mut Vec<String>) -> Option<Checked> {
     let Given {
         title,
@@ -158,7 +159,8 @@ fn check(given: Given, faults: &mut Vec<String>, warnings: &mut Vec<String>) -> 
     let told = plan.warnings.iter().map(|told| format!("{title}: {told}"));
     match &host.document {
         Document::NetworkData(_) => {
-            // Providers hand out such gateways on purpose.
+            // Some providers set far gateways on purpose, so these are only
+            // warnings.
             let far = plan.far_gateways();
             let (far, in_vain): (Vec<_>, Vec<_>) = plan
                 .warnings

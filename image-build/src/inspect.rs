@@ -1,4 +1,4 @@
-//! What is in a ramdisk or an ISO, as data.
+//! Reads what is in a ramdisk or an ISO.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -28,76 +28,74 @@ const MAX_DESCRIPTION_BYTES: u32 = 64 << 10;
 /// The version is at most 64 KiB behind the boot header.
 const KERNEL_START_BYTES: u32 = 128 << 10;
 
-/// A file, looked into.
 #[derive(Debug, Serialize)]
 pub(crate) struct Inspection {
     pub(crate) kind: &'static str,
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
-    /// How many files have the digest that the medium has for them; `None` if it has none.
+    /// Number of files that have the digest in the medium's list; `None` if there
+    /// is no list.
     pub(crate) verified_files: Option<usize>,
-    /// What is damaged or missing outside of the ramdisk.
+    /// What is damaged or missing outside the ramdisk.
     pub(crate) faults: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) iso: Option<IsoContent>,
     pub(crate) ramdisk: RamdiskContent,
 }
 
-/// What an ISO has beside its ramdisk.
+/// What an ISO holds in addition to its ramdisk.
 #[derive(Debug, Serialize)]
 pub(crate) struct IsoContent {
     pub(crate) label: String,
     pub(crate) volume_uuid: String,
     pub(crate) kernel_release: String,
     pub(crate) kernel_is_signed: bool,
-    /// As they are now.
+    /// The current arguments.
     pub(crate) kernel_args: Option<String>,
-    /// Whether they are those that it was built with.
+    /// Whether the medium was built with these arguments.
     pub(crate) kernel_args_are_default: bool,
     pub(crate) embed_size: usize,
     /// Paths of the files in the embed area.
     pub(crate) embedded_files: Vec<String>,
-    /// The image for nodes that name none.
+    /// The image for nodes that do not name one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) coreos_image: Option<CoreosImage>,
 }
 
-/// What a ramdisk has.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct RamdiskContent {
     pub(crate) packing: Vec<&'static str>,
     pub(crate) unpacked_bytes: u64,
     pub(crate) unpacked_sha256: String,
-    /// Whether the last member is there that the builder writes.
+    /// Whether the ramdisk has the last member that the builder writes.
     pub(crate) complete: bool,
     pub(crate) kernel_release: Option<String>,
-    /// What the builder noted.
+    /// What the builder recorded in [`BUILD_FACTS`].
     pub(crate) build: Option<serde_json::Value>,
     pub(crate) init_bytes: Option<u64>,
     pub(crate) modules: Vec<Member>,
     pub(crate) firmware: Vec<Member>,
     pub(crate) configuration: Vec<Member>,
-    /// The programs with which a user logs in to a machine in rescue.
+    /// Programs for users who log in to a machine in rescue.
     pub(crate) rescue_layer: Vec<Member>,
-    /// Whose certificates the agent trusts.
+    /// Certificate authorities that the agent trusts.
     pub(crate) authorities: Vec<AuthorityFile>,
     pub(crate) other_files: Vec<Member>,
-    /// The hosts whose network it brings, by file name.
+    /// Hosts whose network is in the ramdisk.
     pub(crate) hosts: Vec<HostContent>,
-    /// What does not fit together.
+    /// What is missing or damaged in the ramdisk.
     pub(crate) faults: Vec<String>,
 }
 
-/// A host and its network.
 #[derive(Debug, Serialize)]
 pub(crate) struct HostContent {
     pub(crate) file: String,
     pub(crate) host_name: Option<String>,
-    /// By which the machine is known; of none: any machine.
+    /// Addresses that identify the machine. If there are none, any machine matches.
     pub(crate) macs: Vec<String>,
     /// `nmstate`, `network_data` or `none`.
     pub(crate) kind: &'static str,
-    /// In the normal form of `landfall-agent plan-network --json`.
+    /// In the form that `landfall-agent plan-network --json` prints.
     pub(crate) plan: NetworkPlan,
 }
 
@@ -115,10 +113,11 @@ pub(crate) struct Member {
     pub(crate) bytes: u64,
 }
 
-/// Looks into a file of either kind.
+/// Inspects a ramdisk or an ISO.
 pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     let mut file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
-    // One with an image is larger than memory should be asked for.
+    // An ISO with a disk image may be too large for memory, so it is not read as a
+    // whole.
     if is_iso(&mut file) {
         return inspect_iso(path, file);
     }
@@ -151,7 +150,7 @@ fn inspect_iso(path: &Path, file: File) -> Result<Inspection> {
         return Err(error).with_context(|| format!("{}: not of landfall", path.display()));
     }
     let mut verdict = checksums::verify(path, &mut iso)?;
-    // Of a stick as much as was copied to it.
+    // On a stick, only the part that was copied to it.
     let (size, sha256) = digest(path, verdict.size)?;
     let mut inspection = Inspection {
         kind: "iso",
@@ -170,7 +169,7 @@ fn inspect_iso(path: &Path, file: File) -> Result<Inspection> {
     match iso_content(&mut iso) {
         Ok((content, embedded)) => {
             inspection.iso = Some(content);
-            // The kernel gets it behind the ramdisk.
+            // The kernel unpacks the embed area after the ramdisk.
             for segment in &embedded {
                 for entry in newc::Reader::new(&segment.archive).flatten() {
                     if is_host(&entry) {
@@ -186,14 +185,15 @@ fn inspect_iso(path: &Path, file: File) -> Result<Inspection> {
 }
 
 impl Inspection {
-    /// Of all that was found.
+    /// Number of faults inside and outside the ramdisk.
     pub(crate) fn fault_count(&self) -> usize {
         self.faults.len() + self.ramdisk.faults.len()
     }
 }
 
 impl RamdiskContent {
-    /// What `landfall-image hosts` makes, which goes behind a whole ramdisk.
+    /// Whether this is the product of `landfall-image hosts`, which must follow a
+    /// whole ramdisk.
     fn adds_hosts_only(&self) -> bool {
         let others = [
             &self.modules,
@@ -213,7 +213,7 @@ fn is_iso(file: &mut File) -> bool {
     start.and_then(|_| file.read_exact(&mut mark)).is_ok() && mark == iso9660::MARK
 }
 
-/// The image that it brings.
+/// The disk image on the ISO.
 fn coreos_image_on(iso: &mut Iso<File>) -> Result<Option<CoreosImage>> {
     let json = match iso.read(coreos_image::DESCRIPTION, coreos_image::DESCRIPTION_LIMIT) {
         Ok(json) => json,
@@ -232,7 +232,7 @@ fn coreos_image_on(iso: &mut Iso<File>) -> Result<Option<CoreosImage>> {
     Ok(Some(image))
 }
 
-/// With what is in its embed area.
+/// Also returns the archives in the embed area.
 fn iso_content(iso: &mut Iso<File>) -> Result<(IsoContent, Vec<Segment>)> {
     let description = iso.read(areas::DESCRIPTION_PATH, MAX_DESCRIPTION_BYTES)?;
     let areas: Areas =
@@ -334,8 +334,9 @@ fn add(content: &mut RamdiskContent, entry: newc::Entry<'_>) {
     }
 }
 
-/// The builder notes the paths of the rescue layer. They are all over the tree, and
-/// the note is in the middle of the archive.
+/// Moves the files of the rescue layer to a list of their own. The builder records
+/// their paths. This runs last, because the files are all over the tree and the
+/// record is in the middle of the archive.
 fn find_rescue_layer(content: &mut RamdiskContent) {
     let noted = content.build.as_ref().map(|build| &build["rescue_layer"]);
     let noted = noted.and_then(|paths| paths.as_array());
@@ -360,7 +361,8 @@ fn is_host(entry: &newc::Entry<'_>) -> bool {
     entry.is_file() && name.is_some_and(|name| name.ends_with(embedded::SUFFIX))
 }
 
-/// A later archive of the ramdisk replaces the file of an earlier one.
+/// A host in a later archive replaces a host in an earlier archive under the same
+/// file name.
 fn host(content: &mut RamdiskContent, name: &str, bytes: &[u8]) {
     content.hosts.retain(|host| host.file != name);
     let read = EmbeddedHost::from_json(&String::from_utf8_lossy(bytes));
@@ -382,7 +384,8 @@ fn host(content: &mut RamdiskContent, name: &str, bytes: &[u8]) {
     });
 }
 
-/// The index stands behind the modules in the archive: paths are sorted, and `kernel` is before `landfall`.
+/// All modules are known here. The index comes after the modules in the archive,
+/// because paths are sorted and `kernel` is before `landfall`.
 fn index(content: &mut RamdiskContent, bytes: &[u8]) {
     let index = match IndexContent::parse(&String::from_utf8_lossy(bytes)) {
         Ok(index) => index,

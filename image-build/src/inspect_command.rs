@@ -1,4 +1,4 @@
-//! `landfall-image inspect`.
+//! Runs `landfall-image inspect`.
 
 use anyhow::{Result, bail};
 use landfall_network_plan::describe::describe;

@@ -1,4 +1,4 @@
-//! `landfall-image iso`.
+//! Runs `landfall-image iso`.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -39,7 +39,7 @@ struct IsoSummary {
 pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
     let secure_boot = !arguments.no_secure_boot;
-    // Everything that can be refused is refused before the work begins.
+    // Rejects wrong input before the work begins.
     let kernel_args = coreos_image::kernel_args(
         &arguments.kernel_args.karg,
         arguments.coreos_image.as_deref(),
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         epoch: epoch::from_environment()?,
         coreos_image: coreos_image.as_ref(),
     };
-    // Exact but for some 200 KB of directories and boot sectors.
+    // Exact, except for some 200 KB of directories and boot sectors.
     let image_bytes = coreos_image.as_ref().map_or(0, |placed| placed.image.size);
     let files = kernel_bytes + ramdisk.bytes + embed_size as u64 + image_bytes;
     free_space::require(directory_of(&output), files, "the ISO")?;
@@ -138,7 +138,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     report.done(&summary, &text(&summary))
 }
 
-/// For what is known before the ramdisk is built.
+/// Checks the free space for the files that are known before the ramdisk is built.
 fn require_space(arguments: &IsoArguments, kernel: &Path, output: &OutputFile) -> Result<()> {
     let size = |file: &Path| -> Result<u64> {
         let metadata = file.metadata();
@@ -163,7 +163,7 @@ fn directory_of(output: &OutputFile) -> &Path {
     file.parent().unwrap_or(file)
 }
 
-/// Length and SHA-256 of a file, or of its beginning.
+/// Length and SHA-256 of a file, or of its first `limit` bytes.
 pub(crate) fn digest(path: &Path, limit: Option<u64>) -> Result<(u64, String)> {
     let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     let mut file = file.take(limit.unwrap_or(u64::MAX));

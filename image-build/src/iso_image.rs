@@ -1,8 +1,10 @@
-//! One hybrid image: El Torito CD and USB stick, BIOS and UEFI, made by xorriso.
+//! Makes one hybrid image with xorriso. It boots from a CD (El Torito) and from a
+//! USB stick, under BIOS and under UEFI.
 //!
-//! The EFI system partition exists once: the CD's boot catalogue and the partition
-//! table that a stick shows point at the same blocks. It is a file near the start, so
-//! that the loader of an ISO that is cut off still starts and can say so.
+//! The EFI system partition is in the image only once: the CD's boot catalogue and
+//! the stick's partition table point to the same blocks. It is a file near the
+//! start of the image. So even if an ISO is cut off, its loader still starts and
+//! can report the fault.
 
 use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
@@ -25,7 +27,6 @@ pub(crate) const VOLUME_LABEL: &str = "LANDFALL";
 const BIOS_LOADER: &str = "boot/grub/eltorito.img";
 const EFI_PARTITION: &str = "boot/grub/efi.img";
 
-/// What goes on the medium.
 #[derive(Debug)]
 pub(crate) struct Medium<'a> {
     pub(crate) kernel: &'a Path,
@@ -38,7 +39,7 @@ pub(crate) struct Medium<'a> {
     pub(crate) coreos_image: Option<&'a PlacedImage>,
 }
 
-/// The parts that have to be installed.
+/// The parts that must be installed.
 pub(crate) fn required_parts(secure_boot: bool) -> Vec<Part> {
     let mut parts = vec![
         boot_parts::XORRISO,
@@ -55,7 +56,7 @@ pub(crate) fn required_parts(secure_boot: bool) -> Vec<Part> {
     parts
 }
 
-/// Writes the image to `output`, working in the empty directory `work`.
+/// Writes the image to `output`. The directory `work` is for temporary files.
 pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<()> {
     let tree = work.join("tree");
     fill(medium, work, &tree)?;
@@ -67,7 +68,7 @@ pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<(
     };
     run(Command::new("xorriso")
         .env("SOURCE_DATE_EPOCH", medium.epoch.to_string())
-        // Level 3: a file of 4 GiB and more in several pieces.
+        // Level 3 allows a file of 4 GiB or more, in several pieces.
         .args(["-as", "mkisofs", "-quiet", "-iso-level", "3"])
         .args(["-R", "-r", "-V", VOLUME_LABEL])
         .arg(format!(
@@ -92,7 +93,7 @@ pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<(
         .args(["--gpt_disk_guid", &medium.identity.disk_guid])
         .args(["--efi-boot", EFI_PARTITION])
         .args(["-efi-boot-part", "--efi-boot-image"])
-        // Small files first, the ramdisk and an image of gigabytes last.
+        // Small files first, then the ramdisk, and a disk image of gigabytes last.
         .args(["--sort-weight", "-1", "/boot/initrd.img"])
         .args(image_order)
         .arg("-o")
@@ -185,7 +186,8 @@ fn efi_partition(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
         return fat_image::build(&[("EFI/BOOT/BOOTX64.EFI", core)], serial);
     }
     let read = |part: Part| fs::read(part.what).with_context(|| format!("reading {}", part.what));
-    // fbx64.efi has to stay away from removable media: shim would run it and add boot entries.
+    // Without fbx64.efi: on removable media shim would run it, and it would add
+    // boot entries.
     let files = [
         ("EFI/BOOT/BOOTX64.EFI", read(boot_parts::SHIM)?),
         ("EFI/BOOT/grubx64.efi", read(boot_parts::SIGNED_GRUB_CD)?),
@@ -219,7 +221,7 @@ fn grub_core(medium: &Medium<'_>, work: &Path, format: &str, modules: &[&str]) -
     fs::read(&core).context("reading GRUB's core image")
 }
 
-/// Gives every file and directory the one time of the build.
+/// Gives every file and directory the time of the build.
 fn set_times(path: &Path, epoch: u32) -> std::io::Result<()> {
     if path.is_dir() {
         for entry in fs::read_dir(path)? {
@@ -230,7 +232,7 @@ fn set_times(path: &Path, epoch: u32) -> std::io::Result<()> {
     File::open(path)?.set_times(FileTimes::new().set_modified(time).set_accessed(time))
 }
 
-/// Runs a program in a locale and time zone that are the same everywhere.
+/// Runs a program in the same locale and time zone on every machine.
 fn run(command: &mut Command) -> Result<()> {
     let program = PathBuf::from(command.get_program());
     let output = temporary::run(command.envs([("LC_ALL", "C"), ("TZ", "UTC")]));

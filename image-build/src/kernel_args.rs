@@ -1,28 +1,32 @@
-//! Kernel arguments on their way through GRUB and iPXE scripts.
+//! Kernel arguments that can pass through GRUB and iPXE scripts.
 //!
-//! Both loaders take the arguments as text of a script of theirs. What either would
-//! read as anything but text is refused, so nobody adds a command to a boot menu by
-//! way of an argument.
+//! Both loaders read the arguments as part of a script. The builder rejects
+//! everything that a loader would not read as plain text, so that nobody can add a
+//! command to a boot menu with an argument.
 
 use std::fmt;
 
 use landfall_boot_params::{BootParams, CommandLine, CoreosInst, NetArgs};
 use landfall_network_plan::NetworkPlan;
 
-/// x86's COMMAND_LINE_SIZE, NUL included: the kernel cuts what is longer, silently.
+/// x86's COMMAND_LINE_SIZE, NUL included. The kernel silently cuts a longer command
+/// line.
 const COMMAND_LINE_SIZE: usize = 2048;
-/// What loaders add: `BOOT_IMAGE=` with a URL (GRUB), `initrd=` (iPXE), `BOOTIF=` (both),
-/// `landfall.medium=` (our ISO).
+/// Room for what loaders add: `BOOT_IMAGE=` with a URL (GRUB), `initrd=` (iPXE),
+/// `BOOTIF=` (both), `landfall.medium=` (our ISO).
 const LOADER_SHARE: usize = 256;
-/// Longest text that is accepted.
+/// Longest text that the builder accepts.
 pub(crate) const MAX_BYTES: usize = COMMAND_LINE_SIZE - LOADER_SHARE;
 
-/// The screen. It stays if another console is given: an operator at the BMC's remote
-/// screen would see nothing. A console that is not there costs nothing.
+/// The screen. The builder adds it even if the user gives a serial console, because
+/// an operator at the BMC's remote screen would see nothing otherwise. A screen
+/// that does not exist does no harm.
 const SCREEN: &str = "console=tty0";
-/// The first serial port. The last console is /dev/console.
+/// The first serial port. The last console on the command line becomes
+/// /dev/console.
 const SERIAL: &str = "console=ttyS0,115200n8";
-/// At 115200 baud every line of the kernel costs milliseconds; errors are still shown.
+/// At 115200 baud every line from the kernel costs milliseconds. Errors are still
+/// shown.
 const QUIET: &str = "quiet";
 
 /// Why arguments cannot be passed.
@@ -38,20 +42,22 @@ pub(crate) enum KernelArgsError {
     TooLong { found: usize },
 }
 
-/// Arguments that are safe in both scripts, separated by single blanks.
+/// Arguments that are safe in both scripts, separated by single spaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KernelArgs(String);
 
 impl KernelArgs {
-    /// The given texts, each one or more arguments, after the defaults: the screen
-    /// unless a virtual terminal is given, the first serial port unless any console is,
-    /// `quiet` unless a log level is.
+    /// Puts the defaults before the given texts. A text holds one or more
+    /// arguments. The defaults are the screen unless a virtual terminal is given,
+    /// the first serial port unless any console is given, and `quiet` unless a log
+    /// level is given.
     pub(crate) fn with_defaults(texts: &[String]) -> Result<Self, KernelArgsError> {
         let given = Self::exactly(texts)?;
         let mut words: Vec<&str> = Vec::new();
         let mut consoles = given.values("console").peekable();
         let names_one = consoles.peek().is_some();
-        // Virtual terminals are tty0 to tty63; serial ports begin with ttyS, ttyAMA, ttyUSB.
+        // Virtual terminals are tty0 to tty63; serial ports begin with ttyS,
+        // ttyAMA, ttyUSB.
         let is_screen = |name: &str| {
             let number = name.strip_prefix("tty");
             number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -72,7 +78,7 @@ impl KernelArgs {
         Self::exactly(&[words.join(" ")])
     }
 
-    /// The given texts and nothing else.
+    /// The given texts without defaults.
     pub(crate) fn exactly(texts: &[String]) -> Result<Self, KernelArgsError> {
         for text in texts {
             check(text)?;
@@ -88,8 +94,8 @@ impl KernelArgs {
         Ok(Self(line))
     }
 
-    /// What the agent will not understand or not obey: the same parsers that
-    /// read the line in the ramdisk.
+    /// What the agent would warn about or ignore. The parsers are those that read
+    /// the command line in the ramdisk.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let line = CommandLine::parse(&self.0);
         let params = BootParams::from_command_line(&line);
@@ -126,7 +132,8 @@ impl fmt::Display for KernelArgs {
 
 fn check(text: &str) -> Result<(), KernelArgsError> {
     let argument = || text.escape_default().to_string();
-    // Quotes and backslashes: GRUB puts another backslash before them. `$`: variables of both scripts.
+    // GRUB puts another backslash before quotes and backslashes. `$` begins a
+    // variable in both scripts.
     let passes =
         |c: char| (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\'' | '\\' | '$');
     if let Some(bad) = text.chars().find(|&c| !passes(c)) {

@@ -1,5 +1,5 @@
-//! What makes a live system run the agent: a systemd unit, and the Ignition
-//! config that brings it with the agent and its configuration.
+//! Makes a live system run the agent: a systemd unit, and the Ignition config that
+//! installs the unit, the agent and the agent's configuration.
 
 use std::str::FromStr;
 
@@ -7,19 +7,19 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-/// Where the agent goes. CoreOS has /usr read-only, and /usr/local in /var.
+/// Where the agent is installed. On CoreOS /usr is read-only, but /usr/local is in
+/// /var.
 pub(crate) const AGENT: &str = "/usr/local/bin/landfall-agent";
-/// Its unit.
 pub(crate) const UNIT: &str = "landfall-agent.service";
 
-/// A config that Ignition 2.7 and newer take: RHCOS since OpenShift 4.7.
+/// Ignition 2.7 and newer accept this version of the config: RHCOS since OpenShift
+/// 4.7.
 const VERSION: &str = "3.2.0";
 
-/// A file that Ignition can fetch.
+/// The URL of a file that Ignition can fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileUrl(String);
 
-/// Why a URL is of no use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("URL `{0}`: expected http://HOST[:PORT]/FILE or https://...")]
 pub(crate) struct BadUrl(String);
@@ -46,14 +46,12 @@ impl FromStr for FileUrl {
 /// A file whose content is in the config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EmbeddedFile {
-    /// Where it goes.
     pub(crate) path: String,
-    /// What is in it.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The unit. `any_live_system`: one that is not CoreOS does not say of itself
-/// what it is, so the agent is told.
+/// The systemd unit. `any_live_system` is for a live system that is not CoreOS. The
+/// agent cannot detect such a system, so the unit starts it with `--live-system`.
 pub(crate) fn unit(any_live_system: bool) -> String {
     let (condition, options) = if any_live_system {
         (
@@ -71,7 +69,8 @@ pub(crate) fn unit(any_live_system: bool) -> String {
         .replace("OPTIONS", options)
 }
 
-/// The whole config. `agent_sha512`: in hexadecimal, of the file at `agent_url`.
+/// The whole config. `agent_sha512` is the hexadecimal digest of the file at
+/// `agent_url`.
 pub(crate) fn config(
     agent_url: &FileUrl,
     agent_sha512: &str,
@@ -88,7 +87,7 @@ pub(crate) fn config(
         },
     });
     let embedded = files.iter().map(|file| {
-        // For root alone: a configuration may hold a token.
+        // Only root may read it, because a configuration may hold a token.
         json!({
             "path": file.path,
             "mode": 0o600,

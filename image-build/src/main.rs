@@ -1,4 +1,5 @@
-//! Assembles the discovery ramdisk and a kernel into ISOs, PXE trees and GRUB arguments.
+//! The builder: makes the discovery ramdisk and the media that boot it, and
+//! inspects them.
 
 #![cfg_attr(
     test,
@@ -50,7 +51,8 @@ use landfall_initramfs::temporary;
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    // Without it the program still works; a signal then leaves temporary files.
+    // If this fails, the program still works, but leaves temporary files after a
+    // signal.
     if let Err(error) = temporary::remove_on_signals(report::interrupted) {
         report::warn(&format!("signals are not handled: {error}"));
     }

@@ -1,35 +1,38 @@
-//! What tells one medium from another: derived from what is on it.
+//! The ids that distinguish one medium from another. They are derived from its
+//! content.
 //!
-//! GRUB finds an ISO by the modification date of its volume, 16 digits, which it
+//! GRUB finds an ISO by the modification date of its volume: 16 digits, which GRUB
 //! calls the file system's UUID. With the real date, or with SOURCE_DATE_EPOCH, two
-//! different media of one day could be taken for each other: a host may well have an
+//! different media of one day could have the same id, and a host may well have an
 //! old stick in it. So the date is made from the content's digest.
 
 use landfall_initramfs::digest_writer;
 
-/// Names of one medium.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MediumIdentity {
     /// `YYYYMMDDhhmmsscc`, for xorriso.
     pub(crate) modification_date: String,
-    /// The same as GRUB prints and searches it.
+    /// The same date in the form that GRUB prints and searches for.
     pub(crate) volume_uuid: String,
-    /// Of the GPT that a USB stick shows.
+    /// GUID of the GPT that a USB stick shows.
     pub(crate) disk_guid: String,
-    /// Of the EFI system partition.
+    /// Serial number of the EFI system partition.
     pub(crate) fat_serial: u32,
 }
 
 impl MediumIdentity {
-    /// From everything that makes the medium what it is.
+    /// Derives the ids from `content`: all that makes this medium differ from
+    /// others.
     pub(crate) fn of(content: &[&str]) -> Self {
         let digest = digest_writer::sha256(content.join("\n").as_bytes());
-        // 64 hex digits, so none of these can fail; 0 is as good as any.
+        // The digest has 64 hex digits, so parsing cannot fail. 0 would be a valid
+        // number too.
         let number = |at: usize, len: usize| {
             u64::from_str_radix(&digest[at..at + len], 16).unwrap_or_default()
         };
         let date = number(0, 15);
-        // Any valid date does. Days up to 28 spare the calendar; 2000 to 2037 every tool can tell.
+        // Any valid date will do. Every month has days 1 to 28, and every tool can
+        // show the years 2000 to 2037.
         let part = |divisor: u64, range: u64| (date / divisor) % range;
         let (year, month, day) = (2000 + part(1, 38), 1 + part(38, 12), 1 + part(456, 28));
         let (hour, minute, second) = (part(12_768, 24), part(306_432, 60), part(18_385_920, 60));
@@ -38,7 +41,8 @@ impl MediumIdentity {
         let fields: Vec<String> = fields
             .chain([month, day, hour, minute, second, hundredth].map(|n| format!("{n:02}")))
             .collect();
-        // Version 4, variant 1: readers that look see a random id.
+        // Version 4, variant 1: a reader that checks these fields sees a random
+        // GUID.
         let guid = format!(
             "{}-{}-4{}-8{}-{}",
             &digest[16..24],

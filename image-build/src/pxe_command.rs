@@ -1,4 +1,4 @@
-//! `landfall-image pxe`.
+//! Runs `landfall-image pxe`.
 
 use std::fs;
 use std::io::Write as _;
@@ -38,8 +38,9 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
     let (files, warnings) = pxe_tree::files(&kernel_args, arguments.base_url.as_ref())?;
     let directory = &arguments.output.output;
     let force = arguments.output.force;
-    // Begin every file before any work is done: what must not be replaced is seen now. Other
-    // files of the directory stay unchanged, it may be a TFTP root that serves more than this.
+    // Creates every file before any work is done, so that a file that must not be
+    // replaced is an error now. Other files in the directory stay unchanged: it may
+    // be a TFTP root that serves other things too.
     let create = |name: &str| -> Result<OutputFile> {
         let path = directory.join(name);
         Ok(OutputFile::create_with_directories(&path, force)?)
@@ -65,8 +66,8 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
         &mut ramdisk_output,
         &report,
     )?;
-    // A host that boots meanwhile gets the old tree or the new one. Menus come last: what
-    // they name is there before they are.
+    // A host that boots meanwhile gets the old tree or the new one. Menus come
+    // last, after the files that they name.
     let all = [kernel_output, ramdisk_output].into_iter().chain(outputs);
     OutputFile::finish_all(all.collect())?;
     let mut summaries = vec![

@@ -1,4 +1,4 @@
-//! The files that a network boot fetches, and where each firmware begins.
+//! The files that a network boot fetches. The table shows which file comes first.
 //!
 //! | firmware                  | first file      | then                            |
 //! |---------------------------|-----------------|---------------------------------|
@@ -6,8 +6,8 @@
 //! | UEFI, Secure Boot or not  | `shimx64.efi`   | `grubx64.efi`, `grub/grub.cfg`  |
 //! | BIOS without iPXE         | `undionly.kpxe` | `boot.ipxe`, named by DHCP      |
 //!
-//! iPXE is no way on under Secure Boot: what Debian's iPXE starts is checked against
-//! the firmware's keys, and those know Debian's kernel only through shim.
+//! Under Secure Boot, iPXE cannot be used: the firmware checks what Debian's iPXE
+//! starts against its own keys, and it accepts Debian's kernel only through shim.
 
 use std::path::Path;
 
@@ -18,19 +18,18 @@ use crate::boot_parts::{self, Part};
 use crate::grub_cfg;
 use crate::kernel_args::KernelArgs;
 
-/// A file of the tree that is text or comes from a package. Menus come last: what
-/// they name is there before they are.
+/// A file of the tree other than kernel and ramdisk. In a list of files the menus
+/// come last, after the files that they name.
 pub(crate) struct TreeFile {
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Where the kernel is in the tree.
 pub(crate) const KERNEL: &str = "vmlinuz";
-/// Where the ramdisk is in the tree.
 pub(crate) const RAMDISK: &str = "initrd.img";
 
-/// Everything but kernel and ramdisk; and what is left out, with the reason.
+/// All files except kernel and ramdisk, and a warning for each file that is left
+/// out.
 pub(crate) fn files(
     arguments: &KernelArgs,
     base: Option<&BaseUrl>,
@@ -43,7 +42,8 @@ pub(crate) fn files(
             boot_parts::SHIM,
             "UEFI hosts can boot by iPXE only",
         ),
-        // shim loads this name from where it came from itself.
+        // shim loads a file of this name from the place that shim itself was loaded
+        // from.
         (
             "grubx64.efi",
             boot_parts::SIGNED_GRUB_NET,
@@ -97,9 +97,9 @@ fn read(part: Part) -> Result<Option<Vec<u8>>> {
         .with_context(|| format!("reading {}", part.what))
 }
 
-/// Relative names mean the place that the script came from. `initrd=` is for UEFI,
-/// where the kernel asks iPXE for the file by that name; BIOS kernels ignore it.
-/// `netX` is the card that iPXE booted through.
+/// A relative name stands for the place that the script came from. `initrd=` is for
+/// UEFI, where the kernel asks iPXE for the file of that name; BIOS kernels ignore
+/// it. `netX` is the card through which iPXE booted.
 fn ipxe_script(arguments: &KernelArgs, base: Option<&BaseUrl>) -> String {
     let place = base.map(BaseUrl::as_url).unwrap_or_default();
     format!(

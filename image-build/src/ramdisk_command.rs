@@ -1,4 +1,4 @@
-//! `landfall-image initramfs`.
+//! Runs `landfall-image initramfs`.
 
 use std::fs;
 
@@ -27,7 +27,8 @@ pub(crate) fn run(arguments: &InitramfsArguments) -> Result<()> {
     report.done(&summary, &text(&summary))
 }
 
-/// What a ramdisk is made of that can be wrong, found before any work is done.
+/// The parts of a ramdisk that can be missing or wrong. They are found before any
+/// work is done.
 pub(crate) struct Ingredients {
     pub(crate) kernel: Kernel,
     module_set: ModuleSet,
@@ -36,7 +37,7 @@ pub(crate) struct Ingredients {
     rescue_layer: Option<RescueLayer>,
 }
 
-/// Finds what any command needs that builds a ramdisk.
+/// Finds the ingredients for any command that builds a ramdisk.
 pub(crate) fn find_ingredients(
     arguments: &RamdiskArguments,
     report: &Report,
@@ -77,7 +78,7 @@ pub(crate) fn find_ingredients(
     })
 }
 
-/// Builds the ramdisk of any command that needs one.
+/// Builds the ramdisk for any command that needs one.
 pub(crate) fn build_ramdisk(
     arguments: &RamdiskArguments,
     ingredients: &Ingredients,
@@ -110,7 +111,7 @@ fn text(summary: &Summary) -> String {
     )
 }
 
-/// What a person wants to know about a ramdisk, in any summary.
+/// The lines about the ramdisk in any summary.
 pub(crate) fn ramdisk_lines(summary: &Summary) -> String {
     let is_host = |path: &&String| path.starts_with(embedded::DIRECTORY);
     let (hosts, site): (Vec<_>, Vec<_>) = summary.configuration.iter().partition(is_host);

@@ -1,4 +1,4 @@
-//! What goes to the user, and where: data on standard output, messages on standard error.
+//! Output for the user: data on standard output, messages on standard error.
 
 use std::io::{ErrorKind, Write as _};
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-/// Tells the stages of one run: a line each, on a terminal and in a log alike.
+/// Reports the stages of one run, one line each, to a terminal and to a log alike.
 pub(crate) struct Report {
     start: Instant,
     json: bool,
@@ -33,7 +33,7 @@ impl Report {
         }
     }
 
-    /// The last word: JSON if it was asked for, else one text.
+    /// Prints the result: JSON if the user asked for it, `text` otherwise.
     pub(crate) fn done(&self, summary: &impl Serialize, text: &str) -> Result<()> {
         let text = if self.json {
             &serde_json::to_string_pretty(summary)?
@@ -41,19 +41,19 @@ impl Report {
             text
         };
         match writeln!(std::io::stdout(), "{text}") {
-            // A reader that has seen enough (`| head`) is no fault.
+            // It is not a fault if a reader such as `head` closes the pipe early.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
             result => result.context("writing to standard output"),
         }
     }
 }
 
-/// The last line says that it failed and why, causes included.
+/// The last line of a failed run: the reason with all its causes.
 pub(crate) fn failure(error: &anyhow::Error) {
     message(&format!("landfall-image: FAILED {error:#}"));
 }
 
-/// A signal ends the program.
+/// Called when a signal ends the program.
 pub(crate) fn interrupted(signal: &str) {
     message(&format!(
         "landfall-image: stopped by {signal}; temporary files are removed, no output was changed"
@@ -64,12 +64,12 @@ pub(crate) fn warn(text: &str) {
     message(&format!("warning: {text}"));
 }
 
-/// A closed standard error must not end the work.
+/// Errors are ignored, so that a closed standard error does not end the work.
 fn message(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// `5.3 MB`: decimal, as disks and downloads are counted.
+/// For example `5.3 MB`. Megabytes are decimal, as for disks and downloads.
 pub(crate) fn megabytes(bytes: u64) -> String {
     #[expect(
         clippy::cast_precision_loss,

@@ -1,5 +1,6 @@
-//! What a site puts into its ramdisk in addition to kernel arguments: configuration
-//! files and the certificate authorities that its servers are verified against.
+//! Reads what a site puts into its ramdisk in addition to kernel arguments:
+//! configuration files, and the certificate authorities with which the agent
+//! verifies the site's servers.
 
 use std::path::Path;
 
@@ -12,11 +13,11 @@ use crate::authorities::{self, MAX_PEM_BYTES};
 use crate::ca_bundle::{self, CaBundle};
 
 const CA_FILE: &str = "ca.pem";
-/// Names the file above to the agent. Before the site's own files by name, which
-/// is their order: theirs win.
+/// Gives the agent the path of the file above. The agent reads files in the order
+/// of their names, so the site's own files override this one.
 const CA_OPTION_FILE: &str = "00-ca.conf";
 
-/// The files, and what the agent would ignore in them.
+/// The files, and warnings about what the agent would ignore in them.
 #[derive(Debug, Default)]
 pub(crate) struct SiteConfiguration {
     pub(crate) files: Vec<ConfigurationFile>,
@@ -24,9 +25,11 @@ pub(crate) struct SiteConfiguration {
 }
 
 impl SiteConfiguration {
-    /// Reads and checks the files that the user names. Without `ca_file` the agent
-    /// trusts the authorities of `ca_bundle`, by default those of this machine;
-    /// with it only those, and those of `ca_bundle` if the user names one.
+    /// Reads and checks the files that the user named.
+    ///
+    /// Without `ca_file`, the agent trusts the authorities of `ca_bundle`, by
+    /// default those of this machine. With `ca_file`, it trusts those of `ca_file`,
+    /// and those of `ca_bundle` only if the user names one.
     pub(crate) fn read_with_bundle(
         ca_file: Option<&Path>,
         ca_bundle: Option<&CaBundle>,
@@ -59,7 +62,7 @@ impl SiteConfiguration {
         Ok(found)
     }
 
-    /// The same without a bundle: for a system that has one.
+    /// Reads the files without a bundle, for a system that has its own.
     pub(crate) fn read(ca_file: Option<&Path>, config_files: &[impl AsRef<Path>]) -> Result<Self> {
         let mut found = Self::default();
         let mut params = BootParams::default();
@@ -75,7 +78,8 @@ impl SiteConfiguration {
         for path in config_files {
             found.add_config_file(path.as_ref())?;
         }
-        // As the agent reads them, so that a later one is weighed against an earlier.
+        // In the order in which the agent reads them, because a later file
+        // overrides an earlier one.
         found.files[first..].sort_by(|a, b| a.name.cmp(&b.name));
         for file in &found.files[first..] {
             params.read_file(&file.name, &String::from_utf8_lossy(&file.bytes));
@@ -128,7 +132,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Of an authority `Test`, by openssl req -x509 -newkey ed25519.
+    /// The certificate of an authority `Test`, made by openssl req -x509 -newkey
+    /// ed25519.
     const AUTHORITY: &str = include_str!("../test_data/site_configuration/authority.pem");
 
     fn read(files: &[(&str, &str)]) -> Result<SiteConfiguration> {
@@ -169,7 +174,8 @@ mod tests {
                 .collect();
             assert_eq!(found, expected, "{own:?} {bundle:?}");
         }
-        // Debian 12 and 13 have some 140, and whoever builds on them the package.
+        // Debian 12 and 13 have about 140 authorities if the package
+        // ca-certificates is installed.
         let usual = SiteConfiguration::read_with_bundle(None, None, &[""; 0]).unwrap();
         match ca_bundle::of_this_machine() {
             Some(file) => assert_eq!(usual.files[0].bytes, fs::read(file).unwrap()),

@@ -1,4 +1,5 @@
-//! Whether a program can be `/init`: nothing else is in the ramdisk to help it start.
+//! Checks that a file is the agent and can start as `/init`. The agent must be
+//! static: a ramdisk without a rescue layer has no dynamic loader.
 
 use std::path::Path;
 
@@ -9,30 +10,27 @@ const MAX_AGENT_BYTES: u64 = 1 << 30;
 const PT_INTERP: u32 = 3;
 const EM_X86_64: u16 = 62;
 
-/// The path of the file by which the agent in its ramdisk knows that it may write to
-/// disks: no other program has it. In two pieces, so that this program has it not either.
+/// The agent in its ramdisk may write to disks if this file is there, so the
+/// agent's binary contains the path. No other program does: it is in two parts here
+/// so that the builder's binary does not contain it either.
 const MARK: [&str; 2] = ["/run/landfall", "/ramdisk"];
 
 /// Why a program cannot be `/init`.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The file.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// It would not start, or is another program.
+    /// The kernel could not start the program, or the program is not the agent.
     #[error("agent {path}: expected landfall-agent, a static x86-64 program, found {found}")]
     Unusable {
-        /// The file.
         path: String,
-        /// What it is.
+        /// What the file is instead.
         found: String,
     },
 }
 
-/// Reads the agent after checking that it is one, and that the kernel can start it.
-///
-/// # Errors
-/// [`AgentError`].
+/// Reads the agent. Fails if the file is not the agent, or if the kernel could not
+/// start it.
 pub fn read(path: &Path) -> Result<Vec<u8>, AgentError> {
     let bytes = read_bounded(path, MAX_AGENT_BYTES)?;
     let checked = check(&bytes).and_then(|()| match is_agent(&bytes) {
@@ -103,7 +101,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The head of a program with these program header types.
+    /// An ELF header and program headers of these types.
     pub(crate) fn program(kinds: &[u32]) -> Vec<u8> {
         let mut bytes = vec![0; 64];
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -118,7 +116,7 @@ pub(crate) mod tests {
         bytes
     }
 
-    /// What passes for the agent.
+    /// A file that [`read`] accepts as the agent.
     pub(crate) fn agent() -> Vec<u8> {
         let mut bytes = program(&[1]);
         bytes.extend(MARK.concat().as_bytes());

@@ -1,9 +1,10 @@
-//! From agent, kernel and module set to one ramdisk file.
+//! Builds one ramdisk file from the agent, a kernel and a module set.
 //!
 //! The same input gives the same bytes: paths are sorted, owners and inode numbers
-//! constant, the packer's output does not depend on the number of cores, and every
-//! time is [`Recipe::epoch`]. That is 0 unless SOURCE_DATE_EPOCH says otherwise, and
-//! not the newest input's time: a copied or freshly checked out file is the same input.
+//! are fixed, the compressor's output does not depend on the number of cores, and
+//! every file time is [`Recipe::epoch`]. The epoch is 0 unless SOURCE_DATE_EPOCH is
+//! set. It is not the time of the newest input, because a file that was copied or
+//! checked out again is still the same input.
 
 use std::fs;
 use std::io::{BufWriter, Write as _};
@@ -28,123 +29,96 @@ use crate::output_file::OutputFile;
 use crate::path_error::PathError;
 use crate::rescue_layer::RescueLayer;
 
-/// What the ramdisk was built from, for people and for `inspect`.
+/// Records what the ramdisk was built from, for people and for `inspect`.
 pub const BUILD_FACTS: &str = "etc/landfall/build.json";
 
-/// Where the agent looks for the configuration that its ramdisk brings.
+/// Where the agent looks for the configuration in its ramdisk.
 pub const CONFIGURATION_DIRECTORY: &str = "etc/landfall";
 
-/// A file of the site that the ramdisk is built for.
+/// A configuration file of the site that the ramdisk is built for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigurationFile {
-    /// Its name in [`CONFIGURATION_DIRECTORY`].
+    /// Relative to [`CONFIGURATION_DIRECTORY`].
     pub name: String,
-    /// What it holds.
     pub bytes: Vec<u8>,
 }
 
 /// Everything a ramdisk is made of.
 #[derive(Debug)]
 pub struct Recipe<'a> {
-    /// The program that becomes `/init`.
+    /// Becomes `/init`.
     pub agent: &'a Path,
-    /// The kernel that it runs on.
     pub kernel: &'a Kernel,
-    /// Which modules go in.
     pub module_set: &'a ModuleSet,
-    /// Where firmware is looked for; none goes in without.
+    /// Where the builder looks for firmware. If it is `None`, the ramdisk gets no
+    /// firmware.
     pub firmware_directory: Option<&'a Path>,
-    /// What the agent of this ramdisk is told beside its kernel arguments.
+    /// Settings for the agent in addition to its kernel arguments.
     pub configuration: &'a [ConfigurationFile],
-    /// The programs for users who log in to a machine in rescue.
+    /// Programs for users who log in to a machine in rescue.
     pub rescue_layer: Option<&'a RescueLayer>,
-    /// How the archive is packed.
     pub compression: Compression,
-    /// The time of every file, seconds since 1970.
+    /// The time of every file, in seconds since 1970.
     pub epoch: u32,
 }
 
-/// What was built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// The file.
     pub path: PathBuf,
-    /// Its size.
     pub bytes: u64,
-    /// Its digest.
     pub sha256: String,
-    /// Size of the archive before packing: what it takes in memory.
+    /// Size of the archive before compression. The archive takes this much memory.
     pub unpacked_bytes: u64,
-    /// How it is packed.
     pub compression: String,
-    /// Of the kernel.
     pub kernel_release: String,
-    /// Which set was asked for.
     pub module_set: String,
-    /// How many module files are in it.
+    /// Number of module files.
     pub modules: usize,
-    /// Their size.
     pub module_bytes: u64,
-    /// How many firmware files are in it.
+    /// Number of firmware files.
     pub firmware_files: usize,
-    /// Their size.
     pub firmware_bytes: u64,
-    /// Firmware that is declared and was not found.
+    /// Firmware that a module declares and the builder did not find.
     pub firmware_missing: Vec<MissingFirmware>,
-    /// Paths of the site's configuration files in it.
+    /// Paths of the site's configuration files in the ramdisk.
     pub configuration: Vec<String>,
-    /// Paths of the rescue layer's files; empty without one.
+    /// Paths of the rescue layer's files in the ramdisk. Empty without a rescue
+    /// layer.
     pub rescue_layer: Vec<String>,
-    /// Their size.
     pub rescue_layer_bytes: u64,
-    /// Size of `/init`.
     pub agent_bytes: u64,
-    /// What may not work.
     pub warnings: Vec<String>,
 }
 
-/// Why no ramdisk was built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The agent.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// The module set.
     #[error(transparent)]
     Set(#[from] SetError),
-    /// The kernel's modules.
     #[error(transparent)]
     Modules(#[from] ModulesError),
-    /// A file.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// Two things at one path.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// The archive.
     #[error(transparent)]
     Archive(#[from] newc::WriteError),
-    /// The room for it.
     #[error(transparent)]
     Space(#[from] NoSpace),
-    /// The index.
     #[error(transparent)]
     Index(#[from] landfall_module_index::WriteError),
-    /// The kernel cannot run it.
+    /// The kernel's configuration lacks options that the ramdisk needs.
     #[error("kernel {release} cannot run the ramdisk: {}", faults.join("; "))]
     Kernel {
-        /// Of the kernel.
         release: String,
-        /// All of them.
+        /// One for each missing option.
         faults: Vec<String>,
     },
 }
 
-/// Builds the ramdisk in `output`, which the caller finishes. `stage` gets what is
-/// being done.
-///
-/// # Errors
-/// [`BuildError`].
+/// Builds the ramdisk in `output`, which the caller finishes. Calls `stage` with a
+/// line of progress before each long step.
 pub fn build(
     recipe: &Recipe<'_>,
     output: &mut OutputFile,
@@ -205,8 +179,8 @@ pub fn build(
     Ok(summary)
 }
 
-/// Before minutes are spent on packing. How well it packs shows only then, but not to
-/// less than a tenth.
+/// Checks the free space before minutes are spent on compression. The compressed
+/// size is not known yet, but it is more than a tenth of the unpacked size.
 fn require_space(packing: Compression, file: &Path, summary: &Summary) -> Result<(), NoSpace> {
     let unpacked = summary.module_bytes + summary.firmware_bytes + summary.agent_bytes;
     let needed = match packing {
@@ -265,7 +239,7 @@ fn collect_firmware(
     selection: &Selection,
     config: Option<&KernelConfig>,
 ) -> Result<Firmware, BuildError> {
-    // Without a config take plain files only: those every kernel loads.
+    // Without a config, take only uncompressed files: every kernel can load those.
     let has = |option| config.is_some_and(|config| config.is_built_in(option));
     let packed = PackedFirmware {
         xz: has("FW_LOADER_COMPRESS_XZ"),
@@ -275,7 +249,8 @@ fn collect_firmware(
     Ok(firmware::collect(selection, directory, packed)?)
 }
 
-/// A card whose firmware is missing shows no link, and the console blames the cable.
+/// The builder warns because the booted machine cannot: a card without firmware
+/// shows no link, and the console blames the cable.
 fn firmware_warnings(missing: &[MissingFirmware]) -> Vec<String> {
     let mut warnings: Vec<String> = missing.iter().map(ToString::to_string).collect();
     if missing.iter().any(|missing| missing.package.is_some()) {
@@ -308,7 +283,7 @@ fn assemble(
 
     let module_directory = format!("lib/modules/{release}");
     for path in selection.keys().filter_map(|name| modules.path_of(name)) {
-        // Byte for byte: stripping or repacking a module takes its signature away.
+        // Copied byte for byte: stripping a module would remove its signature.
         let (content, size) = on_disk(&modules.directory().join(path))?;
         summary.module_bytes += size;
         tree.file(
@@ -338,7 +313,7 @@ fn assemble(
     }
     for file in recipe.configuration {
         let content = Content::Bytes(file.bytes.clone());
-        // A password or a token may stand in it.
+        // The file may hold a password or a token.
         tree.file(&path_of(file), content, 0o600, Place::Sorted)?;
     }
     for (path, source) in recipe
@@ -371,7 +346,8 @@ fn path_of(file: &ConfigurationFile) -> String {
     format!("{CONFIGURATION_DIRECTORY}/{}", file.name)
 }
 
-/// Nothing that changes from build to build of the same input: no time, no host, no path.
+/// Holds nothing that differs between builds of the same input: no time, no host
+/// name, no path.
 fn build_facts(summary: &Summary, agent_sha256: &str) -> String {
     #[derive(Serialize)]
     struct Facts<'a> {
@@ -390,7 +366,8 @@ fn build_facts(summary: &Summary, agent_sha256: &str) -> String {
         format: 1,
         builder: concat!("landfall-image ", env!("CARGO_PKG_VERSION")),
         kernel_release: &summary.kernel_release,
-        // A user's set is a path of the build machine: its file name is enough.
+        // A user's set is named by its path on the build machine. Keep only the
+        // file name.
         module_set: summary.module_set.rsplit('/').next().unwrap_or_default(),
         modules: summary.modules,
         firmware_files: summary.firmware_files,

@@ -1,28 +1,28 @@
-//! How the archive is packed, and how packed archives are put one after another.
+//! Compresses and unpacks ramdisk archives, and pads them so that one can follow
+//! another.
 
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::num::NonZero;
 use std::str::FromStr;
 
-/// Above level 19 zstd wants a window of more than 8 MiB, memory that the kernel
-/// has to find while it unpacks on the smallest host.
+/// Above level 19, zstd needs a window of more than 8 MiB. The kernel must find
+/// that memory while it unpacks, even on the smallest host.
 const MAX_ZSTD_LEVEL: i32 = 19;
 
-/// How the archive is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all: quickest to boot where the image is local.
+    /// Boots fastest if the image is local.
     None,
-    /// Zstandard. On a Debian 6.1 kernel's modules 19 is a fifth smaller than 3 and
-    /// takes minutes of one core instead of a second; unpacking costs the same.
+    /// Zstandard. With the modules of a Debian 6.1 kernel, level 19 makes the file
+    /// a fifth smaller than level 3, but takes minutes of one core instead of a
+    /// second. Unpacking takes the same time.
     Zstd {
         /// 1 to 19.
         level: i32,
     },
 }
 
-/// Why a compression cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("compression `{0}`: expected `none`, `zstd` or `zstd:1` to `zstd:19`")]
 pub struct BadCompression(String);
@@ -55,26 +55,22 @@ impl fmt::Display for Compression {
     }
 }
 
-/// A packing output.
+/// A writer that compresses what is written to it.
 pub enum Compressor<W: Write> {
-    /// Passes bytes on.
     None(W),
-    /// Packs them.
     Zstd(zstd::Encoder<'static, W>),
 }
 
 impl<W: Write> Compressor<W> {
-    /// Packs into `out`.
-    ///
-    /// # Errors
-    /// If the packer has no memory.
+    /// Compresses into `out`. Fails if the compressor cannot allocate its memory.
     pub fn new(compression: Compression, out: W) -> io::Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         Self::with_workers(compression, out, u32::try_from(cores).unwrap_or(1))
     }
 
-    /// The bytes written do not depend on `workers`: zstd cuts jobs by size, not by
-    /// thread. Only 0, the single-threaded code path, would differ.
+    /// The output does not depend on `workers`: zstd splits its input by size, not
+    /// by thread. Only 0, which selects the single-threaded code, would give other
+    /// bytes.
     fn with_workers(compression: Compression, out: W, workers: u32) -> io::Result<Self> {
         match compression {
             Compression::None => Ok(Self::None(out)),
@@ -87,10 +83,7 @@ impl<W: Write> Compressor<W> {
         }
     }
 
-    /// Writes what is left; gives back the output.
-    ///
-    /// # Errors
-    /// If the output does not take it.
+    /// Writes the remaining bytes and returns the output.
     pub fn finish(self) -> io::Result<W> {
         match self {
             Self::None(out) => Ok(out),
@@ -115,15 +108,16 @@ impl<W: Write> Write for Compressor<W> {
     }
 }
 
-/// What to write after `size` bytes so that another archive can follow: the
-/// kernel looks for the next one on a multiple of 4 and skips zeros before it.
+/// Returns the bytes to write after an archive of `size` bytes so that another
+/// archive can follow. The kernel looks for the next archive at a multiple of 4 and
+/// skips the zeros before it.
 ///
-/// After zstd the zeros are in a frame of their own. Ironic unpacks every
-/// ramdisk that begins as zstd with zstd(1) (`_handle_zstd_compression` in
-/// ironic/common/images.py), which refuses bare zeros behind a frame.
+/// After zstd, the zeros are in a frame of their own. Ironic unpacks every ramdisk
+/// that begins as zstd with zstd(1) (`_handle_zstd_compression` in
+/// ironic/common/images.py), which rejects bare zeros after a frame.
 #[must_use]
 pub fn padding_after(compression: Compression, size: u64) -> Vec<u8> {
-    // Below 4, so it fits.
+    // Below 4, so the casts lose nothing.
     let missing = |size: u64| (size.next_multiple_of(4) - size) as usize;
     match (compression, missing(size)) {
         (_, 0) => Vec::new(),
@@ -135,11 +129,11 @@ pub fn padding_after(compression: Compression, size: u64) -> Vec<u8> {
     }
 }
 
-/// The bytes of [`frame_of_zeros`] beside its zeros.
+/// The size of a [`frame_of_zeros`] without its zeros.
 const FRAME_OF_ZEROS: usize = 9;
 
-/// A frame that holds `count` zeros (RFC 8878, 3.1.1): its descriptor says that
-/// it is a single segment with its size in one byte, its only block is raw.
+/// A zstd frame that holds `count` zeros (RFC 8878, 3.1.1). Its descriptor says
+/// that it is a single segment with its size in one byte. Its only block is raw.
 fn frame_of_zeros(count: u8) -> Vec<u8> {
     let last_raw_block = (u32::from(count) << 3 | 1).to_le_bytes();
     let mut frame = ZSTD_MAGIC.to_vec();
@@ -149,19 +143,17 @@ fn frame_of_zeros(count: u8) -> Vec<u8> {
     frame
 }
 
-/// How a zstd frame begins.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// One archive of a file that may hold several.
+/// One of the archives in a ramdisk file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Where it begins in the file.
     pub offset: usize,
-    /// How many bytes of the file it takes.
+    /// Number of bytes in the file, before unpacking.
     pub stored: usize,
     /// `none` or `zstd`.
     pub packing: &'static str,
-    /// The archive itself.
+    /// After unpacking.
     pub archive: Vec<u8>,
 }
 
@@ -171,35 +163,27 @@ pub enum UnpackError {
     /// Neither cpio nor zstd.
     #[error("ramdisk at byte {offset}: expected a newc cpio archive or zstd, found {found}")]
     UnknownFormat {
-        /// Where.
         offset: usize,
         /// The name of the format, or the first bytes.
         found: String,
     },
-    /// The packed data is broken.
     #[error("ramdisk at byte {offset}: unpacking zstd")]
     Zstd {
         /// Where the frame begins.
         offset: usize,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// More than the caller allows.
     #[error("ramdisk unpacks to more than {limit} bytes")]
     TooLarge {
-        /// The caller's limit.
+        /// In bytes, from the caller.
         limit: usize,
     },
-    /// The cpio inside is broken.
     #[error(transparent)]
     Newc(#[from] crate::newc::NewcError),
 }
 
-/// Unpacks every archive of a ramdisk file, at most `limit` bytes of them.
-///
-/// # Errors
-/// [`UnpackError`] on the first fault.
+/// Unpacks every archive of a ramdisk file, at most `limit` bytes in total.
 pub fn unpack_segments(file: &[u8], limit: usize) -> Result<Vec<Segment>, UnpackError> {
     let mut segments = Vec::new();
     let mut left = limit;
@@ -213,7 +197,7 @@ pub fn unpack_segments(file: &[u8], limit: usize) -> Result<Vec<Segment>, Unpack
         let segment = unpack_one(rest, offset, left, limit)?;
         left -= segment.archive.len();
         offset += segment.stored;
-        // A frame of padding is no archive.
+        // A frame of zeros is padding, not an archive.
         if segment.archive.iter().any(|&byte| byte != 0) {
             segments.push(segment);
         }

@@ -1,10 +1,9 @@
-//! Counts and digests bytes on their way.
+//! Counts and digests the bytes that pass through a writer.
 
 use std::io::{self, Write};
 
 use sha2::{Digest, Sha256};
 
-/// A writer that knows the SHA-256 of what went through it.
 #[derive(Debug)]
 pub struct DigestWriter<W> {
     out: W,
@@ -13,7 +12,6 @@ pub struct DigestWriter<W> {
 }
 
 impl<W: Write> DigestWriter<W> {
-    /// Passes everything on to `out`.
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -22,12 +20,12 @@ impl<W: Write> DigestWriter<W> {
         }
     }
 
-    /// How much went through so far.
+    /// Number of bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How much went through and its digest, as sha256sum prints it.
+    /// Number of bytes written, and their digest as sha256sum prints it.
     pub fn finish(self) -> (u64, String) {
         (self.bytes, hex(&self.digest.finalize()))
     }
@@ -46,13 +44,13 @@ impl<W: Write> Write for DigestWriter<W> {
     }
 }
 
-/// The digest of bytes at hand, as sha256sum prints it.
+/// The digest in hexadecimal, as sha256sum prints it.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// A digest of any kind in the same form.
+/// Lower-case hex digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

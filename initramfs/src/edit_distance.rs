@@ -1,11 +1,11 @@
-//! What a mistyped name may have been meant to be.
+//! Guesses which name was meant by a mistyped one.
 
-/// The candidate that differs least from `word`, if it differs little.
+/// The candidate with the smallest distance to `word`, if that distance is small.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl Iterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    // A third of the letters: beyond that a suggestion is a riddle.
+    // If more than a third of the letters differ, a suggestion only confuses.
     let limit = word.len().div_ceil(3).min(4);
     candidates
         .filter(|candidate| candidate.len().abs_diff(word.len()) <= limit)
@@ -15,7 +15,7 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein's: insertions, deletions and replacements.
+/// Levenshtein distance: each insertion, deletion and replacement counts 1.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {

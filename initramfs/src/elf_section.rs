@@ -1,20 +1,19 @@
-//! One named section out of an ELF file, without reading the rest of it.
+//! Reads one named section of an ELF file without reading the rest.
 //!
-//! A module of 4 MB has its `.modinfo` in a few hundred bytes; four small reads
-//! find them, so a tree of 4000 plain modules is looked through in a moment.
+//! A module of 4 MB has a `.modinfo` section of a few hundred bytes. Four small
+//! reads find it, so a tree of 4000 uncompressed modules is searched in a moment.
 
 use std::fs::File;
 use std::io;
 
 /// The largest `.modinfo` of a Debian kernel (amdgpu) is 40 kB.
 const MAX_SECTION: u64 = 4 << 20;
-/// Kernel modules built with one section per function have some thousands.
+/// Kernel modules built with one section per function have thousands of sections.
 const MAX_SECTION_HEADERS: u64 = 8 << 20;
 
 const HEADER_LEN: usize = 64;
 const SECTION_HEADER_LEN: usize = 64;
 
-/// Bytes that can be read from any place.
 pub(crate) trait ReadAt {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
@@ -42,18 +41,15 @@ pub enum ElfError {
     /// The file is shorter than its headers say, or cannot be read.
     #[error("reading {what}")]
     Io {
-        /// Which part.
+        /// Which part of the file.
         what: &'static str,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// Not what a 64-bit little-endian kernel loads.
+    /// Not a 64-bit little-endian ELF file, which is what the kernel loads.
     #[error("expected {expected}, found {found}")]
     Format {
-        /// What was expected.
         expected: &'static str,
-        /// What was found.
         found: String,
     },
 }
@@ -103,8 +99,8 @@ pub(crate) fn read(file: &(impl ReadAt + ?Sized), name: &str) -> Result<Option<V
     let names = section(file, names_header, "the section names")?;
     for header in &sections {
         let start = names.get(u32_at(header, 0) as usize..).unwrap_or_default();
-        // Not up to the NUL and then compared: thousands of headers may name
-        // the same megabytes without one.
+        // Compares the prefix first. Searching for the NUL would be slow if
+        // thousands of headers pointed to the same megabytes without a NUL.
         let rest = start.strip_prefix(name.as_bytes());
         if rest.is_some_and(|rest| rest.first().is_none_or(|&b| b == 0)) {
             return section(file, header, "the section").map(Some);
@@ -140,7 +136,7 @@ fn bytes(
             format!("{len} bytes for {what}"),
         ));
     }
-    // Below the limit, so it fits.
+    // At most `limit`, so the cast loses nothing.
     let mut buffer = vec![0; len as usize];
     file.read_exact_at(&mut buffer, offset)
         .map_err(|source| ElfError::Io { what, source })?;

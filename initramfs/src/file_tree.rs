@@ -1,39 +1,31 @@
-//! What goes into the ramdisk: paths, each once, with their parents.
+//! The list of paths that go into the ramdisk: each path once, with its parents.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A directory tree that exists only as a list, sorted by path.
+/// A directory tree as a list sorted by path. It is not on disk.
 #[derive(Debug, Clone, Default)]
 pub struct FileTree {
     entries: BTreeMap<String, Entry>,
 }
 
-/// One path of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What is there.
     pub node: Node,
-    /// Permission bits.
     pub permissions: u32,
-    /// Where in the archive it stands.
     pub place: Place,
 }
 
-/// What is at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
-    /// A directory.
     Directory,
-    /// A regular file.
     File(Content),
-    /// A symbolic link to this target.
+    /// Holds the link's target.
     Symlink(String),
-    /// A character device.
     CharDevice {
-        /// Major number.
+        /// Major device number.
         major: u32,
-        /// Minor number.
+        /// Minor device number.
         minor: u32,
     },
 }
@@ -41,54 +33,48 @@ pub enum Node {
 /// Where the bytes of a file come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// They are here.
     Bytes(Vec<u8>),
-    /// They are copied when the archive is written, so that a hundred megabytes of
-    /// modules are never held in memory.
+    /// Copied when the archive is written, so that a hundred megabytes of modules
+    /// are never in memory.
     OnDisk {
-        /// The file.
         path: PathBuf,
-        /// Its size when it was added; another size later is an error.
+        /// The size in bytes when the file was added. If the file has another size
+        /// when the archive is written, the build fails.
         size: u64,
     },
 }
 
-/// The order of the archive is the order in which the kernel unpacks it.
+/// Where an entry stands in the archive. The kernel unpacks the archive in this
+/// order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// Right after the directories: what must be there even if memory runs out.
+    /// Right after the directories, for what must be there even if memory runs out.
     First,
-    /// By path.
+    /// By path, after the first ones and before the last ones.
     #[default]
     Sorted,
-    /// At the end: its presence proves that everything before was unpacked.
+    /// At the end. If such a file is there, the kernel unpacked everything before
+    /// it.
     Last,
 }
 
 /// Why a path cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TreeError {
-    /// Not a plain relative path.
     #[error("ramdisk path `{0}`: expected a relative path without empty, `.` or `..` parts")]
     BadPath(String),
-    /// Two files claim one path.
     #[error("ramdisk path `{0}` is added twice")]
     Duplicate(String),
-    /// A parent is a file.
     #[error("ramdisk path `{path}`: its parent `{parent}` is not a directory")]
     ParentIsNoDirectory {
-        /// The path that was added.
         path: String,
-        /// The parent in the way.
+        /// The part of `path` that is not a directory.
         parent: String,
     },
 }
 
 impl FileTree {
-    /// Adds a directory; adding one that is there already is no fault.
-    ///
-    /// # Errors
-    /// [`TreeError`] for a bad path or if a file is in the way.
+    /// Adds a directory, unless it is there already.
     pub fn directory(&mut self, path: &str) -> Result<(), TreeError> {
         match self.entries.get(path) {
             Some(Entry {
@@ -99,10 +85,6 @@ impl FileTree {
         }
     }
 
-    /// Adds a regular file.
-    ///
-    /// # Errors
-    /// [`TreeError`] for a bad path or one that is taken.
     pub fn file(
         &mut self,
         path: &str,
@@ -113,18 +95,10 @@ impl FileTree {
         self.insert(path, Node::File(content), permissions, place)
     }
 
-    /// Adds a symbolic link.
-    ///
-    /// # Errors
-    /// [`TreeError`] for a bad path or one that is taken.
     pub fn symlink(&mut self, path: &str, target: &str) -> Result<(), TreeError> {
         self.insert(path, Node::Symlink(target.to_owned()), 0o777, Place::Sorted)
     }
 
-    /// Adds a character device.
-    ///
-    /// # Errors
-    /// [`TreeError`] for a bad path or one that is taken.
     pub fn char_device(
         &mut self,
         path: &str,
@@ -132,7 +106,8 @@ impl FileTree {
         minor: u32,
         permissions: u32,
     ) -> Result<(), TreeError> {
-        // Before the files: they are empty, and init wants its console even if memory runs out.
+        // Before the files: device nodes are empty, and init needs its console even
+        // if memory runs out.
         self.insert(
             path,
             Node::CharDevice { major, minor },
@@ -141,25 +116,23 @@ impl FileTree {
         )
     }
 
-    /// How many entries there are, parents included.
+    /// Parents included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether a path is taken.
     #[must_use]
     pub fn contains(&self, path: &str) -> bool {
         self.entries.contains_key(path)
     }
 
-    /// Every entry in the order of the archive: directories, then by [`Place`], then by path.
+    /// Directories first, then by [`Place`], then by path.
     #[must_use]
     pub fn in_archive_order(&self) -> Vec<(&str, &Entry)> {
         let mut all: Vec<_> = self
@@ -167,7 +140,7 @@ impl FileTree {
             .iter()
             .map(|(path, entry)| (path.as_str(), entry))
             .collect();
-        // Stable, so paths stay sorted within each group.
+        // The sort is stable, so paths stay sorted within each group.
         all.sort_by_key(|(_, entry)| (entry.node != Node::Directory, entry.place));
         all
     }

@@ -1,4 +1,4 @@
-//! Which firmware files a selection of modules may ask for, and which of them there are.
+//! Finds the firmware files that the selected modules may request.
 
 mod debian_packages;
 
@@ -12,22 +12,22 @@ use serde::Serialize;
 use crate::kernel_modules::Selection;
 use crate::path_error::PathError;
 
-/// The firmware of a selection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Firmware {
-    /// Path below `/lib/firmware` to the file.
+    /// Path below `/lib/firmware` to the file on the build machine.
     pub found: BTreeMap<String, PathBuf>,
-    /// Module and path of what is declared and not there. Old hardware as a rule:
-    /// drivers go on naming files that no package has carried for years.
+    /// Module and path of each firmware file that is declared but not found. Most
+    /// are for old hardware: drivers still declare files that no package has
+    /// carried for years.
     pub missing: BTreeSet<(String, String)>,
 }
 
-/// Firmware that a driver names and that is not there.
+/// Firmware that a driver declares and the builder did not find.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MissingFirmware {
-    /// The module.
+    /// Name of the module.
     pub driver: String,
-    /// The Debian package that has the files, if one is known.
+    /// The Debian package that has the files, if known.
     pub package: Option<String>,
     /// Paths below `/lib/firmware`.
     pub files: Vec<String>,
@@ -52,7 +52,7 @@ impl fmt::Display for MissingFirmware {
 }
 
 impl Firmware {
-    /// What is missing, by driver and package.
+    /// Groups the missing files by driver and package.
     #[must_use]
     pub fn missing_by_driver(&self) -> Vec<MissingFirmware> {
         let mut groups: BTreeMap<(&str, Option<String>), Vec<String>> = BTreeMap::new();
@@ -70,7 +70,7 @@ impl Firmware {
     }
 }
 
-/// The packings of firmware files that the kernel's loader understands.
+/// The compressed formats that the kernel's firmware loader can unpack.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PackedFirmware {
     /// `.xz`, `CONFIG_FW_LOADER_COMPRESS_XZ`.
@@ -79,11 +79,8 @@ pub struct PackedFirmware {
     pub zst: bool,
 }
 
-/// Looks up every `firmware=` declaration of a selection below `directory`. Without one
-/// all of it is missing.
-///
-/// # Errors
-/// [`PathError`] if the directory cannot be listed.
+/// Looks up every `firmware=` declaration of a selection below `directory`. Without
+/// a directory, all files are missing. Fails if a directory cannot be listed.
 pub fn collect(
     selection: &Selection,
     directory: Option<&Path>,
@@ -121,7 +118,8 @@ fn candidates(
     }
     let endings = [("", true), (".xz", packed.xz), (".zst", packed.zst)];
     let endings = endings.into_iter().filter(|(_, usable)| *usable);
-    // A few drivers name a family of files: `brcm/brcmfmac*-sdio.*.bin`. Only the file name is a pattern.
+    // A few drivers declare a family of files, such as `brcm/brcmfmac*-sdio.*.bin`.
+    // Only the file name may be a pattern.
     if pattern::has_wildcards(declared) {
         let (parent, name) = declared
             .rsplit_once('/')
@@ -154,7 +152,8 @@ fn candidates(
             .filter(|(_, f)| f.is_file())
             .collect());
     }
-    // `is_file` follows links: distributions link one name to another, the ramdisk gets the content.
+    // `is_file` follows links. Distributions link one name to another; the ramdisk
+    // gets the content instead of the link.
     let existing = endings
         .map(|(ending, _)| format!("{declared}{ending}"))
         .find(|path| directory.join(path).is_file());

@@ -1,10 +1,9 @@
-//! Whether a file system has room for what is to be written, before the work begins.
+//! Checks that a file system has enough free space before the work begins.
 
 use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
 
-/// A file system that is too small.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{directory}: expected {} MB free for {what}, found {} MB{advice}",
@@ -19,12 +18,9 @@ pub struct NoSpace {
     advice: &'static str,
 }
 
-/// Fails if less than `needed` bytes are free where `directory` is.
-///
-/// # Errors
-/// [`NoSpace`].
+/// Fails if the file system of `directory` has less than `needed` bytes free.
 pub fn require(directory: &Path, needed: u64, what: &str) -> Result<(), NoSpace> {
-    // Where the system does not tell, the first write will.
+    // If the system does not report the free space, a write fails later instead.
     let Some(found) = free(directory) else {
         return Ok(());
     };

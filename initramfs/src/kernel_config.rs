@@ -1,4 +1,4 @@
-//! Whether a kernel was configured so that the ramdisk works on it.
+//! Checks that the ramdisk works with a kernel's configuration.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub struct KernelConfig {
     values: HashMap<String, String>,
 }
 
-/// What a kernel lacks.
+/// An option that the kernel lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Whether the ramdisk cannot work at all.
@@ -24,28 +24,23 @@ pub struct Finding {
     pub text: String,
 }
 
-/// What the ramdisk asks of the kernel beyond the standing list.
+/// What this ramdisk needs in addition to the options that every ramdisk needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs {
-    /// How the archive is packed.
     pub compression: Compression,
-    /// Whether modules are shipped as `.ko.xz`.
+    /// Whether any module is a `.ko.xz` file.
     pub xz_modules: bool,
-    /// Whether modules are shipped as `.ko.zst`.
+    /// Whether any module is a `.ko.zst` file.
     pub zstd_modules: bool,
 }
 
 impl KernelConfig {
-    /// Reads a config file.
-    ///
-    /// # Errors
-    /// [`PathError`].
     pub fn read(path: &Path) -> Result<Self, PathError> {
         let bytes = read_bounded(path, MAX_CONFIG_BYTES)?;
         Ok(Self::parse(&String::from_utf8_lossy(&bytes)))
     }
 
-    /// Reads the text; lines that set nothing are left out.
+    /// Lines that set nothing are ignored.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let values = text
@@ -56,13 +51,13 @@ impl KernelConfig {
         Self { values }
     }
 
-    /// Whether an option is built in (`y`).
+    /// Whether an option is set to `y`.
     #[must_use]
     pub fn is_built_in(&self, option: &str) -> bool {
         self.values.get(option).is_some_and(|value| value == "y")
     }
 
-    /// Everything that is missing, the fatal first.
+    /// Returns every missing option, the fatal ones first.
     #[must_use]
     pub fn check(&self, needs: Needs) -> Vec<Finding> {
         let mut required = vec![

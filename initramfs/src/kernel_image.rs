@@ -1,4 +1,4 @@
-//! What a kernel image says about itself: the header of an x86 bzImage.
+//! Reads the header of an x86 bzImage.
 //!
 //! See the kernel's `Documentation/arch/x86/boot.rst`.
 
@@ -6,41 +6,36 @@ use std::path::Path;
 
 use crate::path_error::{PathError, read_bounded};
 
-/// Distribution kernels are 8 to 15 MB; a debug kernel with an initramfs inside stays below.
+/// Distribution kernels are 8 to 15 MB. A debug kernel with a built-in initramfs
+/// stays below this limit.
 const MAX_KERNEL_BYTES: u64 = 512 << 20;
 
 /// Why a file is no kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelImageError {
-    /// The file.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// Not what GRUB's `linux` boots.
+    /// Not a bzImage, which is what GRUB's `linux` command boots.
     #[error("kernel image {path}: expected {expected}, found none")]
     Format {
-        /// The file.
         path: String,
-        /// What was expected.
         expected: &'static str,
     },
 }
 
-/// A kernel image, looked at.
+/// What a kernel image's headers say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelImage {
     /// `uname -r`.
     pub release: String,
     /// Whether UEFI firmware can start it as a program.
     pub has_efi_stub: bool,
-    /// Whether it carries a signature; whose, only the firmware can say.
+    /// Whether it carries a signature. Only the firmware knows whether it trusts
+    /// the signer.
     pub is_signed: bool,
 }
 
 impl KernelImage {
-    /// Reads a kernel file.
-    ///
-    /// # Errors
-    /// [`KernelImageError`] if it is no bzImage.
     pub fn read(path: &Path) -> Result<Self, KernelImageError> {
         Self::parse(&read_bounded(path, MAX_KERNEL_BYTES)?).map_err(|expected| {
             KernelImageError::Format {
@@ -50,10 +45,8 @@ impl KernelImage {
         })
     }
 
-    /// Reads a kernel's first bytes (128 KiB are enough); the error says what was expected.
-    ///
-    /// # Errors
-    /// What was expected and is not there.
+    /// Parses the start of a kernel image; 128 KiB are enough. The error says what
+    /// was expected.
     pub fn parse(image: &[u8]) -> Result<Self, &'static str> {
         const BOOT_HEADER: &str = "the boot header of an x86 bzImage";
         const VERSION: &str = "a kernel version in the boot header";
@@ -85,8 +78,8 @@ impl KernelImage {
     }
 }
 
-/// From the PE header (Microsoft's "PE Format"): data directory 4 of a PE32+ image.
-/// `None` if it is none.
+/// Reads data directory 4 of a PE32+ image (Microsoft's "PE Format"). `None` if the
+/// image is not PE32+.
 fn certificate_table_size(image: &[u8]) -> Option<u32> {
     let u32_at = |at: usize| {
         let field = image.get(at..at.checked_add(4)?)?;
@@ -109,7 +102,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As much of a bzImage as is read.
+    /// The part of a bzImage that the parser reads.
     pub(crate) fn bz_image(release: &str) -> Vec<u8> {
         let mut image = vec![0; 0x400];
         image[..2].copy_from_slice(b"MZ");

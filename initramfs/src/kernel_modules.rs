@@ -1,7 +1,7 @@
-//! The modules of one kernel: where they are, what they say, what they pull in.
+//! The modules of one kernel: their files, their `.modinfo` and their dependencies.
 //!
-//! `depmod`'s files are not used: a kernel's .deb does not hold them, and the
-//! modules themselves say everything that is in them.
+//! `depmod`'s files are not used: a kernel's .deb does not contain them, and all
+//! that they contain is in the modules themselves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -12,84 +12,72 @@ use crate::modinfo::{self, ModInfo, ModuleFileError};
 use crate::parallel;
 use crate::path_error::{PathError, read_bounded};
 
-/// `modules.builtin.modinfo` of a Debian kernel is 37 kB; a kernel with everything built in has some MB.
+/// The `modules.builtin.modinfo` of a Debian kernel is 37 kB. That of a kernel with
+/// everything built in has a few MB.
 const MAX_LIST_BYTES: u64 = 64 << 20;
-/// Deeper than any kernel's; ends a walk through a loop of links.
+/// Deeper than any kernel's module tree. Limits the recursion.
 const MAX_DEPTH: usize = 16;
 
-/// Where aliases that softdeps name are looked for. Softdeps name only algorithms
-/// by alias (`crypto-crc32c`), and outside of these directories those have only the
-/// drivers of accelerator cards, which nobody wants loaded because of a checksum.
+/// Where the builder looks for aliases that softdeps name. The only aliases that
+/// softdeps name are algorithms (`crypto-crc32c`). Outside these directories, only
+/// drivers of accelerator cards provide algorithms, and nobody wants such a driver
+/// loaded for a checksum.
 const ALIAS_DIRECTORIES: [&str; 3] = ["kernel/crypto/", "kernel/arch/", "kernel/lib/"];
 
 /// A kernel's module directory, `/lib/modules/<release>`.
 #[derive(Debug)]
 pub struct ModuleTree {
     directory: PathBuf,
-    /// Normalised name to path below the directory.
+    /// Normalised module name to path below `directory`.
     files: BTreeMap<String, String>,
-    /// The kernel's link order, in which depmod too lists what claims the same device.
+    /// Position in the kernel's link order. depmod also lists the modules that
+    /// claim the same device in this order.
     link_order: HashMap<String, usize>,
     built_in: BTreeMap<String, ModInfo>,
 }
 
-/// Modules with everything they need, as read from their files.
+/// The selected modules and everything they need, by name.
 pub type Selection = BTreeMap<String, ModInfo>;
 
 /// Why the modules of a kernel cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ModulesError {
-    /// A list or a directory.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// A module.
     #[error(transparent)]
     File(#[from] ModuleFileError),
-    /// The directory holds nothing to load and nothing built in.
     #[error("{directory}: expected kernel modules or a modules.builtin file, found neither")]
     NoModules {
-        /// The directory.
+        /// The directory that was searched.
         directory: PathBuf,
     },
-    /// Two files, one module name.
     #[error("kernel module `{name}` is there twice: {first} and {second}")]
     Twice {
-        /// The module.
         name: String,
-        /// One file.
         first: String,
-        /// The other.
         second: String,
     },
-    /// A hard dependency is nowhere.
     #[error(
         "kernel module `{user}` needs `{missing}`, which is neither in {directory} nor built in"
     )]
     MissingDependency {
-        /// The module.
         user: String,
-        /// What it needs.
         missing: String,
-        /// Where it was looked for.
         directory: PathBuf,
     },
-    /// Built for another kernel.
     #[error("kernel module {path} was built for kernel {found}, expected {expected}")]
     WrongKernel {
-        /// The module's file.
         path: String,
-        /// The release of the kernel in use.
+        /// Release of the kernel in use.
         expected: String,
-        /// The release in the module.
+        /// Release in the module's vermagic.
         found: String,
     },
 }
 
 impl ModuleTree {
-    /// Lists a module directory; no module is read.
-    ///
-    /// # Errors
-    /// [`ModulesError`] if it cannot be listed or is none.
+    /// Lists a module directory without reading the modules. Fails if the directory
+    /// cannot be listed or has no modules.
     pub fn open(directory: &Path) -> Result<Self, ModulesError> {
         let mut paths = Vec::new();
         walk(directory, "", 0, &mut paths)?;
@@ -128,18 +116,17 @@ impl ModuleTree {
         })
     }
 
-    /// Names of all modules that are files.
+    /// Names of the modules that are files, not built in.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }
 
-    /// Where a module is, below the directory.
+    /// Path below [`ModuleTree::directory`].
     #[must_use]
     pub fn path_of(&self, name: &str) -> Option<&str> {
         self.files.get(name).map(String::as_str)
     }
 
-    /// The module directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -151,11 +138,9 @@ impl ModuleTree {
         self.built_in.contains_key(name)
     }
 
-    /// The modules of these names and all they need, hard and soft. Names that are
-    /// built in or nowhere are left out: see [`crate::module_set`] for who complains.
-    ///
-    /// # Errors
-    /// [`ModulesError`] if a module cannot be read or lacks a hard dependency.
+    /// Returns the named modules and everything they need, hard and soft. Names
+    /// that are built in or unknown are skipped; [`crate::module_set`] reports the
+    /// unknown ones. Fails if a module cannot be read or lacks a hard dependency.
     pub fn closure(
         &self,
         names: impl IntoIterator<Item = String>,
@@ -203,10 +188,8 @@ impl ModuleTree {
         Ok(selection)
     }
 
-    /// Are these modules for this kernel?
-    ///
-    /// # Errors
-    /// [`ModulesError::WrongKernel`] for the first that is not.
+    /// Checks that the modules were built for kernel `release`. The error names the
+    /// first one that was not.
     pub fn check_vermagic(&self, selection: &Selection, release: &str) -> Result<(), ModulesError> {
         for (name, info) in selection {
             if let Some(found) = info.kernel_release()
@@ -223,7 +206,7 @@ impl ModuleTree {
         Ok(())
     }
 
-    /// What init needs to know about a selection.
+    /// The index from which init loads the modules of `selection`.
     #[must_use]
     pub fn index(&self, selection: &Selection, kernel_release: &str) -> IndexContent {
         let mut modules: Vec<module_index::Module> = selection
@@ -239,7 +222,8 @@ impl ModuleTree {
                 })
             })
             .collect();
-        // Stable, so modules that are in no list stay sorted by name, at the end.
+        // The sort is stable: modules that are not in `modules.order` stay sorted
+        // by name, at the end.
         modules.sort_by_key(|module| {
             self.link_order
                 .get(&module.name)
@@ -248,7 +232,8 @@ impl ModuleTree {
         });
         let built_in = self.built_in.iter().map(|(name, info)| BuiltIn {
             name: name.clone(),
-            // Only names that a softdep can use. Patterns are of devices, and init loads nothing for those.
+            // Only names that a softdep can use. Patterns match devices, and init
+            // loads nothing for a device whose driver is built in.
             aliases: info
                 .aliases
                 .iter()
@@ -283,7 +268,7 @@ impl ModuleTree {
             .collect()
     }
 
-    /// Normalised alias to the names of the modules that answer to it.
+    /// Normalised alias to the names of the modules that have this alias.
     fn algorithm_aliases(&self) -> Result<HashMap<String, Vec<String>>, ModuleFileError> {
         let in_directories = |path: &str| {
             ALIAS_DIRECTORIES
@@ -328,7 +313,7 @@ fn walk(top: &Path, below: &str, depth: usize, found: &mut Vec<String>) -> Resul
         let kind = entry
             .file_type()
             .map_err(PathError::new("looking at", entry.path()))?;
-        // `build` and `source` are links to header trees: links to directories are not followed.
+        // Links are not followed: `build` and `source` link to header trees.
         if kind.is_dir() && depth < MAX_DEPTH {
             walk(top, &path, depth + 1, found)?;
         } else if kind.is_file() {
@@ -338,7 +323,8 @@ fn walk(top: &Path, below: &str, depth: usize, found: &mut Vec<String>) -> Resul
     Ok(())
 }
 
-/// `modules.builtin` has the names, `modules.builtin.modinfo` (since Linux 5.2) what they say.
+/// `modules.builtin` holds the names, `modules.builtin.modinfo` (since Linux 5.2)
+/// the modinfo of these modules.
 fn built_in(directory: &Path) -> Result<BTreeMap<String, ModInfo>, PathError> {
     let mut built_in: BTreeMap<String, ModInfo> =
         String::from_utf8_lossy(&optional(&directory.join("modules.builtin"))?)
@@ -356,7 +342,7 @@ fn built_in(directory: &Path) -> Result<BTreeMap<String, ModInfo>, PathError> {
     Ok(built_in)
 }
 
-/// The content of a file that need not be there.
+/// The content of a file; empty if the file does not exist.
 fn optional(path: &Path) -> Result<Vec<u8>, PathError> {
     if path.exists() {
         read_bounded(path, MAX_LIST_BYTES)

@@ -1,4 +1,4 @@
-//! Where a kernel and its modules come from: an installed package, a .deb, a directory.
+//! Finds a kernel and its modules in an installed package, a .deb or a directory.
 
 mod debian_package;
 mod directory;
@@ -13,104 +13,85 @@ use crate::temporary::TemporaryPath;
 /// How the user names a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelSource {
-    /// A Debian package that is installed; a meta package is followed.
+    /// An installed Debian package. A meta package leads to the kernel package that
+    /// it depends on.
     InstalledPackage(String),
-    /// A .deb file.
     Deb(PathBuf),
     /// A directory that holds a kernel image and a module tree.
     Directory {
-        /// The directory.
         path: PathBuf,
-        /// Which kernel, if it holds several.
+        /// Which kernel to take if the directory holds several.
         release: Option<String>,
     },
 }
 
-/// A kernel, found.
 #[derive(Debug)]
 pub struct Kernel {
     /// The bootable file.
     pub image: PathBuf,
-    /// `/lib/modules/<release>`, wherever it is unpacked.
+    /// The module directory: `/lib/modules/<release>`, or where it was unpacked.
     pub modules: PathBuf,
     /// `uname -r`.
     pub release: String,
-    /// The configuration, if it is there.
+    /// The kernel's `.config`, if there is one.
     pub config: Option<PathBuf>,
-    /// Where a package was unpacked; removed with this value.
+    /// The directory into which a .deb was unpacked. It is removed with this value.
     _unpacked: Option<TemporaryPath>,
 }
 
 /// Why there is no kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelSourceError {
-    /// A file.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The image.
     #[error(transparent)]
     Image(#[from] KernelImageError),
     /// A program that is part of every Debian system cannot be run.
     #[error("running {program} (package {package})")]
     Program {
-        /// The program.
         program: &'static str,
-        /// What brings it.
+        /// The Debian package that provides the program.
         package: &'static str,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// dpkg does not know it as installed.
     #[error("kernel package `{name}` is not installed: {advice}")]
     NotInstalled {
-        /// As asked for.
+        /// The name that the user gave.
         name: String,
-        /// What to do.
         advice: String,
     },
-    /// The room to unpack it.
     #[error(transparent)]
     Space(#[from] NoSpace),
-    /// The .deb cannot be unpacked.
     #[error("unpacking {path}: {fault}")]
     BadDeb {
-        /// The file.
         path: PathBuf,
-        /// What dpkg-deb says.
+        /// What dpkg-deb reports.
         fault: String,
     },
-    /// It is not in there.
+    /// A package or directory lacks the kernel image or the modules.
     #[error("{within}: expected {expected}, found {found}")]
     NotFound {
-        /// Where it was looked for.
+        /// Where the builder looked.
         within: String,
-        /// What.
         expected: String,
-        /// What is there.
         found: String,
     },
-    /// The image is of another release than the modules.
+    /// The image and the modules have different releases.
     #[error(
         "kernel image {image} is release {found}, expected {expected} as its modules in {modules}"
     )]
     ReleaseDiffers {
-        /// The image.
         image: PathBuf,
-        /// The image's release.
         found: String,
-        /// The modules' release.
         expected: String,
-        /// The module directory.
         modules: PathBuf,
     },
 }
 
 impl KernelSource {
-    /// Finds the kernel; a .deb is unpacked into a temporary directory.
-    ///
-    /// # Errors
-    /// [`KernelSourceError`] that says what is missing and how to get it.
+    /// Finds the kernel. A .deb is unpacked into a temporary directory. The error
+    /// says what is missing and how to get it.
     pub fn resolve(&self) -> Result<Kernel, KernelSourceError> {
         match self {
             Self::InstalledPackage(name) => {

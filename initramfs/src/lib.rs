@@ -1,8 +1,8 @@
 //! Builds the discovery ramdisk: newc archive, kernel modules, firmware, agent.
 //!
-//! [`build`] puts together what the other modules find and write. Nothing here needs
-//! root or a network, and nothing runs `depmod`, `cpio` or a compressor: only
-//! [`kernel_source`] asks `dpkg` where a package is.
+//! [`build`] combines what the other modules find and write. Nothing here needs
+//! root or a network. The library runs neither `depmod` nor `cpio` nor a
+//! compressor; only [`kernel_source`] runs other programs, those of dpkg and apt.
 
 #![cfg_attr(
     test,

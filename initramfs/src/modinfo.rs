@@ -1,4 +1,4 @@
-//! What a kernel module says about itself.
+//! Reads what a kernel module says about itself.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -9,60 +9,53 @@ use landfall_module_index::module_name;
 use crate::elf_section::{self, ElfError, ReadAt};
 use crate::path_error::PathError;
 
-/// The largest module of a Debian kernel (amdgpu with debug sections cut) is 20 MB unpacked.
+/// The largest module of a Debian kernel (amdgpu with debug sections cut) is 20 MB
+/// unpacked.
 const MAX_MODULE_BYTES: u64 = 256 << 20;
 
-/// The `.modinfo` section of a module, as far as loading it is concerned.
+/// The parts of a module's `.modinfo` section that matter for loading the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModInfo {
-    /// Names of the modules whose symbols it uses, normalised.
+    /// Normalised names of the modules whose symbols this module uses.
     pub depends: Vec<String>,
-    /// What it wants before it, as written: names or aliases.
+    /// What to load before this module, as written: names or aliases.
     pub softdeps_before: Vec<String>,
-    /// What it wants after it, as written: names or aliases.
+    /// What to load after this module, as written: names or aliases.
     pub softdeps_after: Vec<String>,
-    /// Patterns of the devices it drives and its other names.
+    /// Other names of the module, and patterns of the devices that it drives.
     pub aliases: Vec<String>,
-    /// Files it may ask for below `/lib/firmware`.
+    /// Files below `/lib/firmware` that it may request.
     pub firmware: Vec<String>,
-    /// First word: the release of the kernel it was built for.
+    /// The first word is the release of the kernel that the module was built for.
     pub vermagic: Option<String>,
 }
 
 /// Why a module file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ModuleFileError {
-    /// The file, or what it is packed with.
+    /// The file cannot be read or unpacked.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// It is no module.
     #[error("kernel module {path}")]
     Elf {
-        /// The file.
         path: String,
-        /// Why.
         #[source]
         source: ElfError,
     },
-    /// It is an ELF file that says nothing.
     #[error("kernel module {path}: expected a .modinfo section, found none")]
     NoModInfo {
-        /// The file.
+        /// The module's file.
         path: String,
     },
-    /// Packed in a way that is not understood.
     #[error("kernel module {path}: expected .ko, .ko.xz or .ko.zst, found another packing")]
     UnknownPacking {
-        /// The file.
+        /// The module's file.
         path: String,
     },
 }
 
 impl ModInfo {
     /// Reads a module file: `.ko`, `.ko.xz` or `.ko.zst`.
-    ///
-    /// # Errors
-    /// [`ModuleFileError`] with the file's name.
     pub fn of_file(path: &Path) -> Result<Self, ModuleFileError> {
         let file = File::open(path).map_err(PathError::new("opening kernel module", path))?;
         let info = match path.extension().and_then(|e| e.to_str()) {
@@ -90,10 +83,8 @@ impl ModInfo {
         info.ok_or_else(|| ModuleFileError::NoModInfo { path: shown() })
     }
 
-    /// Reads an unpacked module; `None` if it has no `.modinfo` section.
-    ///
-    /// # Errors
-    /// If it is no ELF file that a kernel would load.
+    /// Reads an unpacked module; `None` if it has no `.modinfo` section. Fails if
+    /// it is not an ELF file that a kernel would load.
     pub fn of_elf(elf: &[u8]) -> Result<Option<Self>, ElfError> {
         Self::of_elf_at(elf)
     }
@@ -103,7 +94,8 @@ impl ModInfo {
         Ok(section.map(|section| Self::parse(&section)))
     }
 
-    /// Reads the section: `key=value` strings, each ended by NUL. Unknown keys are left out.
+    /// Parses the section: `key=value` strings, each ended by NUL. Unknown keys are
+    /// ignored.
     #[must_use]
     pub fn parse(section: &[u8]) -> Self {
         let mut info = Self::default();
@@ -113,7 +105,6 @@ impl ModInfo {
         info
     }
 
-    /// Takes one `key=value` in.
     pub(crate) fn add(&mut self, key: &str, value: &str) {
         match key {
             "depends" => self.depends.extend(
@@ -130,7 +121,8 @@ impl ModInfo {
         }
     }
 
-    /// `pre: a b post: c`; words before the first marker mean nothing to modprobe either.
+    /// Parses `pre: a b post: c`. Words before the first marker are ignored, as
+    /// modprobe does.
     fn softdep(&mut self, value: &str) {
         let mut list: Option<&mut Vec<String>> = None;
         for word in value.split_whitespace() {
@@ -146,7 +138,7 @@ impl ModInfo {
         }
     }
 
-    /// The kernel release in `vermagic`.
+    /// Taken from `vermagic`.
     #[must_use]
     pub fn kernel_release(&self) -> Option<&str> {
         self.vermagic.as_deref()?.split(' ').next()

@@ -1,6 +1,6 @@
-//! Which modules a ramdisk is to hold, by name and by directory.
+//! Lists of the modules that go into a ramdisk, by name and by directory.
 //!
-//! One line each; `#` begins a comment:
+//! A list has one entry per line; `#` begins a comment:
 //!
 //! ```text
 //! @vm                      everything of a built-in set (`vm`, `server`)
@@ -21,10 +21,10 @@ use crate::kernel_modules::ModuleTree;
 const VM: &str = include_str!("../module-sets/vm.txt");
 const SERVER: &str = include_str!("../module-sets/server.txt");
 
-/// Ten times the names of all modules of a kernel.
+/// Ten times the size of a list with all module names of a kernel.
 const MAX_SET_BYTES: usize = 1 << 20;
 
-/// A list of what to take and what to leave.
+/// A list of modules to include and to exclude.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleSet {
     name: String,
@@ -41,7 +41,7 @@ struct Line {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Selector {
     Module(String),
-    /// Below `kernel/`, with a slash at its end.
+    /// A path below `kernel/`, with a slash at its end.
     Directory(String),
     Include(ModuleSet),
 }
@@ -60,44 +60,39 @@ pub struct Resolved {
 /// Why a set cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetError {
-    /// Far more than names.
+    /// The text is too large to be a list of names.
     #[error("module set {set} is {found} bytes, expected at most {MAX_SET_BYTES}")]
     TooLarge {
-        /// The set.
         set: String,
-        /// Its size.
+        /// In bytes.
         found: usize,
     },
-    /// A line is no name.
     #[error(
         "module set {set} line {line}: expected a module name, `directory/`, `-name` or `@vm`, found `{found}`"
     )]
     BadLine {
-        /// The set.
         set: String,
         /// Counted from 1.
         line: usize,
-        /// The line.
         found: String,
     },
-    /// Names that the kernel does not have; all of them.
+    /// Lists every missing name, not only the first.
     #[error("module set {set}: the kernel has no {}", list(unknown))]
     Unknown {
-        /// The set.
         set: String,
-        /// What was asked for in vain.
+        /// Entries that match nothing in the kernel.
         unknown: Vec<Unknown>,
     },
 }
 
-/// A name that the kernel does not have.
+/// An entry of a set that matches nothing in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unknown {
     /// Counted from 1.
     pub line: usize,
     /// As written.
     pub name: String,
-    /// What may have been meant.
+    /// A similar name, as a suggestion.
     pub nearest: Option<String>,
 }
 
@@ -120,7 +115,7 @@ fn list(unknown: &[Unknown]) -> String {
 }
 
 impl ModuleSet {
-    /// A set that comes with the builder.
+    /// A set that is part of the builder.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         let text = match name {
@@ -128,14 +123,12 @@ impl ModuleSet {
             "server" => SERVER,
             _ => return None,
         };
-        // Never an error: the texts are part of the program and a test reads them.
+        // Cannot fail: the texts are compiled in, and a test parses them.
         Self::parse(name, text).ok()
     }
 
-    /// Reads a user's set; `name` is for messages.
-    ///
-    /// # Errors
-    /// [`SetError`] for the first line that is none.
+    /// Parses a user's set. `name` identifies the set in messages. The error names
+    /// the first invalid line.
     pub fn parse(name: &str, text: &str) -> Result<Self, SetError> {
         if text.len() > MAX_SET_BYTES {
             return Err(SetError::TooLarge {
@@ -170,17 +163,17 @@ impl ModuleSet {
         })
     }
 
-    /// The set's name, for messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The modules of `tree` that the set names; dependencies are not among them.
+    /// The modules of `tree` that the set selects, without their dependencies.
     ///
     /// # Errors
-    /// [`SetError::Unknown`] with every name that a user's set asks for in vain. A
-    /// built-in set is written for many kernels and takes what there is.
+    /// [`SetError::Unknown`] with every entry of a user's set that matches nothing.
+    /// A built-in set is written for many kernels, so its entries may match
+    /// nothing.
     pub fn select(&self, tree: &ModuleTree) -> Result<BTreeSet<String>, SetError> {
         let Resolved {
             selected, unknown, ..
@@ -194,7 +187,7 @@ impl ModuleSet {
         Ok(selected)
     }
 
-    /// What every line of the set means for `tree`.
+    /// Applies every line of the set to `tree`.
     #[must_use]
     pub fn resolve(&self, tree: &ModuleTree) -> Resolved {
         let mut selected = BTreeSet::new();
@@ -250,7 +243,8 @@ impl Line {
 
 fn selector(word: &str, excluded: bool, within: &str) -> Option<Selector> {
     if let Some(set) = word.strip_prefix('@') {
-        // A set may not include itself; the two built-in ones do so in one direction only.
+        // A set may not include itself. Of the two built-in sets, only one includes
+        // the other.
         return (!excluded && set != within)
             .then(|| ModuleSet::built_in(set).map(Selector::Include))?;
     }

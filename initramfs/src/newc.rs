@@ -1,9 +1,9 @@
-//! The cpio format that the kernel unpacks, "newc": see the kernel's
-//! `Documentation/driver-api/early-userspace/buffer-format.rst`.
+//! Reads and writes "newc", the cpio format that the kernel unpacks: see the
+//! kernel's `Documentation/driver-api/early-userspace/buffer-format.rst`.
 //!
 //! An entry is a header of 110 ASCII bytes (`070701` and 13 numbers of 8 hex
-//! digits), the name with its NUL, padding to 4, the content, padding to 4. An
-//! archive ends with an entry named `TRAILER!!!`.
+//! digits), the name with its NUL, padding to a multiple of 4, the content, and
+//! padding to a multiple of 4. An archive ends with an entry named `TRAILER!!!`.
 
 mod reader;
 mod writer;

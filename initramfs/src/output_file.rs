@@ -1,4 +1,4 @@
-//! Files that appear under their names only when they are whole.
+//! Output files that appear under their names only when they are complete.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,8 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use crate::path_error::PathError;
 use crate::temporary::{NewDirectories, TemporaryPath, locked};
 
-/// A temporary file beside its final place. Dropped without [`OutputFile::finish`] it is removed.
+/// A temporary file next to its final path. If it is dropped without
+/// [`OutputFile::finish`], it is removed.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
@@ -21,19 +22,14 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Begins a file. Unless `replace`, one that exists is refused here, before any
-    /// work is done, and again at the end.
-    ///
-    /// # Errors
-    /// [`PathError`].
+    /// Creates the temporary file. Without `replace`, an existing file at `path` is
+    /// an error here, before any work is done, and again at the end.
     pub fn create(path: &Path, replace: bool) -> Result<Self, PathError> {
         Self::begin(path, replace, NewDirectories::default())
     }
 
-    /// The same; makes the directories that it lacks. They go if the file is not finished.
-    ///
-    /// # Errors
-    /// [`PathError`].
+    /// Like [`OutputFile::create`], but also makes the missing directories. If the
+    /// file is not finished, they are removed.
     pub fn create_with_directories(path: &Path, replace: bool) -> Result<Self, PathError> {
         let mut directories = NewDirectories::default();
         let directory = directory_of(path);
@@ -68,36 +64,33 @@ impl OutputFile {
         })
     }
 
-    /// Where the file will be.
+    /// The final path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the file is while it is written, for programs that write it.
+    /// The path while the file is written, for programs that write it.
     #[must_use]
     pub fn temporary_path(&self) -> &Path {
         self.temporary.path()
     }
 
-    /// The open file.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Puts the file in its place, on disk.
-    ///
-    /// # Errors
-    /// [`PathError`]; the temporary file is removed.
+    /// Flushes the file to disk and moves it to its final path. After an error the
+    /// temporary file is removed.
     pub fn finish(self) -> Result<(), PathError> {
         Self::finish_all(vec![self])
     }
 
-    /// Puts several files in their places: all of them, or none. What has to be there
-    /// before another file comes first.
+    /// Moves several files to their final paths, in this order: all of them, or
+    /// none. A file that another one needs must come first.
     ///
-    /// # Errors
-    /// [`PathError`]; then every place holds what it held before.
+    /// After an error every path holds what it held before, unless the file system
+    /// cannot exchange two files: then a replaced file is lost.
     pub fn finish_all(mut files: Vec<Self>) -> Result<(), PathError> {
         for output in &files {
             output.complete()?;
@@ -121,7 +114,8 @@ impl OutputFile {
 
     fn complete(&self) -> Result<(), PathError> {
         use std::os::unix::fs::PermissionsExt as _;
-        // Temporary files are private; an image is to be served to others.
+        // Temporary files are private, but an image server must be able to read the
+        // result.
         fs::set_permissions(self.temporary.path(), fs::Permissions::from_mode(0o644))
             .map_err(PathError::new("setting permissions of", &self.path))?;
         self.file
@@ -140,7 +134,8 @@ impl OutputFile {
             return match rename(temporary, path, RenameFlags::RENAME_NOREPLACE) {
                 Ok(()) => Ok(placed(How::New)),
                 Err(Errno::EEXIST) => Err(exists()),
-                // NFS, for one. A link does not replace anything either.
+                // For example on NFS. A hard link does not replace an existing file
+                // either.
                 Err(Errno::EINVAL | Errno::ENOSYS) => {
                     let linked = fs::hard_link(temporary, path);
                     linked
@@ -164,7 +159,7 @@ impl OutputFile {
     }
 }
 
-/// A file in its place.
+/// A file at its final path, and how it got there.
 struct Placed {
     temporary: PathBuf,
     path: PathBuf,
@@ -172,16 +167,17 @@ struct Placed {
 }
 
 enum How {
-    /// Nothing was there.
+    /// The path was free.
     New,
-    /// The old file is at the temporary path.
+    /// The old file is now at the temporary path.
     Exchanged,
-    /// The old file is gone: the file system cannot exchange two files.
+    /// The old file is gone, because the file system cannot exchange two files.
     Replaced,
 }
 
 impl Placed {
-    /// Puts back what was there. Nobody can be told if that fails, too.
+    /// Restores what was there before. An error is ignored: the caller already
+    /// reports the first one.
     fn take_back(&self) {
         let _ = match self.how {
             How::New => fs::rename(&self.path, &self.temporary).map_err(drop),

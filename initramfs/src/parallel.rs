@@ -1,11 +1,11 @@
-//! The same work on many things, on every core.
+//! Does the same work on many items, on every core.
 
 use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// `work` on every item; the results in the order of the items.
+/// Calls `work` on every item. The results are in the order of the items.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism()
         .map_or(1, NonZero::get)
@@ -15,7 +15,8 @@ pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) 
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                // Items differ in size by a factor of a thousand, so they are taken one by one.
+                // Items differ in size by a factor of a thousand, so each thread
+                // takes one at a time.
                 while let Some((number, item)) = {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     items.get(number).map(|item| (number, item))

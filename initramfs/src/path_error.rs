@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct PathError {
     /// A gerund: "opening", "writing".
     pub doing: &'static str,
-    /// The file.
     pub path: PathBuf,
-    /// Why it did not work.
     #[source]
     pub source: io::Error,
 }
@@ -28,10 +26,7 @@ impl PathError {
     }
 }
 
-/// Reads a whole file that is not larger than `limit` bytes.
-///
-/// # Errors
-/// [`PathError`], also when the file is larger.
+/// Reads a whole file. A file of more than `limit` bytes is an error.
 pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, PathError> {
     use std::io::Read as _;
     let file = std::fs::File::open(path).map_err(PathError::new("opening", path))?;

@@ -1,9 +1,10 @@
-//! The rescue layer: the programs with which a user logs in to a machine in
-//! rescue. busybox (the shell and its commands), dropbear (the SSH server) and
-//! the shared libraries that they load, as the build machine has them installed.
+//! The rescue layer: the programs that a user needs to log in to a machine in
+//! rescue. They are busybox (the shell and its commands), dropbear (the SSH server)
+//! and the shared libraries that they load. The builder copies them from the build
+//! machine.
 //!
 //! The loader in the ramdisk has no cache (`ld.so.cache`), so every library goes
-//! to a directory that it searches by default.
+//! into a directory that the loader searches by default.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,8 +13,8 @@ use std::path::{Path, PathBuf};
 use crate::elf_section::{self, ElfError};
 use crate::path_error::PathError;
 
-/// The programs, and the Debian package of each. `dropbear-bin` has no service:
-/// installing it on the build machine starts nothing.
+/// The programs and the Debian package of each. `dropbear-bin` contains no service,
+/// so nothing starts on the build machine when it is installed there.
 const PROGRAMS: [(&str, &str); 3] = [
     ("bin/busybox", "busybox-static"),
     ("usr/bin/dropbearkey", "dropbear-bin"),
@@ -31,7 +32,6 @@ const LIBRARY_DIRECTORIES: [&str; 4] = [
 /// `DT_NEEDED`: the entry of `.dynamic` that names a library.
 const NEEDED: u64 = 1;
 
-/// The files of the layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RescueLayer {
     /// Path in the ramdisk to the file on the build machine.
@@ -41,43 +41,33 @@ pub struct RescueLayer {
 /// Why there is no rescue layer.
 #[derive(Debug, thiserror::Error)]
 pub enum RescueLayerError {
-    /// A program is not installed.
     #[error(
         "rescue layer: expected the program /{program}, found none -- install it on this machine: apt-get install {package}"
     )]
     NoProgram {
-        /// Its path.
         program: &'static str,
-        /// Its Debian package.
         package: &'static str,
     },
-    /// A library is not where the loader of the ramdisk will search.
+    /// A library is in none of the directories that the ramdisk's loader searches.
     #[error("rescue layer: /{user} needs the library {library}, which is in none of {}", LIBRARY_DIRECTORIES.map(|directory| format!("/{directory}")).join(", "))]
     NoLibrary {
-        /// The program or library that needs it.
+        /// The program or library that needs `library`.
         user: String,
-        /// Its name.
         library: String,
     },
-    /// A program or library that the kernel or the loader would refuse.
+    /// The kernel or the loader would reject the program or library.
     #[error("rescue layer: {}", path.display())]
     NotElf {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: ElfError,
     },
-    /// A file that cannot be read.
     #[error("rescue layer: {0}")]
     Path(#[from] PathError),
 }
 
 impl RescueLayer {
     /// Finds the programs and their libraries on this machine.
-    ///
-    /// # Errors
-    /// [`RescueLayerError`].
     pub fn of_this_machine() -> Result<Self, RescueLayerError> {
         Self::below(Path::new("/"))
     }
@@ -123,9 +113,9 @@ fn find_library(root: &Path, name: &str) -> Option<String> {
 /// What a program or a library loads when it starts.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Loads {
-    /// Of a program that is not static.
+    /// The dynamic loader. `None` for a library or a static program.
     loader: Option<String>,
-    /// Names without a directory.
+    /// File names without a directory.
     libraries: Vec<String>,
 }
 
@@ -148,8 +138,8 @@ fn loads(path: &Path) -> Result<Loads, RescueLayerError> {
     })
 }
 
-/// The offsets of the names in `.dynstr`. An entry is a tag and a value of 64 bits
-/// each.
+/// The offsets in `.dynstr` of the names of the libraries. An entry of `.dynamic`
+/// is a tag and a value of 64 bits each.
 fn needed(dynamic: &[u8]) -> impl Iterator<Item = usize> {
     dynamic
         .as_chunks::<8>()
@@ -162,7 +152,7 @@ fn needed(dynamic: &[u8]) -> impl Iterator<Item = usize> {
         .map(|[_, value]| usize::try_from(value).unwrap_or(usize::MAX))
 }
 
-/// Up to the NUL; empty if the offset is outside.
+/// The text up to the NUL; empty if the offset is out of range.
 fn text_at(bytes: &[u8], offset: usize) -> String {
     let rest = bytes.get(offset..).unwrap_or_default();
     let text = rest.split(|byte| *byte == 0).next().unwrap_or_default();

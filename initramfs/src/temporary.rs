@@ -1,9 +1,10 @@
 //! Temporary files that are removed when the program ends, even by a signal.
 //!
-//! Destructors do not run if a signal ends the program, and a ramdisk of 100 MB would
-//! stay. So every temporary path is in one list, which [`remove_on_signals`] works
-//! through. The list is locked while a path is made and while finished files are put in
-//! their places: a signal is handled before or after that, never in between.
+//! Destructors do not run if a signal ends the program, and a ramdisk of 100 MB
+//! would stay on disk. So every temporary path is in one list, and
+//! [`remove_on_signals`] removes what is on it. The list is locked while a path is
+//! made and while finished files are moved to their final paths. A signal therefore
+//! takes effect before or after that, never in between.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -23,9 +24,9 @@ static LIST: Mutex<List> = Mutex::new(List {
 });
 
 pub(crate) struct List {
-    /// Files, and directories with all that is in them.
+    /// Files, and directories with all their content.
     paths: Vec<PathBuf>,
-    /// Directories of an output that is not finished: removed if they are empty.
+    /// Directories of an unfinished output. They are removed if they are empty.
     directories: Vec<PathBuf>,
     /// Process groups that write to temporary files.
     programs: Vec<Pid>,
@@ -36,15 +37,12 @@ pub(crate) fn locked() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file or a directory that is removed with this value.
+/// A file or directory that is removed when this value is dropped.
 #[derive(Debug)]
 pub struct TemporaryPath(PathBuf);
 
 impl TemporaryPath {
     /// Makes a directory in TMPDIR.
-    ///
-    /// # Errors
-    /// If it cannot be made.
     pub fn directory(prefix: &str) -> io::Result<Self> {
         let parent = std::env::temp_dir();
         let mut list = locked();
@@ -54,7 +52,6 @@ impl TemporaryPath {
         Ok(Self(path))
     }
 
-    /// Makes a file in `directory`.
     pub(crate) fn file(directory: &Path, prefix: &str) -> io::Result<(File, Self)> {
         let mut list = locked();
         let file = tempfile::Builder::new()
@@ -65,7 +62,6 @@ impl TemporaryPath {
         Ok((file, Self(path)))
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
@@ -75,19 +71,19 @@ impl TemporaryPath {
 impl Drop for TemporaryPath {
     fn drop(&mut self) {
         let mut list = locked();
-        // What cannot be removed stays: there is nobody left who could do better.
+        // An error is ignored: a destructor cannot report it.
         let _ = remove(&self.0);
         list.paths.retain(|path| *path != self.0);
     }
 }
 
-/// Directories that were made for an output; those that are empty are removed with
-/// this value, unless it is kept.
+/// Directories that were made for an output. When this value is dropped, the empty
+/// ones are removed, unless [`NewDirectories::keep`] was called.
 #[derive(Debug, Default)]
 pub(crate) struct NewDirectories(Vec<PathBuf>);
 
 impl NewDirectories {
-    /// Makes a directory and the parents that it lacks.
+    /// Makes a directory and its missing parents.
     pub(crate) fn make(&mut self, path: &Path) -> io::Result<()> {
         let mut list = locked();
         let missing: Vec<&Path> = path
@@ -103,7 +99,7 @@ impl NewDirectories {
         Ok(())
     }
 
-    /// Leaves them where they are.
+    /// Neither a signal nor the destructor removes the directories after this call.
     pub(crate) fn keep(mut self, list: &mut List) {
         list.directories.retain(|path| !self.0.contains(path));
         self.0.clear();
@@ -117,17 +113,16 @@ impl Drop for NewDirectories {
         }
         let mut list = locked();
         for directory in self.0.iter().rev() {
-            // One that is not empty has somebody else's files.
+            // Fails if the directory is not empty: then it holds someone else's
+            // files.
             let _ = fs::remove_dir(directory);
         }
         list.directories.retain(|path| !self.0.contains(path));
     }
 }
 
-/// Runs a program that writes to temporary files: a signal ends it as well.
-///
-/// # Errors
-/// If it cannot be started.
+/// Runs a program that writes to temporary files. A signal that ends the builder
+/// kills this program as well.
 pub fn run(command: &mut Command) -> io::Result<Output> {
     use std::os::unix::process::CommandExt as _;
     let mut list = locked();
@@ -145,16 +140,14 @@ pub fn run(command: &mut Command) -> io::Result<Output> {
     output
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP remove everything temporary before they end
-/// the program. `farewell` gets the name of the signal. To be called before any other
-/// thread is started: a thread keeps the signal mask of the one that starts it.
-///
-/// # Errors
-/// If the system does not allow it.
+/// Makes SIGINT, SIGTERM and SIGHUP remove all temporary files before they end the
+/// program. `farewell` gets the name of the signal. Call this before any other
+/// thread starts: a thread inherits the signal mask of the thread that starts it.
 pub fn remove_on_signals(farewell: fn(&str)) -> io::Result<()> {
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        // nohup(1) starts programs that shall ignore SIGHUP.
+        // nohup(1) starts a program with SIGHUP ignored, and the program should
+        // keep it so.
         if !is_ignored(signal) {
             signals.add(signal);
         }
@@ -166,7 +159,8 @@ pub fn remove_on_signals(farewell: fn(&str)) -> io::Result<()> {
             let Ok(signal) = signals.wait() else {
                 return;
             };
-            // Never unlocked again: whoever wants to make a temporary file now waits.
+            // Never unlocked: a thread that wants to make a temporary file waits
+            // until the program ends.
             let list = locked();
             for program in &list.programs {
                 let _ = killpg(*program, Signal::SIGKILL);
@@ -178,14 +172,15 @@ pub fn remove_on_signals(farewell: fn(&str)) -> io::Result<()> {
                 let _ = fs::remove_dir(directory);
             }
             farewell(signal.as_str());
-            // The parent is to see that it was the signal: `make` and shells go by that.
+            // The signal itself ends the program, so that the parent sees it:
+            // `make` and shells check for that.
             let _ = signals.thread_unblock();
             let _ = raise(signal);
         })?;
     Ok(())
 }
 
-/// By the mask in proc_pid_status(5).
+/// Reads the mask described in proc_pid_status(5).
 fn is_ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status
@@ -202,7 +197,8 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     };
-    // A program that is being killed may put one more file into its directory.
+    // A program that is being killed may still create one more file in its
+    // directory.
     for _ in 0..20 {
         if remove_once().is_ok() {
             return Ok(());

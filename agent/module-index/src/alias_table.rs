@@ -1,15 +1,16 @@
-//! Alias patterns, sorted so that a modalias meets only the few that can match it.
+//! A table of alias patterns that compares a modalias only with the few patterns
+//! that may match it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::index::ModuleId;
 use crate::{module_name, pattern};
 
-/// Patterns by what stands before their first wildcard.
+/// Alias patterns, grouped by the text before their first wildcard.
 ///
 /// A modalias is looked up once for each *length* of such a prefix (about 40 among
-/// the 26 222 aliases of a whole kernel), so a PCI device is compared with the
-/// patterns of its own vendor and device number and not with thousands of others.
+/// the 26 222 aliases of a whole kernel). So a PCI device is compared with the
+/// patterns of its own vendor and device number, not with thousands of others.
 #[derive(Debug, Default)]
 pub(crate) struct AliasTable {
     by_prefix: BTreeMap<Box<[u8]>, Vec<Entry>>,
@@ -18,7 +19,7 @@ pub(crate) struct AliasTable {
 
 #[derive(Debug)]
 struct Entry {
-    /// What follows the prefix.
+    /// The pattern after the prefix.
     rest: Box<[u8]>,
     module: ModuleId,
 }
@@ -35,7 +36,7 @@ impl AliasTable {
             .push(Entry { rest, module });
     }
 
-    /// The modules whose patterns match, in the order of the index, each once.
+    /// The modules whose patterns match, each once, in the order of the index.
     pub(crate) fn find(&self, alias: &str) -> Vec<ModuleId> {
         let alias = module_name::normalise(alias);
         let alias = alias.as_bytes();

@@ -1,4 +1,4 @@
-//! An index, ready to be asked.
+//! An index that is prepared for fast lookups.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,15 +14,15 @@ pub struct ModuleId(u32);
 /// What a name or an alias stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution {
-    /// These modules; never empty.
+    /// Never empty.
     Modules(Vec<ModuleId>),
     /// Part of the kernel image: there is nothing to load.
     BuiltIn,
-    /// Nothing here answers to it.
+    /// No module has this name or alias.
     Missing,
 }
 
-/// Answers which modules a modalias asks for and in which order they load.
+/// Finds the modules that a modalias requests, and the order in which to load them.
 #[derive(Debug, Default)]
 pub struct Index {
     content: IndexContent,
@@ -32,15 +32,12 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads an index text.
-    ///
-    /// # Errors
-    /// [`ParseError`] with the line of the first fault.
+    /// Parses an index text. The error names the line of the first fault.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         IndexContent::parse(text).map(Self::new)
     }
 
-    /// Makes content fast to ask.
+    /// Prepares content for fast lookups.
     #[must_use]
     pub fn new(content: IndexContent) -> Self {
         let mut index = Self::default();
@@ -73,33 +70,30 @@ impl Index {
         &self.content.kernel_release
     }
 
-    /// How many modules there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.content.modules.len()
     }
 
-    /// Whether there is no module at all (everything may be built in).
+    /// True if the ramdisk has no module. All drivers may be built in.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.content.modules.is_empty()
     }
 
-    /// Every module, in the order of the index.
+    /// In the order of the index.
     pub fn modules(&self) -> impl Iterator<Item = (ModuleId, &Module)> {
         ids(&self.content)
     }
 
-    /// What the index says about a module.
-    ///
     /// # Panics
-    /// If `id` was made by another index that has more modules.
+    /// If `id` comes from another index that has more modules.
     #[must_use]
     pub fn module(&self, id: ModuleId) -> &Module {
         &self.content.modules[id.0 as usize]
     }
 
-    /// The module of this name, in either spelling.
+    /// The module of this name, written with `-` or with `_`.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<ModuleId> {
         self.by_name
@@ -107,15 +101,15 @@ impl Index {
             .copied()
     }
 
-    /// The modules that a device with this modalias asks for, in the order of the
-    /// index; none if the driver is built in or not in the ramdisk.
+    /// The modules that a device with this modalias requests, in the order of the
+    /// index. Empty if the driver is built in or not in the ramdisk.
     #[must_use]
     pub fn modules_for(&self, modalias: &str) -> Vec<ModuleId> {
         self.aliases.find(modalias)
     }
 
-    /// What `modprobe NAME` would mean: a module's name first, then an alias, then
-    /// what is built in.
+    /// Resolves a name as `modprobe NAME` does: first as the name of a module, then
+    /// as an alias, then as the name of something built in.
     #[must_use]
     pub fn resolve(&self, name_or_alias: &str) -> Resolution {
         if let Some(id) = self.find(name_or_alias) {
@@ -134,7 +128,7 @@ impl Index {
         Resolution::Missing
     }
 
-    /// The modules that must be loaded before `id` can be. Built-in ones are not among them.
+    /// The modules that must be loaded before `id`, without the built-in ones.
     pub fn needs(&self, id: ModuleId) -> impl Iterator<Item = ModuleId> {
         self.module(id)
             .needs

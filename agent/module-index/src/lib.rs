@@ -1,15 +1,17 @@
-//! Which kernel module a modalias asks for: written by the ramdisk builder, read by init.
+//! The index of the ramdisk's kernel modules: the builder writes it, and init reads
+//! it to find the modules that a modalias requests.
 //!
 //! `depmod` writes half a dozen files for a tool that is not in the ramdisk. Init
-//! needs one answer, "this device says `virtio:d00000001v00001AF4`, what must be
-//! loaded, in which order?", so the builder writes one file that holds what the
-//! question needs and nothing else:
+//! has one question: "this device says `virtio:d00000001v00001AF4`, which modules
+//! must be loaded, in which order?" So the builder writes one file that holds only
+//! what this question needs:
 //!
-//! * [`IndexContent`] is that file as plain data, with its parser and its writer;
-//! * [`Index`] is the same content made fast to ask;
-//! * [`pattern`] is the matching rule of aliases, the builder uses it for firmware names too.
+//! * [`IndexContent`] is this file as plain data, with its parser and its writer.
+//! * [`Index`] is the same content, prepared for fast lookups.
+//! * [`pattern`] is the matching rule of aliases. The builder uses it for firmware
+//!   names too.
 //!
-//! Nothing here touches a file system or a kernel. Loading is the agent's business.
+//! Nothing here touches a file system or a kernel. The agent loads the modules.
 
 #![cfg_attr(
     test,
@@ -30,9 +32,9 @@ pub use text_format::{
     FORMAT_VERSION, MAX_INDEX_BYTES, MAX_LINE_BYTES, MAX_MODULES, ParseError, WriteError,
 };
 
-/// The index's file name below `/lib/modules/<kernel release>/` of the ramdisk.
+/// Name of the index file below `/lib/modules/<kernel release>/` in the ramdisk.
 pub const INDEX_NAME: &str = "landfall.index";
 
-/// The last file of the ramdisk's archive, below its root: where it is missing,
-/// the kernel ran out of memory while unpacking.
+/// The last file of the ramdisk's archive, relative to its root. If it is missing,
+/// the kernel has not unpacked the whole archive.
 pub const COMPLETE_MARKER: &str = "etc/landfall/complete";

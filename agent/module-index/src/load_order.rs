@@ -1,18 +1,19 @@
-//! From the modules that are wanted to the order in which all they need is loaded.
+//! Computes the order in which modules and everything they need are loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::index::{Index, ModuleId, Resolution};
 
 impl Index {
-    /// Everything that loading `wanted` takes, in levels: the modules of one level
-    /// need nothing from each other and may be loaded at the same time, once all
-    /// levels before have been.
+    /// Returns `wanted` and all modules that they need, in levels. The modules of
+    /// one level do not need each other. They may be loaded at the same time, once
+    /// all levels before them are loaded.
     ///
-    /// Hard dependencies and `pre:` softdeps come before their user, `post:` softdeps
-    /// after it. Softdeps that nothing answers to are left out. A cycle (two modules
-    /// may name each other in softdeps) is cut at a softdep, so every module appears
-    /// exactly once and no hard dependency is turned round.
+    /// Hard dependencies and `pre:` softdeps come before the module that names
+    /// them, `post:` softdeps come after it. A softdep that matches no module is
+    /// skipped. A cycle (two modules may name each other in softdeps) is broken at
+    /// a softdep. So every module appears exactly once, and after its hard
+    /// dependencies.
     pub fn load_order(&self, wanted: impl IntoIterator<Item = ModuleId>) -> Vec<Vec<ModuleId>> {
         let mut waiting = self.closure(wanted);
         let mut levels = Vec::new();
@@ -21,12 +22,14 @@ impl Index {
                 before.hard.is_empty() && before.soft.is_empty()
             });
             if level.is_empty() {
-                // Only a cycle is left. One module, not all of them: the next may then be ready in order.
+                // Only cycles are left. Take one module, not all: after it, the
+                // next one may be ready in the normal order.
                 level = ready(&waiting, |before| before.hard.is_empty());
                 level.truncate(1);
             }
             if level.is_empty() {
-                // Hard dependencies in a circle: no kernel has them, the loader will report what fails.
+                // The hard dependencies form a cycle. No kernel has such modules;
+                // the kernel's loader will report what fails.
                 level.extend(waiting.keys().next());
             }
             for id in &level {
@@ -43,7 +46,8 @@ impl Index {
         levels
     }
 
-    /// Every module that `wanted` pulls in, with the modules that are to come before it.
+    /// `wanted` and all modules that they need, each with the modules that must
+    /// come before it.
     fn closure(&self, wanted: impl IntoIterator<Item = ModuleId>) -> BTreeMap<ModuleId, Before> {
         let mut order: BTreeMap<ModuleId, Before> = BTreeMap::new();
         let mut to_visit: Vec<ModuleId> = wanted.into_iter().collect();

@@ -1,12 +1,12 @@
-//! The two spellings of a module's name, made one.
+//! Normalises module names, which have two spellings.
 
 use std::borrow::Cow;
 
-/// The name as the kernel knows it: `-` is `_`.
+/// The name as the kernel knows it, with `_` instead of `-`.
 ///
-/// Kbuild turns the dashes of a file name into underscores for `MODULE_NAME`, while
-/// `depends=` and `softdep=` are written by hand and mix both, so every comparison
-/// has to go through here.
+/// Kbuild turns the dashes of a file name into underscores for `MODULE_NAME`.
+/// `depends=` and `softdep=` are written by hand and mix both spellings. So every
+/// comparison of names must use this function.
 #[must_use]
 pub fn normalise(name: &str) -> Cow<'_, str> {
     if name.contains('-') {
@@ -16,10 +16,11 @@ pub fn normalise(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// An alias pattern with `-` as `_`, except inside brackets, where `-` is a range.
+/// An alias pattern with `_` instead of `-`, except inside brackets, where `-`
+/// stands for a range.
 ///
-/// The same rule as modprobe's, so that a softdep `crypto-crc32c` finds a module
-/// that says `alias=crypto-crc32c` and one that says `alias=crypto_crc32c`.
+/// modprobe has the same rule. It lets a softdep `crypto-crc32c` find a module that
+/// says `alias=crypto-crc32c` and one that says `alias=crypto_crc32c`.
 #[must_use]
 pub fn normalise_alias(pattern: &str) -> Cow<'_, str> {
     if !pattern.contains('-') {

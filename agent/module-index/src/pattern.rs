@@ -1,18 +1,20 @@
-//! Shell patterns as the kernel's aliases use them: `*`, `?`, `[abc]`, `[a-z]`, `[!a]`, `\x`.
+//! Shell patterns as the kernel's aliases use them: `*`, `?`, `[abc]`, `[a-z]`,
+//! `[!a]`, `\x`.
 //!
-//! The meaning is that of `fnmatch(pattern, text, 0)`, which modprobe and udev use:
-//! `*` matches `/` and a leading `.` too, and a `[` that is never closed is itself.
-//! Character classes (`[[:alpha:]]`) are left out: the kernel's `file2alias` never
-//! writes one.
+//! They match like `fnmatch(pattern, text, 0)`, which modprobe and udev use: `*`
+//! also matches `/` and a leading `.`, and a `[` without a closing bracket matches
+//! itself. Character classes (`[[:alpha:]]`) are not supported, because the
+//! kernel's `file2alias` never writes one.
 
-/// Does the whole of `text` match `pattern`?
+/// Whether `pattern` matches the whole of `text`.
 ///
-/// Takes time of at most `pattern.len() * text.len()`: after a mismatch only the
-/// last `*` is asked to take one byte more, as an earlier `*` could win nothing.
+/// Takes at most `pattern.len() * text.len()` steps. After a mismatch only the last
+/// `*` takes one byte more, because an earlier `*` could not do better.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on after a mismatch: behind the last `*`, and the text it has not taken yet.
+    // Where to continue after a mismatch: the pattern after the last `*`, and the
+    // start of the text that this `*` has not taken yet.
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {
@@ -35,14 +37,15 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|&b| b == b'*')
 }
 
-/// The leading part of `pattern` that stands for itself.
+/// The start of `pattern`, up to its first wildcard or backslash.
 #[must_use]
 pub fn literal_prefix(pattern: &str) -> &str {
     let end = pattern
         .bytes()
         .position(|b| matches!(b, b'*' | b'?' | b'[' | b'\\'))
         .unwrap_or(pattern.len());
-    // A byte that is ASCII is never inside a character, so this is always a boundary.
+    // An ASCII byte is never inside a multi-byte character, so `end` is always a
+    // character boundary.
     pattern.get(..end).unwrap_or(pattern)
 }
 
@@ -52,7 +55,8 @@ pub fn has_wildcards(pattern: &str) -> bool {
     literal_prefix(pattern).len() != pattern.len()
 }
 
-/// How many bytes of `pattern` matched `byte`; `None` if its first element does not.
+/// The number of bytes of `pattern` that match `byte`; `None` if its first element
+/// does not match.
 fn match_one(pattern: &[u8], byte: u8) -> Option<usize> {
     match *pattern.first()? {
         b'?' => Some(1),
@@ -68,7 +72,7 @@ fn match_one(pattern: &[u8], byte: u8) -> Option<usize> {
 struct Bracket<'a> {
     members: &'a [u8],
     negated: bool,
-    /// Of the whole expression, both brackets included.
+    /// Length of the whole expression, including both brackets.
     len: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The index as text: one fact per line.
+//! The index as text, with one fact per line.
 //!
 //! ```text
 //! landfall-module-index 1
@@ -11,12 +11,13 @@
 //! end
 //! ```
 //!
-//! `needs`, `before`, `after` and `alias` belong to the last `module` (or, `alias`
-//! only, `builtin`) line. `end` shows that nothing is cut off: the file is unpacked
-//! from a ramdisk that may not have fitted into memory.
+//! `needs`, `before`, `after` and `alias` belong to the last `module` line. `alias`
+//! may also belong to a `builtin` line. `end` shows that nothing is cut off: the
+//! ramdisk that holds the file may not have fitted into memory.
 //!
-//! Text, because it compresses as well as a binary form would (the alias patterns
-//! are most of it) and a person can read it in a ramdisk with nothing but `cat`.
+//! The format is text because it compresses as well as a binary format would (most
+//! of it is alias patterns), and because a person can read it in a ramdisk with
+//! nothing but `cat`.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -30,7 +31,7 @@ pub const FORMAT_VERSION: u32 = 1;
 pub const MAX_INDEX_BYTES: usize = 16 << 20;
 /// The longest line of a whole Debian kernel is a `needs` line of about 300 bytes.
 pub const MAX_LINE_BYTES: usize = 4096;
-/// Four times the modules of a distribution kernel.
+/// Four times as many as a distribution kernel has.
 pub const MAX_MODULES: usize = 16_384;
 
 const MAGIC: &str = "landfall-module-index";
@@ -38,13 +39,11 @@ const MAGIC: &str = "landfall-module-index";
 /// Why a text is not an index.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// The whole text is over the limit.
     #[error("module index is {found} bytes, expected at most {MAX_INDEX_BYTES}")]
     TooLarge {
-        /// Size of the text.
+        /// In bytes.
         found: usize,
     },
-    /// One line is wrong.
     #[error("module index line {line}: {fault}")]
     Line {
         /// Counted from 1.
@@ -54,35 +53,31 @@ pub enum ParseError {
     },
 }
 
-/// Why a content cannot be written.
+/// Why content cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// A word that would be read back as something else.
+    /// The reader would take this word for something else.
     #[error("module index: {what} `{text}` is empty or holds a blank or a control character")]
     BadWord {
         /// Which kind of word.
         what: &'static str,
-        /// The word.
         text: String,
     },
-    /// More than a reader accepts.
+    /// More than the reader accepts.
     #[error("module index: {what} is over the limit of {limit}")]
     OverLimit {
         /// Which limit.
         what: &'static str,
-        /// Its value.
         limit: usize,
     },
-    /// The reader would refuse what was written.
+    /// The reader rejects the text.
     #[error("module index that was written does not read back: {0}")]
     Unreadable(#[from] ParseError),
 }
 
 impl IndexContent {
-    /// Reads an index text. Total: every fault is an error with its line number.
-    ///
-    /// # Errors
-    /// [`ParseError`] on the first fault.
+    /// Parses an index text. For any text it returns the content or an error with
+    /// the line number of the first fault.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         if text.len() > MAX_INDEX_BYTES {
             return Err(ParseError::TooLarge { found: text.len() });
@@ -103,11 +98,9 @@ impl IndexContent {
             .map_err(|(line, fault)| ParseError::Line { line, fault })
     }
 
-    /// Writes the text that [`IndexContent::parse`] reads back as the same content.
-    ///
-    /// # Errors
-    /// [`WriteError`] if the content cannot be told in this format: the text is read
-    /// back before it is returned, so what a builder ships is what init accepts.
+    /// Writes a text that [`IndexContent::parse`] reads back as the same content.
+    /// The text is read back before it is returned, so init accepts every text that
+    /// a builder ships. Fails if this format cannot hold the content.
     pub fn to_text(&self) -> Result<String, WriteError> {
         if self.modules.len() > MAX_MODULES {
             return Err(WriteError::OverLimit {
@@ -179,18 +172,19 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
-/// An alias may hold blanks inside: a few hand-written `dmi:` ones do.
+/// An alias may contain spaces: a few hand-written `dmi:` aliases do.
 fn is_alias(text: &str) -> bool {
     !text.is_empty() && !text.chars().any(char::is_control)
 }
 
-/// What the lines so far have said.
+/// What the parser knows after the lines so far.
 #[derive(Default)]
 struct Reader {
     state: State,
     content: IndexContent,
     names: HashSet<String>,
-    /// Line and name of every hard dependency, checked when all modules are known.
+    /// Line and name of every hard dependency. They are checked when all modules
+    /// are known.
     needed: Vec<(usize, String)>,
 }
 
@@ -248,7 +242,7 @@ impl Reader {
         }
     }
 
-    /// `line` is the one after the last.
+    /// `line` is the number of the line after the last one.
     fn finish(self, line: usize) -> Result<IndexContent, (usize, String)> {
         if self.state != State::Ended {
             return Err((
@@ -302,7 +296,8 @@ impl Reader {
         }
         let name = self.new_name("module name", name)?;
         let path = checked_word("module path", path)?;
-        // The path is opened below /lib/modules by root: it must stay there.
+        // Root opens this path below /lib/modules, so it must not lead out of
+        // there.
         if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(format!(
                 "expected a path below the module directory, found `{}`",
@@ -390,7 +385,7 @@ fn checked_word(what: &str, text: &str) -> Result<String, String> {
     }
 }
 
-/// Enough of a wrong text to find it, never enough to flood a console.
+/// Enough of a wrong text to find it, but not enough to flood a console.
 fn shorten(text: &str) -> String {
     text.chars()
         .take(60)

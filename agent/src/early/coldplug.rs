@@ -1,18 +1,18 @@
-//! What the devices in /sys ask for.
+//! Collects the modaliases of all devices in /sys.
 
 use std::fs;
 use std::path::Path;
 
-/// How deep below /sys/devices a device may lie. A PCI switch behind a switch
-/// with a USB hub behind a hub comes to about 30.
+/// How deep below /sys/devices a device may be. A PCI switch behind a switch with a
+/// USB hub behind a hub has a depth of about 30.
 const SYS_DEPTH_LIMIT: usize = 64;
 
-/// An alias of `ib_ipoib`. No device asks for the module by modalias; elsewhere the
-/// scripts of rdma-core load it.
+/// An alias of `ib_ipoib`. No device requests this module by its modalias. On other
+/// systems the scripts of rdma-core load it.
 const IPOIB: &str = "rtnl-link-ipoib";
 
-/// Every modalias in /sys, and what a port on an InfiniBand fabric needs to become
-/// a network interface.
+/// Every modalias in /sys, and the alias that turns a port on an InfiniBand fabric
+/// into a network interface.
 pub(super) fn wanted_aliases() -> Vec<String> {
     let mut found = Vec::new();
     collect_modaliases(Path::new("/sys/devices"), SYS_DEPTH_LIMIT, &mut found);
@@ -32,8 +32,8 @@ fn has_infiniband_port(class: &Path) -> bool {
         })
 }
 
-/// The text of every file `modalias` below a directory of /sys. Symbolic links
-/// lead to other places of the same tree and are not followed.
+/// Collects the text of every file `modalias` below a directory of /sys. Symbolic
+/// links are not followed, because they lead to other places in the same tree.
 fn collect_modaliases(directory: &Path, depth: usize, found: &mut Vec<String>) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
@@ -45,7 +45,8 @@ fn collect_modaliases(directory: &Path, depth: usize, found: &mut Vec<String>) {
         if kind.is_dir() && depth > 0 {
             collect_modaliases(&entry.path(), depth - 1, found);
         } else if kind.is_file() && entry.file_name() == "modalias" {
-            // A device may go while we read; an empty one asks for nothing.
+            // The device may disappear meanwhile. An empty modalias requests
+            // nothing.
             if let Ok(text) = fs::read_to_string(entry.path())
                 && !text.trim().is_empty()
             {

@@ -1,9 +1,10 @@
-//! Whether the kernel has unpacked the whole ramdisk.
+//! Checks that the kernel has unpacked the whole ramdisk.
 //!
-//! The builder writes a marker last. A kernel that runs out of memory, or whose
-//! ramdisk was cut off on its way, stops unpacking somewhere in the middle and
-//! boots all the same, without most drivers. What comes of that looks like many
-//! other faults, so the boot ends here, with the reason on the console.
+//! The builder writes a marker as the last file. If the kernel runs out of memory,
+//! or if the ramdisk was cut off on its way, the kernel stops unpacking somewhere
+//! in the middle and boots all the same, without most drivers. The consequences
+//! look like many other faults. So init stops here and shows the reason on the
+//! console.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,14 +14,14 @@ use nix::sys::statfs::statfs;
 
 use crate::logs::kernel_log;
 
-/// A console that somebody looks at hours later still says why.
+/// The reason is repeated, so that it is still on the console after hours.
 const AGAIN: Duration = Duration::from_secs(600);
 
-/// The root file system holds half of the memory. Less room than this means that
-/// it is full: the largest module has 8 MiB.
+/// The root file system may use half of the memory. If less than this is free, the
+/// file system is full: the largest module has 8 MiB.
 const FULL: u64 = 16 << 20;
 
-/// Stays here for good if the ramdisk is not complete.
+/// Never returns if the ramdisk is not complete.
 pub(super) fn stop_unless_complete() {
     if Path::new("/").join(COMPLETE_MARKER).exists() {
         return;
@@ -52,7 +53,7 @@ struct Space {
 }
 
 fn reason(space: Space, memory_mib: u64, log: &[String]) -> String {
-    // A root without a limit (ramfs) would have ended in a kernel panic.
+    // A full root without a limit (ramfs) would have caused a kernel panic.
     let is_full = space.total > 0 && space.free < FULL;
     if is_full {
         return format!(
@@ -68,7 +69,7 @@ fn reason(space: Space, memory_mib: u64, log: &[String]) -> String {
     )
 }
 
-/// `MemTotal:         204800 kB`
+/// Reads the line `MemTotal:         204800 kB`.
 fn memory_mib(meminfo: &str) -> u64 {
     let total = meminfo
         .lines()

@@ -1,7 +1,8 @@
-//! Ctrl-Alt-Del, for which the console of a BMC has a button.
+//! Handles Ctrl-Alt-Del, for which the console of a BMC has a button.
 //!
-//! The kernel would reset the machine at once, in the middle of a commit too. Told
-//! not to, it sends SIGINT to PID 1 instead (reboot(2), `RB_DISABLE_CAD`).
+//! By default the kernel resets the machine at once, even in the middle of a
+//! commit. Init switches this off, and the kernel sends SIGINT to PID 1 instead
+//! (reboot(2), `RB_DISABLE_CAD`).
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::shutdown::Ending;
 use super::supervise::Supervisor;
 
-/// Reboots through `supervisor` when the keys are pressed, on a thread of its own.
+/// Starts a thread that orders a reboot from `supervisor` when the keys are
+/// pressed.
 pub(super) fn watch_in_background(supervisor: &Arc<Supervisor>) {
     let supervisor = Arc::clone(supervisor);
     let consequence = "Ctrl-Alt-Del resets this machine at once";
@@ -28,7 +30,8 @@ fn watch(supervisor: &Arc<Supervisor>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let mut pressed = signal(SignalKind::interrupt())?;
-        // Not before: without a handler the kernel drops what it sends to PID 1.
+        // Only after the handler is installed: the kernel drops a signal to PID 1
+        // that has no handler.
         set_cad_enabled(false)?;
         while pressed.recv().await.is_some() {
             supervisor.order_end(Ending::Reboot, "Ctrl-Alt-Del was pressed");

@@ -1,10 +1,10 @@
-//! Makes the kernel find its drivers: what udev and kmod do elsewhere.
+//! Loads the drivers of all devices, as udev and kmod do on other systems.
 //!
-//! Every device says in `modalias` what it is; the index says which module is
-//! for that. Devices present at boot are read from /sys, later ones announce
-//! themselves by uevent. Each module is loaded by one thread; what depends on it
-//! goes back into the queue meanwhile, so a controller that probes for ten seconds
-//! delays no other device.
+//! Every device says in `modalias` what it is, and the index says which module
+//! drives it. Devices that are present at boot are read from /sys. Later devices
+//! announce themselves by uevent. One thread loads a module; a modalias that
+//! depends on this module goes back into the queue meanwhile. So a controller that
+//! probes for ten seconds delays no other device.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, PipeReader, PipeWriter};
@@ -20,23 +20,24 @@ use super::modules::{Modules, Outcome, lock};
 use crate::sys::uevent::{Action, Received, UeventSocket};
 
 /// Independent of the number of processors: a thread whose driver waits for its
-/// device needs none, and several controllers can be slow at once.
+/// device needs no processor, and several controllers can be slow at once.
 const THREADS: usize = 8;
 
-/// What becomes of a thread that cannot be started.
+/// What happens if a thread cannot be started.
 const DEVICES_WITHOUT: &str = "some devices may get no driver";
 
-/// A silence of the kernel after which a module that is still loading is named.
+/// If the kernel sends no uevent for this long, init names the modules that are
+/// still loading.
 const SLOW_MODULE: Duration = Duration::from_secs(20);
 
-/// How long all other devices wait for the drivers of virtio devices, which take
-/// some milliseconds.
+/// How long all other devices wait for the drivers of virtio devices. These drivers
+/// take some milliseconds.
 const VIRTIO_LIMIT: Duration = Duration::from_secs(10);
 
-/// Loads what the devices ask for, now and for the life of the system, on
-/// threads of its own. The returned pipe reaches end of file when the devices
-/// that were there at boot, and those behind them, have their drivers.
-/// `None`: there is no such pipe, and the agent takes the devices for settled.
+/// Starts threads that load what the devices request, now and as long as the system
+/// runs. The returned pipe reaches end of file when the devices that were there at
+/// boot, and the devices behind them, have their drivers. `None` means that there
+/// is no pipe: then the agent takes the devices for settled.
 pub(super) fn load_in_background() -> Option<PipeReader> {
     let (reader, writer) = io::pipe()
         .inspect_err(|error| tracing::warn!("pipe(2): {error}"))
@@ -53,7 +54,7 @@ pub(super) fn load_in_background() -> Option<PipeReader> {
     reader
 }
 
-/// The work still to do, shared by the threads that do it.
+/// The work that is still to do. The threads share it.
 struct Loader {
     modules: Modules,
     work: Mutex<Work>,
@@ -62,7 +63,7 @@ struct Loader {
 
 struct Work {
     queue: VecDeque<String>,
-    /// Aliases whose turn comes when another thread has loaded a module.
+    /// Modaliases that wait until another thread has loaded this module.
     waiting: Vec<(ModuleId, String)>,
     seen: HashSet<String>,
     busy: usize,
@@ -88,7 +89,7 @@ impl Loader {
     }
 
     fn start(self: &Arc<Self>) {
-        // Before the first look into /sys, so that no device falls in between.
+        // Before the first look into /sys, so that no device is missed in between.
         let socket = UeventSocket::open();
         self.queue_boot_devices(coldplug::wanted_aliases, VIRTIO_LIMIT);
         self.start_threads();
@@ -110,11 +111,12 @@ impl Loader {
         }
     }
 
-    /// Queues every alias that /sys asks for (`look`), after the drivers of virtio
-    /// devices are loaded, on a thread of its own: one whose device does not answer
-    /// must not stop PID 1, which waits at most for `limit`.
+    /// Queues every alias that `look` finds in /sys, after the drivers of virtio
+    /// devices are loaded. A thread of its own does this: a driver whose device
+    /// does not answer must not block PID 1, which waits at most `limit`.
     fn queue_boot_devices(self: &Arc<Self>, look: fn() -> Vec<String>, limit: Duration) {
-        // Like a thread of `work`: nothing has settled before this is done.
+        // Counts like a busy thread of `work`: the devices cannot settle before
+        // this is done.
         lock(&self.work).busy += 1;
         let (done, loaded) = sync_channel(1);
         let loader = Arc::clone(self);
@@ -123,7 +125,7 @@ impl Loader {
             .spawn(move || {
                 let found = loader.with_virtio_loaded(look);
                 loader.queue(found);
-                // Init may have given up waiting.
+                // Init may have stopped waiting.
                 let _ = done.send(());
                 loader.end_of_work();
             });
@@ -140,11 +142,13 @@ impl Loader {
         }
     }
 
-    /// Loads the drivers of virtio devices before all others, and gives every
-    /// alias that /sys asks for then. SCSI hosts are numbered as they come, and
-    /// operators of virtual machines write hints such as hctl 0:0:0:0 for the
-    /// first virtio disk: so it is under udev, while the six ports of a q35's
-    /// AHCI would be first here.
+    /// Loads the drivers of virtio devices before all others, and returns every
+    /// alias that is in /sys after that.
+    ///
+    /// The kernel numbers SCSI hosts in the order in which they appear. Operators
+    /// of virtual machines write hints such as hctl 0:0:0:0 for the first virtio
+    /// disk, because that is its number under udev. Without this function the six
+    /// ports of a q35's AHCI would come first.
     fn with_virtio_loaded(&self, look: fn() -> Vec<String>) -> Vec<String> {
         let mut found = look();
         for bus in ["pci:v00001AF4", "virtio:"] {
@@ -155,14 +159,14 @@ impl Loader {
                 any = true;
             }
             if any {
-                // A driver has created its devices when its loading ends.
+                // When its loading ends, a driver has created its devices.
                 found = look();
             }
         }
         found
     }
 
-    /// Queues every alias in /sys that was not seen before. True if any.
+    /// Queues every alias in /sys that was not seen before. True if there was one.
     fn look_into_sys(&self) -> bool {
         self.queue(coldplug::wanted_aliases())
     }
@@ -206,8 +210,9 @@ impl Loader {
 
             if let Outcome::WaitsFor(id) = outcome {
                 let mut work = lock(&self.work);
-                // Under the lock that requeue_what_waited takes: a module that has
-                // been loaded by now is found here, a later one there.
+                // `requeue_what_waited` takes the same lock. If the module has been
+                // loaded by now, this check notices it; if it is loaded later,
+                // `requeue_what_waited` finds the entry.
                 if self.modules.is_loading(id) {
                     work.waiting.push((id, modalias));
                 } else {
@@ -218,9 +223,9 @@ impl Loader {
         }
     }
 
-    /// Ends the work of one thread, for now. The last one looks whether there is
-    /// more: a driver creates its devices before its loading ends, so /sys has them
-    /// now, whether or not their uevents have been read.
+    /// Ends the work of one thread for now. The last thread looks for more work in
+    /// /sys: a driver creates its devices before its loading ends, so they are in
+    /// /sys now, even if nobody has read their uevents yet.
     fn end_of_work(&self) {
         let mut work = lock(&self.work);
         work.busy -= 1;
@@ -255,11 +260,11 @@ impl Loader {
         drop(work);
         let count = self.modules.count_loaded();
         tracing::info!("{count} kernel modules loaded");
-        // The end of the pipe is the signal.
+        // Closing the pipe is the signal.
         drop(signal);
     }
 
-    /// Says which modules hold the boot up: a controller that does not answer
+    /// Names the modules that hold up the boot. A controller that does not answer
     /// keeps its driver in the kernel for minutes, or forever.
     fn report_slow_modules(&self) {
         if lock(&self.work).settled {
@@ -298,9 +303,9 @@ impl Loader {
     }
 }
 
-/// Whether behind this modalias may be a NIC or a disk: these go first. The
-/// processor's and the board's modaliases ask for a dozen modules (crypto,
-/// sensors, input) that nobody waits for.
+/// Whether a NIC or a disk may be behind this modalias. Such modaliases go first.
+/// Those of the processor and the board request a dozen modules (crypto, sensors,
+/// input) that the boot does not wait for.
 fn leads_to_a_device_we_need(modalias: &str) -> bool {
     const BUSES: [&str; 6] = ["pci:", "virtio:", "scsi:", "vmbus:", "xen:", "usb:"];
     BUSES.iter().any(|bus| modalias.starts_with(bus))
@@ -342,8 +347,8 @@ alias virtio:disk
 end
 ";
 
-    /// What the kernel is given, in order; `hba.ko` and `virtio_blk.ko` are loaded
-    /// when the returned sender says so.
+    /// A kernel that sends the name of each loaded module to the returned receiver.
+    /// It loads `hba.ko` and `virtio_blk.ko` only when the returned sender sends.
     fn slow_kernel() -> (Arc<Loader>, Receiver<String>, std::sync::mpsc::Sender<()>) {
         let (loaded, order) = channel();
         let (release, released) = channel();
@@ -363,7 +368,7 @@ end
     #[test]
     fn a_slow_controller_delays_no_nic() {
         let (loader, order, release) = slow_kernel();
-        // More devices of the slow driver than there are threads.
+        // More devices with the slow driver than there are threads.
         let controllers = (0..4 * THREADS).map(|number| format!("pci:hba{number}"));
         loader.queue(controllers.collect());
         loader.queue(vec!["scsi:shelf".to_owned()]);
@@ -371,7 +376,7 @@ end
         lock(&loader.work).signal = Some(signal);
         loader.start_threads();
         assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("transport.ko"));
-        // All threads are free to take it, although one is in the kernel.
+        // One thread is in the kernel, but the others are free for the NIC.
         loader.queue(vec!["pci:nic".to_owned()]);
         assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("nic.ko"));
         release.send(()).unwrap();

@@ -1,9 +1,9 @@
-//! PID 1: from the kernel's hand-over to a running agent, and at the end the
-//! reboot.
+//! PID 1: from the start by the kernel to a running agent, and the reboot at the
+//! end.
 //!
-//! Knows nothing of networks, Ironic or disks. It mounts what every program
-//! expects, makes the kernel find its drivers, keeps the agent alive and
-//! carries out the [`Ending`] that the agent asks for by its exit code.
+//! Init knows nothing of networks, Ironic or disks. It mounts the file systems that
+//! every program expects, loads the drivers, keeps the agent alive, and carries out
+//! the [`Ending`] that the agent requests with its exit code.
 
 mod coldplug;
 mod complete;
@@ -37,11 +37,11 @@ use crate::report::{self, Output};
 use crate::settings::Settings;
 use supervise::{Pipes, Supervisor};
 
-/// Is this process the init of our ramdisk, and not PID 1 of some container?
+/// Whether this process is the init of our ramdisk, and not PID 1 of a container.
 ///
-/// The kernel starts init with an empty /proc, on a root file system in memory;
-/// a container has its /proc mounted or a root of another kind. Taking a
-/// container for the machine would hand the host's disks to Ironic.
+/// The kernel starts init with an empty /proc, on a root file system in memory. A
+/// container has its /proc mounted, or another kind of root. If init took a
+/// container for the machine, it would hand the host's disks to Ironic.
 pub fn is_init() -> bool {
     const RAMFS: FsType = FsType(0x8584_58f6);
     let in_memory = statfs("/").is_ok_and(|root| {
@@ -51,11 +51,11 @@ pub fn is_init() -> bool {
     std::process::id() == 1 && in_memory && !Path::new("/proc/self").exists()
 }
 
-/// Everything the ramdisk is for, from /init to reboot. Does not return: PID 1
-/// must not.
+/// Runs the ramdisk from the start of /init to the reboot. Never returns, because
+/// PID 1 must not.
 pub fn run() -> ! {
     let mount_faults = mounts::mount_all();
-    // Unreadable settings are the agent's to complain about.
+    // The agent reports unreadable settings.
     let debug = Settings::of_this_boot().is_ok_and(|settings| settings.params.wants_debug());
     let flush = report::start(Output::Consoles, debug);
     report::tell_panics(&flush);
@@ -68,7 +68,7 @@ pub fn run() -> ! {
         tracing::warn!("{fault}");
     }
     complete::stop_unless_complete();
-    // Asked again, now that /proc is there.
+    // `is_init` could not check this, because /proc was not mounted yet.
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     if namespace != Path::new(FIRST_PID_NAMESPACE) {
         tracing::error!(
@@ -80,8 +80,8 @@ pub fn run() -> ! {
     }
 
     modprobe::register();
-    // Before the drivers: the agent gives up waiting for a slow one after 30 s and
-    // goes on to make boot entries.
+    // Before the drivers: after 30 s the agent stops waiting for a slow driver, and
+    // may then need efivarfs to make boot entries.
     mounts::mount_efivarfs();
     let supervisor = Arc::new(Supervisor::new(move |ending| {
         shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))
@@ -89,7 +89,8 @@ pub fn run() -> ! {
     power_button::watch_in_background(&supervisor);
     ctrl_alt_del::watch_in_background(&supervisor);
     watchdog::feed_in_background(&supervisor);
-    // From here on a boot that stands still is noticed, before there is an agent too.
+    // From here on a boot that makes no progress is noticed, even before there is
+    // an agent.
     supervisor.progress.heard();
     let pipes = Pipes {
         devices_settled: driver_loader::load_in_background(),
@@ -100,8 +101,8 @@ pub fn run() -> ! {
     shutdown::stay()
 }
 
-/// As `thread::spawn`, which panics where there is no memory for a thread: that
-/// would be the end of PID 1, and so of the kernel.
+/// Like `thread::spawn`, which panics if there is no memory for a thread. A panic
+/// would end PID 1, and with it the kernel.
 fn spawn(name: &str, consequence: &str, work: impl FnOnce() + Send + 'static) {
     if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(work) {
         tracing::error!("starting thread {name}: {error} -- {consequence}");

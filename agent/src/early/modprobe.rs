@@ -1,9 +1,9 @@
-//! Our own /sbin/modprobe: the kernel calls it when it wants a module by alias.
+//! Our own /sbin/modprobe, which the kernel calls when it needs a module by alias.
 //!
-//! `mount -t ext4` asks for `fs-ext4`, ext4 for `crypto-crc32c`, vfat for its
-//! code pages. By pointing /proc/sys/kernel/modprobe at the agent those requests
-//! are answered from the same index as the devices', and no list of "modules
-//! that will be needed" has to be kept.
+//! `mount -t ext4` needs `fs-ext4`, ext4 needs `crypto-crc32c`, vfat needs its code
+//! pages. Init points /proc/sys/kernel/modprobe at this program, so the same index
+//! serves these requests and those of the devices. Nobody has to maintain a list of
+//! "modules that will be needed".
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,13 +20,14 @@ pub(super) fn register() {
     }
 }
 
-/// Is this how the kernel calls modprobe: `-q -- NAME` (kernel/module/kmod.c)?
+/// Whether the kernel called this program as modprobe: `-q -- NAME`
+/// (kernel/module/kmod.c).
 pub fn is_modprobe_call(arguments: &[OsString]) -> bool {
     matches!(arguments, [quiet, end, _] if quiet == "-q" && end == "--")
 }
 
-/// Loads what the kernel asked for. Quiet: the kernel tries many names that
-/// nobody has, and the requester reports a failure itself.
+/// Loads what the kernel requests. Logs nothing if there is no such module: the
+/// kernel tries many names that do not exist, and its caller reports a failure.
 pub fn modprobe(alias: &OsString) -> ExitCode {
     let Some(alias) = alias.to_str() else {
         return ExitCode::FAILURE;
@@ -36,7 +37,7 @@ pub fn modprobe(alias: &OsString) -> ExitCode {
     };
     match modules.load_for(alias, || ()) {
         Outcome::Loaded => ExitCode::SUCCESS,
-        // There is no other thread in this process that could be loading one.
+        // `WaitsFor` cannot occur: no other thread of this process loads modules.
         Outcome::Nothing | Outcome::WaitsFor(_) => ExitCode::FAILURE,
     }
 }

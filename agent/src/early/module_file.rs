@@ -1,4 +1,4 @@
-//! One module file, and the kernel's answer to it.
+//! Gives a module file to the kernel.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -10,13 +10,12 @@ use nix::kmod::{ModuleInitFlags, finit_module, init_module};
 
 use super::modules::kernel_release;
 
-/// `MODULE_INIT_COMPRESSED_FILE` of <linux/module.h>, absent from nix.
+/// `MODULE_INIT_COMPRESSED_FILE` of <linux/module.h>, which nix lacks.
 const COMPRESSED_FILE: ModuleInitFlags = ModuleInitFlags::from_bits_retain(4);
 
-/// The largest module that is unpacked by ourselves; amdgpu has 25 MB.
+/// Size limit for a module that init unpacks itself. amdgpu has 25 MB.
 const UNPACKED_LIMIT: u64 = 64 << 20;
 
-/// Gives one module file to the kernel.
 pub(super) fn insert(path: &Path) -> Result<(), String> {
     let parameters = parameters(path);
     let file = File::open(path).map_err(|error| error.to_string())?;
@@ -27,13 +26,14 @@ pub(super) fn insert(path: &Path) -> Result<(), String> {
         ModuleInitFlags::empty()
     };
     match finit_module(&file, parameters, flags) {
-        // Somebody else's request, through the kernel, was quicker.
+        // Another request, through the kernel, was faster.
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
-        // A driver that finds its device missing or not its own says so by
-        // refusing to load (intel_rapl, edac drivers): ordinary, not a fault.
+        // A driver that does not find its device refuses to load (intel_rapl, edac
+        // drivers). This is normal, not a fault.
         Err(Errno::ENODEV) => Ok(()),
-        // The kernel unpacks only the one format it was built for, if any
-        // (MODULE_DECOMPRESS): ENOEXEC or EINVAL otherwise, measured.
+        // The kernel unpacks only the one format that it was built for, if any
+        // (MODULE_DECOMPRESS). For other formats it returns ENOEXEC or EINVAL
+        // (measured).
         Err(Errno::ENOEXEC | Errno::EINVAL | Errno::EOPNOTSUPP) if packed => {
             let image = unpack(path).map_err(|error| error.to_string())?;
             match init_module(&image, parameters) {
@@ -45,9 +45,9 @@ pub(super) fn insert(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Some drivers make a device of their own as soon as they are there, under the
-/// very name that a plan is likely to have, with their own idea of its options.
-/// systemd's modprobe.d has the same two.
+/// Module parameters. These drivers create a device of their own when they are
+/// loaded. Its name is one that a plan probably uses, and its options are the
+/// driver's. systemd's modprobe.d sets the same two parameters.
 fn parameters(path: &Path) -> &'static CStr {
     let file = path.file_name().and_then(|name| name.to_str());
     match file.and_then(|name| name.split('.').next()) {

@@ -1,5 +1,5 @@
-//! The modules of the running kernel: which ones an alias asks for, in which order
-//! they are loaded, and what has become of each.
+//! The modules of the running kernel: which modules an alias requests, in which
+//! order they are loaded, and what has become of each.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use landfall_module_index::{INDEX_NAME, Index, MAX_INDEX_BYTES, ModuleId, Resolu
 
 use super::module_file;
 
-/// `uname -r`, or a question mark.
+/// `uname -r`, or `?` if it is unknown.
 pub(super) fn kernel_release() -> String {
     nix::sys::utsname::uname().map_or_else(
         |_| "?".to_owned(),
@@ -21,12 +21,11 @@ pub(super) fn kernel_release() -> String {
 
 type Insert = Box<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
 
-/// The modules of one kernel: their index, their files, and what has been tried.
 pub(super) struct Modules {
     index: Index,
     directory: PathBuf,
     tried: Mutex<HashMap<ModuleId, Tried>>,
-    /// Gives one file to the kernel; tests have a slow kernel of their own.
+    /// Gives one file to the kernel. Tests use a slow kernel of their own.
     insert: Insert,
 }
 
@@ -37,19 +36,19 @@ enum Tried {
     Refused,
 }
 
-/// What came of loading the modules for an alias.
+/// The result of loading the modules for an alias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// A module was loaded, now or before, or the kernel has it built in.
+    /// A module was loaded, now or before, or is built into the kernel.
     Loaded,
-    /// There is no such module, or the kernel refused every one of them.
+    /// There is no such module, or the kernel rejected all of them.
     Nothing,
-    /// Another thread is loading this module, which comes first.
+    /// Another thread is loading this module, which must come first.
     WaitsFor(ModuleId),
 }
 
 impl Modules {
-    /// Those that the builder put beside us for the kernel that is running.
+    /// The modules that the builder put into the ramdisk for the running kernel.
     pub(super) fn of_running_kernel() -> Result<Self, String> {
         let directory = Path::new("/lib/modules").join(kernel_release());
         let path = directory.join(INDEX_NAME);
@@ -78,11 +77,12 @@ impl Modules {
         }
     }
 
-    /// Loads every module that answers to a modalias or name, with what it depends
-    /// on. Calls `after_each` whenever a module has been loaded or refused.
+    /// Loads every module that matches a modalias or name, and everything these
+    /// modules depend on. Calls `after_each` whenever a module has been loaded or
+    /// rejected.
     ///
-    /// Never waits for another thread: a driver can keep its thread in the kernel
-    /// for minutes, and all threads would end up waiting for it.
+    /// Never waits for another thread. A driver can keep its thread in the kernel
+    /// for minutes, and in the end all threads would wait for it.
     pub(super) fn load_for(&self, alias: &str, after_each: impl Fn()) -> Outcome {
         let wanted = match self.index.resolve(alias) {
             Resolution::Modules(modules) => modules,
@@ -106,7 +106,7 @@ impl Modules {
         outcome
     }
 
-    /// Loads this module unless a thread has done so or is doing so.
+    /// Loads this module, unless a thread has tried it before or is loading it now.
     fn load_once(&self, id: ModuleId, after_each: &impl Fn()) -> Tried {
         let mut tried = lock(&self.tried);
         if let Some(known) = tried.get(&id) {

@@ -1,4 +1,4 @@
-//! The file systems that every program expects to find.
+//! Mounts the file systems that every program expects to find.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,8 @@ use nix::mount::MsFlags;
 
 use crate::sys::mount::mount_at;
 
-/// Mounts /proc, /sys, /dev, /run. Returns what did not work, to be said once
-/// there is a console to say it on.
+/// Mounts /proc, /sys, /dev, /run. Returns the faults, to be reported once there is
+/// a console.
 pub(super) fn mount_all() -> Vec<String> {
     let hardened = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC | MsFlags::MS_NODEV;
     let mut faults = Vec::new();
@@ -21,7 +21,8 @@ pub(super) fn mount_all() -> Vec<String> {
             MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC,
             Some("mode=0755"),
         ),
-        // Room for a kept request with its config drive (see api/routes.rs).
+        // 64 MB are enough for a kept request with its config drive (see
+        // api/routes.rs).
         ("/run", "tmpfs", hardened, Some("mode=0755,size=64m")),
     ] {
         let mounted = fs::create_dir_all(target)
@@ -33,7 +34,7 @@ pub(super) fn mount_all() -> Vec<String> {
             faults.push(format!("mounting {fstype} on {target}: {error}"));
         }
     }
-    // Without this the kernel drops all but 10 lines in 5 s of what we log.
+    // Without this the kernel drops all but 10 of our log lines in 5 s.
     if let Err(error) = fs::write("/proc/sys/kernel/printk_devkmsg", "on\n") {
         faults.push(format!("/proc/sys/kernel/printk_devkmsg: {error}"));
     }
@@ -41,7 +42,7 @@ pub(super) fn mount_all() -> Vec<String> {
 }
 
 /// Mounts efivarfs if the firmware is UEFI. mount(2) loads the module through
-/// [`super::modprobe`], which must be registered first; no other driver is needed.
+/// [`super::modprobe`], which must be registered first. No other driver is needed.
 pub(super) fn mount_efivarfs() {
     let target = Path::new("/sys/firmware/efi/efivars");
     if !target.exists() {

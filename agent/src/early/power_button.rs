@@ -1,8 +1,8 @@
-//! The power button. A BMC presses it when Ironic asks for a soft power off, which
-//! metal3 tries first.
+//! Handles the power button. A BMC presses it when Ironic requests a soft power
+//! off, which metal3 tries first.
 //!
-//! The kernel reports it as the key `KEY_POWER` of an input device (modules button
-//! and evdev); elsewhere systemd-logind reads it.
+//! The kernel reports the button as the key `KEY_POWER` of an input device (modules
+//! button and evdev). On other systems systemd-logind reads it.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -23,13 +23,13 @@ use crate::sys::uevent::{Received, UeventSocket};
 /// <linux/input-event-codes.h>
 const KEY_POWER: u16 = 116;
 const EV_KEY: u16 = 1;
-/// `value` of a key that goes down; 0 is up, 2 is repeated.
+/// `value` of a key that is pressed. 0 stands for released, 2 for repeated.
 const PRESSED: i32 = 1;
 /// `struct input_event` on 64-bit: two 64-bit words of time, type, code, value.
 const EVENT_BYTES: usize = 24;
 
-/// Ends the boot through `supervisor` when a power button is pressed, on a thread
-/// of its own.
+/// Starts a thread that orders a power off from `supervisor` when a power button is
+/// pressed.
 pub(super) fn watch_in_background(supervisor: &Arc<Supervisor>) {
     let supervisor = Arc::clone(supervisor);
     super::spawn("power button", "the power button does nothing", move || {
@@ -40,7 +40,7 @@ pub(super) fn watch_in_background(supervisor: &Arc<Supervisor>) {
 }
 
 fn watch(supervisor: &Arc<Supervisor>) -> std::io::Result<()> {
-    // Before the first look, so that no device falls in between.
+    // Before the first look, so that no device is missed in between.
     let socket = UeventSocket::open()?;
     let mut buttons = HashMap::new();
     open_new(&mut buttons);
@@ -86,7 +86,7 @@ fn watch(supervisor: &Arc<Supervisor>) -> std::io::Result<()> {
     }
 }
 
-/// Opens the input devices with a power key that are not open yet.
+/// Opens the input devices that have a power key and are not open yet.
 fn open_new(buttons: &mut HashMap<String, File>) {
     for entry in fs::read_dir("/sys/class/input")
         .into_iter()
@@ -110,15 +110,16 @@ fn open_new(buttons: &mut HashMap<String, File>) {
             Ok(file) => {
                 buttons.insert(name, file);
             }
-            // sysfs has the device before its node is made; its event comes then.
+            // sysfs shows the device before its node exists. A uevent follows when
+            // the node is there.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => tracing::warn!("power button {}: {error}", node.display()),
         }
     }
 }
 
-/// Whether a bitmap of sysfs has this bit: 64-bit words in hexadecimal, the most
-/// significant word first.
+/// Whether a bitmap of sysfs has this bit. The bitmap is a list of 64-bit words in
+/// hexadecimal, the most significant word first.
 fn has_key(bitmap: &str, key: u16) -> bool {
     let word = bitmap.split_whitespace().rev().nth(usize::from(key / 64));
     let word = word.and_then(|word| u64::from_str_radix(word, 16).ok());
@@ -154,7 +155,8 @@ mod tests {
     #[test]
     fn the_power_key_is_one_of_the_bitmap() {
         for (keys, expected) in [
-            // An ACPI button, a mouse, an AT keyboard, one without a power key.
+            // An ACPI button, a mouse, an AT keyboard, an AT keyboard without a
+            // power key.
             ("10000000000000 0\n", true),
             ("ff0000 0 0 0 0\n", false),
             (

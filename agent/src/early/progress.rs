@@ -1,6 +1,6 @@
-//! Whether the boot makes progress. The agent writes a byte to its standard output
-//! every few seconds, from the thread that all its conversations run on. The end of
-//! the boot has a time of its own.
+//! Detects a boot that makes no progress. The agent writes a byte to its standard
+//! output every few seconds, on the thread that runs all its network tasks. If that
+//! thread hangs, the bytes stop. The end of the boot has a time limit of its own.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,36 +11,39 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use super::shutdown::Ending;
 use super::supervise::Supervisor;
 
-/// Between two signs of life.
+/// Interval between two signs of life.
 const SIGN: Duration = Duration::from_secs(10);
 
-/// An agent that has been silent for this long hangs. Long, because a machine that
-/// is short of memory or whose clock runs in an emulator can be very slow.
+/// An agent that is silent for this long hangs. The limit is long, because a
+/// machine can be very slow if it is short of memory or if an emulator runs its
+/// clock.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// How long the end of the boot may take: the last writes of the disks, then the
-/// drivers, each of which stops its device. A machine with many disks takes a minute.
+/// Time limit for the end of the boot: the last writes to the disks, then the
+/// drivers, each of which stops its device. A machine with many disks takes a
+/// minute.
 const END: Duration = Duration::from_secs(120);
 
-/// What is going on, and since when nothing was heard of it.
+/// The phase of the boot, and its last sign of life.
 #[derive(Debug, Default)]
 pub(super) struct Progress(Mutex<Phase>);
 
 #[derive(Debug, Default, Clone, Copy)]
 enum Phase {
-    /// No agent runs; it has ended, or init is about to start it again.
+    /// No agent runs: it has ended, or init is about to restart it.
     #[default]
     NoAgent,
-    /// Init prepares the boot, or the agent runs.
+    /// Init prepares the boot, or the agent runs. Holds the time of the last sign
+    /// of life.
     Heard(Instant),
-    /// The machine reboots, say, since then.
+    /// The boot ends, for example with a reboot. Holds the time when the end began.
     Ends(Instant),
-    /// The machine stays as it is, for good.
+    /// The machine stays on forever.
     Stays,
 }
 
 impl Progress {
-    /// The agent, or init before it, is alive.
+    /// Notes a sign of life of the agent, or of init before there is an agent.
     pub(super) fn heard(&self) {
         self.enter(Phase::Heard(Instant::now()));
     }
@@ -49,7 +52,8 @@ impl Progress {
         self.enter(Phase::NoAgent);
     }
 
-    /// The boot ends from now on. What is still heard of an agent does not count.
+    /// Notes that the boot ends from now on. Later signs of life from the agent are
+    /// ignored.
     pub(super) fn boot_ends(&self, ending: Ending) {
         self.enter(match ending {
             Ending::Reboot | Ending::Kexec | Ending::PowerOff => Phase::Ends(Instant::now()),
@@ -64,8 +68,8 @@ impl Progress {
         }
     }
 
-    /// What stands still at `now`, and for how long; `None` while that is no longer
-    /// than it may be.
+    /// What has made no progress at `now`, and for how long. `None` while this is
+    /// within the limit.
     pub(super) fn hangs_since(&self, now: Instant) -> Option<(&'static str, Duration)> {
         let phase = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (what, since, limit) = match phase {
@@ -78,10 +82,11 @@ impl Progress {
     }
 }
 
-/// The pipe for the agent's signs of life. A thread of its own reads it.
+/// Returns the pipe for the agent's signs of life and starts a thread that reads
+/// it.
 pub(super) fn receive_in_background(supervisor: &Arc<Supervisor>) -> Option<PipeWriter> {
     let opened = io::pipe().and_then(|(reader, writer)| {
-        // A pipe that nobody reads must not stop the agent.
+        // A full pipe must not block the agent.
         fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok((reader, writer))
     });
@@ -116,12 +121,12 @@ fn receive(mut reader: PipeReader, supervisor: &Supervisor) {
     }
 }
 
-/// Gives signs of life to init for as long as the process lives. For the agent.
+/// Sends signs of life to init as long as the process runs. The agent runs this.
 pub async fn give_signs_of_life() -> ! {
     let mut interval = tokio::time::interval(SIGN);
     loop {
         interval.tick().await;
-        // A full pipe means that init has enough of them.
+        // If the pipe is full, init has enough signs to read.
         let _ = io::stdout()
             .write_all(b".")
             .and_then(|()| io::stdout().flush());
@@ -157,7 +162,7 @@ mod tests {
         ] {
             let progress = Progress::default();
             progress.boot_ends(ending);
-            // A sign of life that was read late.
+            // A sign of life that init reads late.
             progress.heard();
             assert_eq!(progress.hangs_since(Instant::now() + END / 2), None);
             let found = progress.hangs_since(Instant::now() + END * 2);

@@ -1,4 +1,5 @@
-//! The end of the ramdisk: reboot or power off, with the disks at rest.
+//! Ends the boot with a reboot, kexec, power off or lockdown, after the disks have
+//! taken their data.
 
 use std::fs;
 use std::sync::mpsc::sync_channel;
@@ -10,23 +11,23 @@ use nix::unistd::sync;
 
 use crate::sys::link_flags;
 
-/// How the agent wants this boot to end. It says so by its exit code, which
-/// survives whatever state the agent itself is in.
+/// How the agent wants this boot to end. It says so with its exit code, which works
+/// whatever state the agent is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Boot again: from the disk, if all went well.
+    /// Boot again, from the disk if all went well.
     Reboot,
-    /// Run the kernel that was loaded for it; boot again if it does not start.
+    /// Start the kernel that was loaded for kexec. Boot again if it does not start.
     Kexec,
     /// Switch the machine off.
     PowerOff,
-    /// Leave the machine running, off the network, for its BMC to reset.
+    /// Leave the machine on, without network, until its BMC resets it.
     LockDown,
 }
 
 impl Ending {
-    /// The exit code that asks for this ending. Away from 0, 1, 2 and 101, with
-    /// which programs end by themselves.
+    /// The exit code that requests this ending. Programs end by themselves with 0,
+    /// 1, 2 and 101, so none of these is used.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Reboot => 80,
@@ -36,7 +37,7 @@ impl Ending {
         }
     }
 
-    /// What a machine does that ends so, for the console.
+    /// What the machine does, in words for the console.
     pub(super) fn doing(self) -> &'static str {
         match self {
             Self::Reboot => "rebooting",
@@ -46,7 +47,7 @@ impl Ending {
         }
     }
 
-    /// The ending that an exit code asks for, if it is one.
+    /// The ending that an exit code requests, if any.
     pub fn from_exit_code(code: i32) -> Option<Self> {
         [Self::Reboot, Self::PowerOff, Self::LockDown, Self::Kexec]
             .into_iter()
@@ -54,8 +55,8 @@ impl Ending {
     }
 }
 
-/// A disk that answers no more would keep sync(2) for ever. What was installed
-/// is on its disk already: every write of it was flushed when it was made.
+/// A disk that no longer answers would block sync(2) forever. The installed system
+/// is safe without sync(2), because the agent flushes every write when it makes it.
 const SYNC_LIMIT: Duration = Duration::from_secs(30);
 
 fn sync_within(limit: Duration) {
@@ -72,11 +73,11 @@ fn sync_within(limit: Duration) {
     }
 }
 
-/// Writes everything out, lets the consoles finish, and ends.
+/// Writes all data to the disks, lets the consoles finish, and ends the boot.
 pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     tracing::info!("{} now", ending.doing());
     sync_within(SYNC_LIMIT);
-    // Nothing is left that Ctrl-Alt-Del could break, and if the end hangs, somebody
+    // From here on Ctrl-Alt-Del can break nothing. If the end hangs, an operator
     // needs the keys.
     if let Err(error) = set_cad_enabled(true) {
         tracing::debug!("giving Ctrl-Alt-Del back to the kernel: {error}");
@@ -88,7 +89,7 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     }
     flush_consoles();
     if ending == Ending::Kexec {
-        // Comes back only if nothing is loaded; the disk boots all the same.
+        // Returns only if no kernel is loaded. The disk boots without kexec, too.
         let Err(error) = reboot(RebootMode::RB_KEXEC);
         tracing::error!("starting the loaded kernel: {error} -- rebooting instead");
     }
@@ -96,15 +97,15 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
         Ending::Reboot | Ending::Kexec => (RebootMode::RB_AUTOBOOT, "b"),
         Ending::PowerOff | Ending::LockDown => (RebootMode::RB_POWER_OFF, "o"),
     };
-    // Comes back only if the kernel refuses.
+    // Returns only if the kernel refuses.
     let Err(error) = reboot(mode);
     tracing::error!("reboot(2): {error} -- trying sysrq, else reset the machine by its BMC");
-    // Nothing is left that could be done about a second refusal.
+    // Nothing can be done about a second failure.
     let _ = fs::write("/proc/sysrq-trigger", sysrq);
     stay();
 }
 
-/// Nobody is left who would switch a link on again: the agent has ended.
+/// The links stay down, because the agent that could take them up has ended.
 fn lock_down() {
     let faults = link_flags::take_all_down();
     for fault in faults {
@@ -113,7 +114,7 @@ fn lock_down() {
     tracing::warn!("locked down: no link is up, only a reset by the BMC leads on");
 }
 
-/// Does nothing for ever, as PID 1 must not return.
+/// Does nothing forever, because PID 1 must not return.
 pub(super) fn stay() -> ! {
     loop {
         nix::unistd::pause();

@@ -1,4 +1,4 @@
-//! Keeps the agent alive, and reaps what is left behind.
+//! Keeps the agent alive, and reaps the processes that others leave behind.
 
 use std::io::{PipeReader, PipeWriter};
 use std::process::{Child, Command, Stdio};
@@ -15,30 +15,31 @@ use super::shutdown::Ending;
 use super::watchdog::FedWatchdogs;
 use super::zombie;
 
-/// The wait before a crashed agent is started again; doubles up to [`LONGEST`].
+/// The pause before init restarts a crashed agent. It doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
-/// An agent that lived this long has not crashed at start.
+/// An agent that ran for this long did not crash at its start.
 const HEALTHY: Duration = Duration::from_secs(60);
 
-/// How long the agent may take to end when the boot is to end: a commit on a slow
-/// disk. Less than Ironic's `soft_power_off_timeout` (600 s).
+/// How long the agent may take to end when the boot is to end: it may be committing
+/// to a slow disk. Less than Ironic's `soft_power_off_timeout` (600 s).
 const END_LIMIT: Duration = Duration::from_secs(300);
 
-/// How long a process that has ended, or was killed, may take to go. A thread that
-/// waits for a dead disk (state D) keeps it for ever.
+/// How long a process may take to disappear after it has ended or was killed. A
+/// thread that waits for a dead disk (state D) keeps the process forever.
 const GONE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The pipes between init and the agent.
 pub(super) struct Pipes {
-    /// Its standard input, which reaches end of file when the devices present at
-    /// boot have their drivers: an agent started later finds it ended.
+    /// The agent's standard input. It reaches end of file when the devices present
+    /// at boot have their drivers. An agent that is restarted later finds it at end
+    /// of file.
     pub(super) devices_settled: Option<PipeReader>,
-    /// Its standard output, for its signs of life.
+    /// The agent's standard output, for its signs of life.
     pub(super) signs_of_life: Option<PipeWriter>,
 }
 
-/// What threads of init need to know of the agent.
+/// What the threads of init need to know about the agent.
 pub(super) struct Supervisor {
     state: Mutex<State>,
     changed: Condvar,
@@ -50,11 +51,11 @@ pub(super) struct Supervisor {
 #[derive(Default)]
 struct State {
     agent: Option<Pid>,
-    /// How the boot ends, whatever the agent asks for.
+    /// How the boot ends. Overrides what the agent requests.
     ordered: Option<Ending>,
 }
 
-/// Carries out an ending; returns in tests only.
+/// Carries out an ending. Returns only in tests.
 type CarryOut = Box<dyn Fn(Ending) + Send + Sync>;
 
 impl Supervisor {
@@ -72,8 +73,8 @@ impl Supervisor {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the agent end as soon as it is not in the middle of a commit, and the
-    /// boot end so then. The first order counts.
+    /// Makes the agent end as soon as it is not in the middle of a commit, and the
+    /// boot end with `ending`. Only the first order counts.
     pub(super) fn order_end(self: &Arc<Self>, ending: Ending, why: &str) {
         let mut state = self.lock();
         if state.ordered.is_some() {
@@ -91,8 +92,8 @@ impl Supervisor {
         });
     }
 
-    /// Carries out what was ordered if the agent has neither ended within `limit`
-    /// nor, once it is killed, within `gone_limit`.
+    /// Carries out the order if the agent has not ended within `limit`, and its
+    /// process is not gone within `gone_limit` after being killed.
     fn end_without_agent(&self, limit: Duration, gone_limit: Duration) {
         std::thread::sleep(limit);
         let state = self.lock();
@@ -116,9 +117,10 @@ impl Supervisor {
         }
     }
 
-    /// Ends the boot if the agent has ended and its process stays: then nothing of it
-    /// runs, and a second agent would find port and disk taken by the first. On a
-    /// thread of its own, since [`Self::reap_until_exit_of`] waits meanwhile.
+    /// Starts a thread that ends the boot if the agent has ended but its process
+    /// stays. Nothing of such an agent runs any more, but a second agent would find
+    /// the port and the disk taken. This needs its own thread, because
+    /// [`Self::reap_until_exit_of`] waits meanwhile.
     pub(super) fn watch_for_stuck_agent(self: &Arc<Self>) {
         let supervisor = Arc::clone(self);
         let consequence = "an agent that a dead disk keeps is waited for";
@@ -131,7 +133,8 @@ impl Supervisor {
         });
     }
 
-    /// `stuck`: the agent that was found so, and when first.
+    /// `stuck` is the agent that was found in this state, and the time when it was
+    /// found first.
     fn end_without_stuck_agent(&self, stuck: &mut Option<(Pid, Instant)>, now: Instant) {
         let state = self.lock();
         let found = state.agent.and_then(|agent| {
@@ -151,7 +154,8 @@ impl Supervisor {
             WaitStatus::Exited(_, code) => Ending::from_exit_code(code),
             _ => None,
         };
-        // After a crash the disk may answer again, and the agent be started again.
+        // After a crash the disk may answer again, and init can restart the agent.
+        // So wait longer.
         let (ending, limit) = match state.ordered.or(wanted) {
             Some(ending) => (ending, GONE_LIMIT),
             None => (Ending::Reboot, END_LIMIT),
@@ -165,7 +169,8 @@ impl Supervisor {
         }
     }
 
-    /// Carries out an ending. The locked state keeps a second thread from it.
+    /// Carries out an ending. The locked state keeps a second thread from doing the
+    /// same.
     fn end(&self, _state: &MutexGuard<'_, State>, ending: Ending) {
         self.progress.boot_ends(ending);
         if ending == Ending::Kexec {
@@ -174,8 +179,8 @@ impl Supervisor {
         (self.carry_out)(ending);
     }
 
-    /// Runs the agent, again after each crash, until it asks for an ending or one is
-    /// ordered, and carries that out.
+    /// Runs the agent, and restarts it after each crash, until it requests an
+    /// ending or an ending is ordered. Carries out that ending.
     pub(super) fn agent_until_its_end(&self, pipes: &Pipes) {
         let ending = self.ending_of_agent(pipes);
         self.end(&self.lock(), ending);
@@ -193,7 +198,8 @@ impl Supervisor {
             if started.elapsed() > HEALTHY {
                 pause = SHORTEST;
             }
-            // Either outcome of the wait leads to another look at the state.
+            // Whether the wait ends by the timeout or by an order, the state is
+            // read again.
             drop(
                 self.changed
                     .wait_timeout_while(state, pause, |state| state.ordered.is_none()),
@@ -216,7 +222,7 @@ impl Supervisor {
             }
         };
         state.agent = Some(Pid::from_raw(child.id().cast_signed()));
-        // Ordered before there was an agent.
+        // The order came before there was an agent.
         if state.ordered.is_some() {
             signal(state.agent, Signal::SIGTERM);
         }
@@ -232,7 +238,7 @@ impl Supervisor {
                 }
                 ending
             }
-            // As it ends when it has not yet begun to listen for the signal.
+            // An agent that does not listen for the signal yet ends like this.
             WaitStatus::Signaled(_, Signal::SIGTERM, _) if self.lock().ordered.is_some() => None,
             WaitStatus::Signaled(_, signal, _) => {
                 tracing::error!(
@@ -248,12 +254,13 @@ impl Supervisor {
         }
     }
 
-    /// Waits for any child, since PID 1 inherits every orphan, until it is this one.
+    /// Waits for any child until it is this one. PID 1 inherits every orphan.
     fn reap_until_exit_of(&self, child: &Child) -> WaitStatus {
         let agent = Pid::from_raw(child.id().cast_signed());
         loop {
-            // Leaves the child a zombie, so that its number is nobody else's while
-            // a signal is sent to it. Errors are those of the next call.
+            // Leaves the child as a zombie, so that its process number stays taken
+            // while another thread sends a signal to it. An error is ignored here
+            // because `waitpid` returns it again.
             let _ = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
             let mut state = self.lock();
             let status = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
@@ -262,10 +269,11 @@ impl Supervisor {
                 {
                     status
                 }
-                // Without children there is no agent: start one.
+                // No children means no agent: start one.
                 Err(Errno::ECHILD) => WaitStatus::StillAlive,
                 // Any other error is about another child (nix knows no real-time
-                // signals); a second agent next to the first would be worse.
+                // signals). Returning here would start a second agent next to the
+                // first.
                 Ok(_) | Err(_) => continue,
             };
             state.agent = None;
@@ -306,8 +314,9 @@ mod tests {
 
     use super::*;
 
-    /// Their agent is a process that stays after its end, since nobody waits for it,
-    /// as one whose thread a dead disk keeps; it has ended as this line of a shell.
+    /// A supervisor whose agent has ended like this line of a shell. Its process
+    /// stays because nobody waits for it, like that of an agent with a thread that
+    /// waits for a dead disk.
     fn with_stuck_agent(line: &str) -> (Arc<Supervisor>, Child, Receiver<Ending>) {
         let (report, endings) = channel();
         let supervisor = Supervisor::new(move |ending| report.send(ending).unwrap());

@@ -1,12 +1,12 @@
-//! Hardware watchdogs that the firmware, or the system before this one, has
-//! started. Nobody else feeds them: without this they reset the machine in the
-//! middle of an installation.
+//! Feeds the hardware watchdogs that the firmware or the previous system has
+//! started. Otherwise they would reset the machine in the middle of an
+//! installation.
 //!
-//! A watchdog that does not run is not started. From the moment its driver is
-//! loaded the kernel feeds a running one (`handle_boot_enabled`), as long as the
-//! kernel is alive; this takes over, so that a hanging agent is noticed, too, and an
-//! end of the boot that does not come. If init dies, its descriptors close and
-//! nobody feeds any more.
+//! Init never starts a watchdog. The kernel feeds a running one from the moment its
+//! driver is loaded (`handle_boot_enabled`), as long as the kernel is alive. Init
+//! takes over, so that the watchdog also resets a machine whose agent hangs or
+//! whose boot does not end. If init dies, its descriptors close and nobody feeds
+//! the watchdogs any more.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -19,18 +19,19 @@ use super::supervise::Supervisor;
 use crate::sys::uevent::{Action, Received, UeventSocket};
 use crate::sys::watchdog_ioctl::set_timeout;
 
-/// After this time without food the machine is reset. Shorter ones are hard to
-/// keep on a machine without free memory.
+/// The watchdog resets the machine after this many seconds without food. A machine
+/// without free memory can hardly keep a shorter limit.
 const TIMEOUT_SECONDS: i32 = 60;
 const FEED: Duration = Duration::from_secs(10);
-/// What a system has that is started without firmware (kexec), until it has loaded
-/// the driver and feeds: the longest of these that the hardware can. The driver of an
-/// installed system may come after Ignition, which fetches files.
+/// The time in which a system that is started without firmware (kexec) must load
+/// the driver and feed the watchdog. The longest of these that the hardware
+/// supports is used. The driver of an installed system may come after Ignition,
+/// which fetches files.
 const NEXT_SYSTEM_SECONDS: [i32; 3] = [600, 300, 120];
 /// The driver announces the device before it has finished loading.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Feeds running watchdogs while the agent makes progress, on a thread of its own.
+/// Starts a thread that feeds running watchdogs while the boot makes progress.
 pub(super) fn feed_in_background(supervisor: &Arc<Supervisor>) {
     let supervisor = Arc::clone(supervisor);
     super::spawn("watchdog", "the kernel alone feeds a watchdog", move || {
@@ -51,7 +52,7 @@ fn feed(supervisor: &Supervisor) -> std::io::Result<()> {
         let timeout = match (look_in, fed.is_empty()) {
             (Some(look_in), _) => Some(look_in.min(FEED)),
             (None, false) => Some(FEED),
-            // Nothing to feed: an event is all that can change this.
+            // Nothing to feed: only an event can change this.
             (None, true) => None,
         };
         match socket.recv(timeout)? {
@@ -65,7 +66,7 @@ fn feed(supervisor: &Supervisor) -> std::io::Result<()> {
         }
         let now = Instant::now();
         if look_at.is_some_and(|at| at <= now) {
-            // A driver that is still loading is looked at again.
+            // Look again at a driver that is still loading.
             let class = Path::new("/sys/class/watchdog");
             let loading = take_over_running(class, &mut fed, &supervisor.fed_watchdogs);
             look_at = loading.then(|| now + SETTLE);
@@ -102,13 +103,13 @@ impl Watchdog {
             return;
         }
         self.fed_at = Some(now);
-        // Any byte but `V`, which announces an orderly close. An error is that of
-        // a device that is gone.
+        // Any byte except `V`, which announces an orderly close. An error means
+        // that the device is gone.
         let _ = self.file.write(b"1");
     }
 }
 
-/// The watchdogs that are fed, for the end of the boot.
+/// The watchdogs that init feeds, for use at the end of the boot.
 #[derive(Debug, Default)]
 pub(super) struct FedWatchdogs(Mutex<Vec<File>>);
 
@@ -126,22 +127,23 @@ impl FedWatchdogs {
         }
     }
 
-    /// Gives a system that is started without firmware the time to feed them itself:
-    /// no firmware stops them in between, and some drivers do not either.
+    /// Gives a system that is started without firmware the time to feed the
+    /// watchdogs itself. There is no firmware in between that stops them, and some
+    /// drivers do not stop them either.
     pub(super) fn leave_time_for_next_system(&self) {
         for mut file in &*self.lock() {
             let set = |seconds: &i32| set_timeout(file, *seconds).ok();
             if let Some(seconds) = NEXT_SYSTEM_SECONDS.iter().find_map(set) {
                 tracing::info!("the watchdog resets this machine if it is not fed in {seconds} s");
             }
-            // As in `Watchdog::feed`.
+            // Any byte except `V`, as in [`Watchdog::feed`].
             let _ = file.write(b"1");
         }
     }
 }
 
 /// Opens the running watchdogs of `class` that are not open yet. True if a driver
-/// is still loading, whose watchdog cannot be judged yet.
+/// is still loading, so that the state of its watchdog is unknown.
 fn take_over_running(
     class: &Path,
     fed: &mut HashMap<String, Watchdog>,
@@ -174,10 +176,11 @@ enum State {
     Running,
 }
 
-/// sysfs does not say whether the hardware runs (its `state` is about open files),
-/// but the kernel holds a reference to the driver of a watchdog that did when it
-/// was registered (`watchdog_cdev_register` in drivers/watchdog/watchdog_dev.c).
-/// While a module loads it holds one, too.
+/// sysfs does not say whether the hardware is running; its `state` is about open
+/// files. But if a watchdog was running when it was registered, the kernel holds a
+/// reference to its driver (`watchdog_cdev_register` in
+/// drivers/watchdog/watchdog_dev.c). The kernel also holds one while a module is
+/// loading.
 fn state(watchdog: &Path) -> State {
     let module = watchdog.join("device/driver/module");
     let text = |name: &str| fs::read_to_string(module.join(name)).unwrap_or_default();
@@ -185,7 +188,7 @@ fn state(watchdog: &Path) -> State {
         ("live", "0") => State::Stopped,
         ("live", _) => State::Running,
         ("coming", _) => State::Loading,
-        // Part of the kernel, which feeds it.
+        // The driver is part of the kernel, which feeds the watchdog.
         _ => State::Stopped,
     }
 }
@@ -207,7 +210,7 @@ fn take_over(watchdog: &Path, name: &str) -> Option<Watchdog> {
         identity.trim(),
         match timeout {
             Ok(seconds) => format!(", it resets this machine {seconds} s after that ends"),
-            // Its own time stays.
+            // The watchdog keeps its own timeout.
             Err(_) => String::new(),
         }
     );

@@ -1,23 +1,23 @@
-//! Whether a process has ended and is still there, and how it ended.
+//! Finds out whether a process has ended but is still there, and how it ended.
 //!
-//! wait(2) says nothing of a process until its last thread is gone, and a thread
-//! that waits in the kernel for a dead disk (state D) never goes. /proc knows better:
-//! the process has the state of its first thread.
+//! wait(2) reports nothing about a process until its last thread is gone, and a
+//! thread that waits in the kernel for a dead disk (state D) never goes. /proc
+//! reports more: the state of a process is that of its first thread.
 
 use std::fs;
 
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 
-/// How a process has ended of which the kernel still keeps something. `None` if it
-/// runs, or if there is none.
+/// How a process ended that the kernel still keeps. `None` if the process runs or
+/// does not exist.
 pub(super) fn status(process: Pid) -> Option<WaitStatus> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     WaitStatus::from_raw(process, code(&stat)?).ok()
 }
 
-/// The exit code, as wait(2) has it, of a line of /proc/PID/stat in state Z: the
-/// fields 52 and 3 (proc_pid_stat(5)). The name, field 2, may hold anything.
+/// The exit code in the form of wait(2), from a line of /proc/PID/stat in state Z:
+/// fields 52 and 3 (proc_pid_stat(5)). The name, field 2, may hold any character.
 fn code(stat: &str) -> Option<i32> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();

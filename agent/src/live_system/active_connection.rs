@@ -1,4 +1,4 @@
-//! One profile of NetworkManager on its way to be active.
+//! Follows the activation of a NetworkManager profile.
 
 use std::time::Duration;
 
@@ -9,31 +9,30 @@ use zbus::OwnedObjectPath;
 use super::bus::Bus;
 use super::network_manager::{ACTIVE_CONNECTION, SERVICE};
 
-/// NetworkManager gives DHCP 45 s; a bond on a switch that blocks its ports
-/// for 30 s more needs all of this.
+/// NetworkManager gives DHCP 45 s. A bond on a switch that blocks its ports for 30
+/// s more needs all of this.
 pub(super) const ACTIVATION_LIMIT: Duration = Duration::from_secs(90);
 
-/// What has become of it.
+/// The result of an activation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It is up.
     Activated,
-    /// It is not, and why.
+    /// The activation failed for this reason.
     GivenUp(String),
-    /// The time is over, and it is still on its way.
+    /// The time is over, and the activation has not finished.
     Activating,
 }
 
-/// Follows an active connection by its signals until it is one thing or the
-/// other.
+/// Follows an active connection by its signals until it is up, has failed, or the
+/// time is over.
 pub(super) async fn follow(bus: &Bus, path: OwnedObjectPath) -> zbus::Result<Outcome> {
     let end = Instant::now() + ACTIVATION_LIMIT;
     let active = bus.object(SERVICE, path, ACTIVE_CONNECTION).await?;
-    // Before the state is read, so that no change falls between.
+    // Before the state is read, so that no change is missed in between.
     let mut changes = active.receive_signal("StateChanged").await?;
     let state: u32 = match active.get_property("State").await {
         Ok(state) => state,
-        // It has come and gone.
+        // The connection appeared and disappeared again.
         Err(_) => return Ok(Outcome::GivenUp("it is gone again".to_owned())),
     };
     if let Some(outcome) = outcome(state, 0) {
@@ -51,7 +50,7 @@ pub(super) async fn follow(bus: &Bus, path: OwnedObjectPath) -> zbus::Result<Out
     Ok(Outcome::Activating)
 }
 
-/// By `NMActiveConnectionState`; `None` while it may become either.
+/// From `NMActiveConnectionState`; `None` while both outcomes are possible.
 fn outcome(state: u32, reason: u32) -> Option<Outcome> {
     match state {
         2 => Some(Outcome::Activated),

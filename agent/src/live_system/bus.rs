@@ -1,4 +1,4 @@
-//! The system's D-Bus, with limits.
+//! The system's D-Bus, with time limits.
 
 use std::time::Duration;
 
@@ -7,16 +7,15 @@ use zbus::{Connection, OwnedObjectPath, Proxy};
 
 use crate::failure::{Class, Failure, Result};
 
-/// Services are started by the first call, and have time for that: systemd
-/// gives a unit 90 s, of which a live system on slow media may take a half.
+/// The first call to a service starts it, which takes time: systemd gives a unit 90
+/// s, and a live system on slow media may need half of this.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
-/// A connection to the system's bus.
 #[derive(Debug, Clone)]
 pub(super) struct Bus(Connection);
 
-/// An object of a service, by one of its interfaces. Properties are read when
-/// they are asked for: what matters here changes all the time.
+/// An object of a service, seen through one of its interfaces. Properties are not
+/// cached, because those that matter here change all the time.
 pub(super) type Object = Proxy<'static>;
 
 impl Bus {
@@ -34,7 +33,7 @@ impl Bus {
         }
     }
 
-    /// An object. Nothing is asked of it yet.
+    /// Makes a proxy for an object. Does not call the object yet.
     pub(super) async fn object(
         &self,
         service: &'static str,
@@ -50,7 +49,7 @@ impl Bus {
             .await
     }
 
-    /// The same for a path that is known.
+    /// Like [`Bus::object`], for a constant path.
     pub(super) async fn known_object(
         &self,
         service: &'static str,
@@ -62,7 +61,7 @@ impl Bus {
     }
 }
 
-/// What went wrong, for people: `WHAT: org.freedesktop.NAME: TEXT`.
+/// A failure with a text for people: `WHAT: org.freedesktop.NAME: TEXT`.
 pub(super) fn fault(what: &str, error: &zbus::Error) -> Failure {
     failure(format!("{what}: {error}"))
 }

@@ -1,10 +1,11 @@
-//! hostnamed: what the host is called.
+//! Sets the host name through hostnamed.
 
 use super::bus::{Bus, fault};
 use crate::failure::Result;
 
-/// Both names, as `hostnamectl set-hostname --static --transient`, which is
-/// what OpenShift's agent calls: NetworkManager replaces a transient one alone.
+/// Sets both names, as `hostnamectl set-hostname --static --transient` does, which
+/// OpenShift's agent calls. If only the transient name is set, NetworkManager
+/// replaces it.
 pub(super) async fn set(bus: &Bus, name: &str) -> Result<()> {
     let set = async {
         let host = bus
@@ -15,7 +16,7 @@ pub(super) async fn set(bus: &Bus, name: &str) -> Result<()> {
             )
             .await?;
         for method in ["SetStaticHostname", "SetHostname"] {
-            // Nobody is there to be asked for a password.
+            // Nobody is there to enter a password.
             let interactive = false;
             let _: () = host.call(method, &(name, interactive)).await?;
         }

@@ -1,16 +1,16 @@
-//! logind: the end of the boot.
+//! Ends the boot through logind.
 
 use std::time::Duration;
 
 use super::bus::{Bus, fault};
 use crate::failure::Result;
 
-/// How long the system may take to stop its services, this one among them:
-/// systemd's own limit for one is 90 s.
+/// How long the system may take to stop its services, the agent among them.
+/// systemd's own limit for one service is 90 s.
 const STOP_LIMIT: Duration = Duration::from_secs(180);
 
-/// Asks for the ending by one of logind's methods, and waits to be stopped.
-/// Returns if that does not come.
+/// Requests the ending through one of logind's methods, then waits until the agent
+/// is stopped. Returns if that does not happen.
 pub(super) async fn end(bus: &Bus, method: &'static str) {
     tracing::info!("asking logind: {method}");
     match ask(bus, method).await {

@@ -1,10 +1,10 @@
-//! The other home: a live system with systemd and NetworkManager, as CoreOS
-//! has it. What our init and our own network code do in the ramdisk is asked
-//! of its services here, over D-Bus.
+//! Runs the agent in a live system with systemd and NetworkManager, such as CoreOS.
+//! In the ramdisk our own init and network code do the work; here the services of
+//! the live system do it, and the agent calls them over D-Bus.
 //!
-//! Behind the cargo feature `live-system`: the ramdisk's agent has nobody to
-//! ask, and D-Bus would be a twelfth of it. Without the feature the type is
-//! there, and no value of it.
+//! All this needs the cargo feature `live-system`. The ramdisk has no such
+//! services, and D-Bus would take a twelfth of the agent's size. Without the
+//! feature the type exists, but it has no value.
 
 #[cfg(feature = "live-system")]
 mod active_connection;
@@ -44,42 +44,34 @@ mod system {
     pub struct LiveSystem(Bus);
 
     impl LiveSystem {
-        /// Connects to the system's bus.
-        ///
-        /// # Errors
-        /// If there is none.
+        /// Connects to the system's bus. Fails if there is none.
         pub async fn connect() -> Result<Self> {
             Bus::connect().await.map(Self)
         }
 
-        /// Calls the host so, now and after a restart of hostnamed.
-        ///
-        /// # Errors
-        /// What hostnamed says.
+        /// Sets the host name, also for later restarts of hostnamed.
         pub async fn set_host_name(&self, name: &str) -> Result<()> {
             host_name::set(&self.0, name).await
         }
 
-        /// Has NetworkManager make the network what the plan says. Reports what
-        /// becomes of each interface, and returns when the last is up or given
-        /// up: NetworkManager itself goes on trying.
+        /// Makes NetworkManager apply the plan. Reports the result of each
+        /// interface, and returns when the last one is up or has failed.
+        /// NetworkManager itself keeps trying.
         pub async fn configure_network(&self, plan: &NetworkPlan) {
             network_manager::configure(&self.0, plan).await;
         }
 
-        /// Starts a unit and waits for its end, however long it takes.
-        ///
-        /// # Errors
-        /// If it does not start, or fails.
+        /// Starts a unit and waits for its end, however long it takes. Fails if the
+        /// unit does not start, or fails.
         pub async fn run_unit(&self, name: &str) -> Result<()> {
             service_manager::run_to_end(&self.0, name).await
         }
 
-        /// Ends the boot by logind, or takes the machine off the network and
-        /// leaves it running. Returns only if that fails.
+        /// Ends the boot through logind, or takes the machine off the network and
+        /// leaves it on. Returns only if that fails.
         pub async fn end(&self, ending: Ending) {
             match ending {
-                // Nothing is loaded here that could be started instead.
+                // No kernel is loaded for kexec here.
                 Ending::Reboot | Ending::Kexec => login::end(&self.0, "Reboot").await,
                 Ending::PowerOff => login::end(&self.0, "PowerOff").await,
                 Ending::LockDown => match network_manager::disable(&self.0).await {

@@ -1,7 +1,7 @@
-//! NetworkManager: a plan becomes profiles, and they become active.
+//! Turns a plan into NetworkManager profiles and activates them.
 //!
-//! The files stay: NetworkManager starts again with them, and CoreOS' own
-//! installer would find them where it looks (`--copy-network`).
+//! The profile files stay: NetworkManager reads them when it restarts, and CoreOS'
+//! own installer looks for them in the same place (`--copy-network`).
 
 use std::fs;
 use std::io;
@@ -15,18 +15,18 @@ use super::active_connection::{ACTIVATION_LIMIT, Outcome, follow};
 use super::bus::{Bus, Object};
 use crate::private_file;
 
-/// Its name on the bus.
+/// NetworkManager's name on the bus.
 pub(super) const SERVICE: &str = "org.freedesktop.NetworkManager";
 
-/// The interface of an active connection.
+/// The D-Bus interface of an active connection.
 pub(super) const ACTIVE_CONNECTION: &str = "org.freedesktop.NetworkManager.Connection.Active";
 
-/// Where it keeps profiles that last.
+/// Where NetworkManager keeps permanent profiles.
 const PROFILES: &str = "/etc/NetworkManager/system-connections";
 
-/// Writes, loads and activates a profile for each interface that the plan
-/// means in particular; one that shall stay down is only written and loaded.
-/// What fails is reported; the others go on.
+/// Writes, loads and activates a profile for each interface of the plan. A profile
+/// whose interface is to stay down is only written and loaded. A failure is
+/// reported, and the other profiles are still activated.
 pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
     let keyfiles = plan.keyfiles();
     let files = match write_all(Path::new(PROFILES), &keyfiles) {
@@ -44,8 +44,8 @@ pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
             let stays_down = names_of_idle(&keyfiles);
             let wanted = profiles.iter().filter(|p| !stays_down.contains(&p.name));
             let mut begun = Vec::new();
-            // One after the other: NetworkManager refuses what lies on a device
-            // that it does not know of yet.
+            // One after the other: NetworkManager rejects a profile that needs a
+            // device which it does not know yet.
             for profile in wanted {
                 match begin(bus, profile).await {
                     Ok(active) => begun.push((&profile.name, active)),
@@ -63,7 +63,7 @@ pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
     }
 }
 
-/// Takes every device off the network, and none comes back by itself.
+/// Takes every device off the network. No device comes back by itself.
 pub(super) async fn disable(bus: &Bus) -> zbus::Result<()> {
     let manager = bus
         .known_object(SERVICE, "/org/freedesktop/NetworkManager", SERVICE)
@@ -72,15 +72,16 @@ pub(super) async fn disable(bus: &Bus) -> zbus::Result<()> {
     manager.call("Enable", &(enable,)).await
 }
 
-/// Writes the files, each as a whole: NetworkManager watches the directory.
-/// Returns them in the order in which they can become active.
+/// Writes the files. Each appears as a whole, because NetworkManager watches the
+/// directory. Returns them in the order in which they can be activated.
 fn write_all(directory: &Path, keyfiles: &[Keyfile]) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut keyfiles: Vec<&Keyfile> = keyfiles.iter().collect();
     keyfiles.sort_by_key(|keyfile| rank(keyfile));
     for keyfile in keyfiles {
         let path = directory.join(&keyfile.name);
-        // Not the suffix of a profile, and hidden: it is never taken for one.
+        // Hidden and without the suffix of a profile, so that it is never taken for
+        // one.
         let new = directory.join(format!(".{}.new", keyfile.name));
         private_file::write(&new, keyfile.text.as_bytes())
             .and_then(|()| fs::rename(&new, &path))
@@ -90,8 +91,8 @@ fn write_all(directory: &Path, keyfiles: &[Keyfile]) -> io::Result<Vec<PathBuf>>
     Ok(files)
 }
 
-/// The profiles that NetworkManager is not to activate by itself, and neither
-/// are we: the plan has their interfaces down.
+/// The profiles that neither NetworkManager nor the agent activates, because their
+/// interfaces are down in the plan.
 fn names_of_idle(keyfiles: &[Keyfile]) -> Vec<String> {
     let is_idle = |keyfile: &&Keyfile| value(keyfile, "autoconnect=") == Some("false");
     let idle = keyfiles.iter().filter(is_idle);
@@ -99,13 +100,14 @@ fn names_of_idle(keyfiles: &[Keyfile]) -> Vec<String> {
         .collect()
 }
 
-/// What stands behind the first `key=`.
+/// The text after the first `key=`.
 fn value<'a>(keyfile: &'a Keyfile, key: &str) -> Option<&'a str> {
     let mut lines = keyfile.text.lines();
     lines.find_map(|line| line.strip_prefix(key))
 }
 
-/// A bond is there before its ports, and what a VLAN is on before the VLAN.
+/// The order of activation: a bond before its ports, and the device below a VLAN
+/// before the VLAN.
 fn rank(keyfile: &Keyfile) -> u8 {
     match value(keyfile, "type=") {
         Some("bond" | "bridge" | "team") => 0,
@@ -143,7 +145,7 @@ async fn load(bus: &Bus, files: &[PathBuf]) -> zbus::Result<Vec<Profile>> {
                 "org.freedesktop.NetworkManager.Settings.Connection",
             )
             .await?;
-        // One that is deleted meanwhile is none of ours.
+        // A profile that was deleted meanwhile is not one of ours.
         let Ok(file) = connection.get_property::<String>("Filename").await else {
             continue;
         };
@@ -166,15 +168,15 @@ fn name_of(file: &Path) -> String {
     stem.to_string_lossy().into_owned()
 }
 
-/// Takes the device from whatever profile it has, such as the one that
-/// NetworkManager makes up for every NIC. A device that is not there yet gets
-/// its profile when it appears: `autoconnect` is the default of a profile.
+/// Activates a profile. This takes the device from any other profile, such as the
+/// one that NetworkManager creates for every NIC. A device that does not exist yet
+/// gets its profile when it appears, because `autoconnect` is the default.
 async fn begin(bus: &Bus, profile: &Profile) -> zbus::Result<OwnedObjectPath> {
     let manager: Object = bus
         .known_object(SERVICE, "/org/freedesktop/NetworkManager", SERVICE)
         .await?;
-    // Where the device was free NetworkManager has begun by itself: to ask
-    // again would take the address away for a moment.
+    // If the device was free, NetworkManager has activated the profile by itself. A
+    // second request would take the address away for a moment.
     if let Some(active) = active_already(bus, &manager, &profile.path).await? {
         return Ok(active);
     }
@@ -184,7 +186,7 @@ async fn begin(bus: &Bus, profile: &Profile) -> zbus::Result<OwnedObjectPath> {
         .await
 }
 
-/// Waits, bounded, for what has become of it.
+/// Waits for the result of an activation, with a time limit, and reports it.
 async fn wait(bus: &Bus, name: &str, active: OwnedObjectPath) {
     match follow(bus, active).await {
         Ok(Outcome::Activated) => tracing::info!("NetworkManager: {name} is active"),
@@ -210,7 +212,7 @@ async fn active_already(
     let active: Vec<OwnedObjectPath> = manager.get_property("ActiveConnections").await?;
     for path in active {
         let connection = bus.object(SERVICE, path.clone(), ACTIVE_CONNECTION).await?;
-        // One that is gone meanwhile is none of ours.
+        // A connection that is gone meanwhile is not one of ours.
         let of = connection.get_property::<OwnedObjectPath>("Connection");
         if of.await.is_ok_and(|of| of == *profile) {
             return Ok(Some(path));

@@ -1,4 +1,4 @@
-//! systemd: other units.
+//! Runs other units through systemd.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use crate::failure::{Class, Failure, Result};
 
 const SYSTEMD: &str = "org.freedesktop.systemd1";
 
-/// A change that was missed, as while systemd reads its units anew, is seen
-/// after this time all the same.
+/// The unit's state is also read at this interval, because a signal may be missed,
+/// for example while systemd reloads its units.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// Where a unit stands.
+/// The state of a unit.
 #[derive(Debug, PartialEq, Eq)]
 enum Standing {
     Running,
     Ended,
-    /// With systemd's word for why.
+    /// With systemd's word for the reason.
     Failed(String),
 }
 
-/// Starts a unit and follows it to its end, which may be hours away: Ironic
-/// has a limit for a whole deployment, and no other one is needed.
+/// Starts a unit and follows it to its end, which may be hours away. There is no
+/// time limit, because Ironic has one for the whole deployment.
 pub(super) async fn run_to_end(bus: &Bus, name: &str) -> Result<()> {
     let ended = run(bus, name).await;
     match ended.map_err(|error| fault(name, &error))? {
-        // The words of the original, which people search for.
+        // The message of the original, because people search for it.
         Standing::Failed(result) => Err(Failure::new(
             Class::DeploymentError,
             format!("Assisted Installer Agent has failed with result \"{result}\": {name}"),
@@ -58,7 +58,7 @@ async fn run(bus: &Bus, name: &str) -> zbus::Result<Standing> {
     tracing::info!("{name} started");
     let mut job_is_over = false;
     loop {
-        // Before the job is over the unit may not have begun to be active.
+        // Before the job is over, the unit may not be active yet.
         if job_is_over {
             match unit.standing().await? {
                 Standing::Running => {}
@@ -72,7 +72,8 @@ async fn run(bus: &Bus, name: &str) -> zbus::Result<Standing> {
                     body.deserialize()?;
                 if path == job {
                     job_is_over = true;
-                    // `failed` is the unit's own, which knows why.
+                    // `failed` is the result of the unit itself, whose state has
+                    // the reason.
                     if !matches!(result.as_str(), "done" | "failed") {
                         return Ok(Standing::Failed(result));
                     }
@@ -80,15 +81,16 @@ async fn run(bus: &Bus, name: &str) -> zbus::Result<Standing> {
             }
             Some(_) = changes.next() => {}
             () = tokio::time::sleep(LOOK_AGAIN) => {
-                // Its removal may be what was missed.
+                // The signal about the job's removal may be the one that was
+                // missed.
                 job_is_over |= unit.job().await?.as_str() == "/";
             }
         }
     }
 }
 
-/// Asks for signals, which are sent only if somebody wants them. Once for the
-/// whole connection.
+/// Subscribes to signals, because systemd sends none without a subscriber. Once is
+/// enough for the whole connection.
 async fn subscribe(manager: &Object) -> zbus::Result<()> {
     match manager.call("Subscribe", &()).await {
         Err(zbus::Error::MethodError(name, ..))
@@ -100,7 +102,7 @@ async fn subscribe(manager: &Object) -> zbus::Result<()> {
     }
 }
 
-/// A service, by the interfaces that are needed of it.
+/// A service, with those of its interfaces that are used here.
 struct Unit {
     unit: Object,
     service: Object,
@@ -123,19 +125,18 @@ impl Unit {
         Ok(standing(&state, result))
     }
 
-    /// The job that is under way for it; `/` if there is none.
+    /// The unit's pending job; `/` if there is none.
     async fn job(&self) -> zbus::Result<OwnedObjectPath> {
         let (_, path): (u32, OwnedObjectPath) = self.unit.get_property("Job").await?;
         Ok(path)
     }
 }
 
-/// By `ActiveState` and `Result` (org.freedesktop.systemd1(5)).
+/// From `ActiveState` and `Result` (org.freedesktop.systemd1(5)).
 fn standing(state: &str, result: String) -> Standing {
     match state {
         "failed" => Standing::Failed(result),
-        // A unit that failed and is not kept (`CollectMode`), or was told to be
-        // stopped.
+        // The unit failed and is not kept (`CollectMode`), or somebody stopped it.
         "inactive" if result != "success" => Standing::Failed(result),
         "inactive" => Standing::Ended,
         _ => Standing::Running,
@@ -153,7 +154,7 @@ mod tests {
             ("active", "success", Standing::Running),
             ("deactivating", "exit-code", Standing::Running),
             ("reloading", "success", Standing::Running),
-            // Restart= of the unit.
+            // systemd restarts the unit (`Restart=`).
             ("activating", "exit-code", Standing::Running),
             ("inactive", "success", Standing::Ended),
             ("inactive", "signal", Standing::Failed("signal".into())),

@@ -1,9 +1,9 @@
-//! What systemd wants to hear from a service.
+//! Sends the notifications that systemd expects from a service.
 
 use crate::sys::service_notify::{ServiceNotify, watchdog_interval};
 
-/// Tells systemd that the service has started: units that are ordered after it
-/// go on. Ironic is looked for after that, which may take for ever.
+/// Tells systemd that the service has started, so that units ordered after it can
+/// start. The agent looks for Ironic only later, which may take forever.
 pub fn tell_ready() {
     match ServiceNotify::from_environment() {
         Ok(Some(notify)) => {
@@ -16,9 +16,9 @@ pub fn tell_ready() {
     }
 }
 
-/// Tells systemd again and again that the agent is alive, if it wants to hear
-/// it. A task of the runtime that all conversations run on: where that hangs,
-/// systemd starts the agent anew.
+/// Tells systemd periodically that the agent is alive, if systemd asks for it. The
+/// task runs in the same runtime as all network tasks, so if the runtime hangs,
+/// systemd restarts the agent.
 pub fn keep_watchdog() {
     let Some(interval) = watchdog_interval() else {
         return;
@@ -30,7 +30,7 @@ pub fn keep_watchdog() {
         let mut times = tokio::time::interval(interval);
         loop {
             times.tick().await;
-            // One that is lost is made up for by the next.
+            // If a message is lost, the next one makes up for it.
             let _ = notify.alive();
         }
     });

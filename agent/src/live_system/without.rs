@@ -1,4 +1,4 @@
-//! What an agent without the feature says where a live system starts it.
+//! The `LiveSystem` of an agent without the feature: connecting fails with a hint.
 
 use std::convert::Infallible;
 
@@ -7,15 +7,12 @@ use landfall_network_plan::NetworkPlan;
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
 
-/// The services of the live system: none here.
+/// Has no values.
 #[derive(Debug, Clone)]
 pub struct LiveSystem(Infallible);
 
 impl LiveSystem {
-    /// There is no way.
-    ///
-    /// # Errors
-    /// Always.
+    /// Always fails.
     pub async fn connect() -> Result<Self> {
         let details =
             "this agent is built for its own ramdisk, without the cargo feature live-system";
@@ -23,28 +20,20 @@ impl LiveSystem {
             .hint("make live-agent builds the one for a live system"))
     }
 
-    /// Cannot be called; so for the others.
-    ///
-    /// # Errors
-    /// None.
+    /// Cannot be called, like all methods below, because no value of this type
+    /// exists.
     pub async fn set_host_name(&self, _: &str) -> Result<()> {
         match self.0 {}
     }
 
-    /// See [`LiveSystem::set_host_name`].
     pub async fn configure_network(&self, _: &NetworkPlan) {
         match self.0 {}
     }
 
-    /// See [`LiveSystem::set_host_name`].
-    ///
-    /// # Errors
-    /// None.
     pub async fn run_unit(&self, _: &str) -> Result<()> {
         match self.0 {}
     }
 
-    /// See [`LiveSystem::set_host_name`].
     pub async fn end(&self, _: Ending) {
         match self.0 {}
     }

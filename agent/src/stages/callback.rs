@@ -14,7 +14,7 @@ use crate::ironic::Service;
 use crate::state_file::StateFile;
 
 impl Boot {
-    /// The address that Ironic shall call.
+    /// The address that Ironic is to call.
     pub(super) async fn advertised(&mut self, found: &Found) -> Result<Advertised> {
         let params = &self.settings.params;
         let rules = AdvertiseRules {
@@ -29,8 +29,9 @@ impl Boot {
             .map_err(failure)
     }
 
-    /// With what the API speaks TLS: the operator's certificate, else one of our
-    /// own if Ironic can be told of it; an older one calls by plain HTTP.
+    /// The certificate with which the API serves HTTPS: the operator's, or one of
+    /// our own if Ironic accepts one. `None` means plain HTTP, for example with an
+    /// older Ironic.
     pub(super) fn tls_identity(
         &self,
         service: &Service,
@@ -59,9 +60,9 @@ impl Boot {
         .map(Some)
     }
 
-    /// The scheme of the callback URL: what we serve, unless a proxy in front of
-    /// us serves another and the operator says so. A certificate of our own
-    /// leaves nothing to say.
+    /// The scheme of the callback URL. With a certificate of our own it is https.
+    /// Otherwise it is what the API serves, unless the operator sets another scheme
+    /// for a proxy in front of the agent.
     pub(super) fn advertised_scheme(&self, identity: Option<&TlsIdentity>) -> &'static str {
         let said = &self.settings.params.advertise_protocol;
         match identity {

@@ -1,5 +1,5 @@
-//! What is done differently in the two homes of the agent: our own ramdisk, and
-//! a live system with its services.
+//! What differs between the two systems in which the agent runs: our ramdisk, and a
+//! live system with its services.
 
 use landfall_boot_params::BootParams;
 use landfall_network_plan::Choice;
@@ -9,8 +9,8 @@ use crate::host_name;
 use crate::live_system::LiveSystem;
 use crate::network::{self, Network};
 
-/// Calls the host as OpenShift does unless it has a name; the network may
-/// know a better one.
+/// Sets the default host name, as OpenShift does, unless the host has a name. The
+/// network may provide a better name later.
 pub(super) async fn name_host(params: &BootParams, live: Option<&LiveSystem>) {
     let Some(name) = &params.default_hostname.value else {
         return;
@@ -26,16 +26,16 @@ pub(super) async fn name_host(params: &BootParams, live: Option<&LiveSystem>) {
     }
 }
 
-/// Has NetworkManager do what a file says. Kernel arguments are its own affair:
-/// its generator has made profiles of them in the initramfs, and where nobody
-/// says anything it asks every network by itself.
+/// Makes NetworkManager apply the plan of a document. NetworkManager handles kernel
+/// arguments by itself: its generator has made profiles from them in the initramfs.
+/// Without any configuration it sets up every NIC by itself.
 pub(super) fn live_network(services: LiveSystem, choice: Choice) -> Network {
     let network = Network {
         state: network::follow(choice.clone()),
-        // NetworkManager has rules of its own for which NIC goes first.
+        // NetworkManager has its own rules for the NIC that it prefers.
         reach: watch::Sender::default(),
-        // Nobody listens: VLANs that a switch names are not made here, where
-        // NetworkManager would not know them.
+        // Nobody listens on this channel: the agent does not create VLANs that a
+        // switch names, because NetworkManager would not know them.
         heard_vlans: mpsc::channel(1).0,
     };
     if choice.source.is_document() {

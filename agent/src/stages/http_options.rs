@@ -1,14 +1,12 @@
-//! How requests are made in this boot.
+//! The HTTP and TLS options of this boot.
 
 use crate::failure::Result;
 use crate::http_client::{HttpOptions, IdentityFiles, Proxies};
 use crate::settings::Settings;
 use crate::tls::TlsPolicy;
 
-/// How requests are made in this boot.
-///
-/// # Errors
-/// If only half of the client's identity is given.
+/// The HTTP options from the settings. Fails if they name a client's certificate
+/// without its key, or the key without the certificate.
 pub fn http_options(settings: &Settings) -> Result<HttpOptions> {
     let params = &settings.params;
     let path = |value: &Option<String>| value.as_ref().map(Into::into);
@@ -26,10 +24,7 @@ pub fn http_options(settings: &Settings) -> Result<HttpOptions> {
     })
 }
 
-/// The same for images, with the patience that was set for them.
-///
-/// # Errors
-/// As [`http_options`].
+/// The options for image downloads, which have their own timeout.
 pub(super) fn image_options(settings: &Settings) -> Result<HttpOptions> {
     Ok(HttpOptions {
         timeout: Some(*settings.params.image_download_connection_timeout),
@@ -37,7 +32,7 @@ pub(super) fn image_options(settings: &Settings) -> Result<HttpOptions> {
     })
 }
 
-/// What TLS may look like in this boot.
+/// The TLS versions and cipher suites that this boot allows.
 pub(super) fn tls_policy(settings: &Settings) -> TlsPolicy {
     let params = &settings.params;
     TlsPolicy::new(*params.tls_min_version, params.tls_cipher_suites.as_deref())

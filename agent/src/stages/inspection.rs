@@ -1,5 +1,5 @@
-//! The stage of inspection: to whom the inventory goes, what it waits for, and
-//! what becomes of the answer.
+//! The inspection stage: where the inventory goes, what it waits for, and what
+//! follows from the answer.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,12 +23,12 @@ use crate::ironic::{self, NotTaken, Retry};
 use crate::network::{self, HeardVlans, NetworkState, WaitFor};
 use crate::system_path::SystemPath;
 
-/// The instance of the inspector that Ironic had beside it; a present Ironic
-/// does its work itself.
+/// The mDNS instance of the inspector, which used to run next to Ironic. A current
+/// Ironic does the inspector's work itself.
 const INSPECTOR: &str = "baremetal-introspection";
 
-/// After a change of the network: several ports of one card follow each other, and
-/// a lease follows the carrier.
+/// The pause after a change of the network: the ports of a card come up one after
+/// another, and a lease follows the carrier.
 const NETWORK_SETTLES: Duration = Duration::from_secs(5);
 
 impl Boot {
@@ -83,11 +83,11 @@ impl Boot {
                 break posted;
             }
             tracing::info!("inspection: the network has changed: gathering the inventory again");
-            // Neighbours of another NIC have not been listened to.
+            // The agent has not listened to the neighbours of a new NIC yet.
             circumstances.neighbours = None;
         };
         match posted {
-            // Media that are booted for every operation have this URL always.
+            // Media that are booted for every operation always have this URL.
             Err(NotTaken::NotAsked(_)) if self.settings.params.api_url.is_some() => {
                 tracing::info!("inspection: Ironic does not inspect this machine now");
                 None
@@ -103,8 +103,8 @@ impl Boot {
         }
     }
 
-    /// Listens to the switches first where they are to name VLANs, which the
-    /// inventory is to have, too. Returns what they said.
+    /// If switches are to name VLANs, listens to the switches first, because the
+    /// inventory must include these VLANs. Returns what the switches said.
     async fn make_vlans_by_lldp(&self) -> Option<lldp::Neighbours> {
         let params = &self.settings.params;
         let wanted = &params.enable_vlan_interfaces.value;
@@ -126,7 +126,8 @@ impl Boot {
             made,
         };
         if self.heard_vlans.send(order).await.is_ok() {
-            // Fails only if the network's task has ended; nothing waits for it.
+            // Fails only if the network's task has ended. Then there is nothing to
+            // wait for.
             let _ = all_made.await;
         } else {
             tracing::warn!(
@@ -136,7 +137,7 @@ impl Boot {
         Some(heard)
     }
 
-    /// Asks the network until somebody says where the inventory goes.
+    /// Asks by mDNS until an answer says where the inventory goes.
     async fn find_inspection(&mut self) -> Vec<String> {
         self.first_address_or(FAR_ADDRESS_LIMIT).await;
         let question = question(&self.settings.params, &[INSPECTOR, IRONIC]);
@@ -161,7 +162,7 @@ impl Boot {
     }
 }
 
-/// What an operator must know who finds an empty list of disks in Ironic.
+/// Explains to the operator why the list of disks in Ironic is empty.
 fn missing_disks() -> Option<String> {
     let root = SystemPath::live();
     let is_reported = |disk: &Disk| disk.traits.why_untouchable().is_none();
@@ -172,7 +173,8 @@ fn missing_disks() -> Option<String> {
     })
 }
 
-/// The addresses that inspection is to tell, as long as the settings allow.
+/// Waits for the addresses that the inventory must include, as long as the settings
+/// allow.
 async fn wait_for_addresses(params: &BootParams, network: &mut watch::Receiver<NetworkState>) {
     let wanted = match params.boot_interface.as_ref() {
         _ if *params.inspection_dhcp_all_interfaces => WaitFor::AllNics,
@@ -190,19 +192,20 @@ async fn wait_for_addresses(params: &BootParams, network: &mut watch::Receiver<N
     }
 }
 
-/// What the inventory tells of the network: MAC addresses, and the addresses of
-/// each NIC.
+/// The inventory's content that depends on the network: MAC addresses, and the IP
+/// addresses of each NIC.
 type OfInventory = (Vec<String>, BTreeMap<String, Vec<IpAddr>>);
 
 fn of_inventory(state: &NetworkState) -> OfInventory {
     (state.macs(true, None), state.addresses())
 }
 
-/// Returns when the network is another one; perhaps never.
+/// Returns when the network no longer matches the inventory, which may never
+/// happen.
 async fn other_network_than(told: OfInventory, mut network: watch::Receiver<NetworkState>) {
     let is_another = |state: &NetworkState| of_inventory(state) != told;
     if network.wait_for(is_another).await.is_err() {
-        // The network's task has ended, and its last state stays.
+        // The network's task has ended, so the state does not change any more.
         std::future::pending().await
     }
     tokio::time::sleep(NETWORK_SETTLES).await;

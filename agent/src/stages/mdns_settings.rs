@@ -1,16 +1,17 @@
-//! What an mDNS answer may change: anybody on the network can send one.
+//! Limits what an mDNS answer may change, because anybody on the network can send
+//! one.
 
 use landfall_boot_params::BootParams;
 use landfall_boot_params::argument_value::ServiceUrls;
 
-/// Whether servers have to prove who they are, because the operator has said who
-/// may sign their certificates.
+/// Whether servers must prove who they are: the operator has named the authorities
+/// that sign their certificates.
 pub(super) fn https_only(params: &BootParams) -> bool {
     params.cafile.is_some() && !*params.insecure
 }
 
-/// Takes a setting of an mDNS answer; returns warnings. The inventory must not
-/// go to whoever answers without TLS where servers are verified.
+/// Applies a setting of an mDNS answer and returns warnings. If servers are
+/// verified, the inventory must not go to a server without TLS.
 pub(super) fn take(params: &mut BootParams, key: &str, value: &str) -> Vec<String> {
     let before = params.inspection_callback_url.clone();
     let mut warnings = params.apply_mdns(key, value);

@@ -1,5 +1,5 @@
-//! The stages between the network and the service of commands: the clock, the
-//! search for Ironic, lookup; inspection has its own file.
+//! The stages between the network and the serving of commands: the clock, the
+//! search for Ironic, and the lookup. Inspection has its own file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +14,23 @@ use crate::ironic::{self, AgentToken, LookupAnswer, NoNode, Query, Service, Tran
 use crate::network;
 use crate::state_file::StateFile;
 
-/// How long an address that reaches further than its link is waited for where a
-/// link-local one may do: more than router and DHCP server take.
+/// If a link-local address may be enough, the agent waits this long for a better
+/// one. A router and a DHCP server take less.
 pub(super) const FAR_ADDRESS_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long an NTP server is asked that does not answer at first: longer than
-/// drivers, spanning tree and DHCP of the last NIC take together.
+/// How long the agent asks an NTP server that does not answer at first. The
+/// drivers, the spanning tree and DHCP of the last NIC take less than this
+/// together.
 const NTP_LIMIT: Duration = Duration::from_secs(600);
 
-/// The instance that Ironic publishes.
+/// The mDNS instance that Ironic publishes.
 pub(super) const IRONIC: &str = "baremetal";
 
 impl Boot {
-    /// Sets the clock by the server that the operator names. If the server does
-    /// not answer at first, the boot waits for it only where the operator wants
-    /// nothing without.
-    ///
-    /// # Errors
-    /// If it cannot be set, and the operator wants nothing without.
+    /// Sets the clock from the operator's NTP server. If the server does not answer
+    /// at first, the boot waits for it only with `fail_if_clock_not_set`, and fails
+    /// if the clock still cannot be set. Otherwise the boot continues and the agent
+    /// keeps asking in the background.
     pub(super) async fn set_clock(&mut self) -> Result<()> {
         let params = &self.settings.params;
         let Some(server) = params.ntp_server.as_ref().map(|server| server.0.clone()) else {
@@ -64,7 +63,8 @@ impl Boot {
         Ok(())
     }
 
-    /// Waits for a service that answers. `None` if nobody said where to look.
+    /// Waits for a service that answers. `None` if nothing says where to look, or
+    /// if the search fails.
     pub(super) async fn find_service(&mut self) -> Option<Found> {
         let params = &self.settings.params;
         let timeout = *params.http_request_timeout;
@@ -108,7 +108,8 @@ impl Boot {
                 return None;
             }
         };
-        // Only now there is somebody to ask, who may know a better clock.
+        // The settings of the answer take effect only now, when a service has been
+        // reached.
         self.take_mdns(&found.settings);
         let settings = Arc::make_mut(&mut self.settings);
         if settings.params.api_url.value != Some(ServiceUrls::Urls(found.urls.clone()))
@@ -123,11 +124,9 @@ impl Boot {
         Some(found)
     }
 
-    /// Looks for a server from every NIC at once until one answers; its date sets
-    /// a clock that is obviously wrong, before any certificate is looked at.
-    ///
-    /// # Errors
-    /// As [`discovery::find`].
+    /// Looks for a server through every NIC at once until one answers. If the clock
+    /// is obviously wrong, the date of the answer sets it before any certificate is
+    /// checked. Fails as [`discovery::find`] does.
     pub(super) async fn reach(&mut self, wanted: &Wanted) -> Result<Found> {
         discovery::find(
             &self.client,
@@ -140,7 +139,7 @@ impl Boot {
     }
 
     pub(super) async fn first_address_or(&mut self, limit: Duration) {
-        // After it what is there has to do.
+        // After the limit the boot continues with the addresses that are there.
         let _ = tokio::time::timeout(limit, network::first_address(&mut self.network)).await;
     }
 
@@ -169,11 +168,8 @@ impl Boot {
         }
     }
 
-    /// Asks until Ironic knows this machine; with the node come the token and
-    /// settings that win over those of the boot.
-    ///
-    /// # Errors
-    /// See [`NoNode`].
+    /// Asks until Ironic knows this machine. The answer holds the node, the token,
+    /// and settings that override those of the boot.
     pub(super) async fn look_up(
         &mut self,
         service: &Service,
@@ -199,7 +195,7 @@ impl Boot {
     }
 }
 
-/// How to ask for Ironic by mDNS in this boot.
+/// The mDNS question for Ironic in this boot.
 pub fn ironic_by_mdns(params: &BootParams) -> Question {
     question(params, &[IRONIC])
 }
@@ -223,7 +219,7 @@ pub(super) fn failure(details: String) -> Failure {
     Failure::new(Class::CommandExecutionError, details)
 }
 
-/// Gives slow controllers the time that an operator wants for them.
+/// Waits for slow controllers as long as the operator has set.
 pub(super) async fn wait_for_hardware(params: &BootParams) {
     let delay = *params.hardware_initialization_delay;
     if !delay.is_zero() {

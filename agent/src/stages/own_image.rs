@@ -1,4 +1,4 @@
-//! The image of our own ISO, for an installation that names none.
+//! The image on our own ISO, for an installation that does not name an image.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::disk::fetch::medium_url;
 use crate::installation::OwnImage;
 use crate::media::{self, DRIVE_PATIENCE, NoImage, Places};
 
-/// Looks into the drives. One that a BMC shows late is waited for where there is
-/// no other image.
+/// Looks for the image in the drives. With `must_be_there` there is no other image,
+/// so the agent waits for a drive that a BMC shows late.
 ///
 /// # Errors
-/// What is in the drives that cannot be taken, or that nothing is there that must
-/// be; for the operator.
+/// A text for the operator: what is wrong with the image in a drive, or that an
+/// image that must be there is missing.
 pub fn own_image(must_be_there: bool) -> Result<Option<OwnImage>, String> {
     let patience = if must_be_there {
         DRIVE_PATIENCE

@@ -1,5 +1,5 @@
-//! The last stage: commands are served, heartbeats sent, until a command ends
-//! the boot.
+//! The last stage: serves commands and sends heartbeats until a command ends the
+//! boot.
 
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -18,14 +18,14 @@ use crate::ironic::{self, Callback, LookupAnswer, Service};
 use crate::rescue;
 use crate::state_file::StateFile;
 
-/// Who carries out commands, whatever address they come to.
+/// Carries out commands, whatever address they come to.
 struct Work {
     dispatcher: Dispatcher,
     command_ended: Arc<Notify>,
     departure: watch::Receiver<Option<Departure>>,
 }
 
-/// What Ironic has told of this machine.
+/// What Ironic has said about this machine.
 struct Known<'a> {
     service: &'a Service,
     node: &'a LookupAnswer,
@@ -33,8 +33,8 @@ struct Known<'a> {
 }
 
 impl Boot {
-    /// Serves commands and sends heartbeats until a command ends the boot. An
-    /// address that the machine has lost is left for another.
+    /// Serves commands and sends heartbeats until a command ends the boot. If the
+    /// machine loses its address, it serves at another one.
     pub(super) async fn serve(
         mut self,
         service: &Service,
@@ -94,8 +94,8 @@ impl Boot {
         Ok((work, interrupted))
     }
 
-    /// Serves at this address until a command ends the boot, or (`None`) the
-    /// address is lost.
+    /// Serves at this address until a command ends the boot. `None` if the machine
+    /// loses the address.
     async fn serve_at(
         &mut self,
         address: &Advertised,

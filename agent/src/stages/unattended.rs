@@ -1,10 +1,10 @@
-//! The way of the boot where its own line says what to install
-//! (`coreos.inst.*`) and nobody is there to order it: the servers are reached,
-//! everything is fetched and checked, the disk is written, the machine reboots.
+//! Installs what the boot line orders (`coreos.inst.*`), without Ironic. It reaches
+//! the servers, fetches and checks everything, writes the disk and reboots the
+//! machine.
 //!
-//! Nobody watches who could order it again, so whatever may become better by
-//! itself is tried for ever, as coreos-installer's boot service does. What will
-//! not leaves the machine on, with the reason on its console.
+//! Nobody is there to order the installation again. So the agent retries temporary
+//! errors forever, as coreos-installer's boot service does. On a permanent error it
+//! leaves the machine on, with the reason on the console.
 
 mod order;
 
@@ -33,27 +33,26 @@ use crate::permission::WritePermission;
 use crate::state_file::StateFile;
 use crate::system_path::SystemPath;
 
-/// Between two attempts. The longest is what an operator waits who has put the
-/// missing file in its place.
+/// Pauses between two attempts. After an operator has provided a missing file, the
+/// next attempt follows within the longest pause.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl Boot {
-    /// Installs as ordered. Returns only if the boot is to end with it.
-    ///
-    /// # Errors
-    /// If this is not the place to install anything.
+    /// Installs what `order` says. Returns only if the boot is to end after that.
+    /// Fails if the agent may not write to disks here.
     pub(super) async fn install_unattended(&mut self, order: &Order) -> Result<Ending> {
         let permission = WritePermission::in_ramdisk()?;
         order.report();
-        // An agent that was started again has nothing left to do.
+        // An agent that was restarted after the installation has nothing left to
+        // do.
         let done = StateFile::new(self.state, "unattended-installation");
         let disk = match done.load() {
             Ok(Some(path)) => PathBuf::from(OsString::from_vec(path)),
             _ => {
                 let complete = self.install_until_done(order, permission).await;
-                // Before the boot entry: a firmware that brings the agent down must
-                // not lead to a second installation.
+                // Before the boot entry is made: if the firmware makes the agent
+                // crash, there must be no second installation.
                 done.store_or_warn(complete.disk.as_os_str().as_bytes());
                 let disk = complete.disk.clone();
                 if let Err(failure) = complete.make_boot_entry(permission).await {
@@ -116,7 +115,7 @@ impl Boot {
                 what: server.what,
                 place: Place::Urls(server.urls),
                 expected: Expected::File,
-                // A cache may fetch the whole file before its first byte.
+                // A cache may fetch the whole file before it sends the first byte.
                 timeout: *self.settings.params.image_download_connection_timeout,
                 must_be_trusted: true,
             };
@@ -149,7 +148,7 @@ impl Boot {
         .await
     }
 
-    /// The disk that is meant, which may be late.
+    /// Waits for the disk that the options name, because it may appear late.
     async fn disk(&self, options: &InstallOptions) -> Result<PathBuf> {
         let Some(path) = options.dest_device.clone() else {
             return Err(Failure::new(
@@ -177,8 +176,8 @@ impl Boot {
     }
 }
 
-/// A disk with everything on it. Nothing that happens from here on may lead to
-/// another installation.
+/// A completely installed disk. Nothing that happens from here on may start another
+/// installation.
 struct CompleteDisk {
     section: CriticalSection,
     disk: PathBuf,
@@ -197,15 +196,16 @@ impl CompleteDisk {
     }
 }
 
-/// The image of the boot medium, if it is the one that is meant. Looked for
-/// before any server is: where there is one, a site needs none.
+/// The image of the boot medium, if it is the one to install. The agent looks for
+/// it before it looks for any server, because a site with such a medium needs no
+/// server.
 async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
     if !options.may_take_own_image() {
         return Ok(None);
     }
     let must_be_there = options.offline;
-    // A drive may be read a moment later, and another system than that of the
-    // medium is not what was meant.
+    // The agent retries, because the drive may be readable a moment later. It takes
+    // no other image, because the operator wants the one on the medium.
     let unfit = |reason: String| {
         Failure::new(Class::ImageDownloadError, reason)
             .hint("name the image (coreos.inst.image_url=), or take the other medium away")
@@ -213,9 +213,9 @@ async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
     blocking(move || own_image(must_be_there).map_err(unfit)).await
 }
 
-/// Whether another attempt may come to another end: a file may be put in its
-/// place, a server be repaired, a disk be plugged in. What was fetched and is
-/// wrong would be fetched again and be wrong.
+/// Whether another attempt may succeed: somebody may provide a file, repair a
+/// server or plug in a disk. If a file was fetched and is wrong, it would be wrong
+/// again.
 fn may_get_better(failure: &Failure) -> bool {
     let passes = matches!(
         failure.class,
@@ -227,8 +227,8 @@ fn may_get_better(failure: &Failure) -> bool {
     passes && !failure.permanent
 }
 
-/// Leaves the machine on: a reboot would lead here again, or away from what the
-/// console says.
+/// Leaves the machine on and repeats the message. A reboot would lead here again,
+/// or remove the message from the console.
 async fn stay_and_say(say: impl Fn()) -> ! {
     loop {
         say();

@@ -1,4 +1,5 @@
-//! Whose kernel arguments a tool is to read: a text's, or the running kernel's.
+//! The kernel arguments that a tool reads: a given text, or those of the running
+//! kernel.
 
 use clap::Args;
 use landfall_boot_params::CommandLine;
@@ -16,10 +17,8 @@ pub struct CommandLineSource {
 }
 
 impl CommandLineSource {
-    /// The settings in it. With a text nothing of this machine is read.
-    ///
-    /// # Errors
-    /// If the running kernel's command line cannot be read.
+    /// The settings in these arguments. If a text is given, nothing of this machine
+    /// is read. Fails if the running kernel's command line cannot be read.
     pub fn settings(&self) -> Result<Settings> {
         match &self.cmdline {
             Some(text) => Ok(Settings::from_sources(

@@ -1,5 +1,5 @@
-//! `discover`: which service answers, over which NIC, and our address towards
-//! it; or how far each NIC came.
+//! `discover`: prints which service answers, over which NIC, and our address
+//! towards it. If no service answers, it prints how far each NIC came.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,10 +42,8 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Prints the service that answered first, or what is in the way.
-///
-/// # Errors
-/// If none answers in time.
+/// Prints the service that answered first, or what prevents an answer. Fails if no
+/// service answers in time.
 pub fn run(arguments: Arguments) -> Result<()> {
     let settings = arguments.source.settings()?;
     let mut options = http_options(&settings)?;
@@ -84,11 +82,11 @@ pub fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
-/// What a search has come to.
+/// The result of a search.
 struct Report {
     network: NetworkState,
     reach: Reach,
-    /// The service, and our address towards it if another host can name it.
+    /// The service, and either our address towards it or why it cannot call back.
     found: Option<(Found, std::result::Result<String, String>)>,
 }
 
@@ -96,7 +94,7 @@ async fn look(client: &ServiceClient, wanted: &Wanted, limit: Duration) -> Resul
     let state = network::observe()
         .await
         .map_err(|error| fault(format!("the kernel's network interface: {error}")))?;
-    // Nobody is at work on it, so nothing is waited for.
+    // Nothing configures the network during this run, so nobody reports changes.
     let (_, mut network) = watch::channel(state);
     let (reach, _) = watch::channel(Reach::default());
     let mut clock = Clock::of_somebody();
@@ -159,7 +157,7 @@ fn place(given: Vec<String>, settings: &Settings) -> Place {
     }
 }
 
-/// Checks one URL, or `mdns`.
+/// Checks that `text` is one URL, or `mdns`.
 fn place_of_service(text: &str) -> std::result::Result<String, String> {
     if ServiceUrls::parse(text).is_some() {
         return Ok(text.to_owned());

@@ -1,4 +1,4 @@
-//! `install`: all of an installation on the command line, by the options of
+//! `install`: a whole installation from the command line, with the options of
 //! coreos-installer.
 
 use std::path::PathBuf;
@@ -63,11 +63,12 @@ pub struct Arguments {
     boot_entry: bool,
 }
 
-/// Installs, or shows what it would.
+/// Installs, or prints what it would do.
 ///
 /// # Errors
-/// If anything asked for cannot be had: before the disk is touched where that
-/// can be known, else with a disk that does not boot.
+/// If any part of the installation is not possible. An error that can be detected
+/// in advance leaves the disk untouched. After any other error the disk does not
+/// boot.
 pub fn run(arguments: Arguments) -> Result<()> {
     install(arguments).map_err(|failure| Failure {
         details: format!("install failed: {}", failure.details),
@@ -89,7 +90,8 @@ fn install(arguments: Arguments) -> Result<()> {
         .options
         .over(files)
         .prepare(&servers, &own_image)?;
-    // On somebody's workstation the disk is for another machine.
+    // This may be a workstation with the disk of another machine: leave its boot
+    // entries unchanged.
     if arguments.allow_this_machine && !arguments.boot_entry {
         installation.boot_entry = BootEntry::Leave;
     }

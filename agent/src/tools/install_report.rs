@@ -1,4 +1,4 @@
-//! What an installation is going to do, and what it did.
+//! Reports what an installation is going to do, and what it has done.
 
 use std::fs::File;
 
@@ -21,10 +21,7 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Asks the disk for its size.
-    ///
-    /// # Errors
-    /// If it does not say.
+    /// Reads the size of the disk. Fails if the disk does not report it.
     pub fn of(installation: &'a Installation) -> Result<Self> {
         let size = || {
             let file = File::open(&installation.disk)?;
@@ -42,7 +39,7 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// For a person.
+    /// Text for people.
     pub fn lines(&self) -> Vec<String> {
         let Installation {
             image,
@@ -83,7 +80,7 @@ impl<'a> Plan<'a> {
         lines
     }
 
-    /// For a program.
+    /// JSON for programs.
     pub fn json(&self) -> Value {
         let Installation {
             image,
@@ -147,7 +144,7 @@ fn proof_json(proof: &Proof) -> Value {
     }
 }
 
-/// What was installed, for a program.
+/// What was installed, as JSON for programs.
 pub fn result(installation: &Installation, written: &WrittenImage) -> Value {
     json!({
         "disk": installation.disk,

@@ -1,5 +1,5 @@
-//! What the NICs of a machine, or of a captured one, are called once it runs. All
-//! sub-commands use these names.
+//! The names that the NICs of a machine, or of a captured machine, have in the
+//! installed system. All sub-commands use these names.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::interface_names::{self, InterfaceName, NamingPolicy, Scheme};
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
-/// The names that the agent and the installed system give the NICs, by the names of the
-/// kernel. In the ramdisk the NICs have them already.
+/// By kernel name, the name that the agent and the installed system give each NIC.
+/// In the ramdisk the NICs already have these names.
 pub(super) fn installed_names(
     root: &SystemPath,
     scheme: Option<Scheme>,

@@ -1,4 +1,4 @@
-//! `inventory`: what this machine is made of.
+//! `inventory`: prints the hardware of this machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,10 +31,8 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Prints the inventory.
-///
-/// # Errors
-/// If there is no captured tree. What cannot be read in it is a warning.
+/// Prints the inventory. Fails if there is no captured tree. What cannot be read in
+/// the tree is only a warning.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let root = match &arguments.root {
         None => SystemPath::live(),
@@ -71,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     lines(&inventory).iter().try_for_each(stdout::line)
 }
 
-/// The inventory for a person.
+/// The inventory as text for people.
 fn lines(inventory: &Inventory) -> Vec<String> {
     let vendor = &inventory.system_vendor;
     let memory = &inventory.memory;
@@ -116,8 +114,8 @@ fn scheme(name: &str) -> std::result::Result<Scheme, String> {
         .ok_or_else(|| "expected v238 to v257, latest, or rhel-8.0 to rhel-10.1".to_owned())
 }
 
-/// By what else each NIC can be called, for people: Ironic does not ask. One
-/// without a predictable name has the kernel's.
+/// Adds the other names of each NIC. They are for people; Ironic does not use them.
+/// A NIC without a predictable name has the kernel's name.
 fn add_other_names(document: &mut Value, names: &BTreeMap<String, InterfaceName>) {
     let interfaces = document["interfaces"].as_array_mut();
     for nic in interfaces.into_iter().flatten() {
@@ -127,7 +125,8 @@ fn add_other_names(document: &mut Value, names: &BTreeMap<String, InterfaceName>
     }
 }
 
-/// What udev would say of each disk, and of each block device that is none.
+/// Adds the properties that udev would set, for each disk and for each block device
+/// that is not a disk.
 fn add_block_devices(document: &mut Value, root: &SystemPath) {
     let mut others = Vec::new();
     for device in disks::devices(root) {

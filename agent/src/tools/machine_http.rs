@@ -1,5 +1,5 @@
-//! How servers are asked for a sub-command: as this boot's settings say, and
-//! where those say nothing as other programs of this machine do.
+//! The HTTP options of a sub-command: those of this boot's settings, and where
+//! these set nothing, those that other programs of this machine use.
 
 use std::env;
 use std::path::PathBuf;
@@ -12,15 +12,15 @@ use crate::stages::http_options;
 /// `cafile`: the authorities to trust instead of all others.
 ///
 /// # Errors
-/// If the running kernel's command line cannot be read, or has half of a
-/// client's certificate.
+/// If the running kernel's command line cannot be read, or names a client's
+/// certificate without its key, or the key without the certificate.
 pub fn of_this_machine(cafile: Option<PathBuf>) -> Result<HttpOptions> {
     let settings = Settings::of_this_boot().map_err(|error| {
         let details = format!("/proc/cmdline: {error}");
         Failure::new(Class::CommandExecutionError, details)
     })?;
     let mut options = http_options(&settings)?;
-    // The last is OpenSSL's own variable.
+    // `SSL_CERT_FILE` is OpenSSL's own variable.
     let named = || env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     options.ca_file = cafile.or(options.ca_file).or_else(named);
     if options.proxies == Proxies::default() {
@@ -29,7 +29,7 @@ pub fn of_this_machine(cafile: Option<PathBuf>) -> Result<HttpOptions> {
     Ok(options)
 }
 
-/// As curl and its kin read the environment.
+/// Reads the environment variables as curl and similar programs do.
 fn proxies(variable: impl Fn(&str) -> Option<String>) -> Proxies {
     let either = |name: &str| {
         variable(name)

@@ -1,5 +1,5 @@
-//! Ctrl-C, a lost terminal, and the end of the terminal's system, for sub-commands
-//! that write a disk.
+//! Handles Ctrl-C, a lost terminal and a shutdown, for sub-commands that write a
+//! disk.
 
 use std::{fs, io, thread};
 
@@ -9,9 +9,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::critical_section;
 
-/// From here on SIGHUP, SIGINT and SIGTERM end the program as before, but a commit
-/// that has begun is carried out first. Those that the program was started to
-/// ignore, as by `nohup` or in the background of a script, stay ignored.
+/// From here on SIGHUP, SIGINT and SIGTERM end the program as before, but only
+/// after a commit that has begun is complete. A signal that was ignored when the
+/// program started, for example by `nohup` or in the background of a script, stays
+/// ignored.
 pub fn after_the_commit() {
     let watch = || {
         if let Err(error) = end_by_signal() {
@@ -50,11 +51,11 @@ fn end_by_signal() -> io::Result<()> {
         io::Result::Ok(select_all(arrivals).await.0)
     })?;
     critical_section::close(|| tracing::warn!("ending after the commit"));
-    // As a shell tells of a program that a signal has ended.
+    // The exit code that a shell reports for a program that a signal has ended.
     std::process::exit(128 + kind.as_raw_value());
 }
 
-/// The signals that are ignored, one bit for each from the first on (proc(5),
+/// The ignored signals, one bit for each, signal 1 in the lowest bit (proc(5),
 /// `SigIgn` of /proc/PID/status).
 fn ignored(status: &str) -> u64 {
     let mut lines = status.lines();

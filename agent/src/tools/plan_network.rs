@@ -1,6 +1,6 @@
-//! `plan-network`: what a kernel command line, an NMState or a network_data.json
-//! means for the network. Every form of the output (text, `--json`,
-//! `--arguments`, `--keyfiles`) is made from the same plan.
+//! `plan-network`: prints what a kernel command line, an NMState document or a
+//! network_data.json means for the network. Every form of the output (text,
+//! `--json`, `--arguments`, `--keyfiles`) is made from the same plan.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -52,7 +52,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The /sys whose firmware tables count: of a text, none but what is given.
+    /// The /sys whose firmware tables apply. With `--cmdline` there is none, unless
+    /// `--sysfs` is given.
     fn tables(&self) -> Option<SystemPath> {
         match &self.sysfs {
             Some(directory) => SystemPath::captured(directory).ok(),
@@ -64,8 +65,8 @@ impl Arguments {
     }
 }
 
-/// Prints the plan: the one that a boot with this source applies, whatever the
-/// form of the output.
+/// Prints the plan that a boot with this source applies, whatever the form of the
+/// output.
 ///
 /// # Errors
 /// If a file or the running kernel's command line cannot be read, if a document
@@ -73,7 +74,7 @@ impl Arguments {
 /// `--strict`.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut plan = plan(arguments)?;
-    // Before any VLAN is named after a NIC of this machine.
+    // Before any VLAN gets the name of a NIC of this machine.
     if let Some(directory) = &arguments.keyfiles {
         write_keyfiles(&plan, directory)?;
     }
@@ -173,15 +174,16 @@ fn of_network_data(file: &Path) -> Result<Document> {
 
 fn read(file: &Path, largest: usize) -> Result<String> {
     let mut bytes = Vec::new();
-    // One byte beyond the limit, so that the parser can tell a cut document.
+    // One byte more than the limit, so that the parser notices a document that is
+    // too long.
     File::open(file)
         .and_then(|file| file.take(largest as u64 + 1).read_to_end(&mut bytes))
         .map_err(|error| of_path(file, &error))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Makes the directory and the files, for root alone: NetworkManager takes no
-/// others.
+/// Makes the directory and the files. Only root can access the files, because
+/// NetworkManager rejects others.
 fn write_keyfiles(plan: &NetworkPlan, directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).map_err(|error| of_path(directory, &error))?;
     for file in plan.keyfiles() {
@@ -199,9 +201,9 @@ fn operator(text: &str) -> Failure {
     Failure::new(Class::CommandExecutionError, text)
 }
 
-/// Name and hardware address of everything that has one. The names are those of
-/// `inventory`, which the agent gives its NICs before it configures them; a plan can name
-/// a NIC as the kernel does only if the kernel's name stays.
+/// Name and hardware address of every NIC that has an address. The names are those
+/// of `inventory`, which the agent gives its NICs before it configures them. A plan
+/// can use the kernel's name for a NIC only if the NIC keeps this name.
 fn nics(sysfs: &Path) -> Vec<(String, Vec<MacAddr>)> {
     let machine = sysfs
         .ends_with("sys")

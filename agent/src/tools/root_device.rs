@@ -1,4 +1,4 @@
-//! `root-device`: which of these disks would root device hints choose?
+//! `root-device`: prints which of the given disks root device hints choose.
 
 use std::fmt;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::inventory::root_device::MIN_DEFAULT_SIZE;
 use crate::inventory::root_device_hints::RootDeviceHints;
 use crate::tools::stdout;
 
-/// More than any machine's disks take.
+/// In bytes, more than the list of any machine's disks needs.
 const FILE_LIMIT: u64 = 64 << 20;
 
 /// `root-device`
@@ -42,10 +42,10 @@ pub struct Arguments {
 
 type Device = Map<String, Value>;
 
-/// Prints the answer.
+/// Prints the chosen disk, or all disks that match.
 ///
 /// # Errors
-/// If the file or the hints are no JSON, the hints cannot be used, or no disk
+/// If the file or the hints are not JSON, the hints cannot be used, or no disk
 /// matches them.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let devices = read_devices(arguments)?;
@@ -87,8 +87,8 @@ fn fault(details: String) -> Failure {
     Failure::new(Class::CommandExecutionError, details)
 }
 
-/// The names of the disks that the hints choose, the best first; empty if none
-/// matches.
+/// The names of the disks that match the hints, the chosen disk first; empty if no
+/// disk matches.
 type Chosen = std::result::Result<Vec<String>, HintError>;
 
 fn choose(devices: &[Value], hints: &str, all: bool) -> Result<Chosen> {
@@ -109,7 +109,7 @@ fn json_answer(chosen: &Chosen, all: bool) -> Value {
     }
 }
 
-/// `None`: there are no hints.
+/// `None` if there are no hints.
 fn read_hints(text: &str) -> Result<std::result::Result<Option<RootDeviceHints>, HintError>> {
     let unreadable = |error| unreadable("the hints", &error);
     let value: Value = serde_json::from_str(text).map_err(unreadable)?;
@@ -121,7 +121,7 @@ fn read_hints(text: &str) -> Result<std::result::Result<Option<RootDeviceHints>,
     Ok(RootDeviceHints::from_fields(fields))
 }
 
-/// The devices with their names, which all must have.
+/// The devices with their names. A device without a name is an error.
 fn named(devices: &[Value]) -> std::result::Result<Vec<(&str, &Device)>, HintError> {
     let objects = devices.iter().map(|device| {
         device.as_object().ok_or_else(|| {
@@ -145,8 +145,8 @@ fn named(devices: &[Value]) -> std::result::Result<Vec<(&str, &Device)>, HintErr
     names.collect()
 }
 
-/// The names of the disks that match, the chosen one first, and the others if
-/// all are wanted: a disk behind the chosen one is not looked at otherwise.
+/// The names of the disks that match, the chosen disk first. Without `all`, the
+/// disks after the chosen one are not checked.
 fn matching(
     devices: &[(&str, &Device)],
     hints: &RootDeviceHints,
@@ -164,7 +164,7 @@ fn matching(
     Ok(names)
 }
 
-/// The choice without hints: all that are large enough, by size and name.
+/// The choice without hints: all disks that are large enough, by size and name.
 fn large_enough(devices: &[(&str, &Device)]) -> std::result::Result<Vec<String>, HintError> {
     let mut sized = Vec::new();
     for (name, device) in devices {
@@ -175,8 +175,8 @@ fn large_enough(devices: &[(&str, &Device)]) -> std::result::Result<Vec<String>,
     Ok(sized.into_iter().map(|(_, name)| name).collect())
 }
 
-/// The fields of an object in the order they were written in: hints are tried
-/// in that order, and the first that cannot be used ends it.
+/// The fields of an object in the order in which they are written. Hints are tried
+/// in this order, and the first unusable hint ends the search.
 #[derive(Debug, Default)]
 struct Fields(Vec<(String, Value)>);
 
@@ -195,7 +195,8 @@ impl<'de> Visitor<'de> for Fields {
 
     fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> std::result::Result<Self, M::Error> {
         while let Some((name, value)) = map.next_entry::<String, Value>()? {
-            // As Python does: the last value, in the first place.
+            // As in Python: a repeated field keeps its first place and gets its
+            // last value.
             match self.0.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, known)) => *known = value,
                 None => self.0.push((name, value)),
@@ -255,8 +256,8 @@ mod tests {
         }
     }
 
-    /// Random hints and devices, and what the original made of them (version
-    /// 13.0.0 with oslo.utils 10.2.0 on Python 3.11).
+    /// Random hints and devices, with the answers of the original (version 13.0.0
+    /// with oslo.utils 10.2.0 on Python 3.11).
     #[test]
     fn answers_are_the_originals() {
         let cases = include_str!("../inventory/test_data/root_device/original_answers.jsonl");
@@ -301,7 +302,7 @@ mod tests {
         );
         let model_first = r#"{"model": "y", "size": "<in> 4"}"#;
         assert_eq!(ask(disks(), model_first, false), json!({"device": null}));
-        // The last of two values, in the place of the first.
+        // A repeated field gets the last value, in the first place.
         let twice = r#"{"model": "x", "size": "<in> 4", "model": "y"}"#;
         assert_eq!(ask(disks(), twice, false), json!({"device": null}));
     }

@@ -1,7 +1,8 @@
-//! `serve`: the agent's API on any machine, for those who write a client of it.
+//! `serve`: serves the agent's API on any machine, for developers of API clients.
 //!
-//! It is the agent's own: commands that read do so, those that would write to a
-//! disk or end the machine fail for want of a permission that this tool has not.
+//! The API is the agent's own. Commands that only read succeed. Commands that would
+//! write to a disk or end the machine fail, because this tool has no permission for
+//! that.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -40,10 +41,8 @@ pub struct Arguments {
     plain_http: bool,
 }
 
-/// Serves until the process is ended. Prints the address first.
-///
-/// # Errors
-/// If it cannot listen.
+/// Prints the address, then serves until the process is ended. Fails if it cannot
+/// listen.
 pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.agent_token.is_empty() {
         return Err(fault("--agent-token: expected a token, found nothing"));
@@ -96,9 +95,9 @@ async fn serve(arguments: &Arguments) -> Result<()> {
         }),
     )
     .map_err(|error| fault(format!("listening at {}: {error}", arguments.listen)))?;
-    // A program that reads this may connect from here on.
+    // A program that reads this line can connect from here on.
     stdout::line(format!("serving at {scheme}://{}", server.address()))?;
-    // In our own ramdisk a command may end it; the boot goes on there.
+    // In our own ramdisk a command may end the server. The boot continues there.
     let _ = departs.wait_for(Option::is_some).await;
     server.stop().await;
     Ok(())

@@ -1,4 +1,4 @@
-//! `show-params`: every setting, its value and where it came from.
+//! `show-params`: prints every setting, its value and its source.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -53,7 +53,7 @@ impl Arguments {
         Ok(Settings::from_sources(said.command_line, media, files))
     }
 
-    /// As at boot, where the file is looked for on virtual media only.
+    /// As at boot, the file counts only with virtual media.
     fn media(&self, is_virtual_media: bool) -> Result<Media> {
         let Some(path) = &self.parameters else {
             return Ok(Media::default());
@@ -79,10 +79,8 @@ impl Arguments {
     }
 }
 
-/// Prints the settings.
-///
-/// # Errors
-/// If a file that is named, or the running kernel's command line, cannot be read.
+/// Prints the settings. Fails if a given file, or the running kernel's command
+/// line, cannot be read.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let settings = arguments.settings()?;
     let params = &settings.params;
@@ -117,8 +115,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What the boot line itself orders: only what it says, as there are no
-/// defaults.
+/// The settings with which the boot line orders an installation. There are no
+/// defaults, so only given settings are listed.
 fn unattended(inst: &CoreosInst) -> impl Iterator<Item = (&'static str, String, Origin)> {
     inst.list().into_iter().map(|(key, value)| {
         let origin = Origin::KernelArgument(format!("{key}={value}"));

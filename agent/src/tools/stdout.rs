@@ -1,4 +1,5 @@
-//! Standard output of the sub-commands. `println!` panics when it cannot write.
+//! Standard output of the sub-commands. `println!` would panic if it could not
+//! write.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
@@ -6,11 +7,9 @@ use std::io::{self, ErrorKind, Write as _};
 use crate::failure::{Class, Failure, Result};
 
 /// Prints a line. A reader that closes the pipe early (`| head`) is not an error.
-///
-/// # Errors
-/// If standard output takes nothing, as on a full disk.
+/// Fails if standard output takes no data, for example on a full disk.
 pub(super) fn line(text: impl Display) -> Result<()> {
-    // In one piece: a pipe that a reader closes gets whole lines.
+    // In one write, so that a reader that closes the pipe gets whole lines.
     match io::stdout().write_all(format!("{text}\n").as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::new(
             Class::CommandExecutionError,

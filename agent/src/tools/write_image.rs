@@ -1,4 +1,4 @@
-//! `write-image`: an image to a disk, as the deploy step does it.
+//! `write-image`: writes an image to a disk, as the deploy step does.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::installation::image_digest;
 use crate::permission::WritePermission;
 use crate::tools::{machine_http, orderly_end};
 
-/// A file is a disk with sectors of this size, as those of virtual machines are.
+/// The sector size of a disk that is a file, as for virtual machines.
 const FILE_SECTOR: u32 = 512;
 
 /// `write-image`
@@ -47,8 +47,8 @@ pub struct Arguments {
 /// Writes the image and makes the disk bootable.
 ///
 /// # Errors
-/// If the disk or the image is not what was asked for, or the writing fails;
-/// the disk does not boot then.
+/// If the disk or the image does not match the arguments, or if writing fails. Then
+/// the disk does not boot.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let permission = WritePermission::in_ramdisk_or_by_operator(arguments.allow_this_machine)?;
     let mut http = machine_http::of_this_machine(arguments.cafile.clone())?;

@@ -1,6 +1,6 @@
-//! agent-config.yaml of OpenShift's agent-based installer: `hosts`, each with
-//! its NICs by hardware address, and a network that calls them by names of its
-//! own (installer, pkg/types/agent).
+//! Reads agent-config.yaml of OpenShift's agent-based installer (installer,
+//! pkg/types/agent). Each of its `hosts` lists NICs by hardware address. The host's
+//! network refers to these NICs by names that the list defines.
 
 use std::fmt::Display;
 
@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 
 use super::{Given, Reading, host};
 
-/// All keys of the file. What is not about a host's network is for others.
+/// All valid keys of the file. The builder ignores those that are not about a
+/// host's network.
 const FILE_KEYS: &[&str] = &[
     "additionalNTPSources",
     "apiVersion",
@@ -33,7 +34,7 @@ const HOST_KEYS: &[&str] = &[
 ];
 const INTERFACE_KEYS: &[&str] = &["macAddress", "name"];
 
-/// Adds the hosts of the file.
+/// Adds the hosts of the file to `reading`.
 pub(super) fn read(title: &str, text: &str, reading: &mut Reading) {
     let document: Value = match yaml_to_json(text) {
         Ok(document) => document,
@@ -67,7 +68,7 @@ pub(super) fn read(title: &str, text: &str, reading: &mut Reading) {
     }
 }
 
-/// Reads values of the file, and collects what is wrong with them.
+/// Reads values of the file and collects their faults.
 struct Reader<'a> {
     title: &'a str,
     faults: &'a mut Vec<String>,
@@ -87,7 +88,7 @@ impl Reader<'_> {
         }
         let document = match fields.get("networkConfig") {
             None | Some(Value::Null) => Document::None,
-            // JSON is YAML, too: NMState reads it as it would have the original.
+            // JSON is also YAML, so NMState reads it like the original.
             Some(network) => Document::NmState(format!("{network:#}\n")),
         };
         let mut host = host(name, document);

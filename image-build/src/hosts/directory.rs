@@ -1,5 +1,6 @@
-//! A directory with a file for each host, as OpenShift's image-customization
-//! static server takes it: the file's name is the host's.
+//! Reads a directory with one file for each host, as OpenShift's
+//! image-customization static server does. The name of the file is the name of the
+//! host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,8 @@ use landfall_network_plan::Document;
 
 use super::{Given, Reading, host, read_text};
 
-/// Adds every host of the directory. One that is known already without a
-/// network (from an agent-config.yaml) gets that of its file.
+/// Adds every host of the directory. If an agent-config.yaml already lists the host
+/// without a network, the host gets the network of its file.
 pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<()> {
     let looking = || format!("looking for hosts in {}", directory.display());
     let mut paths: Vec<PathBuf> = fs::read_dir(directory)
@@ -21,12 +22,12 @@ pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<()> {
     let mut found = false;
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // Editors and version control leave such.
+        // Editors and version control leave such files and directories.
         if name.starts_with('.') || path.is_dir() {
             continue;
         }
         let title = path.display().to_string();
-        // A pipe would be waited for, and nobody says for what.
+        // The builder would wait for a pipe without saying so.
         if !path.is_file() {
             reading.faults.push(format!("{title}: expected a file"));
             continue;

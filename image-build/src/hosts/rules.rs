@@ -1,4 +1,4 @@
-//! What hosts of one image must not have in common.
+//! Checks that the hosts of one image differ where they must.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,8 +7,8 @@ use landfall_network_plan::{Document, embedded};
 
 use super::Checked;
 
-/// Gives each host the hardware addresses that tell it, and finds those that
-/// cannot be told from others.
+/// Gives each host the hardware addresses that identify it, and reports the hosts
+/// that cannot be told apart.
 pub(super) fn tell_apart(checked: &mut [Checked], faults: &mut Vec<String>) {
     let several = checked.len() > 1;
     for Checked {
@@ -24,8 +24,10 @@ pub(super) fn tell_apart(checked: &mut [Checked], faults: &mut Vec<String>) {
         if host.macs.is_empty() {
             host.macs = embedded::known_macs(plan);
         }
-        // For a single host it may as well be an address that its NIC is to
-        // get: without one the plan is for any machine.
+        // An address that the plan gives to a NIC is usually the one that the NIC
+        // has. With several hosts it therefore identifies the machine. A single
+        // host needs no address: its plan matches any machine, and the address may
+        // be a new one.
         if host.macs.is_empty() && several {
             host.macs = embedded::given_macs(plan);
         }
@@ -60,7 +62,8 @@ pub(super) fn tell_apart(checked: &mut [Checked], faults: &mut Vec<String>) {
     }
 }
 
-/// Two hosts with one static address are a mistake nearly always.
+/// Warns about static addresses that two hosts share, which is nearly always a
+/// mistake.
 pub(super) fn same_addresses(checked: &[Checked], warnings: &mut Vec<String>) {
     let mut owners: BTreeMap<IpAddr, &str> = BTreeMap::new();
     for Checked { title, plan, .. } in checked {

@@ -22,7 +22,7 @@ fn agent_config(name: &str) -> HostArguments {
     }
 }
 
-/// Hosts as the agent will read them.
+/// The hosts as the agent will read them.
 fn hosts(arguments: &HostArguments) -> Vec<EmbeddedHost> {
     let files = Hosts::read(arguments).unwrap().files;
     let texts = files.iter().map(|file| std::str::from_utf8(&file.bytes));
@@ -31,7 +31,7 @@ fn hosts(arguments: &HostArguments) -> Vec<EmbeddedHost> {
         .collect()
 }
 
-/// All faults, without the directory of the test data.
+/// All faults, without the path of the test data.
 fn faults(arguments: &HostArguments) -> Vec<String> {
     let error = Hosts::read(arguments).unwrap_err().to_string();
     let prefix = data("").display().to_string();
@@ -112,7 +112,7 @@ fn an_agent_config_says_which_nics_its_names_mean() {
     let nic = &plan.interfaces[0];
     assert_eq!(nic.matches.mac, Some(mac("00:ef:44:21:e6:a5")));
     assert_eq!(nic.matches.name, None);
-    // Nothing is said of this one's network.
+    // The file has no network for this host.
     assert_eq!(found[1].document, Document::None);
 }
 
@@ -141,7 +141,7 @@ fn an_agent_config_tells_the_hosts_of_a_directory() {
     assert_eq!(found[1].macs, [mac("52:54:00:00:00:0b")]);
     assert_eq!(found[1].document, Document::None);
 
-    // Without it nothing tells which machine is b.
+    // Without the agent-config.yaml, nothing says which machine is b.
     let error = Hosts::read(&HostArguments {
         hosts: Some(directory),
         ..HostArguments::default()

@@ -1,4 +1,4 @@
-//! Whose certificates a ramdisk trusts.
+//! Which certificate authorities a ramdisk trusts.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn the_authorities_that_are_trusted_are_in_every_product() {
     );
     let both = text(&["--ca-file", "own.pem", "--ca-bundle", "public.pem"]);
     assert!(both.contains("trusts   3 authorities"), "{both}");
-    // Debian's, where the package ca-certificates is installed.
+    // By default those of Debian, if the package ca-certificates is installed.
     if Path::new("/etc/ssl/certs/ca-certificates.crt").exists() {
         let usual = text(&[]);
         assert!(

@@ -1,4 +1,5 @@
-//! The commands of README and docs run as they are written: those in fences marked `sh`.
+//! Runs the commands of README and docs as they are written: those in code blocks
+//! marked `sh`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,7 +18,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The commands of a page that begin with `program`, continued lines in one.
+/// The commands of a page that begin with `program`. Continued lines are joined.
 fn commands(page: &str, program: &str) -> Vec<String> {
     let blocks = page.split("```sh\n").skip(1);
     let blocks = blocks.map(|rest| rest.split("```").next().unwrap_or_default());
@@ -28,7 +29,8 @@ fn commands(page: &str, program: &str) -> Vec<String> {
     lines.filter(|line| line.starts_with(program)).collect()
 }
 
-/// A directory as it is after `make build`, as far as the builder looks.
+/// A directory like the repository after `make build`, with the files that the
+/// builder reads.
 fn repository() -> Fixture {
     let fixture = Fixture::new();
     let agent = fs::read(fixture.path("agent")).unwrap();

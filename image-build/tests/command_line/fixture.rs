@@ -1,4 +1,4 @@
-//! What the program is run on.
+//! The input files of a run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Agent, kernel image and one module, as far as the builder looks at them.
+/// An agent, a kernel image and one module, with only the parts that the builder
+/// reads.
 pub struct Fixture(TempDir);
 
 impl Fixture {
@@ -24,7 +25,8 @@ impl Fixture {
             "kernel/lib/modules/6.1-test/kernel/drivers/net/virtio_net.ko",
             &module(section),
         );
-        // The smallest thing that is a static program: an ELF header without program headers.
+        // The smallest file that counts as a static program: an ELF header without
+        // program headers.
         let mut agent = vec![0; 64];
         agent[..6].copy_from_slice(b"\x7fELF\x02\x01");
         agent[18] = 62;
@@ -64,7 +66,7 @@ impl Fixture {
         names
     }
 
-    /// Builds something; gives the JSON summary.
+    /// Builds a product and returns the JSON summary.
     pub fn build(&self, command: &str, output: &str, more: &[&str]) -> Value {
         let arguments = [
             command,
@@ -85,12 +87,12 @@ impl Fixture {
         serde_json::from_slice(&result.stdout).unwrap()
     }
 
-    /// What `inspect` finds, whether or not it has faults.
+    /// What `inspect` prints, with or without faults.
     pub fn inspect(&self, file: &str) -> Value {
         serde_json::from_slice(&self.run(&["inspect", "--json", file]).stdout).unwrap()
     }
 
-    /// The last line of a failure.
+    /// The last line of a run that fails.
     pub fn fails(&self, arguments: &[&str]) -> String {
         let result = self.run(arguments);
         assert_eq!(result.status.code(), Some(1));

@@ -1,4 +1,4 @@
-//! The networks of hosts in every product.
+//! The hosts' networks are in every product.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What `inspect` finds in files that are damaged.
+//! What `inspect` finds in damaged files.
 
 use std::fs;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn faults(fixture: &Fixture, arguments: &[&str]) -> (i32, Vec<String>) {
 #[test]
 fn damage_anywhere_on_an_iso_is_found() {
     let fixture = Fixture::new();
-    // A kernel and an image that take some room.
+    // A kernel and an image with enough bytes to damage.
     let mut kernel = fs::read(fixture.path("kernel/boot/vmlinuz-6.1-test")).unwrap();
     kernel.resize(300_000, 7);
     fixture.put("kernel/boot/vmlinuz-6.1-test", &kernel);
@@ -84,7 +84,7 @@ fn what_is_changed_for_a_host_is_no_damage() {
     let kargs = offset_by_xorriso(&fixture, "boot/grub/kargs.cfg");
     bytes[kargs..kargs + 4096].fill(b'\n');
     bytes[kargs..kargs + 13].copy_from_slice(b"set kargs=\"x\"");
-    // As on a stick.
+    // A stick is larger than the ISO that was copied to it.
     bytes.resize(bytes.len() + 1_000_000, 0xff);
     fixture.put("b.iso", &bytes);
     assert_eq!(faults(&fixture, &["--verify", "b.iso"]), (0, Vec::new()));
@@ -136,7 +136,7 @@ fn ramdisks_that_are_cut_off_or_of_hosts_alone() {
             Some(1)
         );
     }
-    // Nothing is said about an ISO of another make.
+    // `inspect` rejects an ISO that the builder did not make.
     let made = Command::new("xorriso")
         .args(["-as", "mkisofs", "-quiet", "-o", "other.iso", "hosts"])
         .current_dir(fixture.path("."))

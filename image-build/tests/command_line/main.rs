@@ -1,4 +1,5 @@
-//! Runs the real program, with the real xorriso and GRUB, on a kernel that only looks like one.
+//! Runs the real program, with the real xorriso and GRUB, on a kernel that only
+//! looks like one.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
 

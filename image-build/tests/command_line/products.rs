@@ -1,4 +1,4 @@
-//! Ramdisks, ISOs and network trees: what is in them.
+//! What is in ramdisks, ISOs and network trees.
 
 use std::fs;
 use std::path::Path;
@@ -80,7 +80,8 @@ fn the_same_input_gives_the_same_iso_on_another_day() {
     for more in [&[][..], &["--no-secure-boot"]] {
         for name in ["a.iso", "b.iso"] {
             fixture.build("iso", name, &[more, &["--force"]].concat());
-            // The volume's dates have a resolution of hundredths, FAT's of two seconds.
+            // The volume's dates have a resolution of 10 ms, those of FAT one of
+            // two seconds.
             std::thread::sleep(std::time::Duration::from_millis(2100));
         }
         assert!(
@@ -106,7 +107,7 @@ fn other_content_is_another_medium() {
     assert_eq!(iso["kernel_args_are_default"], true);
     assert_eq!(iso["embed_size"], 256 * 1024);
     assert_eq!(inspection["ramdisk"]["kernel_release"], "6.1-test");
-    // xorriso agrees on the name by which GRUB will search for the medium.
+    // xorriso finds the same id that GRUB will search for.
     let report = Command::new("xorriso")
         .arg("-indev")
         .arg(fixture.path("b.iso"))
@@ -145,7 +146,7 @@ fn both_areas_can_be_overwritten_in_place() {
     assert_eq!(iso["embedded_files"], serde_json::json!(["host.json"]));
 }
 
-/// Where a file begins in `a.iso`.
+/// Offset of a file in `a.iso`, in bytes.
 pub fn offset_by_xorriso(fixture: &Fixture, path: &str) -> usize {
     let find = ["-find", &format!("/{path}"), "-exec", "report_lba", "--"];
     let report = Command::new("xorriso")

@@ -1,4 +1,4 @@
-//! Runs that do not come to their end: signals, full disks, wrong inputs.
+//! Runs that end early, because of a signal or a full disk.
 
 use std::fs;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use crate::fixture::Fixture;
 
 const INPUT: [&str; 4] = ["--agent", "agent", "--kernel-dir", "kernel"];
 
-/// Waits until something is true.
+/// Fails after 20 seconds.
 fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !is_true() {
@@ -24,7 +24,8 @@ fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// The test may run in the background, where the shell has SIGINT ignored.
+/// If the test runs in the background, the shell has made it ignore SIGINT. This
+/// restores the default.
 fn with_signals(command: Command) -> Command {
     let mut with = Command::new("env");
     with.arg("--default-signal=INT,TERM,HUP")
@@ -42,7 +43,7 @@ fn stop(child: Child, signal: Signal) -> std::process::Output {
     child.wait_with_output().unwrap()
 }
 
-/// A run that waits for an agent which never comes has its temporary files.
+/// The agent is a pipe. The run waits for it while its temporary files exist.
 #[test]
 fn a_signal_leaves_nothing() {
     for (command, output, signal) in [
@@ -64,7 +65,8 @@ fn a_signal_leaves_nothing() {
                 .stderr(Stdio::piped())
                 .spawn()
                 .unwrap();
-        // It is checked first, and read when the ramdisk is built.
+        // The run reads the agent twice: first for the check, then when it builds
+        // the ramdisk.
         fs::write(fixture.path("agent"), &agent).unwrap();
         wait_for("no temporary file is there", || {
             fixture.list(place) != at_first
@@ -79,7 +81,7 @@ fn a_signal_leaves_nothing() {
     }
 }
 
-/// The program that the ISO is made with ends as well.
+/// The signal also ends the program that makes the ISO.
 #[test]
 fn a_signal_ends_xorriso() {
     let fixture = Fixture::new();
@@ -115,7 +117,8 @@ fn a_signal_ends_xorriso() {
     assert!(!fixture.path("a.iso").exists());
 }
 
-/// Runs the program with a directory `small` of so many KiB.
+/// Runs the program with a directory `small` of `kib` KiB, then the shell command
+/// `after`.
 fn run_with_small_disk(fixture: &Fixture, kib: u32, arguments: &[&str], after: &str) -> String {
     fs::create_dir_all(fixture.path("small")).unwrap();
     let script = format!(

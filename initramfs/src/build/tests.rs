@@ -11,7 +11,8 @@ struct Fixture {
     rescue_layer: Option<RescueLayer>,
 }
 
-/// A kernel of two modules, one of which names firmware, and an agent that would start.
+/// A kernel with two modules, one of which declares firmware, and an agent that
+/// passes the checks.
 fn fixture(config: Option<&str>) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let put = |path: &str, bytes: &[u8]| {

@@ -133,8 +133,8 @@ fn padding_of_a_bare_archive_is_zeros() {
     assert_eq!(lengths, [0, 3, 2, 1, 0]);
 }
 
-/// Every byte of the file belongs to a frame: zstd(1), which Ironic calls, and
-/// this decoder refuse anything else.
+/// Every byte of the file must belong to a frame: zstd(1), which Ironic runs,
+/// rejects anything else, and so does this decoder.
 #[test]
 fn padding_after_zstd_is_a_frame_that_unpacks_to_zeros() {
     let level_3 = Compression::Zstd { level: 3 };

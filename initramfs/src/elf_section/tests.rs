@@ -60,8 +60,8 @@ fn a_file_on_disk_is_read_alike() {
     assert_eq!(read(&file, ".modinfo").unwrap().unwrap(), b"x");
 }
 
-/// 65535 headers that each name the same 4 MiB without an end: searched for the
-/// end of each name, that is 256 GiB to look through.
+/// 65535 headers whose names all point to the same 4 MiB without a NUL. Searching
+/// for the end of each name would read 256 GiB.
 #[test]
 fn names_without_an_end_cost_no_time() {
     let names = vec![b'x'; MAX_SECTION as usize];

@@ -1,15 +1,18 @@
-//! Which Debian package has a firmware file.
+//! Finds the Debian package that has a firmware file.
 //!
-//! The list was made from the packages themselves: versions 20230210-5 and 20250410-2 of
-//! firmware-nonfree, 20200122-1 and 20241210-2 of firmware-free. It has what drivers of
-//! wired network cards, disk controllers and accelerators may ask for. A line is a path
-//! and its package in Debian 12 and 13: one name if that is the same, `-` for none.
+//! The list was generated from the packages: versions 20230210-5 and 20250410-2 of
+//! firmware-nonfree, 20200122-1 and 20241210-2 of firmware-free. It has the files
+//! that drivers of wired network cards, disk controllers and accelerators may
+//! request. A line holds a path, its package in Debian 12 and its package in Debian
+//! 13. If both are the same, the line names the package once. `-` stands for no
+//! package.
 
 use landfall_module_index::pattern;
 
 const LIST: &str = include_str!("debian_packages.txt");
 
-/// The package of a file, or of the first that a declaration with wildcards fits.
+/// The package of a file. For a pattern: the package of the first file that
+/// matches.
 pub(super) fn package_of(declared: &str) -> Option<String> {
     let is_pattern = pattern::has_wildcards(declared);
     let line = LIST.lines().find_map(|line| {

@@ -1,7 +1,8 @@
 use super::*;
 use crate::elf_section::tests::elf_with;
 
-/// A module tree on disk; each module is `(path, .modinfo lines separated by blanks)`.
+/// A module tree on disk; each module is `(path, .modinfo strings separated by
+/// "|")`.
 pub(crate) fn tree(modules: &[(&str, &str)], built_in: &[&str]) -> (tempfile::TempDir, ModuleTree) {
     let dir = tempfile::tempdir().unwrap();
     for (path, lines) in modules {

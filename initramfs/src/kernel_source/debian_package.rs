@@ -1,4 +1,4 @@
-//! Asks dpkg and apt about kernel packages. Nothing is downloaded or installed here.
+//! Asks dpkg and apt about kernel packages. Downloads and installs nothing.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -8,8 +8,8 @@ use crate::free_space;
 use crate::path_error::PathError;
 use crate::temporary::{self, TemporaryPath};
 
-/// The release of the kernel that an installed package, or the one a meta package
-/// depends on, has put into /boot.
+/// The release of the kernel that an installed package has put into /boot. A meta
+/// package has none, but depends on the package that does.
 pub(super) fn installed_release(name: &str) -> Result<String, KernelSourceError> {
     if !is_package_name(name) {
         return Err(KernelSourceError::NotFound {
@@ -33,7 +33,7 @@ pub(super) fn installed_release(name: &str) -> Result<String, KernelSourceError>
     })
 }
 
-/// The kernel in a .deb, which is unpacked.
+/// Unpacks a .deb and finds the kernel in it.
 pub(super) fn resolve(path: &Path) -> Result<Kernel, KernelSourceError> {
     if !path.is_file() {
         return Err(PathError::new("opening", path)(std::io::ErrorKind::NotFound.into()).into());
@@ -47,7 +47,7 @@ pub(super) fn resolve(path: &Path) -> Result<Kernel, KernelSourceError> {
     let unpacked = unpack(path)?;
     let top = unpacked.path().to_owned();
     directory::find(&top, None, Some(unpacked)).map_err(|error| match error {
-        // The temporary directory means nothing to the user.
+        // The user knows the .deb, but not the temporary directory.
         KernelSourceError::NotFound {
             expected, found, ..
         } => KernelSourceError::NotFound {
@@ -59,7 +59,8 @@ pub(super) fn resolve(path: &Path) -> Result<Kernel, KernelSourceError> {
     })
 }
 
-/// linux-image-amd64 holds no kernel and depends on the package that does.
+/// Text to add to the error if a .deb holds no kernel. linux-image-amd64, for
+/// example, only depends on the package that holds one.
 fn needed_package(path: &Path) -> String {
     let depends = field(path, "Depends").unwrap_or_default();
     match kernel_packages(&depends).first() {
@@ -70,14 +71,14 @@ fn needed_package(path: &Path) -> String {
     }
 }
 
-/// A field of its control file; empty if it has none.
+/// A field of a .deb's control file; empty if the file does not have it.
 fn field(path: &Path, name: &str) -> Result<String, KernelSourceError> {
     let path = path.to_string_lossy();
     let output = run("dpkg-deb", "dpkg", &["-f", &path, name])?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Unpacks a .deb as `dpkg-deb -x` does; nothing in it is run.
+/// Runs `dpkg-deb -x`, which runs nothing in the package.
 fn unpack(path: &Path) -> Result<TemporaryPath, KernelSourceError> {
     let directory = TemporaryPath::directory("landfall-kernel-")
         .map_err(PathError::new("making", std::env::temp_dir()))?;
@@ -99,7 +100,7 @@ fn unpack(path: &Path) -> Result<TemporaryPath, KernelSourceError> {
     Ok(directory)
 }
 
-/// tar(1) complains of each file.
+/// Shortens the text to one line: tar(1) complains about each file.
 fn first_line(text: &str) -> String {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().unwrap_or("no reason given").trim().to_owned();
@@ -111,7 +112,8 @@ fn first_line(text: &str) -> String {
 
 fn release_in_files(package: &str) -> Result<Option<String>, KernelSourceError> {
     let listing = run("dpkg", "dpkg", &["-L", package])?;
-    // dpkg -L lists the files of a package that was removed but not purged, too: ask for the file itself.
+    // dpkg -L also lists the files of a package that was removed but not purged, so
+    // check that the file exists.
     let release = String::from_utf8_lossy(&listing.stdout)
         .lines()
         .filter(|path| Path::new(path).is_file())
@@ -146,7 +148,8 @@ fn advice(name: &str) -> String {
     }
 }
 
-/// The kernels in a `Depends` field: `linux-image-6.1.0-56-amd64 (= 6.1.192-2), x | y`.
+/// The kernel packages in a `Depends` field such as `linux-image-6.1.0-56-amd64 (=
+/// 6.1.192-2), x | y`.
 fn kernel_packages(depends: &str) -> Vec<String> {
     let words = depends
         .split([',', '|'])
@@ -161,7 +164,8 @@ fn is_kernel(package: &str) -> bool {
     package.starts_with("linux-image-") && is_package_name(package)
 }
 
-/// Debian Policy 5.6.1; keeps options and paths from being taken for packages.
+/// As in Debian Policy 5.6.1. Rejects options and paths that could pass for a
+/// package name.
 fn is_package_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name

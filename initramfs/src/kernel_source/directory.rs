@@ -1,4 +1,5 @@
-//! Finds image, modules and configuration in the layouts that distributions use.
+//! Finds a kernel's image, modules and configuration in the directory layouts that
+//! distributions use.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +7,13 @@ use super::{Kernel, KernelSourceError};
 use crate::path_error::PathError;
 use crate::temporary::TemporaryPath;
 
-/// Looks below `top`, which may be laid out as
+/// Looks below `top`, which has one of these layouts:
 ///
 /// * a system or an unpacked package: `boot/vmlinuz-VER`, `[usr/]lib/modules/VER`;
-/// * a kernel's `make tarbz2-pkg` or a hand-made directory: `vmlinuz[-VER]`, `lib/modules/VER`;
-/// * the module directory itself with the image inside, as Fedora has it: `VER/vmlinuz`.
+/// * a kernel's `make tarbz2-pkg` or a hand-made directory: `vmlinuz[-VER]`,
+///   `lib/modules/VER`;
+/// * the module directory itself with the image inside, as in Fedora:
+///   `VER/vmlinuz`.
 pub(super) fn find(
     top: &Path,
     release: Option<&str>,
@@ -70,7 +73,8 @@ fn module_directory(
         }
         for entry in std::fs::read_dir(&parent).map_err(PathError::new("listing", &parent))? {
             let entry = entry.map_err(PathError::new("listing", &parent))?;
-            // The second parent is the first one again where /lib is a link to /usr/lib.
+            // If /lib is a link to /usr/lib, both parents list the same
+            // directories.
             if let Ok(name) = entry.file_name().into_string()
                 && is_module_directory(&entry.path())
                 && !found.iter().any(|(other, _)| *other == name)

@@ -1,6 +1,7 @@
 use super::{HEADER_LEN, MAGIC, MAX_NAME_LEN, TRAILER};
 
-/// Ten times what a ramdisk with every module and firmware file of a distribution has.
+/// Ten times as many as in a ramdisk with every module and firmware file of a
+/// distribution.
 const MAX_ENTRIES: usize = 100_000;
 
 /// Why bytes are not an archive.
@@ -13,31 +14,28 @@ pub struct NewcError {
     pub fault: String,
 }
 
-/// One member of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// As written, without a leading slash as a rule.
+    /// As written in the archive, usually without a leading slash.
     pub name: &'a str,
     /// File type and permissions, as in `stat`.
     pub mode: u32,
     /// Seconds since 1970.
     pub mtime: u32,
-    /// Of a device node.
+    /// Major and minor number of a device node.
     pub rdev: (u32, u32),
-    /// The content.
     pub data: &'a [u8],
 }
 
 impl Entry<'_> {
-    /// Whether it is a regular file.
     #[must_use]
     pub fn is_file(&self) -> bool {
         self.mode & super::S_IFMT == super::S_IFREG
     }
 }
 
-/// Reads one archive from bytes; total: whatever they are, it ends with an entry
-/// count below a limit or with an error.
+/// Reads one archive. For any input, the reader ends after a limited number of
+/// entries or with an error.
 #[derive(Debug)]
 pub struct Reader<'a> {
     data: &'a [u8],
@@ -47,7 +45,6 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from the first byte.
     #[must_use]
     pub fn new(data: &'a [u8]) -> Self {
         Self {
@@ -58,7 +55,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How many bytes the archive takes, trailer included. Final once the iterator has ended.
+    /// Number of bytes in the archive, trailer included. Final once the iterator
+    /// has ended.
     #[must_use]
     pub fn consumed(&self) -> usize {
         self.offset
@@ -125,7 +123,7 @@ impl<'a> Reader<'a> {
             )
         };
         let data = self.data.get(data_start..data_end).ok_or_else(cut_off)?;
-        // The padding after the last entry may be missing.
+        // At the end of the file the padding may be missing.
         self.offset = data_end.next_multiple_of(4).min(self.data.len());
         self.entries += 1;
         if name == TRAILER {
@@ -160,7 +158,7 @@ impl<'a> Iterator for Reader<'a> {
 
 fn hex(digits: &[u8]) -> Result<u32, String> {
     let fault = || format!("expected 8 hex digits, found `{}`", digits.escape_ascii());
-    // from_str_radix alone would take a leading sign.
+    // `from_str_radix` alone would accept a leading sign.
     if !digits.iter().all(u8::is_ascii_hexdigit) {
         return Err(fault());
     }

@@ -4,55 +4,51 @@ use super::{HEADER_LEN, MAGIC, MAX_NAME_LEN, S_IFCHR, S_IFDIR, S_IFLNK, S_IFREG,
 use crate::file_tree::{Content, FileTree, Node};
 use crate::path_error::PathError;
 
-/// What a header says beside name and size.
+/// The header fields other than name and size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Header {
     /// File type and permissions, as in `stat`.
     pub mode: u32,
     /// Seconds since 1970.
     pub mtime: u32,
-    /// Of a device node.
+    /// Major and minor number of a device node.
     pub rdev: (u32, u32),
 }
 
 /// Why an archive cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The output does not take it.
     #[error("writing the archive")]
     Io(#[from] io::Error),
-    /// A source file cannot be read.
     #[error(transparent)]
     Source(#[from] PathError),
-    /// The name is longer than the kernel accepts, empty, or would end the archive.
+    /// The name is empty, too long for the kernel, contains NUL, or would end the
+    /// archive.
     #[error(
         "archive member `{0}`: expected a name of 1 to 4095 bytes without NUL that is not the trailer's"
     )]
     BadName(String),
-    /// The format has 32 bits for a size.
+    /// The format stores a size in 32 bits.
     #[error("archive member `{name}` is {size} bytes, expected less than 4 GiB")]
     TooLarge {
-        /// The member.
         name: String,
-        /// Its size.
+        /// In bytes.
         size: u64,
     },
-    /// A file changed while it was read.
     #[error(
         "archive member `{name}`: expected {expected} bytes, found {found}: the file changes while it is read"
     )]
     SizeChanged {
-        /// The member.
         name: String,
-        /// Size announced.
+        /// In bytes, as the header says.
         expected: u64,
-        /// Size read.
+        /// In bytes, at most one more than `expected`.
         found: u64,
     },
 }
 
-/// Writes an archive. The same calls give the same bytes: owners are root, inode
-/// numbers count up, link counts and device numbers are constant.
+/// Writes an archive. The same calls give the same bytes: the owner is always root,
+/// inode numbers count up, link counts and device numbers are constant.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -61,7 +57,6 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts an archive.
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -70,10 +65,8 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Adds one member whose content is the `size` bytes that `content` gives.
-    ///
-    /// # Errors
-    /// [`WriteError`]; the archive is of no use afterwards.
+    /// Adds one member with the `size` bytes of `content`. After an error the
+    /// archive is unusable.
     pub fn member(
         &mut self,
         name: &str,
@@ -91,7 +84,7 @@ impl<W: Write> Writer<W> {
             });
         };
         self.header(name, header, size_field)?;
-        // One byte more than announced is enough to see that there is more.
+        // One byte more than announced shows that the file has grown.
         let found = io::copy(&mut content.take(size + 1), &mut self.out)?;
         if found != size {
             return Err(WriteError::SizeChanged {
@@ -104,10 +97,8 @@ impl<W: Write> Writer<W> {
         self.pad()
     }
 
-    /// Adds everything in `tree`, in its archive order, with `mtime` as every time.
-    ///
-    /// # Errors
-    /// [`WriteError`]; the archive is of no use afterwards.
+    /// Adds everything in `tree` in archive order and gives every entry the time
+    /// `mtime`. After an error the archive is unusable.
     pub fn tree(&mut self, tree: &FileTree, mtime: u32) -> Result<(), WriteError> {
         for (path, entry) in tree.in_archive_order() {
             let header = |kind: u32| Header {
@@ -145,10 +136,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the trailer; gives back the output and the size of the archive.
-    ///
-    /// # Errors
-    /// [`WriteError::Io`].
+    /// Writes the trailer. Returns the output and the size of the archive in bytes.
     pub fn finish(mut self) -> Result<(W, u64), WriteError> {
         self.next_inode = 0;
         self.header(TRAILER, Header::default(), 0)?;
@@ -161,8 +149,9 @@ impl<W: Write> Writer<W> {
             reason = "names are at most 4096 bytes"
         )]
         let name_size = name.len() as u32 + 1;
-        // inode, mode, uid, gid, links, mtime, size, device (2), rdev (2), name size, checksum.
-        // One link even for directories: the kernel takes more than one on a file for a hard link.
+        // inode, mode, uid, gid, links, mtime, size, device (2), rdev (2), name
+        // size, checksum. The link count is 1 even for directories: the kernel
+        // treats a file with more than one link as a hard link.
         let (major, minor) = header.rdev;
         let fields = [
             self.next_inode,

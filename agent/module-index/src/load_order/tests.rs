@@ -2,7 +2,7 @@ use super::*;
 use crate::content::{BuiltIn, IndexContent, Module};
 use proptest::prelude::*;
 
-/// `name: needs < before > after = aliases`, words separated by blanks.
+/// `name: needs < before > after = aliases`, words separated by spaces.
 fn index(lines: &[&str]) -> Index {
     let mut content = IndexContent {
         kernel_release: "1".into(),
@@ -117,7 +117,8 @@ fn table() {
 }
 
 proptest! {
-    /// Arbitrary graphs, circles included: every module once, hard dependencies first unless they are circular.
+    /// Arbitrary graphs, with cycles of softdeps: every module appears once, after
+    /// its hard dependencies.
     #[test]
     fn order_is_complete_and_ends(edges in proptest::collection::vec((0u8..12, 0u8..12, 0u8..3), 0..60)) {
         let mut modules: Vec<Module> = (0..12)
@@ -127,7 +128,8 @@ proptest! {
             let name = format!("m{to}");
             let module = &mut modules[usize::from(from)];
             match kind {
-                // Downwards only, so that hard dependencies are free of circles, as the kernel's are.
+                // Only to lower numbers, so that hard dependencies have no cycle,
+                // as in a kernel.
                 0 if to < from => module.needs.push(name),
                 1 => module.softdeps_before.push(name),
                 _ => module.softdeps_after.push(name),

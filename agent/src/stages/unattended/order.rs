@@ -1,4 +1,4 @@
-//! What the boot line, and files beside it, want installed.
+//! Reads which installation the boot line and its config files order.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -10,21 +10,21 @@ use crate::failure::{Failure, Result};
 use crate::installation::{InstallOptions, image_digest, stream};
 use crate::settings::Settings;
 
-/// Config files of an installation, where customized boot media have them.
+/// Directory of the config files on customized boot media.
 const CONFIG_DIRECTORY: &str = "/etc/coreos/installer.d";
 
-/// An installation that nobody but this boot orders.
+/// An installation that the boot itself orders, without Ironic.
 #[derive(Debug)]
 pub struct Order {
     line: CoreosInst,
     files: Vec<PathBuf>,
-    /// Stay when all is done.
+    /// Do not reboot after the installation.
     pub(super) skip_reboot: bool,
 }
 
 impl Order {
-    /// What this boot is to install by itself, if anything. Where an Ironic is
-    /// named it decides: a machine has one master.
+    /// The installation that this boot orders, if any. If the boot also names an
+    /// Ironic, there is none: only one of the two may decide, and it is Ironic.
     pub fn of(settings: &Settings, is_live_system: bool) -> Option<Self> {
         let line = CoreosInst::from_command_line(&settings.command_line);
         if is_live_system {
@@ -54,7 +54,7 @@ impl Order {
         })
     }
 
-    /// Says on the console what is going to happen.
+    /// Reports on the console what is going to happen.
     pub(super) fn report(&self) {
         for (key, value) in self.line.list() {
             tracing::info!("{key} = {value}");
@@ -70,20 +70,18 @@ impl Order {
         }
     }
 
-    /// The order in the installation's own terms.
-    ///
-    /// # Errors
-    /// With everything that is wrong in it.
+    /// The order as options of an installation. The error says what is wrong with
+    /// the order.
     pub(super) fn options(&self) -> Result<InstallOptions> {
         let files = InstallOptions::from_config_files(&self.files)?;
         Ok(InstallOptions::from_boot_line(&self.line)?.over(files))
     }
 
-    /// Where nobody names an image: that of `landfall.coreos.image`.
+    /// If the options name no image, takes the one of `landfall.coreos.image`.
     ///
     /// # Errors
-    /// If its checksum is no digest (a checksum file is for Ironic's steps), or
-    /// if two places give different ones.
+    /// If its checksum is not a digest (a checksum file is for Ironic's steps), or
+    /// if two places give different digests.
     pub(super) fn fill_in_image(
         &self,
         options: &mut InstallOptions,
@@ -120,10 +118,11 @@ impl Order {
         Ok(())
     }
 
-    /// `has_own_image`: the boot medium brings one.
+    /// `has_own_image`: the boot medium holds an image.
     ///
     /// # Errors
-    /// If only a stream is left on a line for the old installer, which knew none.
+    /// If the boot line is for the old installer and only a stream could provide
+    /// the image: the old installer knew no streams.
     pub(super) fn refuse_stream(
         &self,
         options: &InstallOptions,
@@ -138,7 +137,7 @@ impl Order {
     }
 }
 
-/// Who decides instead of the boot line, as the argument that names them.
+/// The argument that makes Ironic decide instead of the boot line.
 fn master(params: &BootParams) -> Option<&'static str> {
     if params.api_url.is_some() {
         Some("ipa-api-url")
@@ -154,18 +153,16 @@ fn master(params: &BootParams) -> Option<&'static str> {
 /// A server that has a file for the installation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Server {
-    /// What it is called on the console.
+    /// Name of the server on the console.
     pub(super) what: &'static str,
-    /// Where the file is; any of several places will do.
+    /// URLs of the file. Any one of them is enough.
     pub(super) urls: Vec<String>,
 }
 
-/// The servers that are needed, each once; the image's, from which most comes,
-/// last: the NIC that leads there is preferred then. `has_own_image`: the boot
-/// medium brings one.
-///
-/// # Errors
-/// If a URL is none.
+/// The servers that the installation needs, each once. The image server comes last:
+/// most data comes from there, and the agent prefers the NIC that reaches the last
+/// server. `has_own_image`: the boot medium holds an image. Fails if a URL is
+/// invalid.
 pub(super) fn servers(options: &InstallOptions, has_own_image: bool) -> Result<Vec<Server>> {
     let image = match (&options.image_url[..], &options.image_file) {
         ([_, ..], _) => Some(("image server", options.image_url.clone())),
@@ -179,7 +176,7 @@ pub(super) fn servers(options: &InstallOptions, has_own_image: bool) -> Result<V
     let mut known = Vec::new();
     for (what, urls) in image.into_iter().chain(ignition) {
         let parsed: Vec<Url> = { urls.iter().map(|url| parsed(url)) }.collect::<Result<_>>()?;
-        // A file of this ramdisk has no server.
+        // A file in this ramdisk needs no server.
         if parsed.iter().any(|url| url.host().is_none()) {
             continue;
         }
@@ -199,7 +196,7 @@ fn parsed(url: &str) -> Result<Url> {
     })
 }
 
-/// The files of the directory by name; none where there is no such directory.
+/// The files of the directory, sorted by name. Empty if there is no such directory.
 fn config_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Whole installations by the command line, onto loop devices.
+//! Whole installations through the command line, onto loop devices.
 
 use std::fs;
 use std::io::Cursor;
@@ -27,14 +27,14 @@ const BOOT: u64 = 16 * MIB;
 const DISK: u64 = 64 * MIB;
 const CONFIG: &str = "{ \"ignition\": {\"version\": \"3.2.0\"} }\n";
 
-/// Where the file system `boot` begins and ends in the image, and on the disk.
+/// The range of the file system `boot` in an image or on a disk.
 fn boot_of(bytes: &[u8]) -> std::ops::Range<usize> {
     let table = Table::parse(&bytes[..MIB as usize], 512).unwrap();
     let boot = table.partitions().last().unwrap();
     boot.offset as usize..(boot.offset + boot.len) as usize
 }
 
-/// A disk image with CoreOS's boot file system.
+/// A disk image with a boot file system like that of CoreOS.
 fn coreos_image() -> Vec<u8> {
     let tree = tempfile::tempdir().unwrap();
     let place = |name: &str| tree.path().join(name);
@@ -65,7 +65,8 @@ fn coreos_image() -> Vec<u8> {
     image_with(&fs::read(file.path()).unwrap())
 }
 
-/// A disk image with this in its only partition, behind the first MiB.
+/// A disk image whose only partition has this content and begins after the first
+/// MiB.
 fn image_with(partition: &[u8]) -> Vec<u8> {
     let mut disk = gpt::GptConfig::new()
         .writable(true)
@@ -86,7 +87,7 @@ fn sha256(bytes: &[u8]) -> String {
     hasher.finish()
 }
 
-/// An empty disk, a folder with an image and an Ignition config.
+/// An empty disk, and a folder with an image and an Ignition config.
 struct Bench {
     folder: TempDir,
     file: NamedTempFile,
@@ -94,14 +95,14 @@ struct Bench {
 }
 
 impl Bench {
-    /// `None` where there are no loop devices, which was then said.
+    /// `None` if there are no loop devices; this has been reported then.
     fn new(image: &[u8]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("image.raw"), image).unwrap();
         fs::write(folder.path().join("host.ign"), CONFIG).unwrap();
         let file = NamedTempFile::new().unwrap();
         file.as_file().set_len(DISK).unwrap();
-        // What an installation that did nothing leaves.
+        // An installation that does nothing leaves these bytes.
         file.as_file().write_all_at(&[0xa5; 4096], 0).unwrap();
         let device = loop_device(file.path(), 512)?;
         Some(Self {
@@ -119,8 +120,8 @@ impl Bench {
         self.device.path().display().to_string()
     }
 
-    /// The sub-command with these words and the disk. On a thread of its own,
-    /// whose mounts go with it.
+    /// Runs the sub-command with these words and the disk. It runs on a thread of
+    /// its own, so that its mounts disappear with the thread.
     fn install(&self, words: &[&str]) -> Result<()> {
         let disk = self.disk();
         let line = ["landfall-agent", "install"];
@@ -158,7 +159,7 @@ impl Bench {
     }
 }
 
-/// What a file holds in the boot file system of the disk.
+/// The content of a file in the boot file system of the disk.
 fn in_boot(disk: &[u8], path: &str) -> String {
     let file = NamedTempFile::new().unwrap();
     fs::write(file.path(), &disk[boot_of(disk)]).unwrap();
@@ -176,7 +177,7 @@ fn in_boot(disk: &[u8], path: &str) -> String {
     String::from_utf8(read.stdout).unwrap()
 }
 
-/// Mounting takes a right that containers lack.
+/// True if mounting failed for lack of a privilege that containers do not have.
 fn may_not_mount(outcome: &Result<()>) -> bool {
     let refused =
         matches!(outcome, Err(failure) if failure.details.contains("Operation not permitted"));
@@ -418,7 +419,7 @@ fn a_dry_run_finds_what_a_write_would() {
         }
         bench.assert_untouched();
     }
-    // Somebody else has the disk.
+    // Another program uses the disk.
     let holder = Target::open(bench.device.path(), &WritePermission::by_operator()).unwrap();
     let failure = bench
         .install(&["-f", &good, "--insecure", "--dry-run"])

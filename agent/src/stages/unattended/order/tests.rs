@@ -71,7 +71,7 @@ fn an_image_is_found_for_a_line_that_names_none() {
             image(GIVEN, Some(512)),
         ),
         (&format!("{checksum}=http://192.0.2.9/sums"), true, None),
-        // Nobody can know which of two checksums was meant.
+        // Nobody can know which of the two checksums is meant.
         (
             &format!("{given}?sha256={sum} landfall.coreos.image_checksum=sha256:{other}"),
             true,
@@ -139,7 +139,7 @@ fn each_server_is_looked_for_once_and_the_image_s_last() {
         urls(DISK),
         ["https://builds.coreos.fedoraproject.org/streams/stable.json"]
     );
-    // Any mirror will do, and a file of the ramdisk needs none.
+    // Any mirror is enough, and a file in the ramdisk needs no server.
     let mut options = order(DISK).options().unwrap();
     for (images, expected) in [
         (
