@@ -210,14 +210,21 @@ fn reset(target: &Target, kept: Option<&KeptPartitions>) {
             }
             target.sync()
         }
-        // The backup is written first, because the head may hold the only good
-        // copy.
+        // The copy that the table was read from is written last: it may be the only
+        // good one.
         Some(kept) => {
             let (offset, backup) = backup_of(target, kept);
-            refusals.write_around(target, &backup, offset);
-            let flushed = target.sync();
-            refusals.write_around(target, &head_of(Some(kept)), 0);
-            flushed.and(target.sync())
+            let head = head_of(Some(kept));
+            let mut copies = [(&backup, offset), (&head, 0)];
+            if kept.is_of_backup() {
+                copies.reverse();
+            }
+            let mut flushed = Ok(());
+            for (bytes, offset) in copies {
+                refusals.write_around(target, bytes, offset);
+                flushed = flushed.and(target.sync());
+            }
+            flushed
         }
     };
     let path = target.path().display();
