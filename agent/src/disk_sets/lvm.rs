@@ -134,19 +134,23 @@ pub fn parse_metadata(text: &[u8]) -> Option<VolumeGroup> {
     if name.is_empty() || !name.chars().all(is_name) {
         return None;
     }
-    let (_, devices) = rest.split_once("physical_volumes")?;
-    let devices = devices.split("logical_volumes").next()?;
-    // A quoted tag or path may contain such words, but not at the start of a line.
-    // So only whole lines count.
-    let count = devices
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("pv")?.strip_suffix('{'))
+    // A quoted tag or path may contain such words, but never a whole line of them.
+    let mut lines = rest.lines().map(str::trim);
+    lines.find(|line| opens(line, "physical_volumes"))?;
+    let count = lines
+        .take_while(|line| !opens(line, "logical_volumes"))
+        .filter_map(|line| line.strip_prefix("pv")?.strip_suffix('{'))
         .filter(|number| number.trim().bytes().all(|byte| byte.is_ascii_digit()))
         .count();
     Some(VolumeGroup {
         name: Some(name.to_owned()),
         devices: (count > 0).then_some(count),
     })
+}
+
+/// Whether a line begins the section of this name.
+fn opens(line: &str, section: &str) -> bool {
+    line.strip_suffix('{').map(str::trim_end) == Some(section)
 }
 
 #[cfg(test)]

@@ -94,6 +94,8 @@ fn metadata_are_text() {
     .unwrap();
     assert_eq!(group.name.as_deref(), Some("vg-0"));
     assert_eq!(group.devices, Some(2));
+    let tagged = "vg {\ntags = [\"physical_volumes\"]\nphysical_volumes {\npv0 {\ntags = [\"logical_volumes {\"]\n}\npv1 {\n}\n}\n}\n";
+    assert_eq!(read(tagged).unwrap().devices, Some(2));
     for nothing in ["", "vg", "a b {", "{ physical_volumes {", "vg { pv0 {"] {
         assert_eq!(read(nothing), None, "{nothing}");
     }
