@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::path::Path;
 
+use nix::errno::Errno;
+
 use crate::failure::{Class, Failure, Result};
 use crate::sys::block_ioctl;
 
@@ -23,11 +25,17 @@ pub fn sync_disks() -> Result<()> {
             continue;
         }
         let node = Path::new("/dev").join(disk.file_name());
-        // Opening fails for an empty drive, which has nothing to flush.
-        if let Ok(device) = File::open(&node) {
-            block_ioctl::flush_buffers(&device)
-                .map_err(|error| fault(&node.display().to_string(), &error))?;
-        }
+        let device = match File::open(&node) {
+            Ok(device) => device,
+            // An empty drive has nothing to flush.
+            Err(error) if error.raw_os_error() == Some(Errno::ENOMEDIUM as i32) => continue,
+            Err(error) => {
+                tracing::warn!("{}: {error}; it is not flushed", node.display());
+                continue;
+            }
+        };
+        block_ioctl::flush_buffers(&device)
+            .map_err(|error| fault(&node.display().to_string(), &error))?;
     }
     Ok(())
 }
