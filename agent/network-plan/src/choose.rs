@@ -176,6 +176,7 @@ fn complete_network_data(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
         accept_peer_dns: args.accept_peer_dns,
         dhcp_timeout: args.dhcp_timeout,
         dhcp_vendor_class: args.dhcp_vendor_class.clone(),
+        dhcp_dscp: args.dhcp_dscp,
         ..NetArgs::default()
     };
     plan.interfaces
@@ -214,6 +215,9 @@ fn take_the_rest<'a>(
     }
     if !args.nameservers.is_empty() {
         warn("nameserver=");
+    }
+    if !args.global_dns.is_empty() {
+        warn("rd.net.dns=");
     }
 }
 
@@ -288,12 +292,16 @@ mod tests {
         }
         let told = choice(
             Some(DATA),
-            "ip=192.0.2.1:::24:node7:eth0:none rd.net.timeout.carrier=3",
+            "ip=192.0.2.1:::24:node7:eth0:none rd.net.timeout.carrier=3 \
+             rd.net.dns=192.0.2.53 rd.net.dhcp.dscp=CS6",
         );
         assert_eq!(
             told.plan.warnings,
-            ["ip=192.0.2.1:::24:node7:eth0:none: not used, as there is network_data"]
+            ["ip=192.0.2.1:::24:node7:eth0:none", "rd.net.dns="]
+                .map(|argument| format!("{argument}: not used, as there is network_data"))
         );
+        let others = told.plan.interfaces[0].ipv4.as_ref().unwrap();
+        assert_eq!(others.automatic.dscp, Some(48));
         assert_eq!(told.plan.host_name.as_deref(), Some("node7"));
         assert_eq!(told.plan.carrier_timeout, Some(3));
     }
