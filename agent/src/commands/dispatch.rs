@@ -8,10 +8,12 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 use tokio::sync::{Mutex, Notify};
 
-use super::command::Command;
+use super::command::{Command, FlowTask};
 use super::ledger::{Busy, Interrupted, Ledger};
 use super::parse::{Parsed, Refusal, Request};
 use crate::failure::{Class, Failure, Result as Outcome};
+
+const ONLY_STANDALONE: &str = "the node can only be set where the agent is standalone";
 
 /// Executes a command. The caller passes it in, so that this module does not depend
 /// on disk code.
@@ -105,12 +107,11 @@ impl Dispatcher {
         if request.is("poll", "set_node_info") && !self.standalone {
             return Err(Refusal {
                 status: 400,
-                text: "Invalid command: the node can only be set where the agent is standalone"
-                    .to_owned(),
+                text: format!("Invalid command: {ONLY_STANDALONE}"),
             });
         }
         let refused = |refusal: &Refusal| tracing::error!("request refused: {}", refusal.text);
-        let command = match request.command().inspect_err(refused)? {
+        let mut command = match request.command().inspect_err(refused)? {
             Parsed::Command(command) => *command,
             Parsed::Failed(name, failure) => {
                 let id = self.ledger.begin(&name, None).map_err(busy)?;
@@ -119,6 +120,11 @@ impl Dispatcher {
                 return Ok(self.ledger.get(&id).unwrap_or_default());
             }
         };
+        if let Command::StartFlow { tasks } = &mut command
+            && !self.standalone
+        {
+            fail_set_node_info(tasks);
+        }
         if let Command::PrepareImage { info, .. } = &command {
             info.refuse_md5(self.md5_enabled)
                 .map_err(|failure| Refusal {
@@ -180,6 +186,17 @@ fn busy(Busy(name): Busy) -> Refusal {
     Refusal {
         status: 409,
         text: format!("Agent is busy: executing command {name}"),
+    }
+}
+
+/// A flow that sets the node starts, and fails at that command, as with the
+/// original.
+fn fail_set_node_info(tasks: &mut [FlowTask]) {
+    for task in tasks {
+        if let Ok(Command::SetNodeInfo { .. }) = task.command {
+            let failure = Failure::new(Class::InvalidCommandError, ONLY_STANDALONE);
+            task.command = Err(failure);
+        }
     }
 }
 
@@ -273,6 +290,22 @@ mod tests {
         let looked_up = Dispatcher::new(ledger(), Arc::clone(&executor), Arc::default());
         let refusal = looked_up.submit(body("poll.set_node_info"), true).await;
         assert_eq!(refusal.unwrap_err().status, 400);
+        let parsed = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = Arc::clone(&parsed);
+        let recorder: Executor = Arc::new(move |command| {
+            if let Command::StartFlow { tasks } = command {
+                *seen.lock().unwrap() = tasks;
+            }
+            Box::pin(async { Ok(Value::Null) })
+        });
+        let flow = serde_json::json!({"name": "flow.start_flow", "params": {"flow": [
+            {"poll.set_node_info": {"node_info": {"node": {"uuid": "a"}, "config": {}}}},
+        ]}});
+        let looked_up = Dispatcher::new(ledger(), recorder, Arc::default());
+        let flow = flow.to_string().into_bytes();
+        looked_up.submit(flow, true).await.unwrap();
+        let failure = parsed.lock().unwrap()[0].command.clone().unwrap_err();
+        assert_eq!(failure.details, ONLY_STANDALONE);
         let standalone = Dispatcher::new(ledger(), executor, Arc::default()).standalone();
         let entry = standalone.submit(body("poll.set_node_info"), true).await;
         assert_eq!(entry.unwrap()["command_error"]["type"], "TypeError");
