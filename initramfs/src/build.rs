@@ -182,7 +182,10 @@ pub fn build(
 /// Checks the free space before minutes are spent on compression. The compressed
 /// size is not known yet, but it is more than a tenth of the unpacked size.
 fn require_space(packing: Compression, file: &Path, summary: &Summary) -> Result<(), NoSpace> {
-    let unpacked = summary.module_bytes + summary.firmware_bytes + summary.agent_bytes;
+    let unpacked = summary.module_bytes
+        + summary.firmware_bytes
+        + summary.rescue_layer_bytes
+        + summary.agent_bytes;
     let needed = match packing {
         Compression::None => unpacked,
         Compression::Zstd { .. } => unpacked / 10,
