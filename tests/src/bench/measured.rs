@@ -214,7 +214,9 @@ fn look_at_threads(process: u32, threads: &mut BTreeMap<String, Duration>) {
         // A thread may end between these lines.
         let name = fs::read_to_string(task.path().join("comm"));
         if let (Ok(name), Some(time)) = (name, on_processor(&task.path())) {
-            threads.insert(name.trim().to_owned(), time);
+            // Several threads may have one name: the busiest of them counts.
+            let busiest = threads.entry(name.trim().to_owned()).or_default();
+            *busiest = time.max(*busiest);
         }
     }
 }
