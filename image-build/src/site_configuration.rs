@@ -234,9 +234,9 @@ mod tests {
         for expected in [
             "c.conf: sets nothing",
             "a.conf: listen_port = x: expected a number",
-            "b.conf: api_ulr: not known here, api_url is",
+            "b.conf: api_ulr: unknown name; ignored -- did you mean api_url?",
             "container.runner: not supported",
-            "keyfile: expected certfile beside it",
+            "keyfile: expected certfile as well",
         ] {
             let told = |warning: &String| warning.contains(expected);
             assert!(

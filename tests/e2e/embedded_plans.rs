@@ -83,7 +83,7 @@ async fn look_up(lab: &Lab, site: &Site) -> Result<()> {
     let source = format!("plan embedded in the ramdisk: {NAME} ({MAC}), 1 of {COUNT}");
     guest.console(&source, BOOT).await?;
     guest
-        .console("ip=dhcp: not used, as there is an embedded plan", BOOT)
+        .console("ip=dhcp: ignored, because there is an embedded plan", BOOT)
         .await?;
     guest
         .console("192.0.2.10/24 from embedded plan", BOOT)

@@ -140,12 +140,12 @@ impl CoreosInst {
         };
         if reader.switch(SECURE_IPL) {
             reader.faults.push(format!(
-                "{SECURE_IPL}: only machines of s390x have a secure IPL; leave it out"
+                "{SECURE_IPL}: only s390x machines have a secure IPL -- remove the argument"
             ));
         }
         if line.last(SKIP_MEDIA_CHECK).is_some() {
             reader.warnings.push(format!(
-                "{SKIP_MEDIA_CHECK}: ignored; no medium is checked here"
+                "{SKIP_MEDIA_CHECK}: ignored; this installer does not check media"
             ));
         }
         reader.warn_of_repeats();
@@ -199,7 +199,7 @@ impl CoreosInst {
         }
         if self.install_dev.is_none() {
             self.faults.push(format!(
-                "{LEGACY}=yes: expected {INSTALL_DEV}=DISK beside it, found none"
+                "{LEGACY}=yes: expected {INSTALL_DEV}=DISK as well, found none"
             ));
         }
         if self.image_url.is_some() && self.stream.is_some() {
@@ -209,7 +209,7 @@ impl CoreosInst {
         }
         if self.ignition_hash.is_some() && self.ignition_url.is_none() {
             self.faults.push(format!(
-                "{IGNITION_HASH}: expected {IGNITION_URL} beside it, found none"
+                "{IGNITION_HASH}: expected {IGNITION_URL} as well, found none"
             ));
         }
         // `skip` means that no config is wanted.
@@ -294,7 +294,7 @@ impl<'a> Reader<'a> {
         let text = text.unwrap_or("1").to_ascii_lowercase();
         if text == "false" {
             self.warnings.push(format!(
-                "{key}=false: taken as off; coreos-installer takes it as on, write {key}=0"
+                "{key}=false: taken as off, but coreos-installer takes it as on -- write {key}=0"
             ));
         }
         !["", "0", "no", "off", "false"].contains(&&*text)
@@ -306,7 +306,7 @@ impl<'a> Reader<'a> {
         match (self.switch(LEGACY), newer) {
             (true, Some(newer)) => {
                 self.warnings.push(format!(
-                    "{LEGACY}=yes: ignored, since the installer that it is for did not know {newer}; the image is verified"
+                    "{LEGACY}=yes: ignored, since the old installer that needs it does not know {newer}; the image is verified"
                 ));
                 false
             }
@@ -321,8 +321,9 @@ impl<'a> Reader<'a> {
             let count = values.len();
             values.dedup();
             if values.len() > 1 {
-                self.warnings
-                    .push(format!("{key}: given {count} times, the last one counts"));
+                self.warnings.push(format!(
+                    "{key}: given {count} times; the last one takes effect"
+                ));
             }
         }
     }
@@ -341,8 +342,8 @@ impl<'a> Reader<'a> {
             seen.push(key);
             self.warnings
                 .push(match nearest(key, KNOWN.iter().copied()) {
-                    Some(name) => format!("{key}: not known here, {name} is; ignored"),
-                    None => format!("{key}: not known here; ignored"),
+                    Some(name) => format!("{key}: unknown name; ignored -- did you mean {name}?"),
+                    None => format!("{key}: unknown name; ignored"),
                 });
         }
     }

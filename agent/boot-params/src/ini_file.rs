@@ -64,7 +64,10 @@ impl IniFile {
                         last.value.push('\n');
                         last.value.push_str(line.trim_start());
                     }
-                    _ => file.fault(at, "an indented line goes on with no value; ignored"),
+                    _ => file.fault(
+                        at,
+                        "indented line without a value before it to continue; ignored",
+                    ),
                 }
                 continue;
             }
@@ -86,7 +89,7 @@ impl IniFile {
             let option = option.trim();
             match &group {
                 _ if option.is_empty() => file.fault(at, "no name before the value; ignored"),
-                None => file.fault(at, "stands in no group, such as [DEFAULT]; ignored"),
+                None => file.fault(at, "expected a group such as [DEFAULT] before it; ignored"),
                 Some(group) => {
                     goes_on = true;
                     file.assignments.push(Assignment {

@@ -57,7 +57,9 @@ pub enum ParseError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The reader would take this word for something else.
-    #[error("module index: {what} `{text}` is empty or holds a blank or a control character")]
+    #[error(
+        "module index: {what} `{text}` is empty or contains white space or a control character"
+    )]
     BadWord {
         /// Which kind of word.
         what: &'static str,
@@ -71,7 +73,7 @@ pub enum WriteError {
         limit: usize,
     },
     /// The reader rejects the text.
-    #[error("module index that was written does not read back: {0}")]
+    #[error("module index: the written text cannot be read back: {0}")]
     Unreadable(#[from] ParseError),
 }
 
@@ -236,7 +238,7 @@ impl Reader {
             (State::InModule | State::InBuiltIn, "alias") => self.alias(value),
             (State::InModule, "needs" | "before" | "after") => self.names(number, key, value),
             (_, "needs" | "before" | "after" | "alias") => {
-                Err(format!("`{key}` belongs to no module line"))
+                Err(format!("expected a `module` line before `{key}`"))
             }
             _ => Err(format!("unknown line `{}`", shorten(line))),
         }
@@ -325,7 +327,7 @@ impl Reader {
             _ => self.content.built_in.last_mut().map(|b| &mut b.aliases),
         };
         aliases
-            .ok_or("`alias` belongs to no module line")?
+            .ok_or("expected a `module` line before `alias`")?
             .push(value.to_owned());
         Ok(())
     }
@@ -343,7 +345,7 @@ impl Reader {
             .content
             .modules
             .last_mut()
-            .ok_or("names belong to no module line")?;
+            .ok_or("expected a `module` line before the names")?;
         let list = match key {
             "needs" => &mut module.needs,
             "before" => &mut module.softdeps_before,

@@ -61,7 +61,7 @@ pub(crate) fn settle(options: &mut BTreeMap<String, String>) -> Vec<(String, Str
         .cloned()
         .collect::<Vec<_>>()
     {
-        drop_option(options, &name, "is for other modes");
+        drop_option(options, &name, "does not apply to this mode");
     }
 
     let miimon = number(options, "miimon").unwrap_or(DEFAULT_MIIMON);
@@ -85,7 +85,7 @@ pub(crate) fn settle(options: &mut BTreeMap<String, String>) -> Vec<(String, Str
     }
     let delay = number(options, "peer_notif_delay").unwrap_or(0);
     if miimon != 0 && !delay.is_multiple_of(miimon) && arp_interval == 0 {
-        drop_option(options, "peer_notif_delay", "is no multiple of miimon");
+        drop_option(options, "peer_notif_delay", "is not a multiple of miimon");
     }
     if let (Some(one), Some(other)) = (
         number(options, "num_grat_arp"),
@@ -116,17 +116,17 @@ mod tests {
             (
                 "mode=802.3ad primary=eth0",
                 "mode=802.3ad",
-                "primary=eth0 is for other modes",
+                "primary=eth0 does not apply to this mode",
             ),
             (
                 "mode=balance-alb arp_interval=9 arp_ip_target=192.0.2.1",
                 "mode=balance-alb",
-                "arp_interval=9 is for other modes, arp_ip_target=192.0.2.1 is for other modes",
+                "arp_interval=9 does not apply to this mode, arp_ip_target=192.0.2.1 does not apply to this mode",
             ),
             (
                 "mode=balance-tlb arp_interval=9 ns_ip6_target=2001:db8::1",
                 "mode=balance-tlb",
-                "arp_interval=9 is for other modes, ns_ip6_target=2001:db8::1 needs arp_interval",
+                "arp_interval=9 does not apply to this mode, ns_ip6_target=2001:db8::1 needs arp_interval",
             ),
             (
                 "mode=active-backup arp_interval=9",
@@ -146,7 +146,7 @@ mod tests {
             (
                 "mode=balance-rr peer_notif_delay=150",
                 "mode=balance-rr",
-                "peer_notif_delay=150 is no multiple of miimon",
+                "peer_notif_delay=150 is not a multiple of miimon",
             ),
             (
                 "mode=balance-rr num_grat_arp=1 num_unsol_na=2",

@@ -58,7 +58,7 @@ impl fmt::Display for Source {
             Source::Embedded => "plan embedded in the ramdisk",
             Source::NetworkData => "network_data of the boot medium",
             Source::KernelArguments => "kernel arguments",
-            Source::Default => "no instructions, every NIC asks its network",
+            Source::Default => "no configuration, DHCP and SLAAC on every NIC",
         })
     }
 }
@@ -205,7 +205,7 @@ fn take_the_rest<'a>(
     plan.carrier_timeout = args.carrier_timeout;
     let mut warn = |text: &str| {
         plan.warnings
-            .push(format!("{text}: not used, as there is {document}"));
+            .push(format!("{text}: ignored, because there is {document}"));
     };
     for argument in unused {
         warn(argument.text());
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(
             choice(Some(bad), "").faults,
             [
-                "network_data: no link of it can be used; it is not used",
+                "network_data: no link can be used; it is not used",
                 "network_data: link a has no usable ethernet_mac_address; ignored"
             ]
         );
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(
             told.plan.warnings,
             ["ip=192.0.2.1:::24:node7:eth0:none", "rd.net.dns="]
-                .map(|argument| format!("{argument}: not used, as there is network_data"))
+                .map(|argument| format!("{argument}: ignored, because there is network_data"))
         );
         let others = told.plan.interfaces[0].ipv4.as_ref().unwrap();
         assert_eq!(others.automatic.dscp, Some(48));
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(
             found.plan.warnings,
             ["ip=dhcp", "ip=off", "rd.route=", "nameserver="]
-                .map(|argument| format!("{argument}: not used, as there is an embedded plan"))
+                .map(|argument| format!("{argument}: ignored, because there is an embedded plan"))
         );
         // No NIC that the plan does not mention may send a DHCP request.
         let [others, host] = &found.plan.interfaces[..] else {
@@ -369,7 +369,7 @@ mod tests {
                 [
                     "of another host",
                     "embedded plan of node7 (52:54:00:00:00:01): it is not used",
-                    "embedded plan: no link of it can be used",
+                    "embedded plan: no link can be used",
                     "embedded plan: link a has no usable ethernet_mac_address; ignored",
                 ]
             );

@@ -12,7 +12,7 @@ use crate::plan::{
 /// One line per interface and family, short enough for a serial console.
 pub fn describe(plan: &NetworkPlan) -> Vec<String> {
     if plan.interfaces.is_empty() {
-        return vec!["no interface is to be configured".to_owned()];
+        return vec!["no interface is configured".to_owned()];
     }
     let mut lines = Vec::new();
     if !plan.global_dns.is_empty() {
@@ -121,7 +121,7 @@ fn describe_ethtool(ethtool: &Ethtool) -> String {
         (true, None) => "autonegotiation".to_owned(),
         (true, Some(speed)) => format!("autonegotiation of {speed} Mbit/s, full duplex"),
         (false, Some(speed)) => format!("{speed} Mbit/s, full duplex"),
-        (false, None) => "speed as the driver has it".to_owned(),
+        (false, None) => "speed set by the driver".to_owned(),
     }
 }
 
@@ -155,7 +155,7 @@ fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
         let via = match (route.kind, route.via) {
             (RouteKind::Unicast, Some(via)) => format!("via {via}"),
             (RouteKind::Unicast, None) => "on the link".to_owned(),
-            (RouteKind::Blackhole, _) => "to nowhere".to_owned(),
+            (RouteKind::Blackhole, _) => "blackhole".to_owned(),
             (RouteKind::Unreachable, _) => "unreachable".to_owned(),
             (RouteKind::Prohibit, _) => "prohibited".to_owned(),
         };
@@ -172,14 +172,16 @@ fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
 fn describe_automatic(automatic: &Automatic, words: &mut Vec<String>) {
     match automatic.timeout {
         None | Some(USUAL_DHCP_TIMEOUT) => {}
-        Some(seconds) if seconds >= i32::MAX as u32 => words.push("without a limit".to_owned()),
+        Some(seconds) if seconds >= i32::MAX as u32 => {
+            words.push("without a time limit".to_owned());
+        }
         Some(seconds) => words.push(format!("for at most {seconds} s")),
     }
     if let Some(id) = automatic.client_id_text() {
         words.push(format!("as client {id}"));
     }
     if let Some(class) = &automatic.vendor_class {
-        words.push(format!("of class {}", class.text()));
+        words.push(format!("vendor class {}", class.text()));
     }
     if automatic.ignore_dns {
         words.push("but not its DNS servers".to_owned());
@@ -233,7 +235,7 @@ mod tests {
                 "DNS for every interface: 192.0.2.53",
                 "a carrier is expected within 45 s",
                 "eth0: autonegotiation of 1000 Mbit/s, full duplex",
-                "eth0: IPv4 by DHCP, for at most 30 s, as client 00:61:62, of class lab, \
+                "eth0: IPv4 by DHCP, for at most 30 s, as client 00:61:62, vendor class lab, \
                  but not its DNS servers",
                 "eth0: IPv6 by router advertisements, for at most 30 s, but not its DNS servers",
                 "eth5: port of t",

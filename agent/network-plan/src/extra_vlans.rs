@@ -101,7 +101,7 @@ impl NetworkPlan {
                 Some(Wanted::Vlan(parent, id)) => self.add_vlan(&parent, id),
                 Some(Wanted::Neighbours(_)) if listens => {}
                 Some(Wanted::Neighbours(_)) => self.warnings.push(format!(
-                    "ipa-enable-vlan-interfaces: {text}: expected ipa-collect-lldp=1 as well, to hear of VLANs from the switch; ignored"
+                    "ipa-enable-vlan-interfaces: {text}: expected ipa-collect-lldp=1 as well, to learn the VLANs of the switch; ignored"
                 )),
                 None => self.warnings.push(format!(
                     "ipa-enable-vlan-interfaces: {text}: expected NIC.ID, MAC.ID, NIC or all; ignored"

@@ -59,8 +59,8 @@ impl fmt::Display for NetworkDataError {
             NetworkDataError::NoLink { warnings } if warnings.is_empty() => {
                 f.write_str("it describes no link")
             }
-            NetworkDataError::NoLink { .. } => f.write_str("no link of it can be used"),
-            NetworkDataError::NoNetwork { .. } => f.write_str("no network of it can be used"),
+            NetworkDataError::NoLink { .. } => f.write_str("no link can be used"),
+            NetworkDataError::NoNetwork { .. } => f.write_str("no network can be used"),
         }
     }
 }

@@ -95,7 +95,7 @@ fn read(document: &Yaml, findings: &Findings) -> Option<NetworkPlan> {
             let top = Fields::unchecked(document, String::new(), findings)?;
             top.expect_keys(&[TOP]);
             if top.get("ovs-db").is_some() {
-                top.warn("ovs-db", "no profile of NetworkManager holds it; ignored");
+                top.warn("ovs-db", "no NetworkManager profile can store it; ignored");
             }
             top
         }

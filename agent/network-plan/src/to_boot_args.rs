@@ -57,7 +57,9 @@ impl NetworkPlan {
         arguments.retain(|argument| {
             let is_word = !argument.contains(|c: char| c == '"' || c.is_whitespace());
             if !is_word {
-                unsaid.push(format!("{argument}: no argument can have this character"));
+                unsaid.push(format!(
+                    "{argument}: a kernel argument cannot contain white space or quotes"
+                ));
             }
             is_word
         });

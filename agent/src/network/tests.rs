@@ -124,7 +124,7 @@ fn network_data_goes_before_kernel_arguments() {
         for line in [
             "INFO source: network_data of the boot medium",
             "INFO eth0 192.0.2.11/24 from network_data",
-            "WARN ip=192.0.2.99:::24::eth0:none: not used, as there is network_data",
+            "WARN ip=192.0.2.99:::24::eth0:none: ignored, because there is network_data",
         ] {
             lab.until_said(line).await;
         }

@@ -116,7 +116,7 @@ mod tests {
                 "lookup: heartbeat_timeout = -1: expected a number of seconds; default used (300)",
                 "lookup: permitted_image_formats: expected text, a number, a boolean or a list of texts; ignored",
                 "lookup: tls_min_version: expected text, a number, a boolean or a list of texts; ignored",
-                "lookup: container.new: not known here; ignored",
+                "lookup: container.new: unknown name; ignored",
             ]
         );
         assert_eq!(params, BootParams::default());

@@ -197,9 +197,9 @@ mod tests {
         assert_eq!(
             settings.params.warnings,
             [
-                "ipa-x: not known here; ignored",
+                "ipa-x: unknown name; ignored",
                 "of the media",
-                "keyfile: expected certfile beside it; no client certificate is used",
+                "keyfile: expected certfile as well; no client certificate is used",
             ]
         );
     }

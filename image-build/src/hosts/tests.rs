@@ -83,7 +83,7 @@ fn every_fault_of_every_host_is_told() {
             "7 faults:",
             "faulty/no_name.json: expected the name of a host before .json, found \"no_name\"",
             "faulty/notes.txt: expected a name that ends in .yaml (NMState) or .json (network_data)",
-            "faulty/c.json: no network of it can be used",
+            "faulty/c.json: no network can be used",
             "faulty/c.json: network n: ip_address: expected an IPv4 address, found \"192.0.2.300\"; ignored",
             "faulty/c.json: network m: link: expected the id of a usable link, found \"port-9\"; ignored",
             "faulty/d.json: expected JSON: EOF while parsing a list at line 1 column 11",

@@ -64,7 +64,9 @@ fn a_sites_configuration_is_in_every_product() {
     assert!(result.status.success());
     let told = String::from_utf8(result.stderr).unwrap();
     assert!(
-        told.contains("warning: wrong.conf: api_ulr: not known here, api_url is; ignored"),
+        told.contains(
+            "warning: wrong.conf: api_ulr: unknown name; ignored -- did you mean api_url?"
+        ),
         "{told}"
     );
     let more = ["--ca-file", "site.conf", "-o", "x.img"];

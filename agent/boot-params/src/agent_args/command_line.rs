@@ -95,8 +95,8 @@ impl BootParams {
             }
             seen.push(key);
             self.warnings.push(match nearest(key, known()) {
-                Some(name) => format!("{key}: not known here, {name} is; ignored"),
-                None => format!("{key}: not known here; ignored"),
+                Some(name) => format!("{key}: unknown name; ignored -- did you mean {name}?"),
+                None => format!("{key}: unknown name; ignored"),
             });
         }
     }

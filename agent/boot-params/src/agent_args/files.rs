@@ -30,7 +30,7 @@ impl BootParams {
                 Some(value) => drop(values.insert(name, value)),
                 None if names_option(&name).is_none() => {}
                 None => self.warnings.push(format!(
-                    "{path}: {name}: values of other options ($name) are not filled in; ignored"
+                    "{path}: {name}: references to other options ($name) are not supported; ignored"
                 )),
             }
         }
@@ -61,7 +61,7 @@ impl BootParams {
         for name in unknown.take(MAX_UNKNOWN) {
             if let Some(meant) = nearest(name, options()) {
                 self.warnings.push(format!(
-                    "{path}: {name}: not known here, {meant} is; ignored"
+                    "{path}: {name}: unknown name; ignored -- did you mean {meant}?"
                 ));
             }
         }
@@ -92,14 +92,14 @@ impl BootParams {
                 None => ("keyfile", "certfile"),
             };
             self.warnings.push(format!(
-                "{given}: expected {missing} beside it; no client certificate is used"
+                "{given}: expected {missing} as well; no client certificate is used"
             ));
             self.certfile.value = None;
             self.keyfile.value = None;
         }
         if *self.listen_tls && (self.tls_cert_file.is_none() || self.tls_key_file.is_none()) {
             self.warnings.push(
-                "listen_tls: expected tls_cert_file and tls_key_file beside it; ignored".to_owned(),
+                "listen_tls: expected tls_cert_file and tls_key_file as well; ignored".to_owned(),
             );
             self.listen_tls.value = false;
         }
@@ -205,8 +205,8 @@ mod tests {
             params.warnings,
             [
                 "/etc/a.conf: line 10: expected NAME = VALUE; ignored",
-                "/etc/a.conf: log_dir: values of other options ($name) are not filled in; ignored",
-                "/etc/a.conf: api_ulr: not known here, api_url is; ignored",
+                "/etc/a.conf: log_dir: references to other options ($name) are not supported; ignored",
+                "/etc/a.conf: api_ulr: unknown name; ignored -- did you mean api_url?",
                 "/etc/a.conf: api_url = ftp://***@h: expected \"mdns\" or http:// or https:// URLs joined by commas; default used (none)",
                 "/etc/a.conf: listen_port = 70000: expected a number from 0 to 65535; 1 used (kernel argument ipa-listen-port=1)",
                 "/etc/a.conf: enable_auto_tls = : expected a boolean (1 or 0, true or false, yes or no, on or off); default used (1)",
@@ -224,7 +224,7 @@ mod tests {
             "ipa-listen-port=2\r\nipa-agent-token=t0k3n\n\nipa-api-url=http://h ipa-debug=0\n\
              BOOTIF=52:54:00:00:00:01\nsshkey=\"ssh-rsa AAA x\nipa-fo=1\n",
         );
-        assert_eq!(params.warnings, ["ipa-fo: not known here; ignored"]);
+        assert_eq!(params.warnings, ["ipa-fo: unknown name; ignored"]);
         params.read_file("f", "[DEFAULT]\napi_url = http://i\ndebug = 1\n");
         assert_eq!((*params.listen_port, *params.debug), (2, false));
         assert_eq!(
@@ -251,8 +251,8 @@ mod tests {
         assert_eq!(
             params.warnings,
             [
-                "certfile: expected keyfile beside it; no client certificate is used",
-                "listen_tls: expected tls_cert_file and tls_key_file beside it; ignored",
+                "certfile: expected keyfile as well; no client certificate is used",
+                "listen_tls: expected tls_cert_file and tls_key_file as well; ignored",
             ]
         );
         assert!(params.certfile.is_none() && !*params.listen_tls);

@@ -13,8 +13,10 @@ impl BootParams {
         let known = || NAMES.iter().filter_map(|names| names.option);
         if !known().any(|name| name == option) {
             return vec![match nearest(&option, known()) {
-                Some(name) => format!("{origin}: {option}: not known here, {name} is; ignored"),
-                None => format!("{origin}: {option}: not known here; ignored"),
+                Some(name) => {
+                    format!("{origin}: {option}: unknown name; ignored -- did you mean {name}?")
+                }
+                None => format!("{origin}: {option}: unknown name; ignored"),
             }];
         }
         let before = self.warnings.len();
@@ -87,13 +89,13 @@ mod tests {
             (
                 "tls_min_versoin",
                 "1.3",
-                "lookup: tls_min_versoin: not known here, tls_min_version is; ignored",
+                "lookup: tls_min_versoin: unknown name; ignored -- did you mean tls_min_version?",
             ),
-            ("x", "1", "lookup: x: not known here; ignored"),
+            ("x", "1", "lookup: x: unknown name; ignored"),
             (
                 "boot_method",
                 "vmedia",
-                "lookup: boot_method: not known here; ignored",
+                "lookup: boot_method: unknown name; ignored",
             ),
         ] {
             assert_eq!(

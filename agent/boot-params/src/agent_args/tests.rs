@@ -135,11 +135,8 @@ fn a_bad_value_is_a_warning_and_the_default() {
             "ipa-tls-min-version=1.0: expected 1.2 or 1.3; default used (1.2)",
         ),
         ("ipa-insecure", "ipa-insecure: has no value; ignored"),
-        ("ipa-foo=1 ipa-foo=2", "ipa-foo: not known here; ignored"),
-        (
-            "landfall.bar=secret",
-            "landfall.bar: not known here; ignored",
-        ),
+        ("ipa-foo=1 ipa-foo=2", "ipa-foo: unknown name; ignored"),
+        ("landfall.bar=secret", "landfall.bar: unknown name; ignored"),
         (
             "ipa-insecure=1 ipa-insecure=maybe",
             "ipa-insecure=maybe: expected a boolean (1 or 0, true or false, yes or no, on or off); default used (0)",

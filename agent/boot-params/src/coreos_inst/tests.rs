@@ -79,7 +79,7 @@ fn a_line_of_the_old_installer() {
     assert_eq!(inst.ignition_url, Some(expected));
     assert_eq!(
         inst.warnings,
-        ["coreos.inst.skip_media_check: ignored; no medium is checked here"]
+        ["coreos.inst.skip_media_check: ignored; this installer does not check media"]
     );
 }
 
@@ -143,7 +143,7 @@ fn what_would_install_something_else_is_a_fault() {
     for (text, fault) in [
         (
             "coreos.inst=yes",
-            "coreos.inst=yes: expected coreos.inst.install_dev=DISK beside it, found none",
+            "coreos.inst=yes: expected coreos.inst.install_dev=DISK as well, found none",
         ),
         (
             "coreos.inst.install_dev",
@@ -163,11 +163,11 @@ fn what_would_install_something_else_is_a_fault() {
         ),
         (
             &format!("{DISK} landfall.coreos.inst.ignition_hash=sha256-0"),
-            "landfall.coreos.inst.ignition_hash: expected coreos.inst.ignition_url beside it, found none",
+            "landfall.coreos.inst.ignition_hash: expected coreos.inst.ignition_url as well, found none",
         ),
         (
             &format!("{DISK} coreos.inst.secure_ipl"),
-            "coreos.inst.secure_ipl: only machines of s390x have a secure IPL; leave it out",
+            "coreos.inst.secure_ipl: only s390x machines have a secure IPL -- remove the argument",
         ),
     ] {
         assert_eq!(read(text).faults, [fault], "{text}");
@@ -190,15 +190,15 @@ fn what_is_ignored_is_told() {
         ),
         (
             "coreos.inst.instal_dev=sda",
-            "coreos.inst.instal_dev: not known here, coreos.inst.install_dev is; ignored",
+            "coreos.inst.instal_dev: unknown name; ignored -- did you mean coreos.inst.install_dev?",
         ),
         (
             "coreos.inst.colour=red",
-            "coreos.inst.colour: not known here; ignored",
+            "coreos.inst.colour: unknown name; ignored",
         ),
         (
             "landfall.coreos.inst.image_digset=x",
-            "landfall.coreos.inst.image_digset: not known here, landfall.coreos.inst.image_digest is; ignored",
+            "landfall.coreos.inst.image_digset: unknown name; ignored -- did you mean landfall.coreos.inst.image_digest?",
         ),
         (
             "coreos.inst.install_dev=sda",
@@ -207,7 +207,7 @@ fn what_is_ignored_is_told() {
         (
             "coreos.inst.ignition_url=http://a/i coreos.inst.install_dev=sda \
              coreos.inst.install_dev=sdb",
-            "coreos.inst.install_dev: given 2 times, the last one counts",
+            "coreos.inst.install_dev: given 2 times; the last one takes effect",
         ),
     ] {
         assert_eq!(read(text).warnings, [warning], "{text}");

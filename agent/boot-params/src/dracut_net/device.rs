@@ -45,7 +45,7 @@ impl DeviceSpec {
         let effect = if ignored {
             "ignored"
         } else {
-            "the first interface is meant"
+            "the first interface is used"
         };
         warnings.push(format!(
             "{}: expected an interface name or a MAC address, found {found:?}; {effect}",

@@ -13,13 +13,13 @@ const PORT: &str = "53";
 pub(super) fn parse(text: &str) -> Result<IpAddr, &'static str> {
     const EXPECTED: &str = "the IP address of a DNS server";
     if text.starts_with("dns+tls://") {
-        return Err("a server that is asked without TLS");
+        return Err("a server without TLS");
     }
     let Some(rest) = text.strip_prefix("dns+udp://") else {
         let (address, name) = text.split_once('#').unwrap_or((text, "-"));
         let address = address.parse().map_err(|_| EXPECTED)?;
         return if name.is_empty() {
-            Err("a name behind the #")
+            Err("a name after the #")
         } else {
             // With a name, NetworkManager may use TLS, but it does not require it.
             Ok(address)

@@ -46,7 +46,7 @@ impl EthtoolArgument {
         };
         if argument.autoneg.is_none() && !autoneg.is_empty() {
             warnings.push(format!(
-                "{text}: expected on or off for the negotiation, found {autoneg:?}; ignored"
+                "{text}: expected on or off for the autonegotiation, found {autoneg:?}; ignored"
             ));
         }
         if argument.speed.is_none() && !matches!(speed, "" | "0") {
@@ -56,7 +56,7 @@ impl EthtoolArgument {
         }
         if argument.speed.is_none() && argument.autoneg.take_if(|on| !*on).is_some() {
             warnings.push(format!(
-                "{text}: negotiation cannot be off without a speed; left as the driver has it"
+                "{text}: autonegotiation cannot be off without a speed; the driver's setting is kept"
             ));
         }
         tell_extra(text, &words, warnings);

@@ -31,9 +31,7 @@ impl NameArgument {
         });
         if found.is_none() {
             let text = &token.text;
-            warnings.push(format!(
-                "{text}: expected NAME:MAC; no NIC is renamed by it"
-            ));
+            warnings.push(format!("{text}: expected NAME:MAC; ignored"));
         }
         found
     }
@@ -45,7 +43,7 @@ impl NameArgument {
         let taken = |known: &&NameArgument| known.name == self.name && known.mac != self.mac;
         if let Some(known) = list.iter().find(taken) {
             warnings.push(format!(
-                "{}: the name is that of {}; no NIC is renamed by it",
+                "{}: an earlier ifname= gives this name to {}; ignored",
                 self.text, known.mac
             ));
             return;

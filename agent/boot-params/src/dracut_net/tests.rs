@@ -283,16 +283,16 @@ fn reads_names_for_nics() {
             "ifname=lan0:52:54:00:00:00:01 ifname=lan0:52:54:00:00:00:02",
             vec![
                 "lan0 52:54:00:00:00:01",
-                "ifname=lan0:52:54:00:00:00:02: the name is that of 52:54:00:00:00:01; no NIC is renamed by it",
+                "ifname=lan0:52:54:00:00:00:02: an earlier ifname= gives this name to 52:54:00:00:00:01; ignored",
             ],
         ),
         (
             "ifname=a/b:52:54:00:00:00:01",
-            vec!["ifname=a/b:52:54:00:00:00:01: expected NAME:MAC; no NIC is renamed by it"],
+            vec!["ifname=a/b:52:54:00:00:00:01: expected NAME:MAC; ignored"],
         ),
         (
             "ifname=lan0",
-            vec!["ifname=lan0: expected NAME:MAC; no NIC is renamed by it"],
+            vec!["ifname=lan0: expected NAME:MAC; ignored"],
         ),
     ] {
         assert_eq!(shown(text), expected, "{text}");
@@ -394,7 +394,7 @@ fn what_cannot_be_used_is_one_warning_each() {
         ),
         (
             "rd.net.dns=dns+tls://192.0.2.53",
-            "rd.net.dns=dns+tls://192.0.2.53: expected a server that is asked without TLS, found \"dns+tls://192.0.2.53\"; ignored",
+            "rd.net.dns=dns+tls://192.0.2.53: expected a server without TLS, found \"dns+tls://192.0.2.53\"; ignored",
         ),
         (
             "BOOTIF=eth0",
@@ -522,7 +522,7 @@ fn reads_interfaces_that_software_makes() {
             "rd.ethtool=eth0:off:0",
             vec![
                 "eth0: None None",
-                "rd.ethtool=eth0:off:0: negotiation cannot be off without a speed; left as the driver has it",
+                "rd.ethtool=eth0:off:0: autonegotiation cannot be off without a speed; the driver's setting is kept",
             ],
         ),
         ("rd.net.dhcp.client-id=eth0:@ab", vec!["eth0: [00, 61, 62]"]),

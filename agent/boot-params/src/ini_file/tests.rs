@@ -63,17 +63,23 @@ fn what_oslo_config_refuses_is_left_out_and_told() {
         (
             "a = 1\n[DEFAULT]\nb = 2\n",
             &[("DEFAULT.b", "2")],
-            &[(1, "stands in no group, such as [DEFAULT]; ignored")],
+            &[(1, "expected a group such as [DEFAULT] before it; ignored")],
         ),
         (
             "[DEFAULT]\na = 1\n\n  2\n",
             &[("DEFAULT.a", "1")],
-            &[(4, "an indented line goes on with no value; ignored")],
+            &[(
+                4,
+                "indented line without a value before it to continue; ignored",
+            )],
         ),
         (
             "[DEFAULT]\na = 1\n# c\n  2\n",
             &[("DEFAULT.a", "1")],
-            &[(4, "an indented line goes on with no value; ignored")],
+            &[(
+                4,
+                "indented line without a value before it to continue; ignored",
+            )],
         ),
         (
             "[DEFAULT]\nnothing\n= x\na = 1\n",
@@ -88,7 +94,7 @@ fn what_oslo_config_refuses_is_left_out_and_told() {
             &[("DEFAULT.a", "1"), ("mdns.b", "3")],
             &[
                 (3, "expected [GROUP]; ignored up to the next group"),
-                (4, "stands in no group, such as [DEFAULT]; ignored"),
+                (4, "expected a group such as [DEFAULT] before it; ignored"),
             ],
         ),
         (

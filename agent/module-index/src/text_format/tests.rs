@@ -96,15 +96,15 @@ fn every_fault_has_its_line() {
         ),
         (
             format!("{head}needs a\nend\n"),
-            "line 3: `needs` belongs to no module line",
+            "line 3: expected a `module` line before `needs`",
         ),
         (
             format!("{head}alias a\nend\n"),
-            "line 3: `alias` belongs to no module line",
+            "line 3: expected a `module` line before `alias`",
         ),
         (
             format!("{head}builtin a\nneeds b\nend\n"),
-            "line 4: `needs` belongs to no module line",
+            "line 4: expected a `module` line before `needs`",
         ),
         (
             format!("{head}module a a.ko\nneeds b\nend\n"),

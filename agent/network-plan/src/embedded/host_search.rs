@@ -60,7 +60,9 @@ impl EmbeddedHosts {
             let others = self.hosts.iter().filter(|other| *other != host);
             let also = others.filter(|other| other.macs.iter().any(|mac| macs.contains(mac)));
             faults.extend(also.map(|other| {
-                format!("embedded plans: {other} is this machine as well; that of {host} is used")
+                format!(
+                    "embedded plans: {other} also matches this machine; the plan of {host} is used"
+                )
             }));
         } else if host.is_none() && count > 0 {
             let what = match count {
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!(
             found.faults,
             [
-                "embedded plans: a (52:54:00:00:00:01) is this machine as well; that of \
+                "embedded plans: a (52:54:00:00:00:01) also matches this machine; the plan of \
                  b (52:54:00:00:00:02 52:54:00:00:00:03) is used"
             ]
         );

@@ -49,7 +49,7 @@ pub(super) fn apply(
 ) {
     let mut complain = |fault: &str| {
         warnings.push(format!(
-            "{argument}: {fault}; the network is asked for addresses"
+            "{argument}: {fault}; DHCP and router advertisements are used instead"
         ));
     };
     let Some(mac) = address_of(&interface.matches, firmware) else {
@@ -65,7 +65,9 @@ pub(super) fn apply(
     {
         Some(Ok(nic)) => merge(interface, &nic),
         Some(Err(fault)) => complain(&fault),
-        None => complain(&format!("the firmware knows nothing of {mac}")),
+        None => complain(&format!(
+            "the firmware's table of NICs (iBFT) has no entry for {mac}"
+        )),
     }
 }
 
@@ -197,7 +199,7 @@ mod tests {
                 vec![
                     "eth5: IPv4 by DHCP",
                     "eth5: IPv6 by router advertisements",
-                    "ip=eth5:ibft: the firmware knows nothing of 00:53:00:ab:00:05; the network is asked for addresses",
+                    "ip=eth5:ibft: the firmware's table of NICs (iBFT) has no entry for 00:53:00:ab:00:05; DHCP and router advertisements are used instead",
                 ],
             ),
             (
@@ -205,7 +207,7 @@ mod tests {
                 vec![
                     "eth9: IPv4 by DHCP",
                     "eth9: IPv6 by router advertisements",
-                    "ip=eth9:ibft: no NIC is called eth9 yet; the network is asked for addresses",
+                    "ip=eth9:ibft: no NIC is called eth9 yet; DHCP and router advertisements are used instead",
                 ],
             ),
         ] {

@@ -143,8 +143,11 @@ fn name_servers_reach_the_interfaces_of_a_boot_without_instructions() {
 fn what_an_argument_cannot_have_is_a_warning_and_changes_nothing() {
     let known = "ip=eth0:dhcp bond=bond0:eth1 ip=bond0:dhcp";
     for (argument, warning) in [
-        ("vlan=eth0:eth0", "a VLAN cannot lie on itself; ignored"),
-        ("vlan=bond0:bond0", "a VLAN cannot lie on itself; ignored"),
+        ("vlan=eth0:eth0", "a VLAN cannot be its own parent; ignored"),
+        (
+            "vlan=bond0:bond0",
+            "a VLAN cannot be its own parent; ignored",
+        ),
         (
             "vlan=v5:80-00-02-08-fe-80-00-00-00-00-00-00-00-02-c9-03-00-12-34-57",
             "the InfiniBand port 80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:12:34:57 \
@@ -194,7 +197,7 @@ fn what_an_argument_cannot_have_is_a_warning_and_changes_nothing() {
         first.warnings,
         [
             "rd.ethtool=a/b:on: expected an interface name or a MAC address, found \"a/b\"; \
-             the first interface is meant"
+             the first interface is used"
         ]
     );
     assert!(first.interfaces[0].ethtool.is_some());

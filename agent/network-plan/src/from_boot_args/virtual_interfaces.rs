@@ -63,11 +63,11 @@ fn bond_mode(argument: &ControllerArgument, warnings: &mut Vec<String>) -> &'sta
     let mode = team_runner::bond_mode(runner);
     let made = mode.unwrap_or(team_runner::DEFAULT);
     let which = match mode {
-        Some(_) => "is not read by the installed system",
-        None => "has no bond that is like it",
+        Some(_) => "the installed system ignores runner",
+        None => "no bond mode matches runner",
     };
     warnings.push(format!(
-        "{text}: runner {runner} {which}; here a bond of mode {made} is made"
+        "{text}: {which} {runner}; the ramdisk creates a bond of mode {made}"
     ));
     made
 }
@@ -113,13 +113,13 @@ pub(super) fn add_vlan(
     let text = &argument.text;
     let (parent, parent_mac) = match &argument.parent {
         DeviceSpec::Name(name) if *name == argument.name => {
-            warnings.push(format!("{text}: a VLAN cannot lie on itself; ignored"));
+            warnings.push(format!("{text}: a VLAN cannot be its own parent; ignored"));
             return;
         }
         DeviceSpec::Name(name) => (Some(name.clone()), None),
         DeviceSpec::Mac(mac) => {
             warnings.push(format!(
-                "{text}: NetworkManager knows no parent by MAC: the installed system will not have this VLAN"
+                "{text}: NetworkManager does not accept a MAC address as parent: the installed system will not have this VLAN"
             ));
             (None, Some(*mac))
         }

@@ -18,7 +18,7 @@ impl Warnings {
         if self.0.len() < MOST_WARNINGS {
             self.0.push(text);
         } else if self.0.len() == MOST_WARNINGS {
-            self.0.push("more faults than are told here".to_owned());
+            self.0.push("more faults, not shown".to_owned());
         }
     }
 }

@@ -95,7 +95,7 @@ fn drop_repeated(entries: &mut Vec<Fields>, warnings: &mut Warnings) {
         let id = entry.quiet_text("id");
         let fault = match &id {
             None => Some("has no id;"),
-            Some(id) if known.contains(id) => Some("is there twice; the second is"),
+            Some(id) if known.contains(id) => Some("is listed twice; the second one is"),
             Some(_) => None,
         };
         if let Some(fault) = fault {
@@ -138,7 +138,7 @@ fn nic(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
     {
         let kind = shortened(&kind);
         warnings.add(format!(
-            "{title}: type {kind:?} is not known; taken for a NIC"
+            "{title}: type {kind:?} is not known; treated as a NIC"
         ));
     }
     let Some(mac) = mac(entry, "ethernet_mac_address", warnings) else {
@@ -156,7 +156,7 @@ fn nic(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
     if let Some(known) = known.find(|known| known.interface.matches == matches) {
         let other = shortened(&known.id);
         warnings.add(format!(
-            "{title}: ethernet_mac_address is that of link {other}; taken for the same link"
+            "{title}: ethernet_mac_address is that of link {other}; treated as the same link"
         ));
         known.interface.mtu = known.interface.mtu.or(mtu);
         known.also.push(id);
@@ -176,7 +176,7 @@ fn bond(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
     } else {
         let name = first_free(links, |n| format!("bond{n}"));
         warnings.add(format!(
-            "{title}: the id is no name for an interface; called {name}"
+            "{title}: the id is not a valid interface name; the interface is called {name}"
         ));
         name
     };

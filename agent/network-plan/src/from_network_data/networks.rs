@@ -224,7 +224,7 @@ fn set_gateway(ip: &mut IpPlan, gateway: IpAddr, title: &str, warnings: &mut War
     let first = *ip.gateway.get_or_insert(gateway);
     if first != gateway {
         warnings.add(format!(
-            "{title}: default gateway {gateway} ignored, the interface has {first}"
+            "{title}: default gateway {gateway} ignored, the interface already has {first}"
         ));
     }
 }

@@ -55,7 +55,7 @@ fn two_links_with_one_nic_are_one_link() {
     assert_eq!(vlan.matches.name.as_deref(), Some("a.5"));
     assert_eq!(
         plan.warnings,
-        ["link b: ethernet_mac_address is that of link a; taken for the same link"]
+        ["link b: ethernet_mac_address is that of link a; treated as the same link"]
     );
 }
 
@@ -76,10 +76,10 @@ fn a_document_without_use_is_an_error() {
         ("[]", "expected an object with links and networks"),
         ("{}", "it describes no link"),
         (r#"{"links": null, "networks": []}"#, "it describes no link"),
-        (r#"{"links": {}}"#, "no link of it can be used"),
+        (r#"{"links": {}}"#, "no link can be used"),
         (
             &format!(r#"{{"links": [{nic}], "networks": [{{"type": "ipv4", "link": "a"}}]}}"#),
-            "no network of it can be used",
+            "no network can be used",
         ),
     ] {
         assert_eq!(error(text), expected, "{text}");

@@ -125,11 +125,11 @@ fn read_options(
             if value == "1" && (mode != "balance-xor" || !is_right) {
                 fields.fault(
                     key,
-                    "expected mode balance-xor and xmit_hash_policy vlan+srcmac with it",
+                    "needs mode balance-xor and xmit_hash_policy vlan+srcmac",
                 );
             }
             described.set("bond", "balance-slb", value);
-            fields.warn(key, "not in the ramdisk");
+            fields.warn(key, "has no effect in the ramdisk");
         }
     }
     if options
@@ -214,20 +214,20 @@ fn ipv6_targets(fields: &Fields, key: &str) -> Option<String> {
 fn check_together(fields: &Fields, mode: &str, options: &BTreeMap<String, String>) {
     let is_on = |key: &str| options.get(key).is_some_and(|value| value != "0");
     if is_on("miimon") && is_on("arp_interval") {
-        fields.fault("arp_interval", "expected no miimon with it, or 0");
+        fields.fault(
+            "arp_interval",
+            "cannot be combined with miimon; set one of them to 0",
+        );
     }
     if mode != LACP {
         for key in ["lacp_rate", "lacp_active"] {
             if options.contains_key(key) {
-                fields.fault(key, format!("expected mode {LACP} with it, found {mode}"));
+                fields.fault(key, format!("needs mode {LACP}, found {mode}"));
             }
         }
     }
     if is_on("arp_interval") && [LACP, "balance-tlb", "balance-alb"].contains(&mode) {
-        fields.fault(
-            "arp_interval",
-            format!("expected another mode with it than {mode}"),
-        );
+        fields.fault("arp_interval", format!("expected a mode other than {mode}"));
     }
     if options
         .get("arp_interval")
@@ -235,7 +235,7 @@ fn check_together(fields: &Fields, mode: &str, options: &BTreeMap<String, String
     {
         for key in ["arp_ip_target", "ns_ip6_target"] {
             if options.contains_key(key) {
-                fields.fault(key, "expected an arp_interval above 0 with it");
+                fields.fault(key, "needs an arp_interval above 0");
             }
         }
     }

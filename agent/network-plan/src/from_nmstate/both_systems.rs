@@ -39,7 +39,7 @@ impl Interfaces {
             if !profile.is_ramdisk_only && ids.contains(&id) {
                 findings.fault(
                     &described.path,
-                    format!("expected a profile of its own, found a second one called {id:?}"),
+                    format!("expected a unique profile name, found {id:?} twice"),
                 );
             }
             ids.push(id);

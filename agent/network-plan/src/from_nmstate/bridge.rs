@@ -144,7 +144,7 @@ fn read_options(fields: &Fields, filters: bool, described: &mut Described) {
     {
         fields.fault(
             "group-fwd-mask",
-            format!("expected that of group-forward-mask, {one}; found {other}"),
+            format!("expected {one} as in group-forward-mask, found {other}"),
         );
     }
     if let Some(mask) = masks[0].or(masks[1]) {
@@ -169,7 +169,7 @@ fn read_options(fields: &Fields, filters: bool, described: &mut Described) {
         if tag != 1 && !filters {
             fields.fault(
                 "vlan-default-pvid",
-                format!("expected a port with `vlan` for any other than 1, found {tag}"),
+                format!("a value other than 1 needs a port with `vlan`, found {tag}"),
             );
         }
         described.set("bridge", "vlan-default-pvid", tag);
@@ -234,7 +234,7 @@ fn port_vlans(fields: &Fields) -> String {
     match is_trunk {
         Some(true) => {
             if tag.is_some_and(|tag| tag != 0) && !is_native {
-                fields.fault("tag", "expected `enable-native: true` with it in a trunk");
+                fields.fault("tag", "a tag in a trunk needs `enable-native: true`");
             }
             if tags.is_none() {
                 fields.fault(
@@ -245,10 +245,10 @@ fn port_vlans(fields: &Fields) -> String {
         }
         Some(false) => {
             if is_native {
-                fields.fault("enable-native", "expected a trunk with it");
+                fields.fault("enable-native", "needs mode trunk");
             }
             if tags.as_ref().is_some_and(|tags| !tags.is_empty()) {
-                fields.fault("trunk-tags", "expected a trunk with them");
+                fields.fault("trunk-tags", "needs mode trunk");
             }
         }
         None => {}

@@ -60,7 +60,10 @@ pub(super) fn read(top: &Fields, all: &mut Interfaces) {
     } else if !search.is_empty() || !options.is_empty() {
         match suitable_for_domains(all) {
             Some(family) => keep(family, Vec::new(), search, &options, PRIORITY),
-            None => fields.fault("search", "no interface has addresses to look names up with"),
+            None => fields.fault(
+                "search",
+                "no interface has addresses, so no name can be looked up",
+            ),
         }
     }
 }
@@ -116,7 +119,7 @@ fn give_servers(
     if families.len() > 2 {
         return fields.fault(
             "server",
-            "expected the servers of one family together, as each profile keeps those of one",
+            "expected all IPv4 servers next to each other, and all IPv6 servers",
         );
     }
     let first_is_ipv4 = families.first() == Some(&true);
@@ -139,7 +142,7 @@ fn give_servers(
             let kind = if is_ipv4 { "IPv4" } else { "IPv6" };
             fields.fault(
                 "server",
-                format!("no interface has {kind} to ask {} with", own[0]),
+                format!("no interface has {kind} to reach {}", own[0]),
             );
             continue;
         };

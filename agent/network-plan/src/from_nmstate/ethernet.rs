@@ -18,7 +18,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
     let duplex = fields.word("duplex", &[("full", "full"), ("half", "half")], false);
     let forced = autoneg == Some(false);
     if !forced && (speed.is_some() || duplex.is_some()) {
-        fields.warn("speed", "not used without `auto-negotiation: false`");
+        fields.warn("speed", "ignored without `auto-negotiation: false`");
     }
     described.interface.ethtool = autoneg.map(|autoneg| Ethtool {
         autoneg,
@@ -29,7 +29,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
         // does.
         described.set("ethernet", "duplex", duplex.unwrap_or(""));
         if duplex == Some("half") {
-            fields.warn("duplex", "in the ramdisk it is full");
+            fields.warn("duplex", "the ramdisk uses full duplex");
         }
     }
     &["ethernet", "veth"]

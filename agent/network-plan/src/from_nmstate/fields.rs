@@ -52,7 +52,7 @@ fn add(list: &RefCell<Vec<String>>, path: &str, words: impl std::fmt::Display) {
             list.push(line);
         }
     } else if list.len() == MOST_FAULTS {
-        list.push("there are more than are told here".to_owned());
+        list.push("more faults or warnings, not shown".to_owned());
     }
 }
 

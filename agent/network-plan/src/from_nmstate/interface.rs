@@ -210,7 +210,7 @@ pub(super) fn read_all(top: &Fields) -> Interfaces {
         }
         match place {
             Some(place) => {
-                let words = format!("takes the place of {}", all.list[place].path);
+                let words = format!("replaces {}", all.list[place].path);
                 top.findings.warn(&described.path, words);
                 all.list[place] = described;
             }
@@ -319,7 +319,7 @@ fn read_identity(fields: &Fields, described: &mut Described) {
     {
         fields.fault(
             "profile-name",
-            format!("expected a name that a file can have, found {id:?}"),
+            format!("expected a valid file name, found {id:?}"),
         );
     }
     described.interface.profile.id = id.map(str::to_owned);
@@ -336,7 +336,10 @@ fn read_identity(fields: &Fields, described: &mut Described) {
         described.interface.set_mac = mac.map(ClonedMac::Address);
     } else {
         if described.interface.kind != InterfaceKind::Ethernet {
-            fields.fault("identifier", "only a NIC is known by its hardware address");
+            fields.fault(
+                "identifier",
+                "only a NIC can be identified by its hardware address",
+            );
         }
         if mac.is_none() && !fields.has("mac-address") {
             fields.fault("mac-address", format!("expected {MAC}, found nothing"));
@@ -345,7 +348,7 @@ fn read_identity(fields: &Fields, described: &mut Described) {
         if id.is_none() && !has_file {
             fields.fault(
                 "name",
-                format!("expected a name that a file can have, found {name:?}"),
+                format!("expected a valid file name, found {name:?}"),
             );
         }
         described.interface.matches = InterfaceMatch { name: None, mac };
@@ -397,7 +400,7 @@ fn read_link(fields: &Fields, described: &mut Described) {
         let is_absent = item.word("state", &[("absent", true)], false) == Some(true);
         match item.text("name") {
             Some(name) if !is_absent && name == described.name => {
-                item.fault("name", "expected another name than the interface's own");
+                item.fault("name", "expected a name other than the interface's own");
             }
             Some(name) if !is_absent => described.other_names.push(name.to_owned()),
             _ => {}

@@ -117,7 +117,7 @@ pub(super) fn read(interface: &Fields, is_ipv4: bool) -> Family {
         (true, false, true) => {
             fields.fault(
                 "autoconf",
-                "nmstate has no autoconf without dhcp; say `dhcp: true` too, which asks by DHCP only if the routers say so",
+                "nmstate does not support autoconf without dhcp; add `dhcp: true`, which uses DHCP only if the routers announce it",
             );
             Method::Auto
         }
@@ -142,7 +142,7 @@ pub(super) fn read(interface: &Fields, is_ipv4: bool) -> Family {
             Some(other) => other.parse::<i32>().unwrap_or(0),
         };
         if mode != 0 {
-            fields.warn("addr-gen-mode", "in the ramdisk the address is of eui64");
+            fields.warn("addr-gen-mode", "the ramdisk uses an eui64 address");
         }
         family.set("addr-gen-mode", mode);
         token(&fields, &mut family, autoconf);
@@ -203,7 +203,7 @@ fn not_of_an_operator(item: &Fields, address: IpAddr) -> Option<&'static str> {
     }
     for key in ["valid-life-time", "valid-left", "valid-lft"] {
         if item.text(key).is_some_and(|time| time != "forever") {
-            return Some("not used, as it ends some day: the network has given it");
+            return Some("ignored: its lifetime is limited, so it came from the network");
         }
     }
     let protocols = [("lo", false), ("ra", false), ("kernel_ll", false)];
@@ -220,11 +220,11 @@ fn not_of_an_operator(item: &Fields, address: IpAddr) -> Option<&'static str> {
         Some(_) => item.word("protocol", &protocols, true).unwrap_or(false),
     };
     if other {
-        return Some("not used, as another program has given it");
+        return Some("ignored: another program has set it");
     }
     match address {
         IpAddr::V6(v6) if v6.is_unicast_link_local() => {
-            Some("not used, as the kernel makes link-local addresses itself")
+            Some("ignored: the kernel creates link-local addresses itself")
         }
         _ => None,
     }
@@ -241,7 +241,7 @@ fn read_automatic(fields: &Fields, family: &mut Family, is_ipv4: bool) {
     let name = fields.text("dhcp-custom-hostname");
     if !family.is_automatic() {
         if client_id.is_some() {
-            fields.warn("dhcp-client-id", "not used without DHCP");
+            fields.warn("dhcp-client-id", "ignored without DHCP");
         }
         return;
     }
@@ -251,7 +251,7 @@ fn read_automatic(fields: &Fields, family: &mut Family, is_ipv4: bool) {
         if !is_ipv4 {
             fields.warn(
                 "auto-route-table-id",
-                "in the ramdisk the routes of router advertisements are in the main table",
+                "the ramdisk puts the routes of router advertisements into the main table",
             );
         }
     }
@@ -272,10 +272,7 @@ fn read_automatic(fields: &Fields, family: &mut Family, is_ipv4: bool) {
         None | Some("ll" | "LL") => {}
         Some("iaid+duid" | "IAID+DUID") => {
             family.set("dhcp-client-id", "duid");
-            fields.warn(
-                "dhcp-client-id",
-                "in the ramdisk it is the hardware address",
-            );
+            fields.warn("dhcp-client-id", "the ramdisk uses the hardware address");
         }
         Some(text) => {
             family.plan.automatic.client_id = Some(client_id_bytes(text));
@@ -291,7 +288,7 @@ fn read_automatic(fields: &Fields, family: &mut Family, is_ipv4: bool) {
     });
     if let Some(duid) = duid.filter(|duid| *duid != "ll") {
         family.set("dhcp-duid", duid);
-        fields.warn("dhcp-duid", "in the ramdisk it is ll");
+        fields.warn("dhcp-duid", "the ramdisk uses ll");
     }
 }
 
@@ -327,7 +324,7 @@ fn metric_ipv4(fields: &Fields, family: &mut Family) {
             if prefix != automatic {
                 fields.fault(
                     "auto-route-metric",
-                    format!("expected that of prefix-route-metric, {prefix}; found {automatic}"),
+                    format!("expected {prefix} as in prefix-route-metric, found {automatic}"),
                 );
             }
             Some(automatic)
@@ -364,14 +361,14 @@ fn token(fields: &Fields, family: &mut Family, autoconf: Option<bool>) {
     if token.segments()[..4] != [0; 4] {
         fields.fault(
             "token",
-            format!("expected 64 bits of zero in front, found {text:?}"),
+            format!("expected the first 64 bits to be zero, found {text:?}"),
         );
     }
     if token.is_unspecified() {
         return;
     }
     if autoconf == Some(false) && family.enabled {
-        fields.fault("token", "expected none without autoconf");
+        fields.fault("token", "a token needs autoconf");
     }
     if family.is_automatic() {
         // Display writes the end of some tokens as an IPv4 address. A first segment
@@ -380,6 +377,6 @@ fn token(fields: &Fields, family: &mut Family, autoconf: Option<bool>) {
         segments[0] = 1;
         let with_prefix = Ipv6Addr::from(segments).to_string();
         family.set("token", &with_prefix[1..]);
-        fields.warn("token", "in the ramdisk the address is of eui64");
+        fields.warn("token", "the ramdisk uses an eui64 address");
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
     if described.parent.is_none() {
         interface.warn(
             "ipvlan.base-iface",
-            "nothing says on which interface it lies: the ramdisk does not make it",
+            "base-iface is missing: the ramdisk does not create the interface",
         );
     }
     interface.warn(

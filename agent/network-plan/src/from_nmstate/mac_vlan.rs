@@ -47,7 +47,7 @@ pub(super) fn read(
         }
         None => interface.warn(
             key,
-            "nothing says on which interface it lies: the ramdisk does not make it",
+            "base-iface is missing: the ramdisk does not create the interface",
         ),
     }
     described.interface.kind = InterfaceKind::MacVlan {

@@ -68,7 +68,7 @@ pub(super) fn read_bridge(fields: &Fields, keys: &[&str], state: State) -> Optio
     if fields.has("mac-address") {
         fields.fault(
             "mac-address",
-            "expected none for a bridge; give it to its ovs-interface",
+            "a bridge cannot have it; move it to its ovs-interface",
         );
     }
     let mut bridge = OvsBridge {
@@ -234,7 +234,7 @@ pub(super) fn read_interface(
         for key in ["mtu", "ipv4", "ipv6"] {
             let is_off = matches!(fields.child(key, &["enabled"]), Some(ip) if ip.flag("enabled") != Some(true));
             if fields.has(key) && (key == "mtu" || !is_off) {
-                fields.fault(key, "expected none for a patch port");
+                fields.fault(key, "a patch port cannot have it");
             }
         }
     }

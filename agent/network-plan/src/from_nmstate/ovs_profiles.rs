@@ -46,7 +46,7 @@ pub(super) fn connect(bridges: &[OvsBridge], all: &mut Interfaces, findings: &Fi
             if family.enabled {
                 findings.fault(
                     &format!("{}.{key}", described.path),
-                    "a port has no addresses; give them to an ovs-interface of its bridge",
+                    "a port cannot have addresses; move them to an ovs-interface of its bridge",
                 );
             }
         }

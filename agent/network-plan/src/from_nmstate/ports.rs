@@ -45,7 +45,7 @@ pub(super) fn check_queues(ports: &Option<Vec<Port>>, findings: &Findings) {
         if taken.contains(&queue) {
             findings.fault(
                 &port.path,
-                format!("expected a queue-id of its own, found {queue}"),
+                format!("expected a queue-id that no other port has, found {queue}"),
             );
         }
         taken.push(queue);
@@ -77,7 +77,7 @@ pub(super) fn connect(all: &mut Interfaces, findings: &Findings) {
             if family.enabled && described.state == State::Up {
                 findings.fault(
                     &format!("{}.{key}", described.path),
-                    "a port has no addresses; give them to what it is a port of",
+                    "a port cannot have addresses; move them to its controller",
                 );
             }
         }
@@ -110,7 +110,7 @@ fn controllers_exist(all: &mut Interfaces, findings: &Findings) {
         if !is_controller(controller) {
             findings.fault(
                 &path,
-                format!("{wanted} is neither bond, linux-bridge nor vrf"),
+                format!("{wanted} is not a bond, linux-bridge or vrf"),
             );
             continue;
         }
@@ -158,7 +158,7 @@ fn attach(
     });
     let described = &mut all.list[place];
     if described.name == controller {
-        return findings.fault(&port.path, "an interface is no port of itself");
+        return findings.fault(&port.path, "an interface cannot be its own port");
     }
     if let Some(wanted) = &described.controller
         && wanted != controller
@@ -196,7 +196,7 @@ fn copy_macs(all: &mut Interfaces, findings: &Findings) {
         if !is_controller(described) && !described.is_ovs_interface() {
             findings.warn(
                 &path,
-                "nmstate takes it of bonds and bridges alone; not used",
+                "nmstate applies it to bonds and bridges only; ignored",
             );
             continue;
         }
@@ -205,7 +205,7 @@ fn copy_macs(all: &mut Interfaces, findings: &Findings) {
             None => findings.fault(&path, format!("no interface is called {source:?}")),
             Some(None) => findings.fault(
                 &path,
-                format!("{source} has no mac-address here, and its own is not known yet"),
+                format!("{source} has no mac-address in this document, and the address of the NIC is not known yet"),
             ),
             Some(mac) if !super::bond::has_mac_of_port(described) => {
                 all.list[index].interface.set_mac = mac.map(ClonedMac::Address);
@@ -232,7 +232,7 @@ fn parents(all: &mut Interfaces, findings: &Findings) {
             findings.fault(&path, format!("{name} is absent"));
         }
         if has_circle(all, index) {
-            findings.fault(&path, format!("{name} lies on this very interface"));
+            findings.fault(&path, format!("{name} itself depends on this interface"));
             all.list[index].parent = None;
             continue;
         }

@@ -21,12 +21,14 @@ pub(super) fn key(key: &str) -> Option<String> {
             );
         }
         "desiredState" | "desired" => {
-            return Some("this is a policy; give what is below this key".to_owned());
+            return Some("this is a policy; use only the part below this key".to_owned());
         }
         "mptcp" | "mptcp-flags" => "no multipath TCP",
         "dispatch" => "no dispatcher scripts",
         "pci-address" => {
-            return Some("NICs are known by name or `identifier: mac-address`".to_owned());
+            return Some(
+                "a NIC is identified by its name, or with `identifier: mac-address`".to_owned(),
+            );
         }
         _ => return None,
     };
@@ -37,7 +39,7 @@ pub(super) fn key(key: &str) -> Option<String> {
 /// not know either.
 pub(super) fn kind(kind: &str) -> Option<String> {
     Some(has_no(match kind {
-        "dummy" | "tun" => "no use for interfaces that lead nowhere",
+        "dummy" | "tun" => "no dummy or tun interfaces",
         "loopback" => "the kernel's own loopback interface",
         "vxlan" | "ip-tunnel" | "hsr" | "xfrm" => "no tunnels; use vlan",
         "macsec" | "ipsec" => "no keys for encryption; use vlan",

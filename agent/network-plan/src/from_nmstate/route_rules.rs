@@ -136,7 +136,7 @@ fn read_one(fields: &Fields, path: String) -> Option<Wanted> {
         fields.fault("ip-to", "expected a rule of one family, found both");
     }
     if wanted.mask.is_some() && wanted.mark.is_none() {
-        fields.fault("fwmask", "expected a fwmark with it, found none");
+        fields.fault("fwmask", "expected fwmark as well, found none");
     }
     Some(wanted)
 }

@@ -129,7 +129,10 @@ fn read_one(fields: &Fields, all: &Interfaces) -> Option<Found> {
     if kind.is_some() {
         for key in ["next-hop-interface", "next-hop-address"] {
             if fields.get(key).is_some() {
-                fields.fault(key, "expected none for a route that leads nowhere");
+                fields.fault(
+                    key,
+                    "expected none for a blackhole, unreachable or prohibit route",
+                );
             }
         }
     } else if name.is_none() && !fields.has("next-hop-interface") {
@@ -166,14 +169,11 @@ fn read_one(fields: &Fields, all: &Interfaces) -> Option<Found> {
     if via.is_some_and(|via| via.is_ipv4() != is_ipv4) {
         fields.fault(
             "next-hop-address",
-            "expected one of the family of the destination",
+            "expected an address of the same family as the destination",
         );
     }
     if weight.is_some() && !is_ipv4 {
-        fields.fault(
-            "weight",
-            "expected none for IPv6, which nmstate has not yet",
-        );
+        fields.fault("weight", "nmstate does not support it for IPv6 yet");
     }
     let mut options = Vec::new();
     let mut option = |name, value: Option<String>| options.extend(value.map(|value| (name, value)));

@@ -80,10 +80,7 @@ fn function(fields: &Fields) -> Option<(u32, String)> {
     let protocols = [("802.1q", "q"), ("802.1ad", "ad")];
     let protocol = fields.word("vlan-proto", &protocols, false).unwrap_or("q");
     if protocol == "ad" && vlan.unwrap_or(0) == 0 && qos == 0 {
-        fields.fault(
-            "vlan-proto",
-            "expected a vlan-id or qos with it, found none",
-        );
+        fields.fault("vlan-proto", "expected vlan-id or qos as well, found none");
     }
     words.extend(vlan.map(|vlan| format!("vlans={vlan}.{qos}.{protocol}")));
     Some((fields.unsigned("id", MOST_FUNCTIONS)?, words.join(" ")))

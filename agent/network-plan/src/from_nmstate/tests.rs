@@ -132,7 +132,7 @@ fn the_uplink_of_open_vswitch_has_the_addresses() {
             "ovs",
             vec![
                 "eth0: MTU 9000, MAC set to 52:54:00:00:00:01",
-                "eth0: IPv4 by DHCP, without a limit",
+                "eth0: IPv4 by DHCP, without a time limit",
                 "eth0: IPv6 off",
             ],
             vec!["interfaces[1]: the ramdisk has no Open vSwitch: eth0 has the addresses of br-ex"],
@@ -221,9 +221,9 @@ fn rules_vrfs_and_stacked_interfaces_are_for_the_ramdisk_too() {
         ),
         (
             "route_types",
-            "lo: IPv4 127.0.0.1/8, 10.1.0.0/16 to nowhere, 10.2.0.0/16 unreachable, 10.3.0.0/16 prohibited",
+            "lo: IPv4 127.0.0.1/8, 10.1.0.0/16 blackhole, 10.2.0.0/16 unreachable, 10.3.0.0/16 prohibited",
         ),
-        ("vrf", "eth0: IPv4 by DHCP, without a limit"),
+        ("vrf", "eth0: IPv4 by DHCP, without a time limit"),
         ("vrf", "vrf0: VRF, routing table 100"),
         (
             "mac_vlan_address",

@@ -60,7 +60,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
     }
     described.interface.kind = kind;
     if protocol == Some(true) {
-        fields.warn("protocol", "the ramdisk has 802.1q in its place");
+        fields.warn("protocol", "the ramdisk uses 802.1q instead");
     }
     // The keyfile writer by itself writes the protocol only for 802.1ad.
     if protocol == Some(false) {

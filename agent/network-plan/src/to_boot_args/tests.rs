@@ -62,7 +62,7 @@ fn arguments_are_those_that_a_person_would_write() {
         (
             "vlan=v5:52-54-00-00-00-01 ip=v5:dhcp",
             "ip=52-54-00-00-00-01:none ip=v5:dhcp",
-            "v5: what it is, or an option of it",
+            "v5: type, or an option of it",
         ),
     ] {
         let written = plan(line).to_boot_args();
@@ -88,12 +88,12 @@ fn what_no_argument_can_say_is_told() {
             changed(&|plan| ipv4(plan, |ip| ip.routes[0].metric = Some(5))),
         ),
         (
-            vec!["eth0: IPv6: where addresses come from"],
+            vec!["eth0: IPv6: source of addresses"],
             changed(&|plan| plan.interfaces[0].ipv6.as_mut().unwrap().method = Method::Disabled),
         ),
         (
             vec![
-                "rd.net.dhcp.vendor-class=a b: no argument can have this character",
+                "rd.net.dhcp.vendor-class=a b: a kernel argument cannot contain white space or quotes",
                 "eth0: IPv4: DHCP vendor class",
             ],
             changed(&|plan| {
@@ -107,7 +107,7 @@ fn what_no_argument_can_say_is_told() {
             changed(&|plan| plan.host_name = Some("node7".to_owned())),
         ),
         (
-            vec!["eth:1: no argument makes it"],
+            vec!["eth:1: no argument creates it"],
             changed(&|plan| {
                 let mut other = plan.interfaces[0].clone();
                 other.matches.name = Some("eth:1".to_owned());
@@ -116,7 +116,7 @@ fn what_no_argument_can_say_is_told() {
         ),
         (
             // A `bond=` without ports means the port `eth0`.
-            vec!["eth0: is configured, too"],
+            vec!["eth0: the arguments configure it as well"],
             changed(&|plan| {
                 *plan = self::plan("bond");
                 plan.interfaces.truncate(1);

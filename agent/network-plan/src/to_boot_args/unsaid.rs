@@ -32,11 +32,11 @@ pub(super) fn differences(wanted: &NetworkPlan, said: &NetworkPlan) -> Vec<Strin
                 let found = of_interface(&interface, &said).into_iter();
                 lines.extend(found.map(|what| format!("{name}: {what}")));
             }
-            None => lines.push(format!("{}: no argument makes it", interface.matches)),
+            None => lines.push(format!("{}: no argument creates it", interface.matches)),
         }
     }
     let added = rest.iter().map(|said| &said.matches);
-    lines.extend(added.map(|name| format!("{name}: is configured, too")));
+    lines.extend(added.map(|name| format!("{name}: the arguments configure it as well")));
     lines
 }
 
@@ -75,13 +75,19 @@ fn of_interface(wanted: &Interface, said: &Interface) -> Vec<String> {
             list.push(what.to_owned());
         }
     };
-    check(wanted.kind == said.kind, "what it is, or an option of it");
-    check(wanted.multi == said.multi, "for how many NICs it is");
-    check(wanted.controller == said.controller, "what it is a port of");
+    check(wanted.kind == said.kind, "type, or an option of it");
+    check(
+        wanted.multi == said.multi,
+        "whether it applies to several NICs",
+    );
+    check(wanted.controller == said.controller, "controller");
     check(wanted.mtu == said.mtu, "MTU");
     check(wanted.set_mac == said.set_mac, "hardware address");
-    check(wanted.ethtool == said.ethtool, "negotiation and speed");
-    check(wanted.needed == said.needed, "whether it is waited for");
+    check(wanted.ethtool == said.ethtool, "autonegotiation and speed");
+    check(
+        wanted.needed == said.needed,
+        "whether the system waits for it",
+    );
     for (family, wanted, said) in [
         ("IPv4", &wanted.ipv4, &said.ipv4),
         ("IPv6", &wanted.ipv6, &said.ipv6),
@@ -92,11 +98,11 @@ fn of_interface(wanted: &Interface, said: &Interface) -> Vec<String> {
                 list.extend(found.map(|what| format!("{family}: {what}")));
             }
             (None, None) => {}
-            _ => list.push(format!("{family}: whether there is any")),
+            _ => list.push(format!("{family}: whether it is configured")),
         }
     }
     if list.is_empty() && wanted != said {
-        list.push("what no argument knows".to_owned());
+        list.push("a setting that no argument expresses".to_owned());
     }
     list
 }
@@ -104,25 +110,25 @@ fn of_interface(wanted: &Interface, said: &Interface) -> Vec<String> {
 fn of_family(wanted: &IpPlan, said: &IpPlan) -> Vec<&'static str> {
     let (asked, told) = (&wanted.automatic, &said.automatic);
     let all = [
-        (wanted.method == said.method, "where addresses come from"),
+        (wanted.method == said.method, "source of addresses"),
         (wanted.addresses == said.addresses, "addresses"),
         (wanted.gateway == said.gateway, "gateway"),
         (wanted.dns == said.dns, "DNS servers"),
         (wanted.routes == said.routes, "routes"),
-        (wanted.required == said.required, "whether it may fail"),
+        (wanted.required == said.required, "whether it is required"),
         (
             wanted.required_timeout_ms == said.required_timeout_ms,
-            "how long it is waited for",
+            "how long the system waits for it",
         ),
         (
             asked.ignore_dns == told.ignore_dns,
-            "whose DNS servers are taken",
+            "whether DNS servers from the network are used",
         ),
-        (asked.timeout == told.timeout, "time for DHCP"),
+        (asked.timeout == told.timeout, "time limit of DHCP"),
         (asked.host_name == told.host_name, "host name for DHCP"),
         (asked.client_id == told.client_id, "DHCP client identifier"),
         (asked.vendor_class == told.vendor_class, "DHCP vendor class"),
-        (asked.dscp == told.dscp, "class of DHCP's packets"),
+        (asked.dscp == told.dscp, "DSCP of DHCP packets"),
     ];
     // If the methods differ, the settings after the first five cannot be compared.
     let is_same_method = wanted.method == said.method;
@@ -130,7 +136,7 @@ fn of_family(wanted: &IpPlan, said: &IpPlan) -> Vec<&'static str> {
     let found = comparable.iter().filter(|(is_same, _)| !is_same);
     let mut found: Vec<_> = found.map(|(_, what)| *what).collect();
     if found.is_empty() && wanted != said {
-        found.push("what no argument knows");
+        found.push("a setting that no argument expresses");
     }
     found
 }

@@ -196,7 +196,7 @@ fn what_is_wrong_with_the_source_and_no_nic_at_all() {
     assert_eq!(
         lines[3..],
         [
-            "network: no instructions, every NIC asks its network",
+            "network: no configuration, DHCP and SLAAC on every NIC",
             "FAULT network_data: expected JSON; it is not used",
             "no NIC found",
             "-- is its driver in the ramdisk?"
