@@ -104,7 +104,7 @@ pub(crate) fn shown(time: SystemTime) -> String {
             "{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC",
             at.year, at.month, at.day, at.hour, at.minute, at.second
         ),
-        None => "a time of no year".to_owned(),
+        None => "a time that is out of range".to_owned(),
     }
 }
 

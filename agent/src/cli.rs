@@ -9,9 +9,9 @@ use crate::tools::Tool;
 #[command(
     version,
     after_help = "\
-In its ramdisk the agent is started by init, in a live system by systemd.
-Anywhere else each sub-command shows one stage, and nothing is changed unless
-told to.
+In the ramdisk, init starts the agent; in a live system, systemd starts it.
+On any other machine, each sub-command shows one stage. It changes nothing
+unless an option allows it.
 
 Examples:
   landfall-agent show-params --cmdline 'ipa-api-url=http://192.0.2.1:6385'
@@ -19,16 +19,16 @@ Examples:
   landfall-agent inventory --json
   landfall-agent discover http://192.0.2.1:6385
 
-Every stage of the boot takes its settings from the kernel command line; see
+All stages of the boot take their settings from the kernel command line; see
 the README for the list."
 )]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
-    /// Show the work as JSON lines on stderr instead of text
+    /// Report progress as JSON lines on stderr instead of text
     #[arg(long, global = true)]
     pub progress_json: bool,
-    /// Say more
+    /// Also log debug messages
     #[arg(long, global = true)]
     pub debug: bool,
 }
@@ -47,9 +47,10 @@ pub enum Command {
 pub struct RunArguments {
     /// This is a live system in memory: its disks may be written
     ///
-    /// For systemd units of live systems that are not CoreOS's, which says
-    /// so itself by /run/ostree-live. It is refused all the same where a
-    /// disk is mounted, and in a container.
+    /// For systemd units in live systems other than CoreOS. The agent
+    /// detects a CoreOS live system by /run/ostree-live. Even with this
+    /// option the agent refuses to run if a disk is mounted, and in a
+    /// container.
     #[arg(long, verbatim_doc_comment)]
     pub live_system: bool,
 }

@@ -102,7 +102,7 @@ fn half_a_pair(given: &str, file: &std::path::Path, missing: &str) -> Failure {
     Failure::new(
         Class::CommandExecutionError,
         format!(
-            "{given} {}: expected {missing} beside it, found none",
+            "{given} {}: expected {missing} in addition, found none",
             file.display()
         ),
     )

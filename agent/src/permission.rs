@@ -55,8 +55,9 @@ impl Home {
         }
         if !Self::is_live_system() {
             live_system::check(Path::new("/"), said).map_err(|missing| {
-                let details =
-                    format!("this is no live system to the agent: {missing}; nothing was changed");
+                let details = format!(
+                    "this machine is not a suitable live system: {missing}; nothing was changed"
+                );
                 Failure::new(Class::CommandExecutionError, details)
             })?;
             mark(Path::new(LIVE_SYSTEM_MARKER))?;
@@ -86,7 +87,7 @@ fn mark(marker: &Path) -> Result<()> {
     marked.map_err(|error| {
         Failure::new(
             Class::CommandExecutionError,
-            format!("marking this boot by {}: {error}", marker.display()),
+            format!("recording this boot in {}: {error}", marker.display()),
         )
     })
 }

@@ -72,7 +72,7 @@ impl StateFile {
         if let Err(error) = self.store(bytes) {
             let path = self.0.as_deref().unwrap_or(Path::new(""));
             tracing::warn!(
-                "{}: {error}; a restarted agent would not remember this",
+                "{}: {error}; this state is lost if the agent restarts",
                 path.display()
             );
         }

@@ -48,7 +48,7 @@ impl Refused {
         let (count, last) = &mut *state;
         *count += 1;
         if last.is_none_or(|last| last.elapsed() >= Self::PAUSE) {
-            tracing::warn!("{count} requests with a missing or wrong token refused so far");
+            tracing::warn!("requests refused so far because of a missing or wrong token: {count}");
             *last = Some(Instant::now());
         }
     }

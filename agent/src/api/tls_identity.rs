@@ -112,7 +112,7 @@ fn make(
         CertificateCurve::P384 => &PKCS_ECDSA_P384_SHA384,
         CertificateCurve::P521 => {
             tracing::warn!(
-                "ipa-tls-certificate-curve=p521: not known to our TLS library, p384 is used"
+                "ipa-tls-certificate-curve=p521: the TLS library does not support this curve; p384 is used"
             );
             &PKCS_ECDSA_P384_SHA384
         }

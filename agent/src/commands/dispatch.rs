@@ -74,7 +74,7 @@ impl Dispatcher {
         match Request::parse(&request).and_then(Request::command) {
             Ok(Parsed::Command(command)) => {
                 tracing::warn!(
-                    "{} was interrupted by a crash of the agent, beginning it anew",
+                    "{} was interrupted by a crash of the agent; starting it again",
                     command.name()
                 );
                 self.spawn(id, *command);

@@ -157,7 +157,7 @@ fn place(partition: Option<&Value>, path: &Path) -> std::result::Result<Where, S
     let by_number = |number: u64| {
         u32::try_from(number)
             .map(Where::Number)
-            .map_err(|_| format!("partition: {number} is no number of a partition"))
+            .map_err(|_| format!("partition: {number} is not a partition number"))
     };
     match partition {
         Some(Value::Number(number)) if number.is_u64() => {
@@ -173,7 +173,9 @@ fn place(partition: Option<&Value>, path: &Path) -> std::result::Result<Where, S
                 .filter(|part| matches!(part, Component::Normal(_)));
             match (parts.next(), parts.next()) {
                 (Some(first), Some(_)) => Ok(Where::ByDirectory(PathBuf::from(first.as_os_str()))),
-                _ => Err("a file in the root directory without a partition".into()),
+                _ => {
+                    Err("expected a partition for a file in the root directory, found none".into())
+                }
             }
         }
         Some(other) => Err(format!(

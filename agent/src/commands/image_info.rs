@@ -216,7 +216,7 @@ impl Access {
             let value = STANDARD.decode(encoded).ok();
             let value = value.and_then(|bytes| String::from_utf8(bytes).ok());
             return value.map(Some).ok_or_else(|| {
-                Failure::invalid_params("image_request_authorization is not base64 of a text")
+                Failure::invalid_params("image_request_authorization: expected text in base64")
             });
         }
         let given = match self.strategy.as_deref() {

@@ -99,7 +99,7 @@ pub async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|error| {
             Err(Failure::new(
                 Class::CommandExecutionError,
-                format!("the thread of this work ended: {error}"),
+                format!("a worker thread of the agent ended: {error}"),
             ))
         })
 }

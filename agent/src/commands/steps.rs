@@ -100,7 +100,7 @@ const STEPS: &[Step] = &[
         deploy: BY_NAME,
         arguments: Some(&[Argument {
             name: "match_patterns",
-            description: r#"List of regular expressions; a boot entry of the firmware whose device path matches one is removed. Default: ["^HD\(", "shim.*\.efi", "grub.*\.efi"]"#,
+            description: r#"List of regular expressions. The step removes the boot entries of the firmware whose device path matches at least one of them. Default: ["^HD\(", "shim.*\.efi", "grub.*\.efi"]"#,
             required: false,
         }]),
         ..NOWHERE
@@ -131,7 +131,7 @@ const STEPS: &[Step] = &[
             },
             Argument {
                 name: "verify_ca",
-                description: "Whether servers of URLs are verified; by default as the agent verifies all",
+                description: "Whether to verify the servers of URLs. The value false is ignored: the settings of the agent apply",
                 required: false,
             },
         ]),

@@ -336,6 +336,6 @@ fn files_that_are_not_what_they_should_be_are_named() {
     let half = IdentityFiles::pair(None, Some("/x.key".into())).unwrap_err();
     assert_eq!(
         half.details,
-        "keyfile /x.key: expected certfile beside it, found none"
+        "keyfile /x.key: expected certfile in addition, found none"
     );
 }

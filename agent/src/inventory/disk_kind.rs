@@ -23,11 +23,11 @@ impl std::fmt::Display for NoDisk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Empty => f.write_str("no medium: its size is zero"),
-            Self::HiddenPath => f.write_str("a path to an NVMe disk that is listed itself"),
+            Self::HiddenPath => f.write_str("a path to an NVMe disk that has its own entry"),
             Self::PathOf(disk) => write!(f, "a path to the multipath disk {disk}"),
-            Self::Memory => f.write_str("memory or a flash chip, no disk"),
+            Self::Memory => f.write_str("memory or a flash chip, not a disk"),
             Self::Floppy => f.write_str("a floppy drive"),
-            Self::Type(name) => write!(f, "of type {name}, no disk"),
+            Self::Type(name) => write!(f, "of type {name}, not a disk"),
         }
     }
 }
@@ -157,7 +157,7 @@ mod tests {
             ("dm-0", "sys/block/dm-0/dm/uuid = DMRAID-isw_x\\n", None),
             ("dm-0", "", Some("dm")),
         ] {
-            let expected = expected.map(|kind| format!("of type {kind}, no disk"));
+            let expected = expected.map(|kind| format!("of type {kind}, not a disk"));
             assert_eq!(why(name, lines), expected, "{name} {lines}");
         }
     }
@@ -166,13 +166,13 @@ mod tests {
     fn some_disks_are_none() {
         for (name, lines, expected) in [
             ("fd0", "", "a floppy drive"),
-            ("ram3", "", "memory or a flash chip, no disk"),
-            ("zram0", "", "memory or a flash chip, no disk"),
-            ("mtdblock0", "", "memory or a flash chip, no disk"),
+            ("ram3", "", "memory or a flash chip, not a disk"),
+            ("zram0", "", "memory or a flash chip, not a disk"),
+            ("mtdblock0", "", "memory or a flash chip, not a disk"),
             (
                 "nvme0c1n1",
                 "sys/block/nvme0c1n1/hidden = 1\\n",
-                "a path to an NVMe disk that is listed itself",
+                "a path to an NVMe disk that has its own entry",
             ),
             (
                 "sdb",

@@ -51,7 +51,7 @@ pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a 
                 "{path}: expected one disk of this name, found {}",
                 list(root, named.into_iter(), is_link)
             ))
-            .hint("name it by /dev/disk/by-path/... or by a longer name"));
+            .hint("name it by /dev/disk/by-path/... or by another name that only one disk has"));
         }
     };
     let Some(reason) = disk.traits.why_untouchable() else {

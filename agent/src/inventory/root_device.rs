@@ -123,7 +123,7 @@ fn loss_to_sets(
     }
     if sets.unread && !skip_list.volumes().is_empty() {
         return Some(
-            "unreadable where a RAID superblock may be, and skip_block_devices keeps volumes"
+            "unreadable where a RAID superblock may be, and skip_block_devices names software RAID volumes to keep"
                 .to_owned(),
         );
     }
@@ -166,7 +166,7 @@ fn loss(
     match hints {
         Some(hints) => Ok(hints.mismatch(disk)?),
         None if disk.size < MIN_DEFAULT_SIZE => Ok(Some(format!(
-            "{:.2} GiB is below the 4 GiB that a disk without hints must have",
+            "{:.2} GiB is below the 4 GiB that a root disk needs without root device hints",
             disk.size as f64 / GIB
         ))),
         None => Ok(None),

@@ -21,14 +21,14 @@ pub struct AgentToken {
 pub enum NoToken {
     /// Another boot or another machine has received it.
     #[error(
-        "Ironic has given this node's token to somebody else (an earlier boot of this machine, or another machine with one of its MAC addresses) -- power the node off and on through Ironic"
+        "Ironic has already given this node's token to an earlier boot of this machine, or to another machine with one of its MAC addresses -- power the node off and on through Ironic"
     )]
     ToldBefore,
     /// Ironic sent a text that is too short for a token.
-    #[error("Ironic gave a token of {0} characters, expected at least {SHORTEST}")]
+    #[error("expected a token of at least {SHORTEST} characters from Ironic, found {0}")]
     TooShort(usize),
     /// Ironic sent no token: an old conductor.
-    #[error("Ironic gave no token, and this agent does not serve without one")]
+    #[error("Ironic sent no token, and this agent does not serve commands without a token")]
     Missing,
 }
 
@@ -39,7 +39,7 @@ impl AgentToken {
         let kept = match file.load() {
             Ok(bytes) => bytes.and_then(|bytes| String::from_utf8(bytes).ok()),
             Err(error) => {
-                tracing::warn!("kept token: {error}");
+                tracing::warn!("stored token: {error}");
                 None
             }
         };

@@ -76,7 +76,7 @@ fn check_mounts(mountinfo: &str, name_of: impl Fn(&str) -> Option<String>) -> Re
     // The last mount on / counts. The mounts that it hides may be the initramfs.
     let root = mounts.iter().rfind(|mount| mount.place == "/");
     let Some(root) = root else {
-        return Err("mountinfo tells of no /".to_owned());
+        return Err("expected a mount on / in mountinfo, found none".to_owned());
     };
     if !ROOT_KINDS.contains(&root.kind) {
         return Err(format!(
@@ -189,7 +189,7 @@ mod tests {
                 "found ext4 on /dev/sda3",
             ),
             ("1 1 0:30 /root / rw - btrfs /dev/sda3 rw\n", "found btrfs"),
-            ("", "no /"),
+            ("", "expected a mount on /"),
         ] {
             let error = checked(mounts).unwrap_err();
             assert!(error.contains(expected), "{error}");

@@ -155,7 +155,7 @@ impl Console {
         let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = String::new();
         if *dropped > 0 {
-            let _ = writeln!(out, "({} lines dropped, console too slow)", *dropped);
+            let _ = writeln!(out, "(console too slow; lines dropped: {})", *dropped);
         }
         out.push_str(text);
         out.push('\n');

@@ -114,7 +114,7 @@ impl Settings {
             Ok(Ok(media)) => media,
             Ok(Err(_)) | Err(_) => Media {
                 warnings: vec![format!(
-                    "virtual media cannot be read within {} s; going on without",
+                    "virtual media could not be read within {} s; continuing without them",
                     MEDIA_LIMIT.as_secs()
                 )],
                 ..Media::default()

@@ -59,7 +59,7 @@ pub(super) fn choose(list: Option<&str>) -> (Vec<SupportedCipherSuite>, Vec<Stri
         }
     }
     if chosen.len() == always {
-        warnings.push("no cipher suite of TLS 1.2 is left; the usual ones are used".to_owned());
+        warnings.push("no cipher suite of TLS 1.2 is left; the default ones are used".to_owned());
         return (ALL_CIPHER_SUITES.to_vec(), warnings);
     }
     (chosen, warnings)

@@ -17,6 +17,6 @@ pub(super) async fn execute(live: Option<&LiveSystem>, _: WritePermission) -> Re
     // The ramdisk has no such step and does not list it.
     let services = live.ok_or_else(|| steps::unknown("start_assisted_install"))?;
     services.run_unit(UNIT).await?;
-    tracing::info!("{UNIT} has ended well");
+    tracing::info!("{UNIT} has ended successfully");
     Ok(Value::Null)
 }

@@ -34,7 +34,7 @@ pub(super) fn install(
     if needs_loader && !ignore_failure {
         return Err(Failure::new(
             Class::InvalidImage,
-            format!("expected an image that brings its boot loader, found root {root_uuid}"),
+            format!("expected an image that contains a boot loader, found root {root_uuid}"),
         ));
     }
     let entry = if ignore_failure {

@@ -43,12 +43,12 @@ pub(super) fn resolve(
 fn proves_nothing(text_or_url: &str, verified: bool) -> Option<String> {
     let scheme = text_or_url.split_once("://")?.0.to_ascii_lowercase();
     let reason = match scheme.as_str() {
-        "http" => "it comes by http",
+        "http" => "it comes over http",
         "https" if !verified => "ipa-insecure verifies no certificate",
         _ => return None,
     };
     Some(format!(
-        "checksum {text_or_url}: {reason}, so it shows damage but not who made the image -- give the checksum itself, or an https URL whose certificate is verified"
+        "checksum {text_or_url}: {reason}, so it detects damage but does not prove who made the image -- give the checksum itself, or an https URL whose certificate is verified"
     ))
 }
 
@@ -72,7 +72,7 @@ fn chosen(given: &GivenChecksum) -> Result<Option<ChecksumSource>> {
         _ => Err(Failure::new(
             Class::InvalidCommandParamsError,
             format!(
-                "checksum: expected an algorithm that is known (md5, sha1, sha2, sha3) with a value, found {}",
+                "checksum: expected a known algorithm (md5, sha1, sha2, sha3) with a value, found {}",
                 name.as_deref().unwrap_or("none")
             ),
         )),

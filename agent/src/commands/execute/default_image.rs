@@ -91,7 +91,7 @@ fn of_medium(found: std::result::Result<ImageInDrive, NoImage>) -> Result<GivenI
     let ImageInDrive { device, image } = found.map_err(|reason| {
         Failure::new(
             Class::DeploymentError,
-            format!("install_coreos: the node has no image_source, the boot no landfall.coreos.image, and {reason}"),
+            format!("install_coreos: the node has no image_source, the kernel command line has no landfall.coreos.image, and {reason}"),
         )
         .hint(
             "set instance_info.image_source, boot with landfall.coreos.image=URL, or build the ISO with --coreos-image",

@@ -154,7 +154,7 @@ pub(super) fn list_for_arrays(node: &Node) -> Result<Arrays> {
         Some(array) => Err(Failure::new(
             Class::SoftwareRaidError,
             format!(
-                "skip_block_devices names {array}, which is not assembled here, so which array to keep is not known; nothing was deleted"
+                "skip_block_devices names {array}, but no assembled array has this name, so the agent does not know which array to keep; nothing was deleted"
             ),
         )
         .hint("name the array in skip_block_devices by volume_name")),
@@ -196,7 +196,7 @@ fn choose(
             );
         } else if skip_list.contains(disk)? {
             tracing::warn!(
-                "{}: left alone, it or a partition of it is in skip_block_devices",
+                "{} is not erased: it or one of its partitions is in skip_block_devices",
                 disk.name
             );
         } else if let Some(medium) = medium(disk) {
@@ -331,7 +331,7 @@ fn without_those_below(
         }
         for device in below {
             tracing::warn!(
-                "{}: left alone, something that is to be left alone is made of it",
+                "{} is not erased: a device that must not be erased is on it",
                 device.disk.name
             );
             spared.extend(names(device));
@@ -359,7 +359,7 @@ fn without_those_made_of(
         }
         for device in &above {
             tracing::warn!(
-                "{}: left alone, a part of it is on a disk that is to be left alone",
+                "{} is not erased: a part of it is on a disk that must not be erased",
                 device.disk.name
             );
             spared.extend(names(device));

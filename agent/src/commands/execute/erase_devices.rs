@@ -173,7 +173,7 @@ fn unlocked(
         return Err(unreadable(reason));
     }
     tracing::info!(
-        "{}: unlocked, an earlier erase was interrupted",
+        "{}: unlocked; an interrupted erase had left it locked",
         disk.name()
     );
     target.reread_partitions()?;
@@ -189,12 +189,12 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
         Some(Obstacle::ReadOnly) if !options.skip_read_only => {
             return Err(Failure::new(
                 Class::BlockDeviceEraseError,
-                "it is read-only, and the conductor does not let such disks be passed over",
+                "it is read-only, and the conductor does not allow the agent to skip read-only disks",
             )
-            .hint("name it in skip_block_devices, or set [deploy]erase_skip_read_only"));
+            .hint("name it in skip_block_devices of the node's properties, or set [deploy]erase_skip_read_only in Ironic's configuration"));
         }
         Some(obstacle) => {
-            tracing::info!("{}: left alone, it is {obstacle}", disk.name());
+            tracing::info!("{} is not erased: it is {obstacle}", disk.name());
             return Ok(());
         }
     }
@@ -207,7 +207,7 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
         }
         Err(failure) => {
             return Err(failure.hint(
-                "to overwrite such a disk: [deploy]continue_if_disk_secure_erase_fails in Ironic's configuration",
+                "to overwrite such a disk, set [deploy]continue_if_disk_secure_erase_fails in Ironic's configuration",
             ));
         }
     }

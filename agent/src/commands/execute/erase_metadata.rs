@@ -46,12 +46,12 @@ pub(super) fn erase_disk(disk: &Erasable, permission: &WritePermission) -> Vec<(
     match &disk.obstacle {
         None => {}
         Some(Obstacle::ReadOnly) => {
-            tracing::info!("{}: left alone, it is read-only", disk.name());
+            tracing::info!("{} is not erased: it is read-only", disk.name());
             return Vec::new();
         }
         Some(Obstacle::RaidMember) => {
             tracing::warn!(
-                "{}: left alone, it belongs to a software RAID (the step delete_configuration removes that)",
+                "{} is not erased: it belongs to a software RAID (the step delete_configuration deletes software RAID)",
                 disk.name()
             );
             return Vec::new();
@@ -89,7 +89,7 @@ pub(super) fn in_use(uses: &str) -> Failure {
 pub(super) fn unreadable(reason: &str) -> Failure {
     Failure::new(
         Class::BlockDeviceEraseError,
-        format!("it was not erased, because what is on it could not be read: {reason}"),
+        format!("it was not erased, because its content could not be read: {reason}"),
     )
     .hint("replace the disk, or name it in skip_block_devices of the node's properties; if it is locked with a password, the step erase_devices unlocks it")
 }
@@ -101,10 +101,10 @@ fn erase_device(path: &Path, is_disk: bool, permission: &WritePermission) -> Res
         target.reread_partitions()?;
     }
     let found = match found.as_slice() {
-        [] => "nothing known".to_owned(),
+        [] => "no known metadata".to_owned(),
         found => found.join(", "),
     };
-    tracing::info!("{}: metadata erased, it held {found}", path.display());
+    tracing::info!("{}: metadata erased, found {found}", path.display());
     Ok(())
 }
 

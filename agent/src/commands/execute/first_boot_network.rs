@@ -76,7 +76,9 @@ pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
             choice.plan.sort();
         }
         Err(error) => {
-            tracing::warn!("the names of the NICs, for the installed system's network: {error}");
+            tracing::warn!(
+                "reading the names of the NICs for the installed system's network: {error}"
+            );
         }
     }
     choice

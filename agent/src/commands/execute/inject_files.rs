@@ -43,9 +43,7 @@ pub(super) async fn execute(
         return Ok(Value::Null);
     }
     if arguments["verify_ca"] == Value::Bool(false) {
-        tracing::warn!(
-            "inject_files: verify_ca=false is not obeyed, servers are verified as everywhere"
-        );
+        tracing::warn!("inject_files: verify_ca=false is ignored: the settings of the agent apply");
     }
     let disk = match machine.written_disk() {
         Some(disk) => disk,

@@ -19,7 +19,7 @@ pub(super) fn finalize(password: &RescuePassword) -> Result<()> {
 pub(super) fn refusal_in_live_system() -> Failure {
     Failure::new(
         Class::CommandExecutionError,
-        "a live system is not handed over to the user of a rescue",
+        "rescue is not supported in a live system",
     )
     .hint("set rescue_kernel and rescue_ramdisk in driver_info to a ramdisk that landfall-image --rescue-layer built")
 }

@@ -27,7 +27,7 @@ pub(super) async fn delete(node: &Node, permission: WritePermission) -> Result<V
                     failures.push((disk.name(), unreadable(reason)));
                 }
                 Some(obstacle) => {
-                    tracing::warn!("{}: left alone, it is {obstacle}", disk.disk.display());
+                    tracing::warn!("{} is not changed: it is {obstacle}", disk.disk.display());
                     spared.extend(disk.partitions);
                     spared.insert(disk.disk);
                 }

@@ -34,7 +34,7 @@ pub fn silence(root: &SystemPath, interface: &str) {
             if error.kind() == io::ErrorKind::NotFound
                 || error.kind() == io::ErrorKind::Unsupported => {}
         Err(error) => tracing::warn!(
-            "{interface}: {flag} {word}: {error} -- its firmware keeps LLDP from the host"
+            "{interface}: setting {flag} to {word}: {error}; the NIC may not pass LLDP to the host"
         ),
     }
 }
