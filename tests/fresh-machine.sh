@@ -69,7 +69,9 @@ run_in() {
       mount -t tmpfs tmpfs "$1/run"
       mount --bind "$2" "$1/opt/rust"
       mount -o remount,bind,ro "$1/opt/rust"
-      exec chroot "$1" "${@:4}" /bin/bash -c "cd /root/landfall && $3"
+      # A shell as the first process: make in its place, ended by a signal in the
+      # middle of a build, was seen to go on and spin.
+      exec chroot "$1" "${@:4}" /bin/bash -c "cd /root/landfall && { $3; exit; }"
     ' run_in "$1" "$toolchain" "$2" "${environment[@]}"
 }
 
