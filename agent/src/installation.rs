@@ -113,14 +113,14 @@ impl BootEntry {
                 .hint
                 .map_or_else(String::new, |hint| format!("{hint}; "));
             return Err(Failure::new(failure.class, details).hint(format!(
-                "{hint}ipa-ignore-bootloader-failure=1 goes on without an entry"
+                "{hint}with ipa-ignore-bootloader-failure=1 the agent continues without an entry"
             )));
         }
         let hint = failure.hint.as_deref().unwrap_or(
             "if this machine does not boot from the disk, choose it in the firmware's setup",
         );
         tracing::warn!(
-            "{disk} is complete, going on without a boot entry in the firmware: {} -- {hint}",
+            "{disk} is complete, continuing without a boot entry in the firmware: {} -- {hint}",
             failure.details
         );
         Ok(())

@@ -223,7 +223,7 @@ fn unattended_full_variable_store() {
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
         let line = guest
-            .console("going on without a boot entry", BOOT + DEPLOYMENT)
+            .console("continuing without a boot entry", BOOT + DEPLOYMENT)
             .await?;
         for text in ["/dev/vda is complete", "variable store is full"] {
             ensure!(

@@ -102,7 +102,7 @@ pub(crate) fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'
     listed()
         .find(|line| names(line, |text| !name.is_empty() && text == name))
         .or_else(|| listed().find(|line| names(line, |text| fits(text, name))))
-        .ok_or_else(|| format!("no line names {name:?}"))
+        .ok_or_else(|| format!("no line for the file {name:?}"))
         .and_then(|line| {
             let mut words = line.split_whitespace();
             let (first, last) = (words.next(), words.next_back());
@@ -110,7 +110,7 @@ pub(crate) fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'
                 .into_iter()
                 .flatten()
                 .find(|word| is_hash(word))
-                .ok_or_else(|| format!("the line of {name:?} holds no checksum"))
+                .ok_or_else(|| format!("the line for {name:?} has no checksum"))
         })
 }
 

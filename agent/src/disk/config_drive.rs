@@ -180,7 +180,7 @@ pub fn write_config_drive(
                 .is_some_and(|found| found.label.eq_ignore_ascii_case(LABEL))
             {
                 tracing::warn!(
-                    "the config drive is no file system labelled {LABEL}, written as it is"
+                    "expected a config drive with a file system labelled {LABEL}, found other content; writing it unchanged"
                 );
             }
             found

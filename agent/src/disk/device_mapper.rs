@@ -59,7 +59,7 @@ pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
             Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => {
                 return Err(failed(
                     disk,
-                    &format!("deactivating {label} on it: a program has that open"),
+                    &format!("deactivating {label} on it: a program has {label} open"),
                 )
                 .hint(
                     "end the program, or deactivate the volume (vgchange -an, cryptsetup close)",

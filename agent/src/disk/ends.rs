@@ -99,7 +99,10 @@ impl Ends {
         // only a warning here, because the caller reports the failure as an error.
         tracing::warn!("{failure}");
         if self.preserve_on_error {
-            tracing::warn!("{} is left as it is, as asked", target.path().display());
+            tracing::warn!(
+                "{} is left unchanged because --preserve-on-error is set",
+                target.path().display()
+            );
         } else {
             reset(target, self.kept.as_ref());
         }
@@ -133,7 +136,7 @@ fn find_kept(target: &Target, filters: &[PartitionFilter]) -> Result<Option<Kept
     let Some(kept) = &found else {
         let filters: Vec<String> = filters.iter().map(ToString::to_string).collect();
         tracing::warn!(
-            "{path}: no partition is kept, none has {}",
+            "{path}: no partition is kept: found none with {}",
             filters.join(", ")
         );
         return Ok(None);
@@ -149,7 +152,7 @@ fn find_kept(target: &Target, filters: &[PartitionFilter]) -> Result<Option<Kept
     }
     for partition in kept.hidden() {
         tracing::info!(
-            "{path}: partition {} is an EFI system partition: until the image is complete its type is {HIDDEN_EFI_SYSTEM}, so that no firmware boots what it holds",
+            "{path}: partition {} is an EFI system partition: until the image is complete its type is {HIDDEN_EFI_SYSTEM}, so that the firmware does not boot from it",
             partition.number
         );
     }
@@ -170,7 +173,7 @@ fn save(kept: &KeptPartitions, disk: &Path) -> Result<PathBuf> {
     kept.plain().map_err(failed)?.write_primary_alone(&mut head);
     fs::write(&path, &head).map_err(|error| failed(error.to_string()))?;
     tracing::info!(
-        "the kept partitions of {disk} are in {file}; should the disk lose them: dd if={file} of={disk} conv=notrunc, then sgdisk --move-second-header {disk}",
+        "the partition table of the kept partitions of {disk} is saved in {file}; to restore it: dd if={file} of={disk} conv=notrunc, then sgdisk --move-second-header {disk}",
         disk = disk.display(),
         file = path.display()
     );
@@ -232,11 +235,13 @@ fn reset(target: &Target, kept: Option<&KeptPartitions>) {
         (None, None) => match kept {
             None => tracing::info!("{path} was left without a partition table, it does not boot"),
             Some(_) => {
-                tracing::info!("{path} was left with the kept partitions alone, it does not boot");
+                tracing::info!("{path} was left with only the kept partitions, it does not boot");
             }
         },
         (Some(failure), None) if refusals.count < MOST_REFUSALS => {
-            tracing::error!("{failure}; what {path} takes at its first and last MiB was wiped");
+            tracing::error!(
+                "{failure}; the first and last MiB of {path} were wiped, except the sectors that cannot be written"
+            );
         }
         (Some(failure), _) | (None, Some(failure)) => {
             tracing::error!("{failure}; {path} could not be wiped: do not boot from it");

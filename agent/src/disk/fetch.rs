@@ -207,7 +207,7 @@ impl Download {
     pub fn next(&mut self) -> Result<Event> {
         self.events
             .blocking_recv()
-            .unwrap_or_else(|| Err(download_error("the download ended without a word")))
+            .unwrap_or_else(|| Err(download_error("the download thread ended without a result")))
     }
 }
 

@@ -31,7 +31,7 @@ impl Format {
         match image_head::second_format(start) {
             Some(other) => Err(Failure::new(
                 Class::InvalidImage,
-                format!("the image is more than one thing: a qcow2 image and {other}"),
+                format!("the image matches more than one format: a qcow2 image and {other}"),
             )),
             None => Ok(Self::Qcow2),
         }
@@ -68,7 +68,7 @@ impl FormatPolicy {
             return Err(refused(format!(
                 "expected an image of format {declared}, found {found}"
             ))
-            .hint("set the image's disk_format to what it is"));
+            .hint("set the image's disk_format to its real format"));
         }
         // The list does not apply to an image that was declared raw and is raw:
         // such an image harms nobody.
@@ -84,7 +84,7 @@ impl FormatPolicy {
         Err(refused(format!(
             "images of format {found} are not permitted ({list})"
         ))
-        .hint("permitted_image_formats in Ironic's configuration says which are"))
+        .hint("see permitted_image_formats in the configuration of Ironic"))
     }
 }
 

@@ -326,7 +326,7 @@ fn partition(
             name: entry.name.clone(),
         }),
         _ => Err(format!(
-            "partition {number} goes from sector {} to {}",
+            "partition {number} has an invalid range: sector {} to {}",
             entry.first_lba, entry.last_lba
         )),
     }

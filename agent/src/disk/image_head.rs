@@ -170,9 +170,9 @@ pub fn refuse_without_efi(head: &[u8], image: &Image) -> Result<()> {
 pub fn refuse_without_partitions(image: &Image) -> Result<()> {
     let Some(table) = &image.gpt else {
         return Err(invalid(
-            "expected an image with a GPT, because its boot partition is to be changed; found one with an MBR",
+            "expected an image with a GPT, because the agent has to change its boot partition; found one with an MBR",
         )
-        .hint("use a CoreOS image; others are written without Ignition config, kernel arguments and network settings, by write_image or a config drive"));
+        .hint("use a CoreOS image; for other images leave out Ignition config, kernel arguments and network settings (Ironic: use write_image and a config drive)"));
     };
     // Many images have the BIOS boot partition in the first MiB. The agent changes
     // nothing in it.

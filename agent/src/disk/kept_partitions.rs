@@ -127,7 +127,7 @@ impl KeptPartitions {
                     first.number, first.name, first.offset
                 ),
             )
-            .hint("the image needs the place of a partition that is to be kept: keep fewer, or take a smaller image")),
+            .hint("the image would overwrite a partition that is to be kept: keep fewer partitions, or use a smaller image")),
             _ => Ok(()),
         }
     }
@@ -150,7 +150,7 @@ impl KeptPartitions {
                 ..partition.clone()
             };
             table.put(partition, entry).map_err(|reason| {
-                format!("partition {number} of the disk cannot be kept beside the image: {reason}")
+                format!("partition {number} of the disk cannot be kept together with the image: {reason}")
             })?;
             numbers.push((number, next));
             next += 1;
@@ -199,7 +199,7 @@ fn read_table(disk: &DiskEnds<'_>, filters: &[PartitionFilter]) -> Result<Option
         Err(reason) => reason,
     };
     if let Ok(table) = Table::parse_backup(disk.tail, disk.size, disk.sector) {
-        tracing::warn!("the disk's GPT is damaged ({primary}), its backup is used");
+        tracing::warn!("the disk's GPT is damaged ({primary}), using its backup");
         return Ok(Some((table, true)));
     }
     let is_announced = |sector| {

@@ -103,10 +103,12 @@ impl Table {
             let (offset, len) = (entry.first * sector, entry.count * sector);
             match entry.kind {
                 0 => continue,
-                PROTECTIVE => return Err("the MBR is that of a GPT, which is missing".to_owned()),
+                PROTECTIVE => {
+                    return Err("found the protective MBR of a GPT, but no GPT".to_owned());
+                }
                 _ if len == 0 || offset + len > disk_size => {
                     return Err(format!(
-                        "partition {number} goes from byte {offset} to {}, the disk has {disk_size}",
+                        "partition {number} goes from byte {offset} to byte {}, the disk has {disk_size} bytes",
                         offset + len
                     ));
                 }
@@ -161,7 +163,8 @@ impl Table {
             ));
         }
         let number = |bytes: u64| {
-            u32::try_from(bytes / self.sector).map_err(|_| format!("byte {bytes} is out of reach"))
+            u32::try_from(bytes / self.sector)
+                .map_err(|_| format!("byte {bytes} is beyond the range of an MBR"))
         };
         let (first, count) = (number(offset)?, number(len)?);
         let entry = &mut self.entries[index * ENTRY_LEN..][..ENTRY_LEN];

@@ -154,7 +154,7 @@ impl Pipeline {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => Ok(Step::Wait),
             Err(RecvTimeoutError::Disconnected) => Err(Broken {
-                failure: image_error("the decoder ended without a word"),
+                failure: image_error("the decoder thread ended without a result"),
                 digest_complete: false,
             }),
         }
@@ -327,9 +327,9 @@ fn decode(
 fn endless(limit: u64) -> Failure {
     Failure::new(
         Class::InvalidImage,
-        format!("the image unpacks to next to nothing: gave up after {limit} bytes of it"),
+        format!("the image unpacks to almost nothing: gave up after {limit} packed bytes"),
     )
-    .hint("look at the file on the server, it is no image for this disk")
+    .hint("check the file on the server: it is not an image for this disk")
 }
 
 fn carries_failure(error: &io::Error) -> bool {

@@ -57,7 +57,7 @@ impl Proof {
                     got.bytes
                 ),
             )
-            .hint("the file on the server is not the one that the checksum was made of")),
+            .hint("the checksum belongs to a different file than the one on the server")),
             Self::Signature(signature) if !signature.is_over(&got.with_suffix) => {
                 Err(Failure::new(
                     Class::ImageChecksumError,

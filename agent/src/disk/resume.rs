@@ -188,7 +188,7 @@ fn not_the_file(answer: &Answer) -> Option<String> {
         && !encoding.eq_ignore_ascii_case("identity")
     {
         return Some(format!(
-            "expected the file as it is, found Content-Encoding {encoding}: configure the server to send it without"
+            "expected the file as it is, found Content-Encoding {encoding}: configure the server to send it unencoded"
         ));
     }
     // The agent has asked for one range. In a multipart body each part has headers

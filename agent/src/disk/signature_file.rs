@@ -23,7 +23,7 @@ pub fn fetch(image: &Request, client: &reqwest::Client, keys: &[SigningKey]) -> 
         urls,
         ..image.clone()
     };
-    let hint = "give the image's digest instead, or allow an image without proof";
+    let hint = "give the digest of the image instead, or allow an unverified image";
     let file = small_file(request, client.clone(), SIGNATURE_FILE_LIMIT).map_err(|failure| {
         Failure {
             details: format!("no signature: {}", failure.details),

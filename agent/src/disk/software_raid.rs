@@ -90,7 +90,7 @@ pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) ->
         Class::SoftwareRaidError,
         format!("software RAID is left on {}", names.join(", ")),
     )
-    .hint("see the console for why; what is mounted or used by LVM has to be released first"))
+    .hint("see the console for the reason; unmount the file systems and deactivate the LVM volumes on these arrays first"))
 }
 
 fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
@@ -186,7 +186,7 @@ fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
         .partition(|member| kept.contains(&member.superblock.array));
     for member in kept {
         tracing::warn!(
-            "{}: left alone, it belongs to {}, and that or what shares its disks is not to be touched",
+            "{}: left unchanged, because it belongs to {}, which is to be kept or shares a disk with an array to be kept",
             member.path.display(),
             member
                 .superblock

@@ -103,7 +103,7 @@ impl<'a> SparseWriter<'a> {
                 self.clean_to = to;
             } else {
                 tracing::info!(
-                    "{} does not zero ranges by itself, zeros are written from byte {from} on",
+                    "{} cannot zero ranges itself: the agent writes zeros from byte {from} on",
                     self.target.path().display()
                 );
             }

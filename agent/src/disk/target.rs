@@ -354,7 +354,10 @@ impl Target {
                 for other in others {
                     match refresh(&other) {
                         Ok(()) => {
-                            tracing::info!("{} is {path} by another path, read again", other.name)
+                            tracing::info!(
+                                "{} is another path to {path}: its partition table was read again",
+                                other.name
+                            )
                         }
                         Err(error) => {
                             tracing::warn!("{}, another path to {path}: {error}", other.name)

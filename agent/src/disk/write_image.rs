@@ -296,7 +296,7 @@ impl Work<'_> {
                 table.backup().0
             }
             (None, Some(_)) => {
-                let reason = "the image has no GPT that they could be entered into".to_owned();
+                let reason = "the image has no GPT to enter them into".to_owned();
                 return Err(untouched(&stream.url, cannot_keep(reason)));
             }
             (None, None) => self.disk.size,
@@ -382,7 +382,7 @@ impl Work<'_> {
     fn stale_backup(&self, piece: &[u8], offset: u64) -> Option<Range<usize>> {
         let header = image_head::stale_backup(piece, offset, self.disk)?;
         tracing::warn!(
-            "the image has an MBR, and in the disk's last sector the backup of a GPT that it has no more: that sector is left empty"
+            "the image has an MBR, but also an old backup GPT header that would be in the disk's last sector: the agent leaves that sector empty"
         );
         Some(header)
     }

@@ -175,7 +175,7 @@ impl<'a> Entry<'a> {
                 .sum::<usize>();
         if len > KERNEL_LIMIT {
             tracing::warn!(
-                "kernel arguments of {len} bytes: on x86_64 what is behind {KERNEL_LIMIT} is left out at boot"
+                "the kernel arguments have {len} bytes: on x86_64 the kernel ignores everything after byte {KERNEL_LIMIT}"
             );
         }
         Ok(format!("{}{OPTIONS}{options}{}", self.before, self.after))

@@ -67,7 +67,7 @@ pub fn make_boot_entry(
             Class::DeviceNotFound,
             format!("{}: {reason}", disk.display()),
         )
-        .hint("this host booted by UEFI, the image is for BIOS hosts"),
+        .hint("this host booted by UEFI, and the image is for BIOS hosts: use an image for UEFI"),
         lacks_fallback: true,
     })?;
     let (loader, has_fallback) = look_for_loader(disk, &esp)?;
@@ -76,7 +76,7 @@ pub fn make_boot_entry(
             Class::DeploymentError,
             format!("{} partition {}: {reason}", disk.display(), esp.number),
         )
-        .hint("take an image for the architecture of this machine"),
+        .hint("use an image for the architecture of this machine"),
         lacks_fallback: !has_fallback,
     })?;
     let path = LoaderPath {

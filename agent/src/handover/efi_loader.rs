@@ -159,7 +159,7 @@ fn files(esp: &Path) -> io::Result<Vec<PathBuf>> {
         listed.sort_by_key(fs::DirEntry::file_name);
         entries += listed.len();
         if entries > MOST_ENTRIES {
-            tracing::warn!("more than {MOST_ENTRIES} files, the rest is not looked at");
+            tracing::warn!("found more than {MOST_ENTRIES} files, ignoring the others");
             break;
         }
         for entry in listed {
@@ -200,7 +200,7 @@ fn of_csv(esp: &Path, csv: &Path) -> io::Result<Option<Loader>> {
     let directory = csv.parent().unwrap_or(esp);
     let loader = child(directory, &file)?.filter(|loader| loader.is_file());
     if loader.is_none() {
-        tracing::warn!("{} names {file}, which is not there", csv.display());
+        tracing::warn!("{} names {file}, which does not exist", csv.display());
     }
     Ok(loader.map(|loader| Loader {
         label,

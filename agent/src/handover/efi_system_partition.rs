@@ -39,7 +39,7 @@ fn in_gpt(table: &Table, kept: &[u32]) -> std::result::Result<EfiSystemPartition
     let esp = of_image.ok_or_else(|| match all.next() {
         None => "no EFI system partition".to_owned(),
         Some(esp) => format!(
-            "no EFI system partition but number {}, which was kept and boots another system",
+            "no EFI system partition except number {}, which is a kept partition and boots another system",
             esp.number
         ),
     })?;
@@ -83,7 +83,11 @@ mod tests {
             (&[own, other], &[2], Ok(5)),
             (&[own], &[], Ok(2)),
             (&[own, (5, "data", DATA, 4, 1)], &[5], Ok(2)),
-            (&[other], &[5], Err("but number 5, which was kept")),
+            (
+                &[other],
+                &[5],
+                Err("except number 5, which is a kept partition"),
+            ),
             (
                 &[(5, "data", DATA, 4, 1)],
                 &[5],

@@ -175,7 +175,7 @@ impl Variables {
                 Ok(())
             } else {
                 Err(io::Error::other(format!(
-                    "{written} of {} bytes taken",
+                    "only {written} of {} bytes were written",
                     bytes.len()
                 )))
             }
@@ -236,7 +236,7 @@ fn error(name: &str, reason: &io::Error) -> Failure {
         // efivarfs maps EFI_INVALID_PARAMETER, EFI_DEVICE_ERROR and a rejected size
         // to these codes (fs/efivarfs/vars.c).
         Some(libc::EINVAL | libc::EIO | libc::ENOMEM | libc::EINTR) => failure.hint(
-            "the firmware refuses the variable, which is mostly a fault of the firmware: update it or clear its boot entries",
+            "the firmware refuses the variable, which is usually a fault of the firmware: update the firmware or clear its boot entries",
         ),
         _ => failure,
     }

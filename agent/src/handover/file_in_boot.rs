@@ -28,7 +28,7 @@ pub fn inside(boot: &Path, relative: &Path) -> Result<PathBuf> {
     } else {
         Err(problem(
             &path,
-            &format!("leads out of the boot partition, to {}", real.display()),
+            &format!("points outside the boot partition, to {}", real.display()),
         ))
     }
 }
@@ -213,7 +213,7 @@ mod tests {
         std::os::unix::fs::symlink("/etc", boot.path().join("grub2")).unwrap();
         assert!(inside(boot.path(), Path::new("loader")).is_ok());
         let failure = inside(boot.path(), Path::new("grub2")).unwrap_err();
-        assert!(failure.details.contains("leads out"), "{failure}");
+        assert!(failure.details.contains("points outside"), "{failure}");
         assert!(inside(boot.path(), Path::new("missing")).is_err());
     }
 

@@ -23,7 +23,7 @@ pub fn is_plain(arguments: &str) -> bool {
 fn check_text(arguments: &str) -> std::result::Result<(), String> {
     if let Some(found) = arguments.chars().find(|c| "\"$\\".contains(*c)) {
         return Err(format!(
-            "expected none of \"$\\, for GRUB reads them twice, found {found:?}"
+            "expected none of \"$\\, because GRUB interprets them twice, found {found:?}"
         ));
     }
     grub_words::check(arguments)

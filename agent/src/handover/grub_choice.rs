@@ -145,7 +145,9 @@ fn unquoted(value: &str) -> std::result::Result<String, String> {
     let is_plain = |c: char| !matches!(c, '"' | '\'' | '$' | '\\' | ';');
     match text.chars().all(is_plain) {
         true => Ok(text.to_owned()),
-        false => Err(format!("{NETWORK}{value}: only GRUB can read this")),
+        false => Err(format!(
+            "{NETWORK}{value}: expected plain text, found syntax that only GRUB can interpret"
+        )),
     }
 }
 
@@ -157,7 +159,9 @@ pub(crate) fn expand<'a>(
     text: &str,
     value_of: impl Fn(&str) -> Option<&'a str>,
 ) -> std::result::Result<String, String> {
-    let only_grub = |word: &str| format!("{word:?}: only GRUB can read this");
+    let only_grub = |word: &str| {
+        format!("{word:?}: expected plain text, found syntax that only GRUB can interpret")
+    };
     let mut words = Vec::new();
     for word in text.split_whitespace() {
         match word.strip_prefix('$') {

@@ -59,21 +59,21 @@ fn is_name(name: &str) -> bool {
 }
 
 fn of_variable() -> String {
-    "GRUB replaces $ and what follows it by the value of a variable, and cannot be told not to"
+    "GRUB replaces $ and the text after it with the value of a variable, and no quoting prevents this"
         .to_owned()
 }
 
 /// The text after a backslash and the character that it quotes.
 fn escaped(text: &str) -> Result<&str, String> {
     text.strip_prefix(|c| OPERATORS.contains(&c) || c == '#' || c == ' ')
-        .ok_or_else(|| "GRUB takes a backslash away or doubles it: expected none".to_owned())
+        .ok_or_else(|| "GRUB removes or doubles a backslash: expected none".to_owned())
 }
 
 /// The text after the closing quote.
 fn quoted(text: &str, quote: char) -> Result<&str, String> {
     let (inside, rest) = text
         .split_once(quote)
-        .ok_or_else(|| format!("expected a second {quote}, which ends what the first began"))?;
+        .ok_or_else(|| format!("expected a closing {quote}, found none"))?;
     match inside
         .chars()
         .find(|&c| "'\"\\$".contains(c) || c.is_control())

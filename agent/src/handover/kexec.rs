@@ -111,13 +111,13 @@ fn joined(paths: &[PathBuf]) -> Result<File> {
 /// `kimage_validate_signature`).
 fn why(error: &io::Error) -> String {
     let reason = match error.raw_os_error() {
-        Some(libc::ENOSYS) => "this kernel was built without CONFIG_KEXEC_FILE",
-        Some(libc::EPERM) => "this kernel is locked down (Secure Boot) and takes no other",
+        Some(libc::ENOSYS) => "the running kernel was built without CONFIG_KEXEC_FILE",
+        Some(libc::EPERM) => "the running kernel is locked down (Secure Boot) and refuses kexec",
         Some(libc::ENODATA | libc::ENOKEY | libc::EKEYREJECTED | libc::EBADMSG) => {
-            "this kernel does not know who has signed it"
+            "it is not signed with a key that the running kernel trusts"
         }
-        Some(libc::ENOEXEC) => "it is no kernel that can be started so",
-        Some(libc::ENOMEM | libc::EADDRNOTAVAIL) => "there is not enough memory beside this boot",
+        Some(libc::ENOEXEC) => "it is not a kernel that kexec can start",
+        Some(libc::ENOMEM | libc::EADDRNOTAVAIL) => "not enough memory is free to load it",
         _ => return error.to_string(),
     };
     format!("{reason} ({error})")

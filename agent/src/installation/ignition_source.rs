@@ -26,7 +26,7 @@ pub(super) fn read(options: &InstallOptions, servers: &Servers) -> Result<Option
         (None, Some(url)) => (fetch::shown(url), of_server(url, options, servers)?),
         (None, None) if options.ignition_hash.is_some() => {
             return Err(Failure::invalid_params(
-                "--ignition-hash: expected --ignition-file or --ignition-url beside it, found none",
+                "--ignition-hash: expected also --ignition-file or --ignition-url, found none",
             ));
         }
         (None, None) => return Ok(None),
@@ -75,10 +75,10 @@ fn of_server(url: &str, options: &InstallOptions, servers: &Servers) -> Result<V
         "http" | "https" if options.ignition_hash.is_some() || options.insecure_ignition => {}
         "https" => {
             return Err(Failure::invalid_params(format!(
-                "Ignition URL {}: expected a server whose certificate is verified, found ipa-insecure, which verifies none",
+                "Ignition URL {}: expected a server whose certificate is verified, found ipa-insecure, which turns verification off",
                 fetch::shown(url)
             ))
-            .hint("give the CA of the server as CA file (cafile) in place of ipa-insecure, or --ignition-hash, or --insecure-ignition"));
+            .hint("give the CA of the server as CA file (cafile) instead of ipa-insecure, or give --ignition-hash or --insecure-ignition"));
         }
         "http" => {
             return Err(Failure::invalid_params(format!(

@@ -36,7 +36,7 @@ pub(super) fn choose(
         let trusted = options.insecure || stream::is_proven(options, servers.verified);
         if !trusted {
             tracing::warn!(
-                "stream {name}: its metadata came from a server that has not proven who it is, so its digest proves nothing; looking for a signature"
+                "stream {name}: its metadata came from a server whose identity is not verified, so the agent does not trust its digest and looks for a signature"
             );
         }
         (vec![found.location], trusted.then_some(found.sha256))
@@ -64,7 +64,7 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
     }
     match own_image(options.offline) {
         Ok(None) => {
-            tracing::info!("no medium has an image, taking the stream {DEFAULT_STREAM}");
+            tracing::info!("no boot medium has an image, using the stream {DEFAULT_STREAM}");
             Ok(None)
         }
         Ok(own) => Ok(own),
@@ -74,7 +74,7 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
         )),
         // A stream would install a different system from the one on the medium.
         Err(reason) => Err(Failure::new(Class::InvalidImage, reason)
-            .hint("name the image, or take the other medium away")),
+            .hint("name the image, or remove the other medium")),
     }
 }
 
@@ -89,12 +89,12 @@ fn signature(urls: &[String], options: &InstallOptions, client: &reqwest::Client
     };
     match signature_file::fetch(&image, client, &built_in_keys()) {
         Err(failure) if failure.class == Class::ImageDownloadError && options.insecure => {
-            tracing::warn!("{}; going on, as --insecure asks", failure.details);
+            tracing::warn!("{}; continuing because of --insecure", failure.details);
             Ok(Proof::Nothing)
         }
         outcome => outcome.map_err(|failure| {
             failure.hint(
-                "give the image's digest (--image-digest sha256:...), or accept it without proof (--insecure)",
+                "give the image's digest (--image-digest sha256:...), or accept the image unverified (--insecure)",
             )
         }),
     }

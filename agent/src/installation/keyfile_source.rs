@@ -30,7 +30,7 @@ pub(super) fn read(options: &InstallOptions) -> Result<Vec<(String, Vec<u8>)>> {
     })?;
     if files.is_empty() {
         tracing::warn!(
-            "--copy-network: no keyfile is in {}, the first boot has the image's own network",
+            "--copy-network: found no keyfile in {}, the first boot uses the image's own network settings",
             directory.display()
         );
     }
@@ -42,7 +42,10 @@ fn read_all(directory: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else {
-            tracing::warn!("{}: its name is no text, left out", entry.path().display());
+            tracing::warn!(
+                "{}: skipped, because its name is not UTF-8",
+                entry.path().display()
+            );
             continue;
         };
         // NetworkManager follows links too.
@@ -52,7 +55,9 @@ fn read_all(directory: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
         if !name.ends_with(".nmconnection") || name.starts_with('.') {
             // NetworkManager reads no other names in the directory that CoreOS
             // copies the files to.
-            tracing::warn!("{name}: its name does not end in .nmconnection, left out");
+            tracing::warn!(
+                "{name}: skipped, because NetworkManager reads only names that end in .nmconnection and do not begin with a dot"
+            );
             continue;
         }
         let mut content = Vec::new();

@@ -46,31 +46,31 @@ pub struct InstallOptions {
     #[arg(short, long, value_name = "NAME", help_heading = "Image")]
     #[arg(conflicts_with_all = ["image_url", "image_file", "offline"])]
     pub stream: Option<String>,
-    /// Image to write: raw or qcow2, plain or packed; again: a mirror of it
+    /// Image to write: raw or qcow2, plain or packed; repeat for mirrors
     #[arg(short = 'u', long, value_name = "URL", help_heading = "Image")]
     #[arg(conflicts_with_all = ["image_file", "offline"])]
     pub image_url: Vec<String>,
-    /// The same in a file of this machine
+    /// Image to write, in a file of this machine
     #[arg(short = 'f', long, value_name = "PATH", help_heading = "Image")]
     #[arg(conflicts_with = "offline")]
     pub image_file: Option<PathBuf>,
-    /// Its digest as downloaded, e.g. sha256:0123...; no signature is needed
+    /// Digest of the image file, e.g. sha256:0123...; no signature is needed
     #[arg(long, value_name = "ALGORITHM:HEX", help_heading = "Image")]
     #[arg(value_parser = image_digest)]
     pub image_digest: Option<ExpectedDigest>,
     /// Take the image from the medium that this machine was booted from
     #[arg(long, help_heading = "Image")]
     pub offline: bool,
-    /// Accept an image without a signature; a wrong one is never accepted
+    /// Accept an image without a signature; a bad signature still fails
     #[arg(long, help_heading = "Image")]
     pub insecure: bool,
-    /// Where streams are described
+    /// Base URL of the stream metadata
     #[arg(long, value_name = "URL", help_heading = "Image")]
     pub stream_base_url: Option<String>,
     /// Architecture of a stream's image [default: this machine's]
     #[arg(short, long, value_name = "NAME", help_heading = "Image")]
     pub architecture: Option<String>,
-    /// Ask a server that fails again: a number, or infinite
+    /// Number of retries if a server fails, or infinite
     #[arg(long, value_name = "N", help_heading = "Image")]
     pub fetch_retries: Option<FetchRetries>,
 
@@ -78,7 +78,7 @@ pub struct InstallOptions {
     #[arg(short, long, value_name = "PATH", help_heading = "Installed system")]
     #[arg(alias = "ignition", conflicts_with = "ignition_url")]
     pub ignition_file: Option<PathBuf>,
-    /// The same from a server
+    /// URL of an Ignition config for the installed system
     #[arg(
         short = 'I',
         long,
@@ -86,14 +86,14 @@ pub struct InstallOptions {
         help_heading = "Installed system"
     )]
     pub ignition_url: Option<String>,
-    /// Its digest, sha256-0123... or sha512-0123...; looked at before writing
+    /// Digest of the Ignition config, sha256-0123... or sha512-0123...
     #[arg(long, value_name = "TYPE-HEX", help_heading = "Installed system")]
     #[arg(value_parser = ignition_hash)]
     pub ignition_hash: Option<ExpectedDigest>,
     /// Allow an Ignition URL without TLS and without a digest
     #[arg(long, help_heading = "Installed system")]
     pub insecure_ignition: bool,
-    /// Ignition platform in place of metal
+    /// Ignition platform instead of metal
     #[arg(short, long, value_name = "NAME", help_heading = "Installed system")]
     pub platform: Option<String>,
     /// Console of kernel and boot loader, e.g. ttyS0,115200n8
@@ -102,27 +102,27 @@ pub struct InstallOptions {
     /// Add a kernel argument
     #[arg(long, value_name = "ARG", help_heading = "Installed system")]
     pub append_karg: Vec<String>,
-    /// Take a kernel argument away
+    /// Remove a kernel argument
     #[arg(long, value_name = "ARG", help_heading = "Installed system")]
     pub delete_karg: Vec<String>,
     /// Kernel arguments of the first boot only
     #[arg(long, value_name = "ARGS", hide = true)]
     pub firstboot_args: Option<String>,
-    /// Give the first boot NetworkManager's files of this machine
+    /// Copy this machine's NetworkManager keyfiles for the first boot
     #[arg(short = 'n', long, help_heading = "Installed system")]
     pub copy_network: bool,
-    /// Where those are, for --copy-network
+    /// Directory of the keyfiles for --copy-network
     #[arg(long, value_name = "PATH", help_heading = "Installed system")]
     pub network_dir: Option<PathBuf>,
 
-    /// Keep partitions with a label like this, e.g. 'data*'
+    /// Keep partitions whose label matches, e.g. 'data*'
     #[arg(long, value_name = "GLOB", help_heading = "Disk")]
     pub save_partlabel: Vec<String>,
     /// Keep partitions by number: 5, 5-7, 5- or -7
     #[arg(long, value_name = "RANGE", help_heading = "Disk")]
     #[arg(allow_hyphen_values = true)]
     pub save_partindex: Vec<String>,
-    /// Leave the disk as it is after a failure, to be looked at
+    /// Leave the disk unchanged after a failure, for inspection
     #[arg(long, help_heading = "Disk")]
     pub preserve_on_error: bool,
     /// Read every block of the image back and compare, before the disk boots

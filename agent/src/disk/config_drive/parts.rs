@@ -29,7 +29,7 @@ impl Parts {
                 }
             };
             if !fits {
-                return Err(format!("{name} is of a wrong type"));
+                return Err(format!("{name} has the wrong type"));
             }
         }
         Ok(Self(parts.clone()))

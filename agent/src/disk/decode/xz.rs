@@ -107,7 +107,7 @@ impl<R: BufRead> XzReader<R> {
             }
             if !zeros.is_multiple_of(4) {
                 return Err(invalid(format!(
-                    "expected zeros in fours behind a stream, found {zeros}"
+                    "expected padding after a stream to be a multiple of 4 bytes, found {zeros} bytes"
                 )));
             }
             return if at_end {

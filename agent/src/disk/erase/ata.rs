@@ -155,12 +155,14 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
     if let Err(error) = erased {
         // A locked disk could not be overwritten either.
         if let Err(second) = try_passwords(disk) {
-            tracing::error!("unlocking a disk that would not erase itself: {second}");
+            tracing::error!("unlocking the disk after its erase failed: {second}");
         }
         return Err(error);
     }
     if identify(disk)?.enabled {
-        return Err(io::Error::other("it has kept its password after the erase"));
+        return Err(io::Error::other(
+            "its password is still set after the erase",
+        ));
     }
     Ok(true)
 }

@@ -64,7 +64,7 @@ fn protected(disk: &Path, what: &str) -> Failure {
             disk.display()
         ),
     )
-    .hint("detach the volume from this machine, or allow its loss by ipa-guard-special-filesystems=0 or wipe_special_filesystems=false in driver_internal_info")
+    .hint("detach the volume from this machine, or allow the agent to erase it with ipa-guard-special-filesystems=0 or wipe_special_filesystems=false in driver_internal_info")
 }
 
 /// Looks for cluster file systems by the partition types in the tables.

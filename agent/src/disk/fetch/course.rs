@@ -114,7 +114,7 @@ impl<'a> Course<'a> {
             tracing::info!("image: resumed at byte {} by Range", self.received);
         } else if skip > 0 {
             tracing::info!(
-                "image: the server ignores Range, reading {skip} bytes again to go on at byte {}",
+                "image: the server ignores Range, reading {skip} bytes again to continue at byte {}",
                 self.received
             );
         }

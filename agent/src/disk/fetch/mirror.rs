@@ -57,7 +57,7 @@ impl<'a> Mirror<'a> {
         let checked = course.request.checked || course.received == 0;
         same_file(file, now, checked).map_err(|reason| {
             Break::Final(super::download_error(format!(
-                "{}: not known to be the file that the download began with: {reason}",
+                "{}: expected the same file as at the start of the download: {reason}",
                 self.shown
             )))
         })

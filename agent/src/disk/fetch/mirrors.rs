@@ -44,7 +44,7 @@ pub(super) async fn fetch(
                 let Some(next) = after(&mirrors, at) else {
                     return Err(all_lost(&mirrors, failure));
                 };
-                tracing::warn!("{failure}; going on at {}", mirrors[next].shown);
+                tracing::warn!("{failure}; continuing with {}", mirrors[next].shown);
                 at = next;
                 continue;
             }
@@ -52,7 +52,7 @@ pub(super) async fn fetch(
                 mirrors[at].sends_anew = true;
                 let next = after(&mirrors, at).unwrap_or(at);
                 tracing::info!(
-                    "image {}: the server ignores Range; going on at {}",
+                    "image {}: the server ignores Range; continuing with {}",
                     mirrors[at].shown,
                     mirrors[next].shown
                 );
@@ -82,7 +82,7 @@ pub(super) async fn fetch(
         let (from, to) = (&mirrors[at].shown, &mirrors[next].shown);
         let places = mirrors.iter().filter(|mirror| mirror.lost.is_none());
         match endurance.pause(brought, places.count(), asked) {
-            None => tracing::warn!("image {from}: {what} ({reason}), going on at {to}"),
+            None => tracing::warn!("image {from}: {what} ({reason}), continuing with {to}"),
             Some(wait) => {
                 let how = if next == at {
                     "trying again".to_owned()
@@ -194,7 +194,7 @@ fn all_lost(mirrors: &[Mirror<'_>], last: Failure) -> Failure {
     let mut lost = mirrors.iter().filter_map(|mirror| mirror.lost.as_ref());
     Failure {
         permanent: lost.all(|failure| failure.permanent),
-        details: format!("no place of the image is left: {}", troubles.join("; ")),
+        details: format!("no URL of the image is usable: {}", troubles.join("; ")),
         ..last
     }
 }

@@ -238,7 +238,7 @@ fn the_next_place_goes_on_where_the_first_broke() {
             Ok(bytes) => assert!(works && bytes == file, "{name}"),
             Err(failure) => {
                 assert!(!works, "{name}: {failure}");
-                for part in ["HTTP status 404", "not known to be the file", &second.url] {
+                for part in ["HTTP status 404", "expected the same file", &second.url] {
                     assert!(failure.details.contains(part), "{name}: {failure}");
                 }
             }

@@ -168,7 +168,7 @@ impl Assembly {
         self.passes += 1;
         if !self.progress || self.passes > MOST_PASSES {
             return Err(invalid(format!(
-                "its tables are too much out of order, gave up after {} passes",
+                "its tables are too far out of order: gave up after {} passes",
                 self.passes - 1
             )));
         }

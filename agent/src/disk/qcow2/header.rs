@@ -112,7 +112,10 @@ impl Header {
             || (needed > 0 && self.l1_offset == 0)
             || self.l1_offset.checked_add(needed * 8).is_none()
         {
-            return Err(format!("the L1 table begins at byte {}", self.l1_offset));
+            return Err(format!(
+                "the L1 table has the invalid offset {}",
+                self.l1_offset
+            ));
         }
         Ok(())
     }

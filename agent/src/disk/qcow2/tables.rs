@@ -40,7 +40,7 @@ pub enum Cluster {
 pub fn l1_entry(header: &Header, entry: u64) -> Result<Option<u64>, String> {
     let offset = entry & OFFSET;
     if !offset.is_multiple_of(header.cluster_size()) {
-        return Err(format!("an L2 table is said to be at byte {offset}"));
+        return Err(format!("an L2 table has the invalid offset {offset}"));
     }
     Ok((offset != 0).then_some(offset))
 }
@@ -52,13 +52,13 @@ pub fn l1_entry(header: &Header, entry: u64) -> Result<Option<u64>, String> {
 pub fn l2_entry(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, String> {
     if entry & COMPRESSED != 0 {
         if bitmap != 0 {
-            return Err("a compressed cluster is said to have subclusters".to_owned());
+            return Err("a compressed cluster has subclusters, which is invalid".to_owned());
         }
         return Ok(compressed(header, entry));
     }
     let host = entry & OFFSET;
     if !host.is_multiple_of(header.cluster_size()) {
-        return Err(format!("a cluster is said to be at byte {host}"));
+        return Err(format!("a cluster has the invalid offset {host}"));
     }
     let (present, zeros) = if header.subclusters {
         (bitmap as u32, (bitmap >> 32) as u32)
@@ -67,13 +67,15 @@ pub fn l2_entry(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, Str
     } else if header.version >= 3 {
         return Ok(Cluster::Zeros);
     } else {
-        return Err("a cluster of zeros is no part of version 2".to_owned());
+        return Err("a cluster is marked as zeros, which version 2 does not have".to_owned());
     };
     if present & zeros != 0 {
-        return Err("a subcluster is said to be there and to be zeros".to_owned());
+        return Err("a subcluster is marked both as allocated and as zeros".to_owned());
     }
     if host == 0 && header.subclusters && present != 0 {
-        return Err("subclusters are said to be there without a place".to_owned());
+        return Err(
+            "subclusters are marked as allocated, but their cluster has no offset".to_owned(),
+        );
     }
     if host == 0 || present == 0 {
         return Ok(Cluster::Zeros);

@@ -65,14 +65,14 @@ impl Work<'_> {
         };
         let header = Header::parse(start).map_err(|reason| {
             invalid(reason)
-                .hint("convert it to a plain one: qemu-img convert -O qcow2 IMAGE image.qcow2")
+                .hint("convert it to an ordinary qcow2 image: qemu-img convert -O qcow2 IMAGE image.qcow2")
         })?;
         if header.size > self.disk.size {
             return Err(image_head::too_large(header.size, self.disk.size));
         }
         if header.allocation_unit() < u64::from(self.disk.sector) {
             return Err(invalid(format!(
-                "it is made of units of {} bytes, the disk of sectors of {}",
+                "its allocation units of {} bytes are smaller than the disk's sectors of {} bytes",
                 header.allocation_unit(),
                 self.disk.sector
             ))

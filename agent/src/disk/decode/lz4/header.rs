@@ -23,9 +23,10 @@ pub(super) fn magic(number: u32) -> Result<Magic, String> {
         0x184d_2a50..=0x184d_2a5f => Ok(Magic::Skippable),
         // The legacy format has neither an end mark nor a checksum, so a truncated
         // file would go unnoticed.
-        LEGACY => {
-            Err("the file is of the legacy lz4 format, pack it without the option -l".to_owned())
-        }
+        LEGACY => Err(
+            "the file has the legacy lz4 format: compress it without the option -l of lz4"
+                .to_owned(),
+        ),
         _ => Err(format!("expected a frame, found {number:#010x}")),
     }
 }
@@ -63,7 +64,7 @@ impl Header {
         let bit = |bit: u8| flags & bit != 0;
         if flags & flag::VERSION != flag::VERSION_1 || bit(flag::RESERVED) || block & 0x8f != 0 {
             return Err(invalid(format!(
-                "a frame of an unknown kind: {flags:#04x} {block:#04x}"
+                "unknown kind of frame: {flags:#04x} {block:#04x}"
             )));
         }
         if bit(flag::DICTIONARY) {
