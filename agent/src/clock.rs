@@ -98,7 +98,7 @@ impl Clock {
         if self.sources.ntp.load(Ordering::Relaxed) || !is_better(now, time, occasion) {
             return false;
         }
-        match self.set(time, &format!("the Date of {url}")) {
+        match self.set(time, &format!("the Date header of {url}")) {
             Ok(()) => self.may_change,
             Err(fault) => {
                 tracing::warn!("{fault}");
@@ -111,11 +111,11 @@ impl Clock {
         let old = calendar::shown(SystemTime::now());
         let new = calendar::shown(time);
         if !self.may_change {
-            tracing::warn!("{old} here, {new} by {source}; not set");
+            tracing::warn!("{old} on this machine, {new} according to {source}; not set");
             return Ok(());
         }
         wall_clock::set_system_clock(time)
-            .map_err(|error| format!("setting it from {old} to {new}: {error}"))?;
+            .map_err(|error| format!("setting the clock from {old} to {new}: {error}"))?;
         self.sources.any.store(true, Ordering::Relaxed);
         tracing::info!("set from {old} to {new} by {source}");
         Ok(())
@@ -129,8 +129,8 @@ impl Clock {
             return;
         };
         match wall_clock::set_hardware_clock(Path::new(HARDWARE_CLOCK), now) {
-            Ok(()) => tracing::info!("{HARDWARE_CLOCK} set, too"),
-            Err(error) => tracing::warn!("{HARDWARE_CLOCK}: {error}; it stays wrong"),
+            Ok(()) => tracing::info!("hardware clock {HARDWARE_CLOCK} set"),
+            Err(error) => tracing::warn!("{HARDWARE_CLOCK}: {error}; its time stays wrong"),
         }
     }
 }

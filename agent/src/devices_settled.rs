@@ -30,7 +30,7 @@ pub async fn wait(mut settled: DevicesSettled, limit: Duration) -> Instant {
         Ok(Err(_)) => Instant::now(),
         Err(_) => {
             tracing::warn!(
-                "not all devices have their drivers after {} s, going on without them",
+                "some devices still have no driver after {} s, continuing without them",
                 limit.as_secs()
             );
             Instant::now()

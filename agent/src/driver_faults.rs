@@ -135,7 +135,7 @@ fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
     }
     match purpose {
         Purpose::Storage => Reason {
-            cause: format!("{noun} {} shows none", drivers.join(", ")),
+            cause: format!("{noun} {} reports no disk", drivers.join(", ")),
             remedy: "check cables and backplane, and its mode in the firmware setup (AHCI or HBA instead of RAID or VMD)",
         },
         Purpose::Network => Reason {
@@ -212,7 +212,7 @@ mod tests {
             (
                 pci("0000:01:00.0", "0x010601", driver),
                 Purpose::Storage,
-                "storage controller 0000:01:00.0 (ahci) shows none -- check cables",
+                "storage controller 0000:01:00.0 (ahci) reports no disk -- check cables",
             ),
             (
                 pci("0000:01:00.0", "0x020000", ""),

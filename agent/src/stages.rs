@@ -133,7 +133,7 @@ async fn in_ramdisk(settings: Settings) -> Result<Ending> {
 /// it.
 async fn asked_to_end() -> Result<()> {
     let fault = |error: std::io::Error| {
-        let details = format!("listening for the order to end: {error}");
+        let details = format!("listening for the request to end: {error}");
         Failure::new(Class::CommandExecutionError, details)
     };
     let mut terminate = signal(SignalKind::terminate()).map_err(fault)?;

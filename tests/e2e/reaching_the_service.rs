@@ -107,7 +107,7 @@ fn two_nics_of_which_one_leads_nowhere() {
             took < AT_ONCE,
             "the first heartbeat came {took:?} after the carrier"
         );
-        told(lab, &[OTHER_MAC, "goes before the other NICs"])?;
+        told(lab, &[OTHER_MAC, "takes precedence over the other NICs"])?;
         told(lab, &["provisioning service answers at", "via 203.0.113.1"])?;
         services.conductor.deployed(DEPLOYMENT).await?;
         guest.powered_off(Duration::from_secs(60)).await

@@ -137,7 +137,7 @@ fn unattended_old_line_bios_pxe() {
         };
         installs(lab, &plan).await?;
         let told = lab.journal.find(lab.journal.start(), |event| {
-            event.text.contains("the image is taken unverified")
+            event.text.contains("the image is not verified")
         });
         ensure!(told.is_some(), "nothing is said of the missing proof");
         Ok(())
@@ -233,7 +233,7 @@ fn unattended_full_variable_store() {
             );
         }
         guest
-            .console("coreos.inst.skip_reboot wants", POWER_OFF)
+            .console("because of coreos.inst.skip_reboot", POWER_OFF)
             .await?;
         let failed = lab.journal.find(lab.journal.start(), |event| {
             event.text.contains("install failed")
@@ -288,7 +288,7 @@ fn unattended_late_image_and_skip_reboot() {
         }
         std::fs::write(folder.join(LATE), &site.files[0].content)?;
         let line = guest
-            .console("coreos.inst.skip_reboot wants", DEPLOYMENT)
+            .console("because of coreos.inst.skip_reboot", DEPLOYMENT)
             .await?;
         ensure!(line.text.contains("installed"), "it says: {}", line.text);
         let verified = lab.journal.find(lab.journal.start(), |event| {

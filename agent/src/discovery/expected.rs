@@ -24,7 +24,7 @@ impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Expected::Ironic => "Ironic",
-            Expected::File => "a server of this file",
+            Expected::File => "a server that has the file",
         })
     }
 }

@@ -136,7 +136,7 @@ impl Advert {
             .iter()
             .find(|known| known.socket(self.port).is_some_and(&has_route))
             .or_else(|| usable.first())
-            .ok_or("it has no address but loopback ones")?;
+            .ok_or("it has no address except loopback addresses")?;
         Ok(chosen.in_url())
     }
 

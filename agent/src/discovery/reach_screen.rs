@@ -86,10 +86,13 @@ fn first_steps(nic: &NicState) -> Vec<StepResult> {
             StepResult::failed(Step::Address, trouble.trim_start())
         }
         (None, Some(tentative)) => {
-            let text = format!("{}: does anybody else have it?", tentative.prefix);
+            let text = format!(
+                "{}: checking whether another machine has it",
+                tentative.prefix
+            );
             StepResult::waiting(Step::Address, text)
         }
-        (None, None) => StepResult::waiting(Step::Address, "none yet, the network is asked"),
+        (None, None) => StepResult::waiting(Step::Address, "none yet, still waiting"),
     };
     vec![StepResult::done(Step::Carrier, "ok"), address]
 }
@@ -132,7 +135,7 @@ pub fn screen(service: &str, network: &NetworkState, reach: &Reach) -> Vec<Strin
     let unused = network.nics.iter().filter(|nic| !is_meant(nic));
     let unused: Vec<_> = unused.map(|nic| nic.name.as_str()).collect();
     if !unused.is_empty() {
-        let text = format!("without an address of their own: {}", unused.join(" "));
+        let text = format!("NICs that get no address: {}", unused.join(" "));
         lines.extend(wrapped("", &text, 2));
     }
     lines
@@ -164,22 +167,22 @@ fn advice(step: &StepResult, network: &NetworkState) -> Option<String> {
         }
         Step::Address => return None,
         Step::Route => "no gateway leads there: give one (ip=, rd.route=)".to_owned(),
-        Step::Dns if network.dns.is_empty() => "no name server is known: nameserver=".to_owned(),
+        Step::Dns if network.dns.is_empty() => "no name server is known: add nameserver=".to_owned(),
         Step::Dns => {
             let servers: Vec<_> = network.dns.iter().map(ToString::to_string).collect();
             format!("check the name, and the name servers {}", servers.join(" "))
         }
         Step::Tcp if text.contains("refused") => {
-            "the host is there, but nobody listens: is Ironic up? is it the port?".to_owned()
+            "the host answers, but nothing listens on this port: is the service running? is the port right?".to_owned()
         }
         Step::Tcp => {
-            "the way there is cut: gateway, VLAN of the switch port, firewall? a switch port \
-             may take 50 s to forward"
+            "the host cannot be reached: check gateway, VLAN of the switch port, firewall; a \
+             switch port may take 50 s to forward"
                 .to_owned()
         }
         // The TLS error already contains the advice.
         Step::Tls => return None,
-        Step::Http => "something listens there, but it does not answer as Ironic".to_owned(),
+        Step::Http => "a server answers there, but not as expected: is the URL right?".to_owned(),
     })
 }
 

@@ -135,7 +135,7 @@ impl Search {
             if let Some(Other { reached, found }) = self.others.take_due(grace) {
                 let (url, seconds) = (&reached.url, grace.as_secs());
                 tracing::warn!(
-                    "{url} answers with {found}, and in {seconds} s nothing better has answered: going on with it"
+                    "{url} answers with {found}, and no server gave a better answer within {seconds} s: using this one"
                 );
                 return News::Reached(reached);
             }
@@ -266,7 +266,7 @@ impl Search {
                 Outcome::Expected(answer) => return Some(News::Reached(reached(url, answer))),
                 Outcome::Other(answer, found) => {
                     known.log(
-                        &format!("not the answer of {expected} from {url}"),
+                        &format!("expected {expected}, found another answer at {url}"),
                         &found,
                         pause,
                     );

@@ -130,12 +130,12 @@ impl Loader {
                 loader.end_of_work();
             });
         if let Err(error) = started {
-            tracing::error!("starting thread virtio: {error} -- disks may get other numbers");
+            tracing::error!("starting thread virtio: {error} -- disks may get different names");
             self.queue(look());
             self.end_of_work();
         } else if loaded.recv_timeout(limit).is_err() {
             tracing::warn!(
-                "a virtio device keeps its driver waiting ({}), going on with the other devices",
+                "a driver still waits for its virtio device ({}), continuing with the other devices",
                 self.modules.loading().join(", ")
             );
             self.queue(look());

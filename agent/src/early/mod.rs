@@ -72,7 +72,7 @@ pub fn run() -> ! {
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     if namespace != Path::new(FIRST_PID_NAMESPACE) {
         tracing::error!(
-            "expected to be in {FIRST_PID_NAMESPACE}, found {} -- no disk will be written",
+            "expected PID namespace {FIRST_PID_NAMESPACE}, found {} -- no disk will be written",
             namespace.display()
         );
     } else if let Err(error) = permission::mark_as_ramdisk() {

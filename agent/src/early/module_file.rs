@@ -60,7 +60,7 @@ fn parameters(path: &Path) -> &'static CStr {
 fn refusal(error: Errno) -> String {
     match error {
         Errno::EPERM | Errno::EKEYREJECTED => format!(
-            "{error}: under Secure Boot the kernel takes only modules whose signature it trusts"
+            "{error}: under Secure Boot the kernel accepts only modules whose signature it trusts"
         ),
         Errno::ENOEXEC | Errno::ENOENT => {
             format!(

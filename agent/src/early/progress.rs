@@ -75,7 +75,7 @@ impl Progress {
         let (what, since, limit) = match phase {
             Phase::NoAgent | Phase::Stays => return None,
             Phase::Heard(at) => ("the agent has made no progress", at, SILENCE),
-            Phase::Ends(at) => ("this boot has not come to its end", at, END),
+            Phase::Ends(at) => ("the end of this boot has made no progress", at, END),
         };
         let silence = now.saturating_duration_since(since);
         (silence > limit).then_some((what, silence))

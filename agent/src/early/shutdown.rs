@@ -69,7 +69,7 @@ fn sync_within(limit: Duration) {
             let _ = done.send(());
         });
     if started.is_err() || synced.recv_timeout(limit).is_err() {
-        tracing::warn!("some disk does not take its data, going on without it");
+        tracing::warn!("a disk does not complete its writes, continuing without it");
     }
 }
 
@@ -99,7 +99,9 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     };
     // Returns only if the kernel refuses.
     let Err(error) = reboot(mode);
-    tracing::error!("reboot(2): {error} -- trying sysrq, else reset the machine by its BMC");
+    tracing::error!(
+        "reboot(2): {error} -- trying sysrq; if nothing happens, reset the machine through its BMC"
+    );
     // Nothing can be done about a second failure.
     let _ = fs::write("/proc/sysrq-trigger", sysrq);
     stay();
@@ -111,7 +113,7 @@ fn lock_down() {
     for fault in faults {
         tracing::warn!("{fault}");
     }
-    tracing::warn!("locked down: no link is up, only a reset by the BMC leads on");
+    tracing::warn!("locked down: no link is up; reset the machine through its BMC to continue");
 }
 
 /// Does nothing forever, because PID 1 must not return.

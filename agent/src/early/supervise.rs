@@ -81,12 +81,15 @@ impl Supervisor {
             return;
         }
         state.ordered = Some(ending);
-        tracing::warn!("{why}: {} as soon as no commit is going on", ending.doing());
+        tracing::warn!(
+            "{why}: {} as soon as no commit is in progress",
+            ending.doing()
+        );
         signal(state.agent, Signal::SIGTERM);
         drop(state);
         self.changed.notify_all();
         let supervisor = Arc::clone(self);
-        let consequence = "an agent that does not end is not killed";
+        let consequence = "init does not kill an agent that does not end";
         super::spawn("end", consequence, move || {
             supervisor.end_without_agent(END_LIMIT, GONE_LIMIT);
         });
@@ -101,7 +104,7 @@ impl Supervisor {
             return;
         }
         tracing::error!(
-            "the agent has not ended {} s after the order -- killing it",
+            "the agent has not ended {} s after the request -- killing it",
             limit.as_secs()
         );
         signal(state.agent, Signal::SIGKILL);
@@ -110,7 +113,7 @@ impl Supervisor {
         let state = self.lock();
         if let (Some(agent), Some(ending)) = (state.agent, state.ordered) {
             tracing::error!(
-                "the agent (process {agent}) cannot be killed, some device keeps it waiting -- {} without its end",
+                "the agent (process {agent}) cannot be killed, because it waits for a device -- {} anyway",
                 ending.doing()
             );
             self.end(&state, ending);
@@ -123,7 +126,7 @@ impl Supervisor {
     /// [`Self::reap_until_exit_of`] waits meanwhile.
     pub(super) fn watch_for_stuck_agent(self: &Arc<Self>) {
         let supervisor = Arc::clone(self);
-        let consequence = "an agent that a dead disk keeps is waited for";
+        let consequence = "init waits forever for an agent that a dead disk blocks";
         super::spawn("stuck agent", consequence, move || {
             let mut stuck = None;
             loop {
@@ -162,7 +165,7 @@ impl Supervisor {
         };
         if now.duration_since(since) >= limit {
             tracing::error!(
-                "the agent has ended, but some device keeps its process {agent} waiting -- {} all the same",
+                "the agent has ended, but its process {agent} still waits for a device -- {} anyway",
                 ending.doing()
             );
             self.end(&state, ending);

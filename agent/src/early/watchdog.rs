@@ -209,7 +209,7 @@ fn take_over(watchdog: &Path, name: &str) -> Option<Watchdog> {
         node.display(),
         identity.trim(),
         match timeout {
-            Ok(seconds) => format!(", it resets this machine {seconds} s after that ends"),
+            Ok(seconds) => format!(", it resets this machine {seconds} s after the feeding stops"),
             // The watchdog keeps its own timeout.
             Err(_) => String::new(),
         }

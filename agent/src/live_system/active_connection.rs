@@ -33,7 +33,7 @@ pub(super) async fn follow(bus: &Bus, path: OwnedObjectPath) -> zbus::Result<Out
     let state: u32 = match active.get_property("State").await {
         Ok(state) => state,
         // The connection appeared and disappeared again.
-        Err(_) => return Ok(Outcome::GivenUp("it is gone again".to_owned())),
+        Err(_) => return Ok(Outcome::GivenUp("it has disappeared again".to_owned())),
     };
     if let Some(outcome) = outcome(state, 0) {
         return Ok(outcome);
@@ -62,17 +62,17 @@ fn outcome(state: u32, reason: u32) -> Option<Outcome> {
 /// `NMActiveConnectionStateReason` in words.
 fn words(reason: u32) -> &'static str {
     match reason {
-        2 => "somebody has disconnected it",
+        2 => "a user has disconnected it",
         3 => "the device is disconnected",
         4 => "the service behind it has stopped",
         5 => "the IP configuration is not valid",
-        6 => "no connection in the time allowed",
+        6 => "the activation has timed out",
         7 | 8 => "the service behind it does not start",
         9 => "secrets are missing",
-        10 => "the secrets are refused",
+        10 => "the secrets are rejected",
         11 => "the profile is deleted",
         12 => "what it depends on has failed",
-        13 => "the device cannot be made",
+        13 => "the device cannot be created",
         14 => "the device is gone",
         _ => "NetworkManager does not say why",
     }
@@ -89,7 +89,7 @@ mod tests {
             (0, 0, None),
             (1, 1, None),
             (2, 1, Some(Outcome::Activated)),
-            (3, 6, given_up("no connection in the time allowed")),
+            (3, 6, given_up("the activation has timed out")),
             (4, 14, given_up("the device is gone")),
             (4, 99, given_up("NetworkManager does not say why")),
         ] {

@@ -76,7 +76,9 @@ mod system {
                 Ending::PowerOff => login::end(&self.0, "PowerOff").await,
                 Ending::LockDown => match network_manager::disable(&self.0).await {
                     Ok(()) => {
-                        tracing::warn!("locked down: only a reset by the BMC leads on");
+                        tracing::warn!(
+                            "locked down: reset the machine through its BMC to continue"
+                        );
                         std::future::pending().await
                     }
                     Err(error) => tracing::error!("switching NetworkManager off: {error}"),

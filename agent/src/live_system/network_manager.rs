@@ -59,7 +59,7 @@ pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
             )
             .await;
         }
-        Err(error) => tracing::error!("having NetworkManager load {PROFILES}: {error}"),
+        Err(error) => tracing::error!("loading {PROFILES} into NetworkManager: {error}"),
     }
 }
 
@@ -133,7 +133,7 @@ async fn load(bus: &Bus, files: &[PathBuf]) -> zbus::Result<Vec<Profile>> {
     let paths: Vec<&str> = files.iter().filter_map(|path| path.to_str()).collect();
     let (_, refused): (bool, Vec<String>) = settings.call("LoadConnections", &(paths,)).await?;
     for file in refused {
-        tracing::error!("NetworkManager does not take {file}; its journal says why");
+        tracing::error!("NetworkManager rejects {file}; see its journal for the reason");
     }
     let known: Vec<OwnedObjectPath> = settings.call("ListConnections", &()).await?;
     let mut profiles = Vec::new();

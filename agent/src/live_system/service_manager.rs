@@ -33,7 +33,7 @@ pub(super) async fn run_to_end(bus: &Bus, name: &str) -> Result<()> {
             Class::DeploymentError,
             format!("Assisted Installer Agent has failed with result \"{result}\": {name}"),
         )
-        .hint("the journal of the live system, which is among the logs that Ironic collects, says why")),
+        .hint("see the journal of the live system; it is among the logs that Ironic collects")),
         Standing::Running | Standing::Ended => Ok(()),
     }
 }
@@ -52,7 +52,7 @@ async fn run(bus: &Bus, name: &str) -> zbus::Result<Standing> {
     let mut changes = unit.properties.receive_signal("PropertiesChanged").await?;
     let mut jobs = manager.receive_signal("JobRemoved").await?;
     if unit.standing().await? == Standing::Running {
-        tracing::warn!("{name} runs already");
+        tracing::warn!("{name} is running already");
     }
     let job: OwnedObjectPath = manager.call("StartUnit", &(name, "fail")).await?;
     tracing::info!("{name} started");

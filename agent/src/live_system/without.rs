@@ -17,7 +17,7 @@ impl LiveSystem {
         let details =
             "this agent is built for its own ramdisk, without the cargo feature live-system";
         Err(Failure::new(Class::CommandExecutionError, details)
-            .hint("make live-agent builds the one for a live system"))
+            .hint("build an agent for a live system with `make live-agent`"))
     }
 
     /// Cannot be called, like all methods below, because no value of this type

@@ -75,12 +75,12 @@ fn copy(volume: &mut Volume, directory: &str, name: &str, to: &Path) -> Result<(
     );
     if !plain || name.chars().any(char::is_control) {
         return Err(volume.fault(&format!(
-            "{directory}: {name:?} is no name of a file; ignored"
+            "{directory}: {name:?} is not a valid file name; ignored"
         )));
     }
     let path = format!("{directory}/{name}");
     let Some(bytes) = volume.read(&path, FILE_LIMIT)? else {
-        return Err(volume.fault(&format!("{path} is not on it")));
+        return Err(volume.fault(&format!("{path} is missing")));
     };
     // The file may hold a client's private key.
     private_file::write(&to.join(&path), &bytes).map_err(|error| format!("/{path}: {error}"))

@@ -75,7 +75,7 @@ fn look(places: &Places) -> Result<ImageInDrive, NoImage> {
         match &found {
             Some(other) if other.image.sha256 != image.sha256 => {
                 return Err(NoImage::Unfit(format!(
-                    "two media bring different images: {} in {}, {} in {}",
+                    "two media contain different images: {} in {}, {} in {}",
                     other.image.name,
                     other.device.display(),
                     image.name,

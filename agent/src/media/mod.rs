@@ -164,8 +164,9 @@ fn read_parameters(volumes: &mut [Volume], warnings: &mut Vec<String>) -> Option
         match contents::parameters(volume) {
             Ok(Some(text)) => return Some(volume.says(text)),
             Ok(None) if volume.holds_parameters() => {
-                warnings
-                    .push(volume.fault("parameters.txt is not on it, though its label says so"));
+                warnings.push(
+                    volume.fault("parameters.txt is missing, although the label announces it"),
+                );
             }
             Ok(None) => {}
             Err(fault) => warnings.push(fault),

@@ -66,7 +66,7 @@ pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -
             let mut warnings = Vec::new();
             if announced && state == State::Nothing {
                 warnings.push(format!(
-                    "no virtual media within {} s, though the kernel command line speaks of them{}",
+                    "no virtual media within {} s, although the kernel command line mentions them{}",
                     limit.as_secs(),
                     seen(&volumes)
                 ));

@@ -211,7 +211,9 @@ fn parameters_on_a_floppy() {
     assert_eq!(media.parameters, None);
     assert_eq!(media.warnings.len(), 1);
     let warning = &media.warnings[0];
-    assert!(warning.ends_with("dev/sdb: parameters.txt is not on it, though its label says so"));
+    assert!(
+        warning.ends_with("dev/sdb: parameters.txt is missing, although the label announces it")
+    );
 }
 
 #[test]

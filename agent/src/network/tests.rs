@@ -310,7 +310,7 @@ fn a_server_that_answers_late_is_waited_for_and_nobody_else_is_held_up() {
         let trouble = nic(&state, "eth0").unwrap().trouble.clone();
         assert_eq!(trouble.as_deref(), Some("eth0 DHCP: no answer after 2 s"));
         let line =
-            "WARN eth0 DHCP: no answer after 2 s, still trying; other interfaces are not held up";
+            "WARN eth0 DHCP: no answer after 2 s, still trying; other interfaces are not delayed";
         assert!(lab.said().iter().any(|l| l == line), "{:#?}", lab.said());
 
         let _server = lab.dnsmasq("port0", &[POOL]);

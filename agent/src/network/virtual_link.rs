@@ -216,7 +216,7 @@ impl VirtualLink {
             return Err(format!("expected a {}, found {found}", self.kind));
         }
         if self.parent.is_some() && parent != self.parent {
-            return Err("it lies on another device".to_owned());
+            return Err("its parent is another device".to_owned());
         }
         let has = |wanted: &&LinkOption| match (&wanted.value, data) {
             (OptionValue::Bond(info), Some(InfoData::Bond(list))) => list.contains(info),

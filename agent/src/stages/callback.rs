@@ -41,7 +41,7 @@ impl Boot {
         if *params.listen_tls {
             let file = |name: &str, value: &Option<String>| {
                 let missing =
-                    || failure(format!("listen_tls: expected {name} beside it, found none"));
+                    || failure(format!("listen_tls: expected {name} as well, found none"));
                 value.clone().ok_or_else(missing)
             };
             let certificate = file("tls_cert_file", &params.tls_cert_file)?;

@@ -93,11 +93,11 @@ impl Boot {
                 None
             }
             Ok(uuid) => {
-                tracing::info!("inspection: Ironic has taken the inventory");
+                tracing::info!("inspection: Ironic has accepted the inventory");
                 uuid
             }
             Err(fault) => {
-                tracing::error!("inspection: {fault} -- going on without");
+                tracing::error!("inspection: {fault} -- continuing without inspection");
                 None
             }
         }
@@ -113,7 +113,7 @@ impl Boot {
         }
         let limit = *params.lldp_timeout;
         let seconds = limit.as_secs();
-        tracing::info!("listening for VLANs that a switch names by LLDP, at most {seconds} s");
+        tracing::info!("listening up to {seconds} s for VLANs that switches announce by LLDP");
         let heard = lldp::listen(&SystemPath::live(), limit).await;
         let tags = heard
             .iter()
@@ -131,7 +131,7 @@ impl Boot {
             let _ = all_made.await;
         } else {
             tracing::warn!(
-                "ipa-enable-vlan-interfaces: in a live system the links are NetworkManager's; no VLAN is made"
+                "ipa-enable-vlan-interfaces: NetworkManager manages the links of a live system, so the agent creates no VLAN"
             );
         }
         Some(heard)
@@ -188,7 +188,9 @@ async fn wait_for_addresses(params: &BootParams, network: &mut watch::Receiver<N
             _ => "the boot NIC",
         };
         let seconds = limit.as_secs();
-        tracing::warn!("inspection: no address on {nics} after {seconds} s -- going on without");
+        tracing::warn!(
+            "inspection: waited {seconds} s for an address on {nics} -- continuing without it"
+        );
     }
 }
 

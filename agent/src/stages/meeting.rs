@@ -42,22 +42,24 @@ impl Boot {
             return Ok(());
         };
         let minutes = NTP_LIMIT.as_secs() / 60;
-        let again = format!("asking again whenever the network changes, for {minutes} min");
+        let again = format!("retrying for {minutes} min, and whenever the network changes");
         if must {
-            tracing::warn!("clock: NTP: {fault}; fail_if_clock_not_set: {again}");
+            tracing::warn!(
+                "clock: NTP: {fault}; fail_if_clock_not_set is given, so the boot waits: {again}"
+            );
             let network = &mut self.network;
             let set = self.clock.set_by_ntp_within(NTP_LIMIT, &server, network);
             return set.await.map_err(|fault| {
                 failure(format!("clock: NTP: {fault}"))
-                    .hint("fail_if_clock_not_set asks for a clock that is set")
+                    .hint("check that this machine reaches the NTP server, or remove fail_if_clock_not_set")
             });
         }
-        tracing::warn!("clock: NTP: {fault}; going on, and {again}");
+        tracing::warn!("clock: NTP: {fault}; the boot continues: {again}");
         let (mut clock, mut network) = (self.clock.clone(), self.network.clone());
         tokio::spawn(async move {
             let set = clock.set_by_ntp_within(NTP_LIMIT, &server, &mut network);
             if let Err(fault) = set.await {
-                tracing::warn!("clock: NTP: {fault}; not asking any more");
+                tracing::warn!("clock: NTP: {fault}; the agent stops asking");
             }
         });
         Ok(())
@@ -225,7 +227,7 @@ pub(super) async fn wait_for_hardware(params: &BootParams) {
     if !delay.is_zero() {
         let seconds = delay.as_secs();
         tracing::info!(
-            "waiting {seconds} s for the hardware, as ipa-hardware-initialization-delay wants"
+            "waiting {seconds} s for the hardware, as ipa-hardware-initialization-delay requires"
         );
         tokio::time::sleep(delay).await;
     }

@@ -59,8 +59,8 @@ impl Boot {
             }
             let lost = std::mem::replace(&mut address, self.advertised(found).await?);
             tracing::warn!(
-                "this machine has lost the address {lost}: Ironic is told {address}, which it \
-                 refuses while it remembers the other"
+                "this machine has lost the address {lost}: the agent now reports {address}, \
+                 which Ironic rejects while it remembers the old address"
             );
         };
         self.clock.save();
@@ -117,7 +117,7 @@ impl Boot {
             wanted = work.departure.wait_for(Option::is_some) => match wanted {
                 Ok(departure) => Ok(*departure),
                 // Fails only without a sender, and the dispatcher keeps one.
-                Err(_) => Err(failure("nobody is left who could end this boot".to_owned())),
+                Err(_) => Err(failure("no task is left that could end this boot".to_owned())),
             },
             fault = heartbeats => match fault {
                 Ok(never) => match never {},

@@ -65,7 +65,7 @@ impl Boot {
         if order.skip_reboot {
             stay_and_say(|| {
                 tracing::info!(
-                    "{} is installed; this machine stays on as coreos.inst.skip_reboot wants -- reset it to boot what was installed",
+                    "{} is installed; this machine stays on because of coreos.inst.skip_reboot -- reset it to boot the installed system",
                     disk.display()
                 );
             })
@@ -90,7 +90,7 @@ impl Boot {
             let hint = failure.hint.as_deref();
             if !may_get_better(&failure) {
                 let hint = hint
-                    .unwrap_or("correct the boot line, or what it names, and reset this machine");
+                    .unwrap_or("correct the kernel arguments, or the files that they name, and reset this machine");
                 stay_and_say(|| tracing::error!("{why} -- {hint}")).await;
             }
             let pause = backoff.pause();
@@ -208,7 +208,7 @@ async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
     // no other image, because the operator wants the one on the medium.
     let unfit = |reason: String| {
         Failure::new(Class::ImageDownloadError, reason)
-            .hint("name the image (coreos.inst.image_url=), or take the other medium away")
+            .hint("give coreos.inst.image_url=URL, or remove the other medium")
     };
     blocking(move || own_image(must_be_there).map_err(unfit)).await
 }

@@ -240,7 +240,7 @@ fn ironic_wins_against_a_faster_proxy_in_another_network() {
         assert_eq!(found.document, ROOT_DOCUMENT);
         let said = lab.said();
         for line in [
-            "not the answer of Ironic from http://192.0.2.1: eth0: status 503; again in 1 s",
+            "expected Ironic, found another answer at http://192.0.2.1: eth0: status 503; again in 1 s",
             "provisioning service answers at http://192.0.2.1, over eth1, route on the link",
         ] {
             assert!(

@@ -83,7 +83,7 @@ fn each_step_that_fails_is_told_with_what_to_do() {
             ],
             "  route   via 192.0.2.1\n  DNS     192.0.2.1 2001:db8::1\n  \
              TCP     FAILED: connection refused\n          \
-             -- the host is there, but nobody listens: is\n          Ironic up? is it the port?",
+             -- the host answers, but nothing listens on\n          this port: is the service running? is the port\n          right?",
         ),
         (
             vec![
@@ -92,8 +92,8 @@ fn each_step_that_fails_is_told_with_what_to_do() {
                 StepResult::failed(Step::Tcp, "no answer in 8 s"),
             ],
             "  TCP     FAILED: no answer in 8 s\n          \
-             -- the way there is cut: gateway, VLAN of the\n          \
-             switch port, firewall? a switch port may take\n          50 s to forward",
+             -- the host cannot be reached: check gateway,\n          \
+             VLAN of the switch port, firewall; a switch\n          port may take 50 s to forward",
         ),
         (
             vec![
@@ -109,7 +109,7 @@ fn each_step_that_fails_is_told_with_what_to_do() {
                 StepResult::failed(Step::Http, "invalid HTTP version parsed"),
             ],
             "  HTTP    FAILED: invalid HTTP version parsed\n          \
-             -- something listens there, but it does not\n          answer as Ironic",
+             -- a server answers there, but not as expected:\n          is the URL right?",
         ),
     ] {
         let text = shown(vec![given(1)], vec![(1, steps)]);
@@ -161,8 +161,9 @@ enp1s0f0np0 (52:54:00:c0:ff:01)
   carrier ok
   address 192.0.2.10/64 from kernel argument ip=
   TCP     FAILED: connection refused
-          -- the host is there, but nobody listens: is
-          Ironic up? is it the port?
+          -- the host answers, but nothing listens on
+          this port: is the service running? is the port
+          right?
 enp2s0f0np0 (52:54:00:c0:ff:02)
   carrier FAILED: none
           -- check cable and switch port
@@ -179,8 +180,8 @@ enp5s0f0np0 (52:54:00:c0:ff:05)
           router advertisement
 enp6s0f0np0 (52:54:00:c0:ff:06)
   carrier ok
-  address none yet, the network is asked
-without an address of their own: enp7s0f0np0 enp8s0f0np0"
+  address none yet, still waiting
+NICs that get no address: enp7s0f0np0 enp8s0f0np0"
     );
 }
 

@@ -128,7 +128,7 @@ impl Configurator {
         };
         if nic.ipv6.dns.expire(Instant::now()) {
             tracing::warn!(
-                "{} DNS servers or domains of a router have ended: it has not renewed them",
+                "{} DNS servers or domains have expired: the router has not renewed them",
                 nic.link.name
             );
         }

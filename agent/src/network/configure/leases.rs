@@ -55,7 +55,7 @@ impl Configurator {
             dhcp::Event::Silent(after) => {
                 let seconds = after.as_secs_f64().round();
                 let trouble = format!("{name} DHCP: no answer after {seconds} s");
-                tracing::warn!("{trouble}, still trying; other interfaces are not held up");
+                tracing::warn!("{trouble}, still trying; other interfaces are not delayed");
                 nic.trouble = Some(trouble);
             }
             dhcp::Event::Refused(server) => {
@@ -96,7 +96,7 @@ impl Configurator {
         if let Some(before) = before.filter(|before| *before != lease.address) {
             // Ironic refuses a heartbeat with another callback URL.
             tracing::error!(
-                "{name} address {before} has become {}: Ironic goes on calling the old one \
+                "{name} address {before} has become {}: Ironic still calls the old one \
                  -- reserve the address for {} on the DHCP server",
                 lease.address,
                 nic.link.mac
@@ -197,7 +197,7 @@ fn told_lease(lease: &Lease) -> String {
     let mut text = format!("{} from DHCP server {}", lease.address, lease.server);
     match lease.lifetime {
         Some(lifetime) => text.push_str(&format!(" for {} s", lifetime.as_secs())),
-        None => text.push_str(" for ever"),
+        None => text.push_str(" forever"),
     }
     if let Some(gateway) = lease.gateway() {
         text.push_str(&format!(", gateway {gateway}"));

@@ -69,11 +69,12 @@ impl Configurator {
             dhcp6::Event::Silent(after) => {
                 let seconds = after.as_secs_f64().round();
                 let trouble = format!("{name} DHCPv6: no answer after {seconds} s");
-                tracing::warn!("{trouble}, still trying; other interfaces are not held up");
+                tracing::warn!("{trouble}, still trying; other interfaces are not delayed");
                 trouble
             }
             dhcp6::Event::Refused(reason) => {
-                let trouble = format!("{name} DHCPv6: the server has no address for us: {reason}");
+                let trouble =
+                    format!("{name} DHCPv6: the server has no address for this machine: {reason}");
                 tracing::warn!("{trouble}; still trying");
                 trouble
             }
@@ -185,11 +186,11 @@ fn told_lease(lease: &Lease) -> String {
     let mut parts = Vec::new();
     if let Some(address) = &lease.address {
         let time = match address.valid {
-            Some(valid) => format!("{} s", valid.as_secs()),
-            None => "ever".to_owned(),
+            Some(valid) => format!("for {} s", valid.as_secs()),
+            None => "forever".to_owned(),
         };
         parts.push(format!(
-            "{} from DHCP server {} for {time}",
+            "{} from DHCP server {} {time}",
             alone(address.address),
             lease.from
         ));

@@ -13,7 +13,7 @@ pub(super) async fn make_link(changes: &Changes, wanted: &VirtualLink) -> Vec<St
     if let Err(all) = changes.make(wanted.request()).await
         && changes.make(wanted.bare_request()).await.is_err()
     {
-        return vec![format!("making it: {all}")];
+        return vec![format!("creating it: {all}")];
     }
     let there = match changes.look_up(&wanted.name).await {
         Ok(there) => there,
@@ -37,10 +37,12 @@ pub(super) async fn make_link(changes: &Changes, wanted: &VirtualLink) -> Vec<St
         && let Ok(different) = wanted.differences(&there)
     {
         let ignored = changed.iter().filter(|option| different.contains(option));
-        errors.extend(
-            ignored
-                .map(|option| format!("{}: the kernel has taken it and not done it", option.text)),
-        );
+        errors.extend(ignored.map(|option| {
+            format!(
+                "{}: the kernel accepted the option but did not apply it",
+                option.text
+            )
+        }));
     }
     errors
 }

@@ -67,7 +67,9 @@ impl Configurator {
         }
         if before.is_empty() && !wanted.is_empty() {
             let name = self.name_of(self.preference.over);
-            tracing::info!("{name} goes before the other NICs, as the service answers there");
+            tracing::info!(
+                "{name} takes precedence over the other NICs: the service answers there"
+            );
         }
         self.preference.copies = wanted;
     }

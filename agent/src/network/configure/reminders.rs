@@ -60,7 +60,7 @@ impl Configurator {
             tracing::warn!("{text}");
         }
         for nic in self.nics.values() {
-            tracing::warn!("there is {}", names_and_macs(&nic.link));
+            tracing::warn!("found NIC {}", names_and_macs(&nic.link));
         }
     }
 
@@ -107,7 +107,7 @@ impl Configurator {
         let heard = nic.ipv6.has_router() || nic.addresses.iter().any(|address| address.advertised);
         if nic.link.carrier && !heard {
             let trouble = format!("{} IPv6: no router advertisement", nic.link.name);
-            tracing::warn!("{trouble}, still waiting; other interfaces are not held up");
+            tracing::warn!("{trouble}, still waiting; other interfaces are not delayed");
             nic.trouble = Some(trouble);
         }
     }
@@ -129,20 +129,21 @@ fn is_device(interface: &Interface) -> bool {
 fn missing(interface: &Interface, is_last: bool) -> String {
     let matches = &interface.matches;
     if matches.is_any() {
-        return "no NIC has a carrier yet; the first that has one is configured".to_owned();
+        return "no NIC has a carrier yet; the agent configures the first NIC that gets one"
+            .to_owned();
     }
     match is_last {
         false => format!("no NIC fits {matches} yet; waiting for it"),
-        true => format!("no NIC fits {matches}: going on without, until one appears"),
+        true => format!("no NIC fits {matches}: continuing without it, until it appears"),
     }
 }
 
 /// All names and addresses by which a plan can match it:
-/// `enp2s0 = eno1 = eth0, 52:54:00:00:00:01, from the factory 52:54:00:00:00:02`
+/// `enp2s0 = eno1 = eth0, 52:54:00:00:00:01, permanent MAC 52:54:00:00:00:02`
 fn names_and_macs(link: &Link) -> String {
     let mut text = format!("{}, {}", link.names().join(" = "), link.mac);
     if let Some(permanent) = link.permanent_mac.filter(|mac| *mac != link.mac) {
-        text.push_str(&format!(", from the factory {permanent}"));
+        text.push_str(&format!(", permanent MAC {permanent}"));
     }
     text
 }

@@ -27,7 +27,7 @@ impl Configurator {
                 InterfaceKind::Vrf { table } => {
                     rules.extend(policy_rule::rules_of_vrf(*table));
                     let accept = vrf_sysctl::accept_in_every_vrf(Path::new("/proc/sys/net/ipv4"));
-                    note(&mut errors, "opening sockets to every VRF", accept);
+                    note(&mut errors, "accepting connections in every VRF", accept);
                 }
                 InterfaceKind::Loopback => {
                     let families = [&interface.ipv4, &interface.ipv6].into_iter().flatten();
@@ -63,7 +63,7 @@ impl Configurator {
     async fn make_stacked(&self, link: StackedLink<'_>) {
         if let Err(error) = self.changes.make(link.message).await {
             let (name, module) = (link.name, link.module);
-            tracing::warn!("{name}: making it: {error} -- is {module} in the ramdisk?");
+            tracing::warn!("{name}: creating it: {error} -- is {module} in the ramdisk?");
         }
     }
 }

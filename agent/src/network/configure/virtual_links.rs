@@ -34,7 +34,7 @@ impl Configurator {
                     ("bridge", VirtualLink::bridge(name, stp, options, mac))
                 }
                 InterfaceKind::Team { bond_mode } => {
-                    tracing::info!("{name}: made as a bond in place of a team");
+                    tracing::info!("{name}: created as a bond instead of a team");
                     let mode = ("mode".to_owned(), (*bond_mode).to_owned());
                     let options = BTreeMap::from([mode]);
                     ("bonding", VirtualLink::bond(name, &options, mac))
@@ -52,7 +52,7 @@ impl Configurator {
             tracing::info!("{name}: the kernel has {}", link.options_text());
         }
         for error in errors {
-            let module = match error.starts_with("making it") {
+            let module = match error.starts_with("creating it") {
                 true => format!(" -- is {module} in the ramdisk?"),
                 false => String::new(),
             };
@@ -113,7 +113,11 @@ impl Configurator {
             for (option, _) in for_port {
                 if let Some(message) = virtual_link::bond_port_option(option, controller, port) {
                     let result = self.changes.change(message).await;
-                    note(&mut errors, &format!("being {option} of {title}"), result);
+                    note(
+                        &mut errors,
+                        &format!("becoming {option} of {title}"),
+                        result,
+                    );
                 }
             }
         }

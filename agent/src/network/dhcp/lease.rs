@@ -50,18 +50,18 @@ impl Lease {
     pub(crate) fn from_answer(answer: &Answer) -> Result<Lease, &'static str> {
         let address = answer.address;
         if !is_host_address(address) {
-            return Err("the address is not one of a host");
+            return Err("the address is not a host address");
         }
         let server = match answer.options.get(OptionCode::ServerIdentifier) {
             Some(DhcpOption::ServerIdentifier(server)) if is_host_address(*server) => *server,
-            _ => return Err("the server does not say who it is"),
+            _ => return Err("the server identifier is missing or invalid"),
         };
         let seconds = match answer.options.get(OptionCode::AddressLeaseTime) {
             Some(DhcpOption::AddressLeaseTime(seconds)) => *seconds,
-            _ => return Err("the time of the lease is missing"),
+            _ => return Err("the lease time is missing"),
         };
         if seconds < SHORTEST_LEASE {
-            return Err("the time of the lease is below 10 s");
+            return Err("the lease time is below 10 s");
         }
         let (renew_after, rebind_after) = renewal(answer, seconds);
         Ok(Lease {

@@ -50,8 +50,8 @@ fn the_nic_that_has_reached_the_service_goes_before_the_others() {
         assert!(way("203.0.113.1").contains(" dev eth1 "));
         // Routes that only the other NIC has stay unchanged.
         assert!(way("10.1.2.3").contains(" dev eth0 "));
-        let line = "INFO eth1 (52:54:00:00:00:01) goes before the other NICs, \
-                    as the service answers there";
+        let line = "INFO eth1 (52:54:00:00:00:01) takes precedence over the other NICs: \
+                    the service answers there";
         lab.until_said(line).await;
 
         lab.port("link set port1 down");

@@ -29,7 +29,9 @@ impl Order {
         let line = CoreosInst::from_command_line(&settings.command_line);
         if is_live_system {
             if line.is_wanted() {
-                tracing::info!("coreos.inst.*: left to the installer of this live system");
+                tracing::info!(
+                    "coreos.inst.* is ignored: the installer of this live system applies it"
+                );
             }
             return None;
         }
@@ -65,7 +67,7 @@ impl Order {
         warn_all(&self.line.warnings);
         if self.line.legacy && self.line.image_url.is_some() && self.line.image_digest.is_none() {
             tracing::warn!(
-                "coreos.inst=yes: as the installer of that time did, the image is taken unverified -- give landfall.coreos.inst.image_digest=sha256:..."
+                "coreos.inst=yes: the image is not verified, as with the old installer -- give landfall.coreos.inst.image_digest=sha256:..."
             );
         }
     }
@@ -130,7 +132,7 @@ impl Order {
     ) -> Result<()> {
         if self.line.legacy && !options.names_image() && !has_own_image {
             return Err(Failure::invalid_params(
-                "coreos.inst=yes: expected coreos.inst.image_url=URL beside it, found none",
+                "coreos.inst=yes: expected coreos.inst.image_url=URL as well, found none",
             ));
         }
         Ok(())
@@ -168,7 +170,7 @@ pub(super) fn servers(options: &InstallOptions, has_own_image: bool) -> Result<V
         ([_, ..], _) => Some(("image server", options.image_url.clone())),
         ([], Some(_)) => None,
         ([], None) if has_own_image || options.offline => None,
-        ([], None) => Some(("server of streams", vec![stream::url_of(options)?])),
+        ([], None) => Some(("stream server", vec![stream::url_of(options)?])),
     };
     let ignition = options.ignition_url.clone();
     let ignition = ignition.map(|url| ("server of the Ignition config", vec![url]));
