@@ -22,10 +22,10 @@ RUNS ?= 5
 
 .PHONY: help setup build live-agent live-system image peer peers installers ironic rescue demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic test-fresh fuzz nm-oracle nmstate-oracle docs lint clean
 
-help: ## Show this
+help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi; also of lab)'
+	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi; lab takes them, too)'
 	@echo '  make test-e2e TEST=NAME                     (default: all; tests/e2e)'
 	@echo '  make test-ironic LIFE=NAME                  (default: all; tests/ironic/lives.rs)'
 	@echo '  make bench RUNS=N                           (default: 5)'
@@ -66,7 +66,7 @@ peer: setup ## The ramdisk of the switch that tests of VLANs and bonds need
 peers: ## coreos-installer from its published crate, built once: out/peers
 	tests/peers.sh -o out/peers
 
-installers: setup peers ## The ramdisk in which coreos-installer and ours install side by side
+installers: setup peers ## The ramdisk that compares coreos-installer with the agent
 	tests/installers/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --coreos-installer out/peers/coreos-installer/bin/coreos-installer -o out/installers
 
@@ -87,13 +87,13 @@ lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 
 # In that order: the stages are measured with the image that `--prepare` makes, and
 # cargo bench puts an agent with its ways in in the place of the agent.
-bench: build image peers ## What takes how long, as tables (docs/benchmarks.md)
+bench: build image peers ## Measure run times and print tables (docs/benchmarks.md)
 	cargo run -q -p landfall-tests --bin bench -- --prepare
 	cargo bench -q -p landfall-agent --features bench-entry --bench stages
 	cargo build -q --release -p landfall-agent
 	cargo run -q -p landfall-tests --bin bench -- --runs $(RUNS)
 
-test: test-unit test-e2e test-ironic-gates ## What gates a change
+test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass
 
 test-all: test-unit nm-oracle test-e2e-all test-ironic test-fresh ## Every test
 
@@ -104,13 +104,13 @@ test-unit: setup ## Unit and table tests of all crates
 test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
 	cargo test -p landfall-tests --test e2e -- $(TEST)
 
-test-e2e-all: live-agent build live-system image peer installers ## Those that take long as well: a day of fast track, faults of disks, coreos-installer's disks
+test-e2e-all: live-agent build live-system image peer installers ## Also the long tests: a day of fast track, disk faults, comparison with coreos-installer
 	cargo test -p landfall-tests --test e2e -- --include-ignored $(TEST)
 
-test-ironic-gates: build image ironic ## Two whole lives of a host under the real Ironic
+test-ironic-gates: build image ironic ## Two scenarios under the real Ironic
 	cargo test -p landfall-tests --test ironic
 
-test-ironic: build rescue image ironic ## All of them; LANDFALL_LAB=keep leaves the lab running
+test-ironic: build rescue image ironic ## All scenarios under the real Ironic; LANDFALL_LAB=keep leaves the lab running
 	cargo test -p landfall-tests --test ironic -- --include-ignored $(LIFE)
 
 test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, with nothing cached
@@ -121,7 +121,7 @@ test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, wit
 # takes the place of .cargo/config.toml's: +crt-static, with which
 # AddressSanitizer cannot be linked, is out of the way by that.
 # A unit that takes 10 s, or memory over libFuzzer's 2 GB, is a fault too.
-fuzz: ## Every parser of foreign input under libFuzzer
+fuzz: ## Fuzz every parser of external input with libFuzzer
 	cargo fuzz --version > /dev/null 2>&1 || cargo install cargo-fuzz --locked
 	RUSTC_BOOTSTRAP=1 cargo fuzz build $(FUZZ_PROFILE) --fuzz-dir tests/fuzz
 	for target in $$(cargo fuzz list --fuzz-dir tests/fuzz); do \
@@ -131,7 +131,7 @@ fuzz: ## Every parser of foreign input under libFuzzer
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1; \
 	done
 
-nm-oracle: setup ## Random kernel command lines, read by NetworkManager's own generator and by ours
+nm-oracle: setup ## Compare random kernel command lines with NetworkManager's own generator
 	rm -rf out/nm-oracle
 	mkdir -p out/nm-oracle/sys
 	dpkg-deb -x out/packages/network-manager/network-manager_*.deb out/nm-oracle/package
@@ -140,7 +140,7 @@ nm-oracle: setup ## Random kernel command lines, read by NetworkManager's own ge
 	  --version "$$(dpkg-deb -f out/packages/network-manager/network-manager_*.deb Version)" \
 	  --sysfs out/nm-oracle/sys --seed $(ORACLE_SEED) --lines $(ORACLE_LINES)
 
-nmstate-oracle: ## Renew what nmstate's own generator makes of the NMState cases
+nmstate-oracle: ## Regenerate the output of nmstate's own generator for the NMState cases
 	cd tests/nmstate-oracle && cargo run -q -- $$(ls -d $(CURDIR)/agent/network-plan/test_data/nmstate/*/)
 
 docs: ## Rewrite the generated tables of docs/kernel-arguments.md
@@ -153,5 +153,5 @@ lint: ## Formatting, clippy, licences of the crates
 	cargo deny --version > /dev/null 2>&1 || cargo install cargo-deny --locked
 	cargo deny check bans licenses sources
 
-clean: ## Remove what the tests made; cargo's results stay (cargo clean)
+clean: ## Remove out/; what cargo has built stays (cargo clean)
 	rm -rf out

@@ -86,8 +86,8 @@ done
 try_release() {
   local root=$out/$1 log=$out/$1.log step began
   rm -rf --one-file-system "$root"
-  say "$1: making the root"
-  make_root "$1" "$root" > "$log" 2>&1 || { tail -30 "$log" >&2; say "$1: FAILED: making the root, see $log"; return 1; }
+  say "$1: creating the root file system"
+  make_root "$1" "$root" > "$log" 2>&1 || { tail -30 "$log" >&2; say "$1: FAILED: creating the root file system, see $log"; return 1; }
   for step in "${steps[@]}"; do
     say "$1: $step"
     echo "== $step" >> "$log"

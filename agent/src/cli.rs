@@ -9,9 +9,9 @@ use crate::tools::Tool;
 #[command(
     version,
     after_help = "\
-In the ramdisk, init starts the agent; in a live system, systemd starts it.
-On any other machine, each sub-command shows one stage. It changes nothing
-unless an option allows it.
+In its ramdisk, init starts the agent; in a live system, systemd starts it.
+On any other machine, each sub-command runs one stage. It changes nothing on
+the machine unless an option allows it.
 
 Examples:
   landfall-agent show-params --cmdline 'ipa-api-url=http://192.0.2.1:6385'
@@ -19,16 +19,16 @@ Examples:
   landfall-agent inventory --json
   landfall-agent discover http://192.0.2.1:6385
 
-All stages of the boot take their settings from the kernel command line; see
-the README for the list."
+Every stage of the boot reads its settings from the kernel command line; see
+docs/kernel-arguments.md for the list."
 )]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
-    /// Report progress as JSON lines on stderr instead of text
+    /// Print progress as JSON lines on stderr instead of text
     #[arg(long, global = true)]
     pub progress_json: bool,
-    /// Also log debug messages
+    /// Print debug messages
     #[arg(long, global = true)]
     pub debug: bool,
 }
@@ -45,12 +45,11 @@ pub enum Command {
 /// `run`
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// This is a live system in memory: its disks may be written
+    /// Declare that this live system is in memory: disks may be written
     ///
-    /// For systemd units in live systems other than CoreOS. The agent
-    /// detects a CoreOS live system by /run/ostree-live. Even with this
-    /// option the agent refuses to run if a disk is mounted, and in a
-    /// container.
+    /// For systemd units of live systems other than CoreOS, which the agent
+    /// recognises by /run/ostree-live. The agent still refuses to run if a
+    /// disk is mounted, and in a container.
     #[arg(long, verbatim_doc_comment)]
     pub live_system: bool,
 }

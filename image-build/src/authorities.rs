@@ -25,7 +25,7 @@ pub(crate) fn check(pem: &[u8]) -> Result<()> {
     for (number, certificate) in (1..).zip(&certificates) {
         ensure!(
             is_sequence(certificate),
-            "certificate {number}: expected DER, found something else or only a part"
+            "certificate {number}: expected DER, found damaged or incomplete data"
         );
     }
     Ok(())

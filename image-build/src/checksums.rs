@@ -48,7 +48,11 @@ pub(crate) fn write(image: &Path) -> Result<()> {
     let padding = SIZE
         .checked_sub(head.len() + lines.len() + 2)
         .with_context(|| format!("{PATH}: expected at most {SIZE} bytes, found more"))?;
-    ensure!(place.size == SIZE as u64, "{PATH}: it has another size");
+    ensure!(
+        place.size == SIZE as u64,
+        "{PATH}: expected {SIZE} bytes, found {}",
+        place.size
+    );
     let text = format!("{head}#{:#<padding$}\n{lines}", "");
     file.write_all_at(text.as_bytes(), place.offset)
         .and_then(|()| file.sync_all())
@@ -149,7 +153,7 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
 /// For a regular file, or for a disk to which the ISO was copied.
 fn file_size(file: &File) -> Result<u64> {
     let mut file = file;
-    file.seek(SeekFrom::End(0)).context("looking for its end")
+    file.seek(SeekFrom::End(0)).context("reading its size")
 }
 
 fn cut_off(expected: u64, found: u64) -> String {

@@ -16,7 +16,7 @@ use crate::live_ignition::FileUrl;
 
 const KERNEL: &str = "KERNEL (one of)";
 const HOSTS: &str = "EACH HOST'S OWN NETWORK";
-const COREOS: &str = "IMAGE FOR NODES THAT NAME NONE";
+const COREOS: &str = "IMAGE IF IRONIC NAMES NONE";
 
 /// Build the ramdisk that turns a bare server into a CoreOS node, and its media.
 #[derive(Debug, Parser)]
@@ -49,7 +49,8 @@ Example:
   landfall-image initramfs --agent ./landfall-agent \\
       --kernel-package linux-image-cloud-amd64 -o initrd.img
 
-Same input, same bytes: every time in the image is SOURCE_DATE_EPOCH, or 0."
+The same input gives the same bytes: every timestamp in the image is
+SOURCE_DATE_EPOCH, or 0."
 )]
 pub(crate) struct InitramfsArguments {
     #[command(flatten)]
@@ -69,34 +70,36 @@ Example:
       --karg ipa-api-url=http://192.0.2.1:6385 \\
       --karg ip=192.0.2.50::192.0.2.1:24::eno1:none -o landfall.iso
 
-The module set vm is for virtual machines; real servers want server.
-The arguments follow `console=tty0 console=ttyS0,115200n8 quiet`; a console of
-yours replaces ttyS0, a virtual terminal tty0, a log level quiet.
-Hosts with Secure Boot are served by default: shim and the signed GRUB add
-4.3 MB. The kernel arguments and an area for a second ramdisk can be replaced
-in the finished image; boot/landfall-areas.json on it says where they are.
-With --coreos-image the ISO holds all that an installation takes; the image's
-SHA-256 is written beside it. It is copied through the temporary directory.
-Needs the packages xorriso, grub-common, grub-pc-bin and shim-signed,
-grub-efi-amd64-signed (with --no-secure-boot: grub-efi-amd64-bin)."
+The module set vm is for virtual machines; use server for real servers.
+The builder puts `console=tty0 console=ttyS0,115200n8 quiet` before your kernel
+arguments. It omits ttyS0 if you name a console, tty0 if you name a virtual
+terminal, and quiet if you set a log level.
+By default the ISO also boots hosts with Secure Boot; shim and the signed GRUB
+add 4.3 MB. The kernel arguments and an area for a second ramdisk can be
+replaced in the finished ISO; boot/landfall-areas.json in it has their offsets.
+With --coreos-image the ISO holds everything that an installation needs: the
+image and its SHA-256. The image is copied through the temporary directory.
+The builder needs the packages xorriso, grub-common, grub-pc-bin, shim-signed
+and grub-efi-amd64-signed (with --no-secure-boot: grub-efi-amd64-bin instead of
+the last two)."
 )]
 pub(crate) struct IsoArguments {
     #[command(flatten)]
     pub(crate) ramdisk: RamdiskArguments,
     #[command(flatten)]
     pub(crate) kernel_args: KernelArgumentTexts,
-    /// Put shim and the signed GRUB on it (the default)
+    /// Add shim and the signed GRUB (the default)
     #[arg(long, overrides_with = "no_secure_boot")]
     pub(crate) secure_boot: bool,
-    /// Save 4.3 MB; Secure Boot hosts will refuse it
+    /// Save 4.3 MB; Secure Boot hosts will reject the ISO
     #[arg(long)]
     pub(crate) no_secure_boot: bool,
-    /// Bring this image along, for sites without an image server
+    /// Put this image on the ISO, for sites without an image server
     #[arg(long, value_name = "FILE", conflicts_with = "coreos_image_url", help_heading = COREOS)]
     pub(crate) coreos_image: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) coreos: CoreosImageArguments,
-    /// KiB for per-host files
+    /// Size in KiB of the area for hosts
     #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(4..=65536))]
     pub(crate) embed_kib: u32,
     #[command(flatten)]
@@ -114,12 +117,14 @@ Example:
       --karg ipa-api-url=http://192.0.2.1:6385 \\
       --base-url http://192.0.2.1:8080/landfall -o /srv/landfall
 
-The module set vm is for virtual machines; real servers want server.
-The arguments follow `console=tty0 console=ttyS0,115200n8 quiet`; a console of
-yours replaces ttyS0, a virtual terminal tty0, a log level quiet.
-DHCP then names the first file: boot.ipxe for iPXE (by HTTP or TFTP),
-shimx64.efi for UEFI firmware (by TFTP; goes on to grubx64.efi and
-grub/grub.cfg, also with Secure Boot). The directory has to be the root of
+The module set vm is for virtual machines; use server for real servers.
+The builder puts `console=tty0 console=ttyS0,115200n8 quiet` before your kernel
+arguments. It omits ttyS0 if you name a console, tty0 if you name a virtual
+terminal, and quiet if you set a log level.
+The DHCP server must name the first file: boot.ipxe for iPXE (by HTTP or
+TFTP), undionly.kpxe for BIOS without iPXE (by TFTP; it is iPXE and asks DHCP
+again), shimx64.efi for UEFI firmware (by TFTP; it loads grubx64.efi, which
+reads grub/grub.cfg, also with Secure Boot). The directory must be the root of
 the TFTP server, because Debian's signed GRUB looks for /grub/grub.cfg."
 )]
 pub(crate) struct PxeArguments {
@@ -127,7 +132,7 @@ pub(crate) struct PxeArguments {
     pub(crate) ramdisk: RamdiskArguments,
     #[command(flatten)]
     pub(crate) kernel_args: KernelArgumentTexts,
-    /// Fetch kernel and ramdisk from here, not by TFTP
+    /// Fetch kernel and ramdisk from this URL, not by TFTP
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<BaseUrl>,
     #[command(flatten)]
@@ -145,9 +150,10 @@ Example:
   landfall-image hosts --hosts ./hosts -o hosts.img
   cat initrd.img hosts.img > initrd-site.img
 
-The kernel takes it behind another ramdisk: in one file, as a second initrd of
-a boot loader, or written to boot/embed.img in an ISO, whose place
-boot/landfall-areas.json on it tells. A host of the same name is replaced."
+The kernel must unpack hosts.img after another ramdisk: append it to that file,
+give it to the boot loader as a second initrd, or write it over boot/embed.img
+in an ISO (boot/landfall-areas.json in the ISO has the offset). It replaces
+hosts of the same name."
 )]
 pub(crate) struct HostsArguments {
     #[command(flatten)]
@@ -169,9 +175,9 @@ Example:
         http://192.0.2.1:6385/v1/continue_inspection -o live.ign
   coreos-installer iso ignition embed -i live.ign rhcos-live.iso
 
-Ignition fetches the agent from the URL and checks that it is, byte for byte,
-the one that --agent names. It is built by `make live-agent`: the agent of the
-ramdisk does not speak D-Bus. systemd then runs it as landfall-agent.service."
+Ignition downloads the agent from --agent-url and checks its SHA-512 against
+the file of --agent. Build this agent with `make live-agent`: the agent of the
+ramdisk cannot use D-Bus. systemd runs the agent as landfall-agent.service."
 )]
 pub(crate) struct CoreosLiveArguments {
     /// The agent: a static program with the feature live-system
@@ -180,13 +186,13 @@ pub(crate) struct CoreosLiveArguments {
     /// Where the live system fetches the same file from
     #[arg(long, value_name = "URL")]
     pub(crate) agent_url: FileUrl,
-    /// Ironic; several with commas between them
+    /// URLs of Ironic, separated by commas
     #[arg(long, value_name = "URL")]
     pub(crate) api_url: Option<String>,
-    /// Where the inventory goes
+    /// URL that receives the inventory
     #[arg(long, value_name = "URL")]
     pub(crate) inspection_callback_url: Option<String>,
-    /// Verify no server
+    /// Accept any server certificate
     #[arg(long, conflicts_with = "ca_file")]
     pub(crate) insecure: bool,
     /// Trust these certificate authorities (a PEM file)
@@ -211,10 +217,10 @@ Example:
   landfall-image inspect --json landfall.iso | jq .ramdisk.kernel_release
   landfall-image inspect --verify /dev/sdX
 
-Every file of an ISO is compared with SHA256SUMS on it, all but the two areas
-that are overwritten for a host. The exit code is 1 if there is any fault.")]
+Every file of an ISO is compared with SHA256SUMS in the ISO, except the two
+areas that may be replaced for a host. The exit code is 1 if there is any fault.")]
 pub(crate) struct InspectArguments {
-    /// A ramdisk or an ISO; also a stick that an ISO was copied to
+    /// A ramdisk, an ISO, or a USB stick that an ISO was copied to
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Fail also if an ISO has no digests to compare with
@@ -236,10 +242,10 @@ pub(crate) struct KernelArgumentTexts {
 /// The image that `install_coreos` writes when Ironic names none.
 #[derive(Debug, Default, Args)]
 pub(crate) struct CoreosImageArguments {
-    /// Where hosts fetch it from; repeated: mirrors of it
+    /// URL from which hosts download the image; repeat for mirrors
     #[arg(long, value_name = "URL", help_heading = COREOS)]
     pub(crate) coreos_image_url: Vec<String>,
-    /// What it must be: sha256:HEX or sha512:HEX
+    /// Expected digest: sha256:HEX or sha512:HEX
     #[arg(long, value_name = "ALGORITHM:HEX", help_heading = COREOS)]
     pub(crate) coreos_image_digest: Option<ImageDigest>,
 }
@@ -252,25 +258,25 @@ pub(crate) struct RamdiskArguments {
     pub(crate) agent: PathBuf,
     #[command(flatten)]
     kernel: KernelArguments,
-    /// Which kernel of --kernel-dir, if it holds several
+    /// Kernel version to use if --kernel-dir has several
     #[arg(long, value_name = "VERSION", conflicts_with_all = ["kernel_package", "kernel_deb"], help_heading = KERNEL)]
     kernel_release: Option<String>,
-    /// vm, server, or a file of names
+    /// vm, server, or a file of module names
     #[arg(long, value_name = "SET", default_value = "vm")]
     pub(crate) module_set: String,
-    /// Put in the firmware that the modules name, from here
+    /// Add the firmware that the modules need, from here
     #[arg(long, value_name = "DIR")]
     pub(crate) firmware_dir: Option<PathBuf>,
     /// Trust these certificate authorities (a PEM file)
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Trust the public ones: system, none or a PEM file
+    /// Public CAs to trust: system, none or a PEM file
     #[arg(long, value_name = "WHICH")]
     pub(crate) ca_bundle: Option<CaBundle>,
     /// Add a configuration file, *.conf; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) config_file: Vec<PathBuf>,
-    /// Let users of rescue log in (busybox, dropbear)
+    /// Allow SSH login in rescue (busybox, dropbear)
     #[arg(long)]
     pub(crate) rescue_layer: bool,
     #[command(flatten)]
@@ -280,23 +286,23 @@ pub(crate) struct RamdiskArguments {
     pub(crate) compress: Compression,
 }
 
-/// The networks that the ramdisk brings; they go before those of media and
+/// The networks in the ramdisk. They take precedence over those of media and
 /// kernel arguments.
 #[derive(Debug, Default, Args)]
 pub(crate) struct HostArguments {
-    /// One host's, NMState (YAML)
+    /// One host: NMState (YAML)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["network_data", "hosts", "agent_config"], help_heading = HOSTS)]
     pub(crate) nmstate: Option<PathBuf>,
-    /// One host's, network_data.json
+    /// One host: network_data.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hosts", "agent_config"], help_heading = HOSTS)]
     pub(crate) network_data: Option<PathBuf>,
-    /// Many: HOSTNAME.yaml (NMState), HOSTNAME.json
+    /// Hosts: HOSTNAME.yaml (NMState), HOSTNAME.json
     #[arg(long, value_name = "DIR", help_heading = HOSTS)]
     pub(crate) hosts: Option<PathBuf>,
-    /// Many: agent-config.yaml of OpenShift
+    /// Hosts: agent-config.yaml of OpenShift
     #[arg(long, value_name = "FILE", help_heading = HOSTS)]
     pub(crate) agent_config: Option<PathBuf>,
-    /// Refuse what only the installed system gets
+    /// Treat warnings about the networks as errors
     #[arg(long, help_heading = HOSTS)]
     pub(crate) strict: bool,
 }
@@ -319,10 +325,10 @@ pub(crate) struct KernelArguments {
 /// Where the result goes.
 #[derive(Debug, Args)]
 pub(crate) struct OutputArguments {
-    /// Where to write
+    /// Output file or directory
     #[arg(short, long, value_name = "PATH")]
     pub(crate) output: PathBuf,
-    /// Replace what is there
+    /// Replace existing files
     #[arg(long)]
     pub(crate) force: bool,
     /// Print a summary as JSON on standard output

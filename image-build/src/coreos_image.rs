@@ -73,7 +73,7 @@ pub(crate) fn kernel_args(
 ) -> Result<KernelArgs> {
     ensure!(
         image.coreos_image_digest.is_none() || file.is_some() || !image.coreos_image_url.is_empty(),
-        "--coreos-image-digest: expected an image beside it, found none"
+        "--coreos-image-digest: expected an option that names the image, found none"
     );
     let mut texts = texts.to_vec();
     if !image.coreos_image_url.is_empty() {
@@ -111,7 +111,7 @@ impl PlacedImage {
         let name = file.file_name().with_context(reading)?.to_string_lossy();
         ensure!(
             !name.chars().any(char::is_control),
-            "{name:?}: expected a name that can be shown"
+            "{name:?}: expected a file name without control characters"
         );
         check(file)?;
         let copy = work.join("coreos-image");

@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &CoreosLiveArguments) -> Result<()> {
         agent
             .windows(LIVE_FEATURE.len())
             .any(|part| part == LIVE_FEATURE),
-        "{}: expected an agent with the feature live-system, found none: make live-agent builds one",
+        "{}: expected an agent with the feature live-system, found a file without it -- build the agent with: make live-agent",
         arguments.agent.display()
     );
     let agent_sha512 = digest_writer::hex(&Sha512::digest(&agent));
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &CoreosLiveArguments) -> Result<()> {
     let text = format!("{config:#}\n");
     if text.len() > EMBED_AREA {
         report.warnings(&[format!(
-            "{} bytes: a live ISO has room for {EMBED_AREA}, after packing",
+            "the config has {} bytes: a live ISO has room for {EMBED_AREA} bytes of compressed config",
             text.len()
         )]);
     }

@@ -53,7 +53,7 @@ fn fault(head: &[u8]) -> Option<String> {
     }
     if at(32769, b"CD001") {
         return Some(
-            "an ISO: it boots from a CD or a stick; take the disk image (metal)".to_owned(),
+            "an ISO, which boots from a CD or a stick -- give the disk image (metal)".to_owned(),
         );
     }
     let has_gpt = at(512, b"EFI PART") || at(4096, b"EFI PART");

@@ -147,7 +147,8 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
 fn inspect_iso(path: &Path, file: File) -> Result<Inspection> {
     let mut iso = Iso::open(file)?;
     if let Err(error @ IsoError::NotFound(_)) = iso.find(areas::DESCRIPTION_PATH) {
-        return Err(error).with_context(|| format!("{}: not of landfall", path.display()));
+        return Err(error)
+            .with_context(|| format!("{}: not an ISO of landfall-image", path.display()));
     }
     let mut verdict = checksums::verify(path, &mut iso)?;
     // On a stick, only the part that was copied to it.
@@ -291,7 +292,7 @@ fn ramdisk(file: &[u8]) -> Result<RamdiskContent> {
     }
     if !content.complete {
         content.faults.push(format!(
-            "there is no /{COMPLETE_MARKER}: it is cut off or was made by something else"
+            "there is no /{COMPLETE_MARKER}: the ramdisk is cut off or was not made by landfall-image"
         ));
     }
     Ok(content)
@@ -396,7 +397,7 @@ fn index(content: &mut RamdiskContent, bytes: &[u8]) {
         if !content.modules.iter().any(|member| member.path == path) {
             content
                 .faults
-                .push(format!("the index names {path}, which is not there"));
+                .push(format!("the module index names {path}, which is missing"));
         }
     }
     content.kernel_release = Some(index.kernel_release);
@@ -433,9 +434,9 @@ mod tests {
         ]))
         .unwrap();
         let expected = [
-            "the index names lib/modules/6.1/kernel/b.ko, which is not there",
+            "the module index names lib/modules/6.1/kernel/b.ko, which is missing",
             "there is no /init: the kernel cannot start it",
-            "there is no /etc/landfall/complete: it is cut off or was made by something else",
+            "there is no /etc/landfall/complete: the ramdisk is cut off or was not made by landfall-image",
         ];
         assert_eq!(content.faults, expected);
         assert_eq!(content.kernel_release.as_deref(), Some("6.1"));

@@ -12,7 +12,7 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
     let file = arguments.file.display();
     let mut inspection = inspect::inspect(&arguments.file)?;
     if arguments.verify && inspection.kind == "iso" && inspection.verified_files.is_none() {
-        let fault = "it has no SHA256SUMS: nothing can be verified, build it again";
+        let fault = "the ISO has no SHA256SUMS: nothing can be verified -- build the ISO again";
         inspection.faults.push(fault.to_owned());
     }
     let title = format!("{file}: {}", text(&inspection));
@@ -37,7 +37,7 @@ fn text(inspection: &Inspection) -> String {
     match inspection.verified_files {
         Some(count) => lines.push(format!("  verified {count} files")),
         None if inspection.kind == "iso" => {
-            lines.push("  verified no, it has no digests".to_owned())
+            lines.push("  verified no, the ISO has no digests".to_owned())
         }
         None => {}
     }

@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let work = TemporaryPath::directory("landfall-iso-").context("making a work directory")?;
     let coreos_image = match &arguments.coreos_image {
         Some(file) => {
-            report.stage(&format!("taking in {}", file.display()));
+            report.stage(&format!("copying {}", file.display()));
             let digest = arguments.coreos.coreos_image_digest.as_ref();
             Some(PlacedImage::copy(file, digest, work.path())?)
         }
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     }
     report.warnings(&ramdisk.warnings);
 
-    report.stage("putting the ISO together");
+    report.stage("writing the ISO");
     let (kernel_bytes, kernel_sha256) = digest(&kernel.image, None)?;
     let embed_size = arguments.embed_kib as usize * 1024;
     let choices = format!("secure boot {secure_boot}, embed {embed_size}");

@@ -55,12 +55,12 @@ pub(crate) struct EmbeddedFile {
 pub(crate) fn unit(any_live_system: bool) -> String {
     let (condition, options) = if any_live_system {
         (
-            "# The agent itself refuses where a disk is in use.",
+            "# The agent refuses to run if a disk is in use.",
             " --live-system",
         )
     } else {
         (
-            "# Not on an installed system. The agent itself looks again.\nConditionPathExists=/run/ostree-live",
+            "# Not on an installed system. The agent checks this again.\nConditionPathExists=/run/ostree-live",
             "",
         )
     };

@@ -57,7 +57,8 @@ pub(crate) fn files(
     ];
     let mut grub_place = base.and_then(BaseUrl::as_grub_path);
     if base.is_some_and(|base| base.as_grub_path().is_none()) {
-        warnings.push("GRUB knows no https: it fetches kernel and ramdisk by TFTP".to_owned());
+        warnings
+            .push("GRUB does not support https: it fetches kernel and ramdisk by TFTP".to_owned());
     }
     if grub_place.is_some() {
         let loss = "GRUB fetches kernel and ramdisk by TFTP";
@@ -155,9 +156,8 @@ mod tests {
             names.contains(&"shimx64.efi"),
             boot_parts::SHIM.find().is_some()
         );
-        assert!(
-            warnings
-                .contains(&"GRUB knows no https: it fetches kernel and ramdisk by TFTP".to_owned())
-        );
+        assert!(warnings.contains(
+            &"GRUB does not support https: it fetches kernel and ramdisk by TFTP".to_owned()
+        ));
     }
 }

@@ -91,9 +91,9 @@ impl SiteConfiguration {
             && ca_file.is_some()
             && name != CA_OPTION_FILE
         {
-            found.warnings.push(format!(
-                "{name}: sets cafile, so that --ca-file is of no use"
-            ));
+            found
+                .warnings
+                .push(format!("{name}: sets cafile, so --ca-file has no effect"));
         }
         Ok(found)
     }
@@ -112,7 +112,7 @@ impl SiteConfiguration {
         );
         ensure!(
             self.files.iter().all(|file| file.name != name),
-            "{}: there is another {name} already",
+            "{}: another file is already named {name}",
             path.display()
         );
         let bytes = path_error::read_bounded(path, ini_file::MAX_LENGTH as u64)?;
@@ -257,7 +257,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             site.warnings,
-            ["site.conf: sets cafile, so that --ca-file is of no use"]
+            ["site.conf: sets cafile, so --ca-file has no effect"]
         );
     }
 
@@ -266,7 +266,7 @@ mod tests {
         for (name, expected) in [
             ("site.ini", "expected a name that ends in .conf"),
             (".conf", "expected a name that ends in .conf"),
-            ("00-ca.conf", "there is another 00-ca.conf already"),
+            ("00-ca.conf", "another file is already named 00-ca.conf"),
         ] {
             let error = error(&[("ca.pem", AUTHORITY), (name, "")]);
             assert!(error.contains(expected), "{error}");

@@ -202,7 +202,7 @@ fn check_kernel(
     let release = &recipe.kernel.release;
     let Some(path) = &recipe.kernel.config else {
         let warning = format!(
-            "kernel {release} comes without its config file: not checked for what the ramdisk needs"
+            "kernel {release} has no config file: the options that the ramdisk needs are not checked"
         );
         return Ok((None, vec![warning]));
     };
@@ -257,8 +257,7 @@ fn collect_firmware(
 fn firmware_warnings(missing: &[MissingFirmware]) -> Vec<String> {
     let mut warnings: Vec<String> = missing.iter().map(ToString::to_string).collect();
     if missing.iter().any(|missing| missing.package.is_some()) {
-        let advice =
-            "firmware: install what hosts need of it, and pass --firmware-dir /lib/firmware";
+        let advice = "firmware: install the packages that your hosts need, and pass --firmware-dir /lib/firmware";
         warnings.push(advice.to_owned());
     }
     warnings

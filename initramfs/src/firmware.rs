@@ -46,7 +46,7 @@ impl fmt::Display for MissingFirmware {
         }?;
         match &self.package {
             Some(package) => write!(f, ": install {package}"),
-            None => f.write_str(": in no Debian package known here"),
+            None => f.write_str(": no known Debian package has it"),
         }
     }
 }
@@ -263,7 +263,7 @@ mod tests {
         let missing = firmware.missing_by_driver();
         let lines: Vec<String> = missing.iter().map(ToString::to_string).collect();
         let expected = [
-            "acenic: firmware file acenic/tg1.bin is missing: in no Debian package known here",
+            "acenic: firmware file acenic/tg1.bin is missing: no known Debian package has it",
             "bnx2: 2 firmware files are missing, such as bnx2/bnx2-mips-06-6.2.3.fw: install firmware-bnx2",
         ];
         assert_eq!(lines, expected);

@@ -34,7 +34,7 @@ pub fn require(directory: &Path, needed: u64, what: &str) -> Result<(), NoSpace>
         needed,
         found,
         advice: if is_temporary {
-            " -- free some, or set TMPDIR to a larger file system"
+            " -- free some space, or set TMPDIR to a larger file system"
         } else {
             ""
         },

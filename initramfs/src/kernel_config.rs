@@ -61,12 +61,12 @@ impl KernelConfig {
     #[must_use]
     pub fn check(&self, needs: Needs) -> Vec<Finding> {
         let mut required = vec![
-            ("BLK_DEV_INITRD", "the kernel takes no ramdisk"),
+            ("BLK_DEV_INITRD", "the kernel cannot use a ramdisk"),
             ("BINFMT_ELF", "init cannot be started"),
             ("DEVTMPFS", "/dev stays empty"),
             ("PROC_FS", "/proc stays empty"),
             ("SYSFS", "/sys stays empty"),
-            ("TMPFS", "/run cannot be made"),
+            ("TMPFS", "/run cannot be mounted"),
             ("NET", "there is no network"),
             ("INET", "there is no IPv4"),
         ];
@@ -87,7 +87,7 @@ impl KernelConfig {
             ("IPV6", "there is no IPv6 unless it is a module"),
             ("PACKET", "there is no DHCP unless it is a module"),
         ];
-        let unpacks = "the kernel cannot unpack such modules itself, init has to";
+        let unpacks = "the kernel cannot unpack such modules, so init must unpack them";
         if needs.xz_modules || needs.zstd_modules {
             wanted.push(("MODULE_DECOMPRESS", unpacks));
         }

@@ -51,7 +51,7 @@ pub enum ModulesError {
         /// The directory that was searched.
         directory: PathBuf,
     },
-    #[error("kernel module `{name}` is there twice: {first} and {second}")]
+    #[error("kernel module `{name}` exists twice: {first} and {second}")]
     Twice {
         name: String,
         first: String,

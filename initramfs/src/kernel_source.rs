@@ -79,7 +79,7 @@ pub enum KernelSourceError {
     },
     /// The image and the modules have different releases.
     #[error(
-        "kernel image {image} is release {found}, expected {expected} as its modules in {modules}"
+        "kernel image {image} is release {found}, expected {expected} like the modules in {modules}"
     )]
     ReleaseDiffers {
         image: PathBuf,

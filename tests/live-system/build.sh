@@ -54,7 +54,7 @@ mmdebstrap --quiet --variant=essential --include="$packages" \
   --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
   "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" "${mirrors[@]}"
 
-say 'kernel modules, Ignition'
+say 'copying kernel modules and Ignition'
 mkdir "$work/ignition"
 unpack_kernel "$kernel_deb"
 dpkg-deb -x "$ignition_deb" "$work/ignition"

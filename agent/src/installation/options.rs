@@ -42,7 +42,7 @@ impl FromStr for FetchRetries {
 /// field is the long option of its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct InstallOptions {
-    /// CoreOS stream to take the newest image of, e.g. stable
+    /// CoreOS stream whose newest image is installed, e.g. stable
     #[arg(short, long, value_name = "NAME", help_heading = "Image")]
     #[arg(conflicts_with_all = ["image_url", "image_file", "offline"])]
     pub stream: Option<String>,
@@ -127,7 +127,7 @@ pub struct InstallOptions {
     pub preserve_on_error: bool,
     /// Read every block of the image back and compare, before the disk boots
     ///
-    /// It costs a read of the image's whole unpacked size.
+    /// This reads the whole unpacked size of the image once more.
     #[arg(long, help_heading = "Disk")]
     pub verify: bool,
     /// Enable IBM Secure IPL (s390x only: refused)

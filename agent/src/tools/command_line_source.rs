@@ -11,7 +11,7 @@ use crate::settings::{ConfigFiles, Settings};
 /// Whose kernel arguments are meant.
 #[derive(Debug, Args)]
 pub struct CommandLineSource {
-    /// This text instead of the running kernel's command line
+    /// Kernel command line [default: the running kernel's]
     #[arg(long, value_name = "TEXT")]
     pub cmdline: Option<String>,
 }

@@ -31,10 +31,10 @@ pub struct Arguments {
     /// Accept any certificate
     #[arg(long)]
     insecure: bool,
-    /// Trust the authorities in this PEM file
+    /// Trust the CA certificates in this PEM file
     #[arg(long, value_name = "FILE")]
     cafile: Option<PathBuf>,
-    /// Give up after so many seconds; the agent itself never does
+    /// Seconds until this command gives up; the agent itself never does
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
     /// Print JSON
@@ -76,7 +76,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     match report.found {
         Some(_) => Ok(()),
         None => Err(fault(format!(
-            "nothing answered within {} s at {places}",
+            "no provisioning service answered within {} s at {places}",
             limit.as_secs()
         ))),
     }

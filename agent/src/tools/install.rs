@@ -16,21 +16,22 @@ use crate::tools::{machine_http, orderly_end, stdout};
 /// `install`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The options are those of coreos-installer, which this command can be called
-as. Everything is read, fetched and checked before the disk is touched, and
-what is written boots only once all of it is proven.
+The options are those of coreos-installer. A link to this program with the
+name coreos-installer accepts the same command lines. Errors that can be
+detected in advance are detected before the disk is changed. The disk boots
+only after every step has succeeded.
 
-Without --stream, --image-url and --image-file the image of the boot medium
-is taken, else that of the stream stable.
+Without --stream, --image-url and --image-file, the image of the boot medium
+is installed. If the medium has no image, the stream stable is installed.
 
 Examples:
-  What would be done, and nothing else:
+  Check everything and print the plan, without changes:
     landfall-agent install -s stable -i host.ign --dry-run /dev/sda
   A known image from two servers, with its digest:
     landfall-agent install -i host.ign --image-digest sha256:0123... \\
       -u https://a.example/coreos.raw.xz -u https://b.example/coreos.raw.xz \\
       /dev/disk/by-id/wwn-0x5000c500a1b2c3d4
-  Everything in a file, where keys are long options:
+  Options in a file, with the long options as keys:
     landfall-agent install -c install.yaml --append-karg nosmt
 
     # install.yaml
@@ -43,16 +44,16 @@ Examples:
 pub struct Arguments {
     #[command(flatten)]
     options: InstallOptions,
-    /// YAML with long options as keys; a later file goes before an earlier
+    /// YAML with long options as keys; later files override earlier ones
     #[arg(short, long, value_name = "PATH")]
     config_file: Vec<PathBuf>,
-    /// Check everything, the whole image as well, and change nothing
+    /// Check everything, including the whole image, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Print the result (or, with --dry-run, the plan) as JSON
     #[arg(long)]
     json: bool,
-    /// Trust the authorities in this PEM file [default: the system's]
+    /// Trust the CA certificates in this PEM file [default: the system's]
     #[arg(long, value_name = "FILE")]
     cafile: Option<PathBuf>,
     /// Allow it on a machine that does not run the landfall ramdisk
@@ -106,7 +107,7 @@ fn install(arguments: Arguments) -> Result<()> {
     if arguments.allow_this_machine
         && let Err(error) = see_mounts_alone()
     {
-        tracing::warn!("what is mounted here is seen by the whole machine: {error}");
+        tracing::warn!("mounts of this installation are visible to other programs: {error}");
     }
     orderly_end::after_the_commit();
     let written = installation.carry_out(&servers.client, &permission)?;

@@ -73,7 +73,7 @@ impl<'a> Plan<'a> {
             match boot_entry {
                 BootEntry::Required | BootEntry::Wanted | BootEntry::Optional =>
                     "one in this machine's firmware, if that is UEFI",
-                BootEntry::Leave => "none, this machine's firmware is left alone",
+                BootEntry::Leave => "none, this machine's firmware is not changed",
             }
         ));
         lines.push("nothing was changed (--dry-run)".to_owned());

@@ -23,10 +23,10 @@ pub struct Arguments {
     /// Read the /sys, /proc and ioctl answers captured in this directory
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Name NICs by this scheme, whatever /proc/cmdline says: v257, rhel-9.4
+    /// Naming scheme of NICs, overrides /proc/cmdline: v257, rhel-9.4
     #[arg(long, value_name = "SCHEME", value_parser = scheme)]
     naming_scheme: Option<Scheme>,
-    /// Print the JSON that goes to Ironic, with more names
+    /// Print the JSON that Ironic receives, with additional names
     #[arg(long)]
     json: bool,
 }

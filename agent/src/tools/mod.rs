@@ -29,17 +29,17 @@ pub enum Tool {
     ShowParams(show_params::Arguments),
     /// Print the network that a kernel command line asks for
     PlanNetwork(plan_network::Arguments),
-    /// Print what this machine is made of, as Ironic would get it
+    /// Print this machine's hardware inventory, as Ironic receives it
     Inventory(inventory::Arguments),
-    /// Tell which of some disks root device hints choose
+    /// Print the disk that root device hints choose from a list
     RootDevice(root_device::Arguments),
-    /// Find the provisioning service, and our address towards it
+    /// Find the provisioning service and the address that reaches it
     Discover(discover::Arguments),
-    /// Serve the agent's API; what would change this machine is refused
+    /// Serve the agent's API; commands that change the machine fail
     Serve(serve::Arguments),
-    /// Install a CoreOS image with all that belongs to it
+    /// Install a CoreOS image with its Ignition config and settings
     Install(Box<install::Arguments>),
-    /// Write an image to a disk that does not boot before it is proven
+    /// Write an image to a disk, which boots only if all succeeds
     WriteImage(write_image::Arguments),
 }
 

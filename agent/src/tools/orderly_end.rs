@@ -16,14 +16,14 @@ use crate::critical_section;
 pub fn after_the_commit() {
     let watch = || {
         if let Err(error) = end_by_signal() {
-            tracing::warn!("watching for signals: {error}; they end a commit, too");
+            tracing::warn!("watching for signals: {error}; a signal can interrupt the commit");
         }
     };
     if let Err(error) = thread::Builder::new()
         .name("signals".to_owned())
         .spawn(watch)
     {
-        tracing::warn!("starting thread signals: {error}; a signal ends a commit, too");
+        tracing::warn!("starting thread signals: {error}; a signal can interrupt the commit");
     }
 }
 

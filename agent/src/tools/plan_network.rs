@@ -32,18 +32,18 @@ pub struct Arguments {
     /// Write the NetworkManager keyfiles of the installed system here
     #[arg(long, value_name = "DIR")]
     keyfiles: Option<PathBuf>,
-    /// Take NICs, and the firmware's table of them (iBFT), from this /sys
+    /// Read the NICs and the firmware's table of them (iBFT) from this /sys
     #[arg(long, value_name = "DIR")]
     sysfs: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Print kernel arguments that say the same
+    /// Print the equivalent kernel arguments
     #[arg(long, conflicts_with = "json")]
     arguments: bool,
-    /// Do as a boot does if the document cannot be used
+    /// Continue as a boot does if the document cannot be used
     ///
-    /// A boot reports the faults as warnings and takes the next source.
+    /// A boot reports the faults as warnings and uses the next source.
     #[arg(long)]
     lenient: bool,
     /// Fail on any warning: on everything that is ignored or repaired
@@ -114,7 +114,7 @@ fn print_lines(arguments: &Arguments, plan: &mut NetworkPlan) -> Result<()> {
     stdout::line(written.arguments.join(" "))?;
     let unsaid = written.unsaid.into_iter();
     plan.warnings
-        .extend(unsaid.map(|what| format!("not said: {what}")));
+        .extend(unsaid.map(|what| format!("no kernel argument for: {what}")));
     Ok(())
 }
 

@@ -57,9 +57,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         chosen.map_err(|error| fault(format!("the hints cannot be used: {}", error.message)))?;
     if names.is_empty() {
         let file = arguments.devices.display();
-        let count = devices.len();
+        let count = match devices.len() {
+            1 => "1 disk".to_owned(),
+            count => format!("{count} disks"),
+        };
         return Err(fault(format!(
-            "no disk matches: {file} has {count} disks, and the hints are {}",
+            "no disk matches: {file} has {count}, and the hints are {}",
             arguments.hints
         )));
     }

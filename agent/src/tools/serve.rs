@@ -27,16 +27,16 @@ use crate::tools::stdout;
 /// `serve`
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Serve without an Ironic; there is no other way yet
+    /// Serve without Ironic; required, because no other mode exists yet
     #[arg(long, required = true)]
     standalone: bool,
-    /// Address and port to listen on; port 0 takes a free one
+    /// Address and port to listen on; port 0 selects a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9999")]
     listen: SocketAddr,
-    /// Who has this token may command
+    /// Token that clients must send with their commands
     #[arg(long, value_name = "TOKEN")]
     agent_token: String,
-    /// Speak HTTP instead of HTTPS with a certificate made for the occasion
+    /// Use HTTP instead of HTTPS with a temporary certificate
     #[arg(long)]
     plain_http: bool,
 }

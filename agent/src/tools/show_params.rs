@@ -20,13 +20,13 @@ use crate::tools::stdout;
 pub struct Arguments {
     #[command(flatten)]
     source: CommandLineSource,
-    /// A configuration file; of several the later wins
+    /// Configuration file; later ones override earlier ones
     #[arg(long, value_name = "FILE")]
     config_file: Vec<PathBuf>,
-    /// Its *.conf by name, after each --config-file
+    /// Its *.conf files in name order, after --config-file
     #[arg(long, value_name = "DIR")]
     config_dir: Vec<PathBuf>,
-    /// A parameters.txt; counts with boot_method=vmedia
+    /// A parameters.txt; needs boot_method=vmedia
     #[arg(long, value_name = "FILE")]
     parameters: Option<PathBuf>,
     /// Print JSON

@@ -23,17 +23,17 @@ const FILE_SECTOR: u32 = 512;
 pub struct Arguments {
     /// URL of the image: raw or qcow2, plain or in gzip, xz, zstd, lz4, bzip2
     url: String,
-    /// The disk, e.g. /dev/sda, or a file of its size; all on it is lost
+    /// Disk, e.g. /dev/sda, or a file as large as the disk; all data is lost
     disk: PathBuf,
     /// Expected digest of the file as downloaded, e.g. sha256:0123...
     #[arg(long, value_name = "ALGORITHM:HEX", value_parser = image_digest)]
     image_digest: Option<ExpectedDigest>,
     /// Read every block of the image back and compare, before the disk boots
     ///
-    /// It costs a read of the image's whole unpacked size.
+    /// This reads the whole unpacked size of the image once more.
     #[arg(long)]
     verify: bool,
-    /// Trust the authorities in this PEM file [default: the system's]
+    /// Trust the CA certificates in this PEM file [default: the system's]
     #[arg(long, value_name = "FILE")]
     cafile: Option<PathBuf>,
     /// Accept any certificate

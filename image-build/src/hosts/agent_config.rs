@@ -97,7 +97,7 @@ impl Reader<'_> {
         if interfaces.is_empty() {
             self.fault(
                 &list_path,
-                "expected at least one with its macAddress, found none",
+                "expected at least one interface with a macAddress, found none",
             );
         }
         for (index, value) in interfaces.iter().enumerate() {
@@ -125,7 +125,7 @@ impl Reader<'_> {
             },
         };
         if host.macs.contains(&mac) {
-            return self.fault(&mac_path, format_args!("{mac} is there twice"));
+            return self.fault(&mac_path, format_args!("{mac} is given twice"));
         }
         host.macs.push(mac);
         let name_path = format!("{path}.name");
@@ -137,7 +137,10 @@ impl Reader<'_> {
             return self.fault(&name_path, fault);
         }
         if let Some(other) = host.nics.insert(name.clone(), mac) {
-            self.fault(&name_path, format_args!("{name} is {other} already"));
+            self.fault(
+                &name_path,
+                format_args!("{name} already stands for {other}"),
+            );
         }
     }
 

@@ -63,7 +63,7 @@ pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<()> {
             Some(given) => {
                 let other = &given.title;
                 reading.faults.push(format!(
-                    "{title}: the network of {name} is in {other} already"
+                    "{title}: the network of {name} is already in {other}"
                 ));
             }
             None => {

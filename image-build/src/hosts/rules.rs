@@ -45,7 +45,7 @@ pub(super) fn tell_apart(checked: &mut [Checked], faults: &mut Vec<String>) {
                 }
             };
             faults.push(format!(
-                "{title}: nothing tells which machine it is for: {how}"
+                "{title}: no MAC address identifies the machine -- {how}"
             ));
         }
         for mac in &host.macs {
@@ -57,7 +57,7 @@ pub(super) fn tell_apart(checked: &mut [Checked], faults: &mut Vec<String>) {
             }
         }
         if let Some(other) = files.insert(host.file_name(), title) {
-            faults.push(format!("{title}: has the name of {other}"));
+            faults.push(format!("{title}: has the same host name as {other}"));
         }
     }
 }

@@ -148,7 +148,7 @@ fn an_agent_config_tells_the_hosts_of_a_directory() {
     });
     let error = error.unwrap_err().to_string();
     assert!(
-        error.contains("b.yaml: nothing tells which machine it is for: give"),
+        error.contains("b.yaml: no MAC address identifies the machine -- give"),
         "{error}"
     );
 }
@@ -185,11 +185,11 @@ fn faults_of_an_agent_config_have_their_paths() {
             "faulty-agent-config.yaml: hosts[0].hostname: expected a host name, found \"node_1\"",
             "faulty-agent-config.yaml: hosts[0].interfaces[0].macAddress: expected six hexadecimal \
              bytes joined by ':' or '-', found \"00:ef:44:21:e6\"",
-            "faulty-agent-config.yaml: hosts[1].interfaces[1].name: eno1 is 00:ef:44:21:e6:a5 already",
-            "faulty-agent-config.yaml: hosts[1].interfaces[2].macAddress: 00:ef:44:21:e6:a5 is there twice",
-            "faulty-agent-config.yaml: hosts[2].interfaces: expected at least one with its macAddress, found none",
+            "faulty-agent-config.yaml: hosts[1].interfaces[1].name: eno1 already stands for 00:ef:44:21:e6:a5",
+            "faulty-agent-config.yaml: hosts[1].interfaces[2].macAddress: 00:ef:44:21:e6:a5 is given twice",
+            "faulty-agent-config.yaml: hosts[2].interfaces: expected at least one interface with a macAddress, found none",
             "faulty-agent-config.yaml: hosts[3].interfaces: expected a list, found keys and values",
-            "faulty-agent-config.yaml: hosts[3].interfaces: expected at least one with its macAddress, found none",
+            "faulty-agent-config.yaml: hosts[3].interfaces: expected at least one interface with a macAddress, found none",
             "faulty-agent-config.yaml: hosts[4]: expected keys and values, found text",
         ]
     );

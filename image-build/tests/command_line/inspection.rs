@@ -146,6 +146,6 @@ fn ramdisks_that_are_cut_off_or_of_hosts_alone() {
     assert!(
         fixture
             .fails(&["inspect", "other.iso"])
-            .contains("not of landfall")
+            .contains("not an ISO of landfall-image")
     );
 }

@@ -104,10 +104,10 @@ fn what_is_in_the_ramdisk_and_in_which_order() {
         .iter()
         .map(ToString::to_string)
         .collect();
-    let gone = "helper: firmware file gone.bin is missing: in no Debian package known here";
+    let gone = "helper: firmware file gone.bin is missing: no known Debian package has it";
     assert_eq!(missing, [gone]);
     let no_config =
-        "kernel 6.1-t comes without its config file: not checked for what the ramdisk needs";
+        "kernel 6.1-t has no config file: the options that the ramdisk needs are not checked";
     assert_eq!(summary.warnings, [no_config, gone]);
 
     let segments = unpack_segments(&file, 1 << 20).unwrap();
@@ -219,7 +219,7 @@ fn modules_that_name_firmware_are_not_passed_over() {
     let summary = fixture(Some(config)).build("out", "xfs", false, 0).unwrap();
     let expected = [
         "kernel 6.1-t: CONFIG_PACKET=y is not set: there is no DHCP unless it is a module",
-        "helper: 2 firmware files are missing, such as gone.bin: in no Debian package known here",
+        "helper: 2 firmware files are missing, such as gone.bin: no known Debian package has it",
     ];
     assert_eq!(summary.warnings, expected);
 }

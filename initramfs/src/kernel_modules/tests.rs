@@ -131,6 +131,6 @@ fn what_is_no_module_directory() {
     let error = ModuleTree::open(dir.path()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "kernel module `a_b` is there twice: a-b.ko and sub/a_b.ko"
+        "kernel module `a_b` exists twice: a-b.ko and sub/a_b.ko"
     );
 }

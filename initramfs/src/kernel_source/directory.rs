@@ -109,7 +109,9 @@ fn module_directory(
             }),
         (None, [one]) => Ok(one.clone()),
         (None, []) => Err(fault("a module tree (lib/modules/VERSION)".to_owned())),
-        (None, _) => Err(fault("one kernel, or a release to choose one".to_owned())),
+        (None, _) => Err(fault(
+            "one kernel, or --kernel-release to choose one".to_owned(),
+        )),
     }
 }
 

@@ -139,7 +139,7 @@ fn what_is_missing_is_said() {
                 ("lib/modules/6.12/kernel/", ""),
             ],
             None,
-            "DIR: expected one kernel, or a release to choose one, found 6.1, 6.12",
+            "DIR: expected one kernel, or --kernel-release to choose one, found 6.1, 6.12",
         ),
         (
             &[("lib/modules/6.1/kernel/", "")],
@@ -154,7 +154,7 @@ fn what_is_missing_is_said() {
         (
             &[("vmlinuz", "5.0"), ("lib/modules/6.1/kernel/", "")],
             None,
-            "kernel image DIR/vmlinuz is release 5.0, expected 6.1 as its modules in DIR/lib/modules/6.1",
+            "kernel image DIR/vmlinuz is release 5.0, expected 6.1 like the modules in DIR/lib/modules/6.1",
         ),
     ] {
         let dir = layout(files);

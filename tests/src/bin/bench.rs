@@ -7,13 +7,13 @@ use landfall_tests::bench::{Table, boot, image_write};
 /// Measures, and prints medians.
 #[derive(Parser)]
 struct Arguments {
-    /// How many times everything is measured
+    /// Number of runs of each measurement
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
     /// Print JSON, with the value of every run
     #[arg(long)]
     json: bool,
-    /// Only make what the measurements need
+    /// Only build what the measurements need
     #[arg(long, conflicts_with = "subjects")]
     prepare: bool,
     /// What to measure; all by default
@@ -24,7 +24,7 @@ struct Arguments {
 enum Subject {
     /// From the kernel's first line to the first lookup
     Boot,
-    /// An image from a URL to a disk, beside other programs
+    /// An image from a URL to a disk, compared with other programs
     Image,
 }
 
