@@ -316,6 +316,7 @@ mod tests {
     use std::io::Read as _;
     use std::path::PathBuf;
     use std::sync::mpsc::{Receiver, channel};
+    use std::time::Instant;
 
     use landfall_module_index::Index;
 
@@ -413,7 +414,12 @@ end
         for expected in ["transport.ko", "nic.ko"] {
             assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok(expected));
         }
-        assert_eq!(loader.modules.loading(), ["virtio_blk"]);
+        // The thread that has loaded nic.ko has yet to say so.
+        let deadline = Instant::now() + PATIENCE;
+        while loader.modules.loading() != ["virtio_blk"] {
+            assert!(Instant::now() < deadline, "{:?}", loader.modules.loading());
+            std::thread::yield_now();
+        }
         assert!(!lock(&loader.work).settled);
         release.send(()).unwrap();
         assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("virtio_blk.ko"));

@@ -36,7 +36,7 @@ fn a_commit_that_has_begun_is_carried_out() {
             let begins = matches!(request, Request::Write(range) if range.start == SECTOR);
             if begins && !once.swap(true, Ordering::Relaxed) {
                 kill(Pid::from_raw(process.load(Ordering::Relaxed)), signal).unwrap();
-                sleep(Duration::from_millis(300));
+                sleep(Duration::from_secs(2));
             }
             Answer::Do
         };

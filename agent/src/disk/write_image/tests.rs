@@ -748,13 +748,19 @@ fn a_stream_that_unpacks_to_nothing_is_not_read_for_ever() {
     let untouched = disk(DISK);
     let failure = write(&correct(&before), &before, &untouched).unwrap_err();
     assert_eq!(failure.class, Class::InvalidImage, "{failure}");
-    assert!(failure.details.contains("67108864 bytes"), "{failure}");
+    assert!(
+        failure.details.contains("67108864 packed bytes"),
+        "{failure}"
+    );
     assert_untouched(&untouched);
 
     let disk = disk(DISK);
     let failure = write(&correct(&after), &after, &disk).unwrap_err();
     assert_eq!(failure.class, Class::InvalidImage, "{failure}");
-    assert!(failure.details.contains("79691776 bytes"), "{failure}");
+    assert!(
+        failure.details.contains("79691776 packed bytes"),
+        "{failure}"
+    );
     assert_unbootable(&disk);
 }
 

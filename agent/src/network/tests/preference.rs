@@ -154,7 +154,7 @@ fn a_name_that_no_nic_has_is_told_with_all_that_there_are() {
         for line in [
             "WARN no NIC fits eno9 yet; waiting for it",
             "WARN no NIC fits the NIC with MAC 52:54:00:00:00:09 yet; waiting for it",
-            "WARN there is eth0 = enp7s0, 52:54:00:00:00:00",
+            "WARN found NIC eth0 = enp7s0, 52:54:00:00:00:00",
         ] {
             lab.until_said(line).await;
         }
