@@ -252,8 +252,13 @@ async fn clock_by(
 fn root_of(url: &str) -> String {
     match Url::parse(url) {
         Ok(parsed) if parsed.has_host() => format!("{}/", parsed.origin().ascii_serialization()),
-        // A link-local URL with a zone has no user, path or query.
-        _ => format!("{url}/"),
+        // The URL parser rejects a link-local address with a zone.
+        _ => {
+            let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+            let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+            let host = authority.rsplit('@').next().unwrap_or_default();
+            format!("{scheme}://{host}/")
+        }
     }
 }
 

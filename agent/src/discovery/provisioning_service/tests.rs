@@ -184,6 +184,10 @@ fn a_file_is_known_by_its_first_byte() {
             "https://[fe80::1%25eth0]:6385",
             "https://[fe80::1%25eth0]:6385/",
         ),
+        (
+            "https://[fe80::1%25eth0]:6385/a?k=1",
+            "https://[fe80::1%25eth0]:6385/",
+        ),
     ] {
         assert_eq!(root_of(url), root);
     }
