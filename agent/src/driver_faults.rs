@@ -136,7 +136,7 @@ fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
     match purpose {
         Purpose::Storage => Reason {
             cause: format!("{noun} {} reports no disk", drivers.join(", ")),
-            remedy: "check cables and backplane, and its mode in the firmware setup (AHCI or HBA instead of RAID or VMD)",
+            remedy: "check the cables, the backplane, and the controller's mode in the firmware setup (AHCI or HBA instead of RAID or VMD)",
         },
         Purpose::Network => Reason {
             cause: format!("{noun} {} has no interface", drivers.join(", ")),
@@ -212,7 +212,7 @@ mod tests {
             (
                 pci("0000:01:00.0", "0x010601", driver),
                 Purpose::Storage,
-                "storage controller 0000:01:00.0 (ahci) reports no disk -- check cables",
+                "storage controller 0000:01:00.0 (ahci) reports no disk -- check the cables",
             ),
             (
                 pci("0000:01:00.0", "0x020000", ""),

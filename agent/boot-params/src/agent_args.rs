@@ -176,7 +176,7 @@ boot_params! {
     global_request_id: Option<RequestId> = both("ipa-global-request-id", "global_request_id"), None;
     /// Version of Ironic's API to use. Default: the agent asks Ironic.
     ironic_api_version: Option<ApiVersion> = both("ipa-ironic-api-version", "ironic_api_version"), None;
-    /// Log more.
+    /// Log debug messages as well.
     debug: bool = both("ipa-debug", "debug"), false;
     /// Time limit of one attempt to connect to an image server.
     image_download_connection_timeout: Duration = both("ipa-image-download-connection-timeout", "image_download_connection_timeout"), seconds(60);
@@ -198,7 +198,7 @@ boot_params! {
     publisher_id: Option<String> = argument("ir_pub_id"), None;
     /// The ISO that the host booted from, named by the modification date of its volume. The boot menu of our ISO adds it.
     boot_medium: Option<String> = argument("landfall.medium"), None;
-    /// Log more.
+    /// Same as `ipa-debug`; one of the two is enough.
     landfall_debug: bool = both("landfall.debug", "landfall.debug"), false;
     /// Image that install_coreos writes if Ironic names none: one or more URLs (`http`, `https`, `file`) of the same image.
     coreos_image: Option<ImageUrls> = both("landfall.coreos.image", "landfall.coreos_image"), None;

@@ -13,7 +13,8 @@ use super::ledger::{Busy, Interrupted, Ledger};
 use super::parse::{Parsed, Refusal, Request};
 use crate::failure::{Class, Failure, Result as Outcome};
 
-const ONLY_STANDALONE: &str = "the node can only be set where the agent is standalone";
+const ONLY_STANDALONE: &str =
+    "poll.set_node_info is only possible if the agent runs with serve --standalone";
 
 /// Executes a command. The caller passes it in, so that this module does not depend
 /// on disk code.

@@ -1,4 +1,5 @@
-//! Formats the steps from each NIC to the service for the console. Pure.
+//! Formats for the console how far each NIC has come on its way to the service. No
+//! I/O.
 //!
 //! A line has at most 80 ASCII columns, including the prefix that the console adds.
 //! The output is plain lines, because it must be readable on a serial line and in a
@@ -27,7 +28,7 @@ pub struct NicWay {
 }
 
 impl NicWay {
-    /// The form in which sub-commands print it.
+    /// As JSON, for the output of the sub-command `discover`.
     pub fn json(&self) -> Value {
         let steps: Vec<_> = self.steps.iter().map(StepResult::json).collect();
         json!({"name": self.name, "mac": self.mac, "way_to_service": steps})

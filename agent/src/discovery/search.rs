@@ -26,7 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const TRIES_IN_HASTE: u32 = 15;
 const LONGEST_PAUSE_LATER: Duration = Duration::from_secs(60);
 
-/// How long the first attempts may take before a screen is shown.
+/// When the console first shows how far the NICs have come, if no attempt has ended
+/// before.
 const FIRST_SCREEN: Duration = Duration::from_secs(15);
 /// The minimum time between two screens that differ.
 const SCREEN_PAUSE: Duration = Duration::from_secs(5);

@@ -38,7 +38,7 @@ pub(super) struct Start {
     pub name: String,
 }
 
-/// The result of a walk.
+/// What one attempt to reach a URL over a NIC has found.
 #[derive(Debug)]
 pub(super) struct Walk {
     pub url: String,

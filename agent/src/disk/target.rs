@@ -120,8 +120,12 @@ impl Target {
     /// What identifies the disk, so that another one under the same path can be
     /// detected.
     pub fn identity(&self) -> Result<Identity> {
-        Identity::of(&self.file)
-            .map_err(|e| block_device_error(&self.path, &format!("asking which disk it is: {e}")))
+        Identity::of(&self.file).map_err(|e| {
+            block_device_error(
+                &self.path,
+                &format!("reading the identity of the disk: {e}"),
+            )
+        })
     }
 
     /// Fails if this is not the expected disk.

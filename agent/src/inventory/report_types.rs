@@ -247,6 +247,6 @@ pub struct Configuration {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Manager {
     pub name: &'static str,
-    /// The version of its interface.
+    /// The version of the manager's interface.
     pub version: &'static str,
 }

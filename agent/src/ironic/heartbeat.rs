@@ -34,8 +34,8 @@ const NO_CONDUCTOR: &str = "No valid host";
 /// uses.
 const TOLD_EVERY: u32 = 50;
 
-/// The content of a heartbeat. It must not change as long as Ironic remembers the
-/// agent.
+/// The content of a heartbeat. Ironic stores the URL and the certificate, and
+/// rejects a heartbeat with others until it has deleted them.
 #[derive(Clone)]
 pub struct Callback {
     /// The URL of the agent's API: scheme, host and port, without a path.

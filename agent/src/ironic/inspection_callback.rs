@@ -88,7 +88,8 @@ pub async fn post_inventory(
         let (fault, status) = match transport.ask(&places, &request).await {
             Ok(answer) if answer.status < 400 => {
                 let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-                // The old form has {"uuid"}, the new form is that of a lookup.
+                // Older answers are {"uuid": ...}; newer ones have the form of a
+                // lookup, {"node": {"uuid": ...}}.
                 let uuid = body["uuid"].as_str().or(body["node"]["uuid"].as_str());
                 return Ok(uuid.map(str::to_owned));
             }

@@ -198,8 +198,8 @@ fn has_ip(described: &Described) -> bool {
     described.interface.controller.is_none()
 }
 
-/// The first interface whose own servers do not interfere, or else the first one
-/// with an address.
+/// The first interface to which the network adds no name servers, or else the first
+/// one with an address.
 fn suitable(all: &Interfaces, is_ipv4: bool) -> Option<usize> {
     let prefers = |d: &Described| {
         let family = if is_ipv4 { &d.ipv4 } else { &d.ipv6 };

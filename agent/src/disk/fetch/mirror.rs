@@ -1,4 +1,5 @@
-//! One of the places that have the same file, and its state.
+//! One mirror: a URL of the file, what its server reported about the file, and the
+//! errors.
 
 use super::course::{Break, Course, Outcome, final_at};
 use super::location::Location;
@@ -31,8 +32,9 @@ impl<'a> Mirror<'a> {
         }
     }
 
-    /// Reads the file from this place until its end or an error. `anew`: whether
-    /// the place may send a large part of the file a second time.
+    /// Reads the file from this mirror until its end or an error. `anew`: whether to
+    /// accept a large part of the file a second time from a server that ignores
+    /// Range; otherwise the result is [`Break::Anew`].
     pub(super) async fn go_on(
         &mut self,
         course: &mut Course<'_>,

@@ -107,7 +107,8 @@ impl<'a, 'url> Transfer<'a, 'url> {
     }
 }
 
-/// A 206 response contains the length that a chunked 200 response lacks.
+/// Keeps what is known of the file, and adds the length if only the new response
+/// has it: a 206 response has one, a chunked 200 response has none.
 fn merged(known: Option<Resource>, now: &Resource) -> Resource {
     match known {
         Some(known) => Resource {

@@ -113,6 +113,7 @@ impl Work<'_> {
 struct Looked {
     /// A buffer that the pipeline can reuse.
     buffer: AlignedBuffer,
-    /// The first MiB is assembled and belongs to a disk that fits.
+    /// Whether the first MiB of the disk inside the image is complete and has passed
+    /// the checks.
     is_judged: bool,
 }

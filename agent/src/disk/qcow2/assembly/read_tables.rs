@@ -127,7 +127,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Notes data, split at the end of the head.
+    /// Queues data, split at [`HEAD_END`], because the first MiB is held back.
     fn note_data(&mut self, data: Extent) -> Result<()> {
         let in_head = HEAD_END.saturating_sub(data.guest).min(data.len);
         if in_head > 0 {
