@@ -135,7 +135,7 @@ impl IpArgument {
             address.map(|address| (address, prefix_length(address, prefix, mask, complain)));
         if address.is_none() {
             for length in [prefix, mask].into_iter().filter(|text| !text.is_empty()) {
-                complain.add("a mask without an address has no effect", length);
+                complain.add("expected an address in front of a mask", length);
             }
         }
         match gateway.parse::<IpAddr>() {

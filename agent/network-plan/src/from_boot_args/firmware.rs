@@ -53,7 +53,10 @@ pub(super) fn apply(
         ));
     };
     let Some(mac) = address_of(&interface.matches, firmware) else {
-        complain(&format!("no NIC is called {} yet", interface.matches));
+        complain(&format!(
+            "no NIC was called {} when the agent read the argument",
+            interface.matches
+        ));
         return;
     };
     let is_for = |record: &&FirmwareRecord| record.mac() == Some(mac);
@@ -207,7 +210,7 @@ mod tests {
                 vec![
                     "eth9: IPv4 by DHCP",
                     "eth9: IPv6 by router advertisements",
-                    "ip=eth9:ibft: no NIC is called eth9 yet; DHCP and router advertisements are used instead",
+                    "ip=eth9:ibft: no NIC was called eth9 when the agent read the argument; DHCP and router advertisements are used instead",
                 ],
             ),
         ] {

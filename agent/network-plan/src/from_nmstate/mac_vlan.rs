@@ -37,10 +37,15 @@ pub(super) fn read(
             mode = fields.word("mode", MODES, false);
             described.parent = fields.text("base-iface").map(str::to_owned);
             described.parent_path = fields.at("base-iface");
-            let promiscuous = fields.flag("promiscuous");
-            if let Some(on) = promiscuous.or_else(|| fields.flag("accept-all-mac")) {
+            let given = ["promiscuous", "accept-all-mac"]
+                .into_iter()
+                .find_map(|name| Some((name, fields.flag(name)?)));
+            if let Some((name, on)) = given {
                 if !on && mode != Some(MacVlanMode::Passthru) {
-                    fields.fault("promiscuous", "expected true, or the mode passthru");
+                    fields.fault(
+                        name,
+                        "expected true, found false, which only the mode passthru permits",
+                    );
                 }
                 described.set("macvlan", "promiscuous", on);
             }

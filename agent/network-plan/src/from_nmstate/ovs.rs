@@ -269,11 +269,18 @@ pub(super) fn database(fields: &Fields) -> Vec<(&'static str, Settings)> {
                     continue;
                 }
             };
-            let is_line = |text: &str| !text.contains(|c: char| c.is_control());
-            if is_line(&text) && is_line(name) && !name.contains(['=', '[', ']']) {
-                settings.insert(format!("data.{name}"), text);
+            if name.contains(|c: char| c.is_control() || "=[]".contains(c)) {
+                let words = format!(
+                    "expected a name without =, [, ] and control characters, found {name:?}"
+                );
+                fields.fault(key, words);
+            } else if text.contains(|c: char| c.is_control()) {
+                let words = format!(
+                    "expected a value of {name:?} without control characters, found {text:?}"
+                );
+                fields.fault(key, words);
             } else {
-                fields.fault(key, format!("expected texts of one line, found {name:?}"));
+                settings.insert(format!("data.{name}"), text);
             }
         }
         if !settings.is_empty() {
