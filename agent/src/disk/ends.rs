@@ -182,20 +182,14 @@ fn save(kept: &KeptPartitions, disk: &Path) -> Result<PathBuf> {
 
 fn clear(target: &Target, kept: Option<&KeptPartitions>) -> Result<()> {
     let Some(kept) = kept else {
-        write_head(target, None)?;
+        target.write_at(&AlignedBuffer::zeroed(HEAD_LEN), 0)?;
         wipe_tail(target, &[])?;
         return target.sync();
     };
-    if kept.is_of_backup() {
-        write_head(target, Some(kept))?;
+    for (bytes, offset) in copies(target, kept) {
+        target.write_at(&bytes, offset)?;
         target.sync()?;
-        write_backup(target, kept)?;
-    } else {
-        write_backup(target, kept)?;
-        target.sync()?;
-        write_head(target, Some(kept))?;
     }
-    target.sync()?;
     wipe_tail(target, &[kept.ranges(), vec![backup_place(kept)]].concat())?;
     target.sync()
 }
@@ -213,18 +207,10 @@ fn reset(target: &Target, kept: Option<&KeptPartitions>) {
             }
             target.sync()
         }
-        // The copy that the table was read from is written last: it may be the only
-        // good one.
         Some(kept) => {
-            let (offset, backup) = backup_of(target, kept);
-            let head = head_of(Some(kept));
-            let mut copies = [(&backup, offset), (&head, 0)];
-            if kept.is_of_backup() {
-                copies.reverse();
-            }
             let mut flushed = Ok(());
-            for (bytes, offset) in copies {
-                refusals.write_around(target, bytes, offset);
+            for (bytes, offset) in copies(target, kept) {
+                refusals.write_around(target, &bytes, offset);
                 flushed = flushed.and(target.sync());
             }
             flushed
@@ -280,28 +266,20 @@ impl Refusals {
     }
 }
 
-fn write_head(target: &Target, kept: Option<&KeptPartitions>) -> Result<()> {
-    target.write_at(&head_of(kept), 0)
-}
-
-fn head_of(kept: Option<&KeptPartitions>) -> AlignedBuffer {
+/// Both copies of the kept partitions' table with their offsets, in the order in
+/// which to write them: the copy that the table was read from comes last, because it
+/// may be the only good one.
+fn copies(target: &Target, kept: &KeptPartitions) -> [(AlignedBuffer, u64); 2] {
     let mut head = AlignedBuffer::zeroed(HEAD_LEN);
-    if let Some(kept) = kept {
-        kept.bare().write_primary_alone(&mut head);
-    }
-    head
-}
-
-fn write_backup(target: &Target, kept: &KeptPartitions) -> Result<()> {
-    let (offset, backup) = backup_of(target, kept);
-    target.write_at(&backup, offset)
-}
-
-fn backup_of(target: &Target, kept: &KeptPartitions) -> (u64, AlignedBuffer) {
+    kept.bare().write_primary_alone(&mut head);
     let (offset, backup) = kept.bare().backup();
     // Adds no padding: the backup consists of whole sectors.
-    let sector = target.sector_size() as usize;
-    (offset, AlignedBuffer::padded(&backup, sector))
+    let backup = AlignedBuffer::padded(&backup, target.sector_size() as usize);
+    let mut copies = [(backup, offset), (head, 0)];
+    if kept.is_of_backup() {
+        copies.reverse();
+    }
+    copies
 }
 
 fn backup_place(kept: &KeptPartitions) -> Range<u64> {
