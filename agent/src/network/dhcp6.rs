@@ -54,7 +54,7 @@ pub enum Event {
     Bound(Box<Lease>),
     /// No server has answered for this long; the client continues.
     Silent(Duration),
-    /// A server answered without an address, for this reason; the client continues.
+    /// A server offered no address, for this reason; the client continues.
     Refused(String),
     /// The client cannot open or use its socket; it continues.
     Trouble(String),

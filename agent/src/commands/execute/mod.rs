@@ -132,8 +132,8 @@ impl Machine {
         }
     }
 
-    /// Executes one step and returns its result in the form that Ironic stores. As
-    /// with the original, a step does the same in every operation.
+    /// Executes one step and returns its result in the form that Ironic stores. A step
+    /// does the same in cleaning, deployment and service, as with the original.
     async fn step(self: &Arc<Self>, name: &str, node: &Node, arguments: Value) -> Result<Value> {
         // An unknown step is reported as unknown even on a machine without write
         // permission.

@@ -280,8 +280,8 @@ impl Assembly {
         Ok(())
     }
 
-    /// Only the rest of the last data cluster may lie behind the end of the file;
-    /// it reads as zeros. Anything else there is an error.
+    /// Only the rest of the last data cluster may lie behind the end of the file: it
+    /// reads as zeros. A table or another cluster there is an error.
     fn check_tail(&self, rest: &Extent, len: u64) -> Result<()> {
         let is_data = matches!(rest.role, Role::Data | Role::HeadData);
         let cluster_end = len.next_multiple_of(self.header.cluster_size());

@@ -390,7 +390,7 @@ impl Machine {
         }
     }
 
-    /// Reports that a server answered without an address, once per search.
+    /// Reports, once per search, that a DHCPv6 server offered no address, and why.
     fn refused(&mut self, answer: &Answer, outputs: &mut Vec<Output>) {
         if self.complaint.take().is_none() {
             return;
