@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::index::ModuleId;
+use crate::content::ModuleId;
 use crate::{module_name, pattern};
 
 /// Alias patterns, grouped by the text before their first wildcard.

@@ -45,3 +45,25 @@ pub struct IndexContent {
     /// In any order.
     pub built_in: Vec<BuiltIn>,
 }
+
+/// One module of an [`IndexContent`]. Ids sort in the order of the index file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModuleId(u32);
+
+impl IndexContent {
+    /// The modules in the order of the index.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the parser accepts 16384 modules at most"
+    )]
+    pub(crate) fn with_ids(&self) -> impl Iterator<Item = (ModuleId, &Module)> {
+        let modules = self.modules.iter().enumerate();
+        modules.map(|(number, module)| (ModuleId(number as u32), module))
+    }
+
+    /// # Panics
+    /// If `id` comes from another content that has more modules.
+    pub(crate) fn module(&self, id: ModuleId) -> &Module {
+        &self.modules[id.0 as usize]
+    }
+}

@@ -3,13 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::alias_table::AliasTable;
-use crate::content::{IndexContent, Module};
+use crate::content::{IndexContent, Module, ModuleId};
 use crate::module_name;
 use crate::text_format::ParseError;
-
-/// One module of one [`Index`]. Ids sort in the order of the index file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ModuleId(u32);
 
 /// What a name or an alias stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +37,7 @@ impl Index {
     #[must_use]
     pub fn new(content: IndexContent) -> Self {
         let mut index = Self::default();
-        for (id, module) in ids(&content) {
+        for (id, module) in content.with_ids() {
             index
                 .by_name
                 .insert(module_name::normalise(&module.name).into_owned(), id);
@@ -83,14 +79,14 @@ impl Index {
 
     /// In the order of the index.
     pub fn modules(&self) -> impl Iterator<Item = (ModuleId, &Module)> {
-        ids(&self.content)
+        self.content.with_ids()
     }
 
     /// # Panics
     /// If `id` comes from another index that has more modules.
     #[must_use]
     pub fn module(&self, id: ModuleId) -> &Module {
-        &self.content.modules[id.0 as usize]
+        self.content.module(id)
     }
 
     /// The module of this name, written with `-` or with `_`.
@@ -135,18 +131,6 @@ impl Index {
             .iter()
             .filter_map(|name| self.find(name))
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the parser accepts 16384 modules at most"
-)]
-fn ids(content: &IndexContent) -> impl Iterator<Item = (ModuleId, &Module)> {
-    content
-        .modules
-        .iter()
-        .enumerate()
-        .map(|(number, module)| (ModuleId(number as u32), module))
 }
 
 #[cfg(test)]

@@ -26,8 +26,8 @@ pub mod module_name;
 pub mod pattern;
 mod text_format;
 
-pub use content::{BuiltIn, IndexContent, Module};
-pub use index::{Index, ModuleId, Resolution};
+pub use content::{BuiltIn, IndexContent, Module, ModuleId};
+pub use index::{Index, Resolution};
 pub use text_format::{
     FORMAT_VERSION, MAX_INDEX_BYTES, MAX_LINE_BYTES, MAX_MODULES, ParseError, WriteError,
 };

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::index::{Index, ModuleId, Resolution};
+use crate::content::ModuleId;
+use crate::index::{Index, Resolution};
 
 impl Index {
     /// Returns `wanted` and all modules that they need, in levels. The modules of
