@@ -28,9 +28,7 @@ mod text_format;
 
 pub use content::{BuiltIn, IndexContent, Module, ModuleId};
 pub use index::{Index, Resolution};
-pub use text_format::{
-    FORMAT_VERSION, MAX_INDEX_BYTES, MAX_LINE_BYTES, MAX_MODULES, ParseError, WriteError,
-};
+pub use text_format::{MAX_INDEX_BYTES, ParseError, WriteError};
 
 /// Name of the index file below `/lib/modules/<kernel release>/` in the ramdisk.
 pub const INDEX_NAME: &str = "landfall.index";
