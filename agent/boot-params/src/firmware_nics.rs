@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::ip_prefix::{IpPrefix, longest_prefix};
 use crate::mac::MacAddr;
 
 /// Everything that `ip=ibft` and `rd.iscsi.ibft` need from the machine, as text.
@@ -41,9 +42,8 @@ pub struct FirmwareNic {
     pub origin: AddressOrigin,
     /// The family of all addresses in the record.
     pub is_ipv4: bool,
-    /// The address and its prefix length. The table also contains an address that
-    /// came from DHCP.
-    pub address: Option<(IpAddr, u8)>,
+    /// The address. The table also contains an address that came from DHCP.
+    pub address: Option<IpPrefix>,
     /// The gateway: only together with an address, and never all zero.
     pub gateway: Option<IpAddr>,
     /// At most two DNS servers.
@@ -100,10 +100,11 @@ impl FirmwareRecord {
         let address = match of_family("ip-addr")? {
             None => None,
             Some(address) => {
-                let longest = if is_ipv4 { 32 } else { 128 };
+                let longest = longest_prefix(is_ipv4);
                 let length = file("prefix-len").and_then(|text| text.trim().parse().ok());
                 let length = length.filter(|length| *length <= longest);
-                Some((address, length.ok_or_else(|| self.fault("prefix-len"))?))
+                let length = length.ok_or_else(|| self.fault("prefix-len"))?;
+                Some(IpPrefix { address, length })
             }
         };
         let origin = match file("origin") {

@@ -3,7 +3,9 @@
 
 use std::net::IpAddr;
 
-use crate::plan::{Interface, IpPlan, IpPrefix, NetworkPlan};
+use landfall_boot_params::IpPrefix;
+
+use crate::plan::{Interface, IpPlan, NetworkPlan};
 
 impl NetworkPlan {
     /// Adds a warning for each gateway, and for each next hop of a route, that is

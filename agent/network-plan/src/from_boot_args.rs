@@ -17,10 +17,10 @@ use landfall_boot_params::dracut_net::{
 use landfall_boot_params::{ClonedMac, NetArgs};
 
 use crate::plan::{
-    Ethtool, Interface, InterfaceKind, IpPlan, IpPrefix, Method, NetworkPlan, Route, RouteKind,
+    Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan, Route, RouteKind,
 };
-use profiles::Profiles;
 pub(crate) use profiles::automatic;
+use profiles::{Profiles, add_once};
 use virtual_interfaces::{add_controller, add_partition, add_vlan};
 
 impl NetworkPlan {
@@ -138,13 +138,13 @@ fn apply_ip(
     args: &NetArgs,
     warnings: &mut Vec<String>,
 ) {
-    if let Some((address, length)) = argument.address {
+    if let Some(prefix) = argument.address {
         // One static address must not be on two devices.
         interface.multi = false;
-        let ip = family(interface, address);
+        let ip = family(interface, prefix.address);
         ip.method = Method::Manual;
         ip.required = true;
-        add_once(&mut ip.addresses, IpPrefix { address, length });
+        add_once(&mut ip.addresses, prefix);
     }
     if argument.method == IpMethod::Firmware {
         firmware::apply(interface, &argument.text, &args.firmware, warnings);
@@ -247,17 +247,15 @@ fn set_unless_static(ip: &mut IpPlan, method: Method) {
 
 fn add_route(interface: &mut Interface, fields: &RouteFields) {
     let route = Route {
-        destination: IpPrefix {
-            address: fields.network,
-            length: fields.prefix,
-        },
+        destination: fields.destination,
         via: fields.gateway,
         kind: RouteKind::Unicast,
         metric: None,
         table: None,
         options: Vec::new(),
     };
-    add_once(&mut family(interface, fields.network).routes, route);
+    let family = family(interface, fields.destination.address);
+    add_once(&mut family.routes, route);
 }
 
 /// Makes the boot wait for the device, unless software creates it.
@@ -272,12 +270,6 @@ fn family(interface: &mut Interface, address: IpAddr) -> &mut IpPlan {
         IpAddr::V6(_) => &mut interface.ipv6,
     };
     part.get_or_insert_with(profiles::automatic)
-}
-
-fn add_once<T: PartialEq>(list: &mut Vec<T>, item: T) {
-    if !list.contains(&item) {
-        list.push(item);
-    }
 }
 
 #[cfg(test)]

@@ -14,11 +14,9 @@ mod links;
 mod networks;
 mod prefix;
 
-use std::fmt;
-
 use serde_json::Value;
 
-use crate::plan::{Automatic, IpPlan, Method, NetworkPlan, USUAL_DHCP_TIMEOUT};
+use crate::plan::{IpPlan, Method, NetworkPlan};
 use fields::Warnings;
 
 /// Longest text that is read, in bytes: a hundred times what a full rack switch
@@ -26,54 +24,31 @@ use fields::Warnings;
 pub const LARGEST: usize = 1 << 20;
 
 /// Why a whole document cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkDataError {
-    TooLong {
-        /// Its length in bytes.
-        found: usize,
-    },
+    /// Holds its length in bytes.
+    #[error("expected at most {LARGEST} bytes, found {0}")]
+    TooLong(usize),
     /// Not JSON. Holds the parser's message.
+    #[error("expected JSON: {0}")]
     Syntax(String),
-    /// JSON, but not an object.
+    #[error("expected an object with links and networks")]
     Shape,
-    /// No link can be used.
-    NoLink {
-        /// The faults of the links, if it has any links.
-        warnings: Vec<String>,
-    },
-    /// It has usable links, but no usable network, and there are faults.
-    NoNetwork {
-        /// All faults of the document.
-        warnings: Vec<String>,
-    },
+    #[error("it describes no link")]
+    Empty,
+    /// It has links, but none can be used. Holds the faults of the links.
+    #[error("no link can be used")]
+    NoLink(Vec<String>),
+    /// It has usable links, but no usable network. Holds all faults of the document.
+    #[error("no network can be used")]
+    NoNetwork(Vec<String>),
 }
-
-impl fmt::Display for NetworkDataError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NetworkDataError::TooLong { found } => {
-                write!(f, "expected at most {LARGEST} bytes, found {found}")
-            }
-            NetworkDataError::Syntax(words) => write!(f, "expected JSON: {words}"),
-            NetworkDataError::Shape => f.write_str("expected an object with links and networks"),
-            NetworkDataError::NoLink { warnings } if warnings.is_empty() => {
-                f.write_str("it describes no link")
-            }
-            NetworkDataError::NoLink { .. } => f.write_str("no link can be used"),
-            NetworkDataError::NoNetwork { .. } => f.write_str("no network can be used"),
-        }
-    }
-}
-
-impl std::error::Error for NetworkDataError {}
 
 impl NetworkDataError {
     /// The single faults that led to the error.
     pub fn warnings(&self) -> &[String] {
         match self {
-            NetworkDataError::NoLink { warnings } | NetworkDataError::NoNetwork { warnings } => {
-                warnings
-            }
+            NetworkDataError::NoLink(faults) | NetworkDataError::NoNetwork(faults) => faults,
             _ => &[],
         }
     }
@@ -93,8 +68,7 @@ impl NetworkPlan {
     /// If nothing in it can be used.
     pub fn from_network_data(text: &str) -> Result<NetworkPlan, NetworkDataError> {
         if text.len() > LARGEST {
-            let found = text.len();
-            return Err(NetworkDataError::TooLong { found });
+            return Err(NetworkDataError::TooLong(text.len()));
         }
         // Some editors put a byte order mark in front, which JSON does not allow.
         let text = text.trim_start_matches('\u{feff}');
@@ -106,8 +80,10 @@ impl NetworkPlan {
         let mut warnings = Warnings::default();
         let mut links = links::read(document.get("links"), &mut warnings);
         if links.is_empty() {
-            let warnings = warnings.0;
-            return Err(NetworkDataError::NoLink { warnings });
+            return Err(match warnings.0 {
+                faults if faults.is_empty() => NetworkDataError::Empty,
+                faults => NetworkDataError::NoLink(faults),
+            });
         }
         networks::read(document.get("networks"), &mut links, &mut warnings);
         let is_up =
@@ -116,8 +92,7 @@ impl NetworkPlan {
             .iter()
             .any(|link| is_up(&link.interface.ipv4) || is_up(&link.interface.ipv6));
         if nothing && !warnings.0.is_empty() {
-            let warnings = warnings.0;
-            return Err(NetworkDataError::NoNetwork { warnings });
+            return Err(NetworkDataError::NoNetwork(warnings.0));
         }
         networks::read_services(document.get("services"), &mut links, &mut warnings);
         let mut plan = NetworkPlan {
@@ -128,17 +103,6 @@ impl NetworkPlan {
         plan.sort();
         plan.warn_of_far_gateways();
         Ok(plan)
-    }
-}
-
-/// A family that no network has configured yet.
-fn off() -> IpPlan {
-    IpPlan {
-        automatic: Automatic {
-            timeout: Some(USUAL_DHCP_TIMEOUT),
-            ..Automatic::default()
-        },
-        ..IpPlan::of(Method::Disabled)
     }
 }
 

@@ -31,10 +31,10 @@ pub use extra_vlans::{NamedVlans, asks_switches, vlans_by_lldp};
 pub use from_network_data::NetworkDataError;
 pub use keyfile::Keyfile;
 pub use landfall_boot_params::dracut_net::VendorClass;
-pub use landfall_boot_params::{ClonedMac, MacAddr};
+pub use landfall_boot_params::{ClonedMac, IpPrefix, MacAddr};
 pub use plan::{
-    Automatic, Ethtool, Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, MacVlanMode,
-    Method, NetworkPlan, Profile, Route, RouteKind, RoutesOfIpVlan, Settings,
+    Automatic, Ethtool, Interface, InterfaceKind, InterfaceMatch, IpPlan, MacVlanMode, Method,
+    NetworkPlan, Profile, Route, RouteKind, RoutesOfIpVlan, Settings,
 };
 pub use route_rule::{RouteRule, RuleAction};
 pub use to_boot_args::BootArgs;

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use landfall_boot_params::dracut_net::VendorClass;
-use landfall_boot_params::{ClonedMac, MacAddr};
+use landfall_boot_params::{ClonedMac, IpPrefix, MacAddr};
 
 pub use crate::interface_kind::{InterfaceKind, MacVlanMode, RoutesOfIpVlan};
 use crate::route_rule::RouteRule;
@@ -208,14 +208,6 @@ pub enum RouteKind {
     Prohibit,
 }
 
-/// An address or a network, with its prefix length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IpPrefix {
-    pub address: IpAddr,
-    /// At most 32 for IPv4 and 128 for IPv6.
-    pub length: u8,
-}
-
 impl Interface {
     /// A NIC with these matches and without any configuration. Like a port it has
     /// neither address family.
@@ -266,24 +258,6 @@ impl Automatic {
     }
 }
 
-impl IpPrefix {
-    /// The network: the address with every bit after the prefix set to zero. The
-    /// kernel accepts destinations only in this form.
-    pub fn network(self) -> IpPrefix {
-        let address = match self.address {
-            IpAddr::V4(v4) => {
-                let host = u32::MAX.checked_shr(self.length.into()).unwrap_or(0);
-                IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & !host))
-            }
-            IpAddr::V6(v6) => {
-                let host = u128::MAX.checked_shr(self.length.into()).unwrap_or(0);
-                IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !host))
-            }
-        };
-        IpPrefix { address, ..self }
-    }
-}
-
 impl Route {
     /// Table and options as a keyfile writes them: `table=254`, `mtu=1400`.
     pub fn option_words(&self) -> Vec<String> {
@@ -291,12 +265,6 @@ impl Route {
         let options = self.options.iter();
         let options = options.map(|(name, value)| format!("{name}={value}"));
         table.into_iter().chain(options).collect()
-    }
-}
-
-impl fmt::Display for IpPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.length)
     }
 }
 
@@ -392,25 +360,6 @@ impl NetworkPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn prefix(address: &str, length: u8) -> IpPrefix {
-        let address = address.parse().unwrap();
-        IpPrefix { address, length }
-    }
-
-    #[test]
-    fn a_network_has_no_host_bits() {
-        for (address, length, network) in [
-            ("10.1.2.3", 8, "10.0.0.0/8"),
-            ("10.1.2.3", 0, "0.0.0.0/0"),
-            ("10.1.2.3", 32, "10.1.2.3/32"),
-            ("2001:db8::1", 64, "2001:db8::/64"),
-            ("2001:db8::1", 0, "::/0"),
-            ("2001:db8::1", 128, "2001:db8::1/128"),
-        ] {
-            assert_eq!(prefix(address, length).network().to_string(), network);
-        }
-    }
 
     #[test]
     fn the_most_particular_interface_comes_first() {

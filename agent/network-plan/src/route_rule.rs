@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::plan::IpPrefix;
+use landfall_boot_params::IpPrefix;
 
 /// One rule, for one address family.
 #[derive(Clone, Debug, PartialEq, Eq)]

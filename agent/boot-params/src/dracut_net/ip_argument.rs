@@ -8,6 +8,7 @@ use super::method::IpMethod;
 use super::words::Words;
 use crate::cloned_mac::ClonedMac;
 use crate::cmdline::Token;
+use crate::ip_prefix::{IpPrefix, longest_prefix};
 
 /// The fields of one `ip=`, in any of its four forms:
 ///
@@ -26,8 +27,8 @@ pub struct IpArgument {
     pub device: Option<DeviceSpec>,
     /// How the interface gets addresses in addition to the static one.
     pub method: IpMethod,
-    /// The static address and its prefix length.
-    pub address: Option<(IpAddr, u8)>,
+    /// The static address.
+    pub address: Option<IpPrefix>,
     /// The default gateway, of either family.
     pub gateway: Option<IpAddr>,
     pub host_name: Option<String>,
@@ -131,8 +132,7 @@ impl IpArgument {
         let host_name = words.next(':');
         self.device = device(words.next(':'));
         self.method = method_or_auto(words.next(':'), complain);
-        self.address =
-            address.map(|address| (address, prefix_length(address, prefix, mask, complain)));
+        self.address = address.map(|address| with_length(address, prefix, mask, complain));
         if address.is_none() {
             for length in [prefix, mask].into_iter().filter(|text| !text.is_empty()) {
                 complain.add("expected an address in front of a mask", length);
@@ -207,8 +207,13 @@ fn method_or_auto(text: &str, complain: &mut Complaints<'_>) -> IpMethod {
 
 /// The mask overrides the prefix length after the address, even if the mask is not
 /// valid.
-fn prefix_length(address: IpAddr, prefix: &str, mask: &str, complain: &mut Complaints<'_>) -> u8 {
-    let longest = if address.is_ipv4() { 32 } else { 128 };
+fn with_length(
+    address: IpAddr,
+    prefix: &str,
+    mask: &str,
+    complain: &mut Complaints<'_>,
+) -> IpPrefix {
+    let longest = longest_prefix(address.is_ipv4());
     let decimal = |text: &str| text.parse::<u8>().ok().filter(|bits| *bits <= longest);
     let found = match (mask, prefix) {
         ("", "") => None,
@@ -236,7 +241,10 @@ fn prefix_length(address: IpAddr, prefix: &str, mask: &str, complain: &mut Compl
             found
         }
     };
-    found.unwrap_or_else(|| default_prefix_length(address))
+    match found {
+        Some(length) => IpPrefix { address, length },
+        None => IpPrefix::with_default_length(address),
+    }
 }
 
 /// The prefix length up to the last one bit of the mask. Zero bits before it are
@@ -251,17 +259,4 @@ fn mask_length(mask: Ipv4Addr, complain: &mut Complaints<'_>) -> u8 {
         ));
     }
     length
-}
-
-/// For IPv4 the prefix length of the address's class, despite CIDR: users of dracut
-/// rely on it.
-fn default_prefix_length(address: IpAddr) -> u8 {
-    match address {
-        IpAddr::V4(v4) => match v4.octets()[0] {
-            0..=127 => 8,
-            128..=191 => 16,
-            _ => 24,
-        },
-        IpAddr::V6(_) => 64,
-    }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use super::device::DeviceSpec;
 use super::words::Words;
 use crate::cmdline::Token;
+use crate::ip_prefix::IpPrefix;
 
 /// One `rd.route=NET[/PREFIX]:GATEWAY[:IFACE]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,11 +19,9 @@ pub struct RouteArgument {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteFields {
-    /// The network as written; bits after the prefix may be set.
-    pub network: IpAddr,
-    /// Length of the network's prefix. If none is written, the route is for one
-    /// host.
-    pub prefix: u8,
+    /// The network as written: bits after the prefix may be set. If no prefix is
+    /// written, the route is for one host.
+    pub destination: IpPrefix,
     /// The next hop; `None`: the network is on the link.
     pub gateway: Option<IpAddr>,
 }
@@ -67,35 +66,20 @@ impl RouteFields {
             None => "",
         };
         let network = if network.is_empty() { nothing } else { network };
-        let (network, prefix) = network_and_prefix(network).ok_or_else(|| {
+        let destination: IpPrefix = network.parse().map_err(|_| {
             format!(
                 "expected NETWORK[/PREFIX]:GATEWAY[:INTERFACE] with IPv6 in brackets, \
                  found network {network:?}"
             )
         })?;
-        if via.is_some_and(|via| via.is_ipv4() != network.is_ipv4()) {
+        if via.is_some_and(|via| via.is_ipv4() != destination.address.is_ipv4()) {
             return Err(format!(
                 "expected a gateway of the network's family, found {gateway:?}"
             ));
         }
         Ok(RouteFields {
-            network,
-            prefix,
+            destination,
             gateway: via.filter(|via| !via.is_unspecified()),
         })
     }
-}
-
-fn network_and_prefix(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, prefix) = match text.split_once('/') {
-        Some((address, prefix)) => (address, Some(prefix)),
-        None => (text, None),
-    };
-    let address: IpAddr = address.parse().ok()?;
-    let longest = if address.is_ipv4() { 32 } else { 128 };
-    let prefix = match prefix {
-        Some(text) => text.parse().ok().filter(|bits| *bits <= longest)?,
-        None => longest,
-    };
-    Some((address, prefix))
 }

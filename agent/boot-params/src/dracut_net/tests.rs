@@ -1,4 +1,5 @@
 use super::*;
+use crate::ip_prefix::{IpPrefix, longest_prefix};
 use crate::mac::MacAddr;
 use proptest::prelude::*;
 
@@ -18,7 +19,7 @@ fn shown(text: &str) -> String {
         words.extend(value.map(|value| format!("{name} {value}")));
     };
     add("on", argument.device.as_ref().map(|d| format!("{d:?}")));
-    add("address", argument.address.map(|(a, p)| format!("{a}/{p}")));
+    add("address", argument.address.map(|a| a.to_string()));
     add("via", argument.gateway.map(|g| g.to_string()));
     add("name", argument.host_name.clone());
     add("mtu", argument.mtu.map(|m| m.to_string()));
@@ -233,11 +234,8 @@ fn reads_the_arguments_around_ip() {
         .iter()
         .map(|argument| {
             let route = argument.route.unwrap();
-            let (network, prefix, gateway) = (route.network, route.prefix, route.gateway);
-            format!(
-                "{network}/{prefix} via {gateway:?} on {:?}",
-                argument.device
-            )
+            let (destination, gateway) = (route.destination, route.gateway);
+            format!("{destination} via {gateway:?} on {:?}", argument.device)
         })
         .collect();
     assert_eq!(
@@ -459,9 +457,8 @@ proptest! {
     ) {
         let args = read(&text);
         for argument in args.ip() {
-            if let Some((address, prefix)) = argument.address {
-                let longest = if address.is_ipv4() { 32 } else { 128 };
-                prop_assert!(prefix <= longest);
+            if let Some(IpPrefix { address, length }) = argument.address {
+                prop_assert!(length <= longest_prefix(address.is_ipv4()));
             }
             prop_assert!(argument.dns.len() <= 2);
         }

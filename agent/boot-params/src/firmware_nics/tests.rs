@@ -31,7 +31,7 @@ fn reads_a_record() {
             vlan: None,
             origin: AddressOrigin::Static,
             is_ipv4: true,
-            address: Some((address("192.0.2.15"), 24)),
+            address: Some("192.0.2.15/24".parse().unwrap()),
             gateway: Some(address("192.0.2.1")),
             dns: vec![address("192.0.2.53")],
         }
@@ -91,7 +91,7 @@ proptest! {
     ) {
         let record = FirmwareRecord { name: "ethernet0".to_owned(), files };
         if let Ok(nic) = record.parse() {
-            let all = nic.address.map(|(address, _)| address).into_iter();
+            let all = nic.address.map(|prefix| prefix.address).into_iter();
             for address in all.chain(nic.gateway).chain(nic.dns) {
                 prop_assert_eq!(address.is_ipv4(), nic.is_ipv4);
             }

@@ -2,7 +2,7 @@
 
 use landfall_boot_params::MacAddr;
 
-use super::{Document, EmbeddedHost};
+use super::host::{Document, EmbeddedHost};
 use crate::vlan_names::listed;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,13 +1,16 @@
 //! Writes and reads the file of an embedded host. [`super`] describes the format.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::{is_host_name, is_interface_name};
 use serde::{Deserialize, Serialize};
 
-use super::{Document, EmbeddedHost, LARGEST};
+use super::host::{Document, EmbeddedHost};
+
+/// Longest file that is read, in bytes: enough for the longest text with every byte
+/// escaped.
+pub const LARGEST: usize = 8 << 20;
 
 const FORMAT: u32 = 1;
 /// More NICs than any chassis has.
@@ -32,45 +35,24 @@ struct Version {
 }
 
 /// Why a file is not a valid host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmbeddedError {
-    TooLong {
-        found: usize,
-    },
+    #[error("expected at most {LARGEST} bytes, found {found}")]
+    TooLong { found: usize },
     /// The file is not an object with these keys. Holds the parser's message.
+    #[error("expected an embedded host: {0}")]
     Shape(String),
     /// The file is of another version.
-    Format {
-        /// The version in the file.
-        found: u32,
-    },
-    /// A value is not valid.
+    #[error("expected format {FORMAT}, found {found}")]
+    Format { found: u32 },
+    /// A value is not valid. Holds the first 60 characters of it.
+    #[error("{key}: expected {expected}, found {found:?}")]
     Value {
         key: &'static str,
         expected: &'static str,
-        /// The first 60 characters of the value.
         found: String,
     },
 }
-
-impl fmt::Display for EmbeddedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            EmbeddedError::TooLong { found } => {
-                write!(f, "expected at most {LARGEST} bytes, found {found}")
-            }
-            EmbeddedError::Shape(words) => write!(f, "expected an embedded host: {words}"),
-            EmbeddedError::Format { found } => write!(f, "expected format {FORMAT}, found {found}"),
-            EmbeddedError::Value {
-                key,
-                expected,
-                found,
-            } => write!(f, "{key}: expected {expected}, found {found:?}"),
-        }
-    }
-}
-
-impl std::error::Error for EmbeddedError {}
 
 impl EmbeddedHost {
     /// The text of the file. The same host always gives the same text.

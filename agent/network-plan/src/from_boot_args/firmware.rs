@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use landfall_boot_params::firmware_nics::AddressOrigin;
 use landfall_boot_params::{FirmwareNic, FirmwareNics, FirmwareRecord, MacAddr};
 
-use super::profiles::{Profiles, automatic};
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method};
+use super::profiles::{Profiles, add_once, automatic};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, Method};
 
 /// `ip=ibft`, `rd.iscsi.ibft`: adds an interface for each NIC in the firmware's
 /// table.
@@ -123,12 +123,12 @@ fn merge_family(ip: &mut IpPlan, nic: &FirmwareNic) {
         AddressOrigin::Dhcp | AddressOrigin::RouterAdvertisement => Method::Auto,
     };
     ip.required = true;
-    if let Some((address, length)) = nic.address {
-        super::add_once(&mut ip.addresses, IpPrefix { address, length });
+    if let Some(prefix) = nic.address {
+        add_once(&mut ip.addresses, prefix);
         ip.gateway = nic.gateway;
     }
     for server in &nic.dns {
-        super::add_once(&mut ip.dns, *server);
+        add_once(&mut ip.dns, *server);
     }
 }
 

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use landfall_boot_params::dracut_net::DeviceSpec;
-use landfall_boot_params::{InfinibandAddr, MacAddr, NetArgs};
+use landfall_boot_params::{InfinibandAddr, IpPrefix, MacAddr, NetArgs};
 
 use crate::bond_rules;
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, Method};
 
 /// What identifies an interface for later arguments. The key stays when the
 /// interface's match changes: `ip=dhcp BOOTIF=...` binds the interface for any
@@ -42,6 +42,12 @@ pub(super) struct Profiles {
 /// An optional family that gets its addresses from the network.
 pub(crate) fn automatic() -> IpPlan {
     IpPlan::of(Method::Auto)
+}
+
+pub(super) fn add_once<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
+    }
 }
 
 impl Profiles {

@@ -7,9 +7,10 @@ use landfall_boot_params::{ClonedMac, MacAddr};
 use serde_json::Value;
 
 use super::fields::{Fields, Warnings, as_text, shortened};
-use super::off;
 use crate::bond_option;
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
+use crate::plan::{
+    Automatic, Interface, InterfaceKind, InterfaceMatch, IpPlan, Method, USUAL_DHCP_TIMEOUT,
+};
 
 /// More links than any chassis has.
 const MOST_LINKS: usize = 512;
@@ -113,6 +114,17 @@ fn interface(matches: InterfaceMatch, kind: InterfaceKind, mtu: Option<u32>) -> 
         ipv4: Some(off()),
         ipv6: Some(off()),
         ..Interface::of(matches)
+    }
+}
+
+/// A family that no network has configured yet.
+fn off() -> IpPlan {
+    IpPlan {
+        automatic: Automatic {
+            timeout: Some(USUAL_DHCP_TIMEOUT),
+            ..Automatic::default()
+        },
+        ..IpPlan::of(Method::Disabled)
     }
 }
 

@@ -3,12 +3,13 @@
 
 use std::net::IpAddr;
 
+use landfall_boot_params::{IpPrefix, longest_prefix};
 use serde_json::Value;
 
 use super::fields::{Fields, Warnings, shortened};
 use super::links::Link;
 use super::prefix;
-use crate::plan::{Interface, IpPlan, IpPrefix, Method, Route, RouteKind};
+use crate::plan::{Interface, IpPlan, Method, Route, RouteKind};
 
 const MOST_NETWORKS: usize = 1024;
 const MOST_ROUTES: usize = 1024;
@@ -162,10 +163,10 @@ fn static_address(entry: &Fields, is_ipv4: bool, warnings: &mut Warnings) -> Opt
     if let Some(length) = masked.or(written) {
         return Some(IpPrefix { address, length });
     }
-    let usual = prefix::usual(address);
-    let length = usual.length;
+    let prefix = IpPrefix::with_default_length(address);
+    let length = prefix.length;
     warnings.add(format!("{title} has no usable netmask; /{length} is used"));
-    Some(usual)
+    Some(prefix)
 }
 
 fn route_entries<'a>(entry: &Fields<'a>, warnings: &mut Warnings) -> Vec<Fields<'a>> {
@@ -255,7 +256,7 @@ fn destination(route: &Fields, is_ipv4: bool, warnings: &mut Warnings) -> Option
             }
         },
         None if address.is_unspecified() => written.unwrap_or(0),
-        None => written.unwrap_or(if is_ipv4 { 32 } else { 128 }),
+        None => written.unwrap_or(longest_prefix(is_ipv4)),
     };
     Some(IpPrefix { address, length }.network())
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::plan::IpPrefix;
+use landfall_boot_params::longest_prefix;
 
 /// Parses `192.0.2.10` or `2001:db8::10/64`: an address, and its prefix length if
 /// there is one.
@@ -23,7 +23,7 @@ pub(super) fn address(text: &str) -> Option<(IpAddr, Option<u8>)> {
 /// anything else, including masks with holes.
 pub(super) fn mask(text: &str, is_ipv4: bool) -> Option<u8> {
     let text = text.trim();
-    let longest = if is_ipv4 { 32 } else { 128 };
+    let longest = longest_prefix(is_ipv4);
     if !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit()) {
         return text.parse().ok().filter(|length| *length <= longest);
     }
@@ -36,20 +36,6 @@ pub(super) fn mask(text: &str, is_ipv4: bool) -> Option<u8> {
     };
     // At most 128, so the cast is exact.
     (ones == set).then_some(ones as u8)
-}
-
-/// The network of an address without a mask: by its class for IPv4, as
-/// NetworkManager does for kernel arguments, and /64 for IPv6.
-pub(super) fn usual(address: IpAddr) -> IpPrefix {
-    let length = match address {
-        IpAddr::V4(v4) => match v4.octets()[0] {
-            0..=127 => 8,
-            128..=191 => 16,
-            _ => 24,
-        },
-        IpAddr::V6(_) => 64,
-    };
-    IpPrefix { address, length }
 }
 
 #[cfg(test)]
@@ -93,8 +79,5 @@ mod tests {
             let found = found.map(|(text, length)| (text.parse().unwrap(), length));
             assert_eq!(address(text), found, "{text}");
         }
-        assert_eq!(usual([10, 0, 0, 1].into()).length, 8);
-        assert_eq!(usual([172, 16, 0, 1].into()).length, 16);
-        assert_eq!(usual("2001:db8::1".parse().unwrap()).length, 64);
     }
 }

@@ -2,8 +2,10 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use landfall_boot_params::{IpPrefix, longest_prefix};
+
 use super::fields::Fields;
-use crate::plan::{Automatic, IpPlan, IpPrefix, Method};
+use crate::plan::{Automatic, IpPlan, Method};
 
 /// NetworkManager's value for no time limit, which nmstate sets for DHCP.
 const FOREVER: u32 = i32::MAX as u32;
@@ -176,8 +178,8 @@ fn addresses(fields: &Fields, is_ipv4: bool) -> Vec<IpPrefix> {
             "an IPv6 address"
         };
         let address: Option<IpAddr> = item.parsed("ip", expected);
-        let most = if is_ipv4 { 32 } else { 128 };
-        let length = item.number("prefix-length", 0..=most);
+        let longest = longest_prefix(is_ipv4);
+        let length = item.number("prefix-length", 0..=longest.into());
         let (Some(address), Some(length)) = (address, length.and_then(|n| u8::try_from(n).ok()))
         else {
             continue;

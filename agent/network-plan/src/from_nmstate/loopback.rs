@@ -3,9 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use landfall_boot_params::IpPrefix;
+
 use super::interface::{Described, Interfaces};
 use super::ip::Family;
-use crate::plan::{InterfaceKind, IpPrefix, Method};
+use crate::plan::{InterfaceKind, Method};
 
 /// The kernel's name of the interface.
 pub(super) const NAME: &str = "lo";

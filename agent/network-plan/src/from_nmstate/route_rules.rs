@@ -1,9 +1,10 @@
 //! Reads `route-rules`.
 
+use landfall_boot_params::IpPrefix;
+
 use super::fields::Fields;
 use super::interface::{Interfaces, State};
 use super::routes::{MAIN_TABLE, network};
-use crate::plan::IpPrefix;
 use crate::route_rule::{RouteRule, RuleAction};
 
 /// More rules than any host needs.

@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+use landfall_boot_params::IpPrefix;
+
 use super::fields::Fields;
 use super::interface::{Described, Interfaces, State};
 use super::loopback;
-use crate::plan::{InterfaceKind, IpPrefix, Method, Route, RouteKind};
+use crate::plan::{InterfaceKind, Method, Route, RouteKind};
 
 /// More routes than any ramdisk needs.
 const MOST_ROUTES: usize = 4096;
@@ -283,19 +285,9 @@ fn carrier(name: &str, is_ipv4: bool, fields: &Fields, all: &Interfaces) -> Opti
     Some(index)
 }
 
-/// Parses `192.0.2.0/24`. Without a prefix the network is one address.
+/// Parses a network such as `192.0.2.0/24`.
 pub(super) fn network(text: &str) -> Option<IpPrefix> {
-    let (address, length) = match text.split_once('/') {
-        Some((address, length)) => (address, Some(length)),
-        None => (text, None),
-    };
-    let address: IpAddr = address.parse().ok()?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let length = match length {
-        Some(length) => length.parse::<u8>().ok()?,
-        None => most,
-    };
-    (length <= most).then_some(IpPrefix { address, length }.network())
+    text.parse().ok().map(IpPrefix::network)
 }
 
 fn prefix(text: &str, fields: &Fields) -> Option<IpPrefix> {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use landfall_boot_params::{ClonedMac, CommandLine, MacAddr, NetArgs};
+use landfall_boot_params::{ClonedMac, CommandLine, IpPrefix, MacAddr, NetArgs};
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{IpPlan, IpPrefix, Method};
+use crate::plan::{IpPlan, Method};
 
 /// The facts about one interface that a profile contains.
 #[derive(Debug, PartialEq, Default)]
@@ -77,14 +77,6 @@ fn parse(text: &str) -> File {
     file
 }
 
-fn prefix(text: &str) -> IpPrefix {
-    let (address, length) = text.split_once('/').unwrap();
-    IpPrefix {
-        address: address.parse().unwrap(),
-        length: length.parse().unwrap(),
-    }
-}
-
 fn of_file(text: &str) -> Facts {
     let file = parse(text);
     let get = |section: &str, key: &str| file.get(section).and_then(|s| s.get(key)).cloned();
@@ -134,7 +126,7 @@ fn family_of_file(section: &BTreeMap<String, String>, is_ipv4: bool) -> Family {
             .filter(|w| !w.is_empty())
             .map(|w| w.parse::<IpAddr>().unwrap());
         (
-            prefix(words[0]),
+            words[0].parse().unwrap(),
             via.filter(|via| !via.is_unspecified()),
             words.get(2).map(|w| w.parse().unwrap()),
             get(&format!("route{index}_options")).unwrap_or_default(),
@@ -146,7 +138,7 @@ fn family_of_file(section: &BTreeMap<String, String>, is_ipv4: bool) -> Family {
     Family {
         addresses: numbered("address")
             .iter()
-            .map(|(_, text)| prefix(text))
+            .map(|(_, text)| text.parse().unwrap())
             .collect(),
         gateway: get("gateway").map(|text| text.parse().unwrap()),
         dns: list("dns")

@@ -3,13 +3,11 @@ use std::fs;
 use std::path::Path;
 
 use landfall_boot_params::dracut_net::VendorClass;
-use landfall_boot_params::{ClonedMac, MacAddr};
+use landfall_boot_params::{ClonedMac, IpPrefix, MacAddr};
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{
-    Ethtool, InterfaceKind, InterfaceMatch, IpPlan, IpPrefix, Method, Route, RouteKind,
-};
+use crate::plan::{Ethtool, InterfaceKind, InterfaceMatch, IpPlan, Method, Route, RouteKind};
 
 fn plan(line: &str) -> NetworkPlan {
     NetworkPlan::from_boot_args(&NetArgs::from_command_line(&CommandLine::parse(line)))

@@ -1,0 +1,108 @@
+//! A host that the image builder put into the ramdisk, with the description of its
+//! network.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use landfall_boot_params::MacAddr;
+
+use crate::plan::NetworkPlan;
+
+/// The end of the names of the files in the ramdisk.
+pub const SUFFIX: &str = ".json";
+
+/// One host and its network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmbeddedHost {
+    /// The machine's host name, if one was given.
+    pub host_name: Option<String>,
+    /// A machine with any of these NICs is this host. If the list is empty, every
+    /// machine is.
+    pub macs: Vec<MacAddr>,
+    /// Names of NICs in the document that may differ from the names on this
+    /// machine.
+    pub nics: BTreeMap<String, MacAddr>,
+    /// The description of its network.
+    pub document: Document,
+}
+
+/// A description of a network, in one of the known formats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Document {
+    NmState(String),
+    NetworkData(String),
+    /// No description: the next source applies.
+    None,
+}
+
+impl Document {
+    /// Its name in the file and on the console.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Document::NmState(_) => "nmstate",
+            Document::NetworkData(_) => "network_data",
+            Document::None => "none",
+        }
+    }
+
+    /// The original text.
+    pub fn text(&self) -> &str {
+        match self {
+            Document::NmState(text) | Document::NetworkData(text) => text,
+            Document::None => "",
+        }
+    }
+
+    /// The plan that the text describes.
+    ///
+    /// # Errors
+    /// Every fault, one line each, if the text cannot be used.
+    fn plan(&self) -> Result<NetworkPlan, Vec<String>> {
+        match self {
+            Document::NetworkData(text) => {
+                NetworkPlan::from_network_data(text).map_err(|error| error.lines())
+            }
+            Document::NmState(text) => NetworkPlan::from_nmstate(text),
+            Document::None => Ok(NetworkPlan::default()),
+        }
+    }
+}
+
+impl EmbeddedHost {
+    /// The plan for this host. If `nics` explains a name, the plan identifies that
+    /// NIC by its hardware address.
+    ///
+    /// # Errors
+    /// Every fault, one line each, if the text cannot be used.
+    pub fn plan(&self) -> Result<NetworkPlan, Vec<String>> {
+        let mut plan = self.document.plan()?;
+        plan.mean_by_mac(&self.nics);
+        if self.host_name.is_some() {
+            plan.host_name.clone_from(&self.host_name);
+        }
+        Ok(plan)
+    }
+
+    /// The name of its file, made from the host name or the first hardware address.
+    pub fn file_name(&self) -> String {
+        let stem = match (&self.host_name, self.macs.first()) {
+            (Some(name), _) => name.clone(),
+            (None, Some(mac)) => mac.to_string().replace(':', "-"),
+            (None, None) => "any".to_owned(),
+        };
+        stem + SUFFIX
+    }
+}
+
+/// Formats as `node7 (52:54:00:00:00:01)`.
+impl fmt::Display for EmbeddedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let macs: Vec<String> = self.macs.iter().map(MacAddr::to_string).collect();
+        match (&self.host_name, macs.is_empty()) {
+            (Some(name), true) => f.write_str(name),
+            (Some(name), false) => write!(f, "{name} ({})", macs.join(" ")),
+            (None, false) => write!(f, "the host with {}", macs.join(" ")),
+            (None, true) => f.write_str("any machine"),
+        }
+    }
+}
