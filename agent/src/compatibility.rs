@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use landfall_boot_params::agent_args::{NAMES, NOT_SUPPORTED_YET, Names};
+use landfall_boot_params::agent_args::{NAMES, Names};
 use landfall_boot_params::argument_value::StepPriority;
 use serde_json::Value;
 
@@ -98,7 +98,7 @@ fn arguments_and_options() {
     let boot_interface = ("BOOTIF".to_owned(), String::new());
     let mut unmentioned: BTreeMap<Pair, bool> = NAMES
         .iter()
-        .map(|names| (pair(names), !NOT_SUPPORTED_YET.contains(&names.shown())))
+        .map(|names| (pair(names), !names.is_ignored))
         .chain([(boot_interface, true)])
         .collect();
     let mut look_at = |row: &[String], pair: Pair| {

@@ -8,7 +8,7 @@ use crate::shown::without_secrets;
 const SHOWN: usize = 200;
 
 /// A value for one setting, as text from one source.
-pub(super) struct Said<'a> {
+pub(super) struct GivenText<'a> {
     /// The name of the setting as warnings print it: `ipa-debug=`, or
     /// `/etc/x.conf: debug = `.
     pub(super) name: String,
@@ -25,16 +25,16 @@ pub(super) struct Said<'a> {
 /// value.
 pub(super) fn assign<T: ArgumentValue>(
     setting: &mut Setting<T>,
-    said: Said<'_>,
+    given: GivenText<'_>,
     warnings: &mut Vec<String>,
 ) {
-    let text = said.text.trim();
+    let text = given.text.trim();
     if text.is_empty() {
-        if !said.empty_counts {
+        if !given.empty_counts {
             return;
         }
         if let Some(value) = T::empty() {
-            let origin = said.origin;
+            let origin = given.origin;
             *setting = Setting { value, origin };
             return;
         }
@@ -44,16 +44,16 @@ pub(super) fn assign<T: ArgumentValue>(
         .and_then(T::parse)
     {
         Some(value) => {
-            let origin = match said.origin {
+            let origin = match given.origin {
                 Origin::KernelArgument(_) => {
-                    Origin::KernelArgument(format!("{}{}", said.name, shown::<T>(text)))
+                    Origin::KernelArgument(format!("{}{}", given.name, shown::<T>(text)))
                 }
                 other => other,
             };
             *setting = Setting { value, origin };
         }
         None => {
-            let (name, text, expected) = (said.name, shown::<T>(text), T::EXPECTED);
+            let (name, text, expected) = (given.name, shown::<T>(text), T::EXPECTED);
             warnings.push(format!(
                 "{name}{text}: expected {expected}; {}",
                 kept(setting)

@@ -1,10 +1,12 @@
 //! Reads settings from a kernel command line.
 
-use super::assign::Said;
-use super::{BOOTIF, BootParams, MAX_UNKNOWN, NAMES, Origin, Setting, nearest};
+use super::assign::GivenText;
+use super::names::{BOOTIF, MAX_UNKNOWN, nearest};
+use super::table::{BootParams, NAMES};
 use crate::cmdline::{CommandLine, MAX_LENGTH, Token};
 use crate::coreos_inst::OWN_PREFIX;
 use crate::mac::BootInterface;
+use crate::setting::{Origin, Setting};
 
 impl BootParams {
     /// Reads a command line. An argument that cannot be parsed becomes a warning,
@@ -41,7 +43,7 @@ impl BootParams {
                 None if name.starts_with("landfall.") => "1",
                 None => return None,
             };
-            Some(Said {
+            Some(GivenText {
                 name: format!("{name}="),
                 text,
                 origin: origin(),

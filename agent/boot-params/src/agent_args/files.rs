@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::assign::Said;
-use super::{BootParams, MAX_UNKNOWN, NAMES, Origin, nearest};
+use super::assign::GivenText;
+use super::names::{MAX_UNKNOWN, nearest};
+use super::table::{BootParams, NAMES};
 use crate::cmdline::CommandLine;
 use crate::ini_file::{Assignment, IniFile, without_escapes};
+use crate::setting::Origin;
 
 /// Longest `parameters.txt` that is read, in bytes.
 pub const MAX_PARAMETERS: usize = 64 << 10;
@@ -43,9 +45,9 @@ impl BootParams {
         }
         self.report_mistyped(path, &values);
         self.assign_each(|names| {
-            let option = names.option.filter(|_| !names.only_told)?;
+            let option = names.option.filter(|_| !names.only_in_lookup)?;
             let (name, value) = values.get_key_value(option)?;
-            Some(Said {
+            Some(GivenText {
                 name: format!("{path}: {name} = "),
                 text: value,
                 origin: Origin::File(path.to_owned()),
@@ -108,7 +110,7 @@ impl BootParams {
 
 /// The options that a file can set.
 fn options() -> impl Iterator<Item = &'static str> {
-    let in_files = NAMES.iter().filter(|names| !names.only_told);
+    let in_files = NAMES.iter().filter(|names| !names.only_in_lookup);
     in_files.filter_map(|names| names.option)
 }
 
@@ -116,7 +118,7 @@ fn names_option(name: &str) -> Option<&'static str> {
     options().find(|option| *option == name)
 }
 
-/// The name in the form of [`Names::option`](super::Names::option). A file may
+/// The name in the form of [`Names::option`](super::names::Names::option). A file may
 /// write a name with hyphens, since oslo.config registers some of its options that
 /// way.
 fn option_name(assignment: &Assignment) -> String {

@@ -13,14 +13,29 @@ pub struct Names {
     /// The option: `name` in `[DEFAULT]`, `group.name` in another group.
     pub option: Option<&'static str>,
     /// No file can set the option; Ironic's lookup answer does.
-    pub only_told: bool,
+    pub only_in_lookup: bool,
+    /// The setting is read and checked, but has no effect. The agent reports it if
+    /// it is set, which matters most for settings about security.
+    pub is_ignored: bool,
 }
+
+/// The kernel argument that names the boot NIC. It is not an option.
+pub(super) const BOOTIF: &str = "BOOTIF";
+
+/// Most unknown names that are reported for one source.
+pub(super) const MAX_UNKNOWN: usize = 100;
+
+const NONE: Names = Names {
+    argument: None,
+    option: None,
+    only_in_lookup: false,
+    is_ignored: false,
+};
 
 pub(super) const fn both(argument: &'static str, option: &'static str) -> Names {
     Names {
         argument: Some(argument),
-        option: Some(option),
-        only_told: false,
+        ..file(option)
     }
 }
 
@@ -28,26 +43,31 @@ pub(super) const fn both(argument: &'static str, option: &'static str) -> Names 
 pub(super) const fn argument(argument: &'static str) -> Names {
     Names {
         argument: Some(argument),
-        option: None,
-        only_told: false,
+        ..NONE
     }
 }
 
 /// An option that has no kernel argument.
 pub(super) const fn file(option: &'static str) -> Names {
     Names {
-        argument: None,
         option: Some(option),
-        only_told: false,
+        ..NONE
     }
 }
 
 /// An option that only a lookup answer sets.
-pub(super) const fn told(option: &'static str) -> Names {
+pub(super) const fn lookup_only(option: &'static str) -> Names {
     Names {
-        argument: None,
-        option: Some(option),
-        only_told: true,
+        only_in_lookup: true,
+        ..file(option)
+    }
+}
+
+/// A setting that has no effect.
+pub(super) const fn ignored(names: Names) -> Names {
+    Names {
+        is_ignored: true,
+        ..names
     }
 }
 

@@ -1,7 +1,9 @@
 //! Settings that the agent receives while it runs. They override all other sources.
 
-use super::assign::Said;
-use super::{BootParams, NAMES, Origin, nearest};
+use super::assign::GivenText;
+use super::names::nearest;
+use super::table::{BootParams, NAMES};
+use crate::setting::Origin;
 
 impl BootParams {
     /// Sets one option, as a lookup or mDNS answer does. `option` is its name in
@@ -21,7 +23,7 @@ impl BootParams {
         }
         let before = self.warnings.len();
         self.assign_each(|names| {
-            (names.option == Some(option.as_str())).then(|| Said {
+            (names.option == Some(option.as_str())).then(|| GivenText {
                 name: format!("{origin}: {option} = "),
                 text: value,
                 origin: origin.clone(),
