@@ -1,5 +1,5 @@
-//! Parses boot parameters into typed values: the kernel command line, which the
-//! image builder writes, and the configuration files and answers that add to it.
+//! Parses boot parameters into typed values: the kernel command line, and the
+//! configuration files and answers that add to it.
 //!
 //! [`CommandLine`] splits the text into tokens. Each of the other modules reads the
 //! tokens of one vocabulary:
@@ -11,16 +11,13 @@
 //! - [`CoreosInst`]: an installation without a provisioning service.
 //! - [`coreos_args`]: the arguments that CoreOS gets again on its first boot.
 //!
-//! [`ArgumentLine`] turns values back into text.
-//!
 //! This crate reads no files. Invalid input never stops a reader: a value that
 //! cannot be used becomes a warning and the default applies, or a fault in
 //! [`CoreosInst`].
 
 pub mod agent_args;
-pub mod argument_line;
 pub mod argument_value;
-pub mod boolean;
+mod boolean;
 mod cloned_mac;
 pub mod cmdline;
 pub mod coreos_args;
@@ -31,12 +28,12 @@ pub mod firmware_nics;
 pub mod image_urls;
 pub mod ini_file;
 mod ip_prefix;
-pub mod mac;
-pub mod setting;
-pub mod shown;
+mod mac;
+mod plain_values;
+mod setting;
+mod shown;
 
 pub use agent_args::BootParams;
-pub use argument_line::{ArgumentError, ArgumentLine};
 pub use cloned_mac::ClonedMac;
 pub use cmdline::{CommandLine, Token};
 pub use coreos_inst::{CoreosInst, IgnitionPlace};

@@ -267,7 +267,7 @@ mod tests {
             params.read_file("f", &text);
             params.read_parameters("d", &text);
             params.check_together();
-            let _ = (params.list(), params.to_arguments());
+            let _ = params.list();
         }
     }
 }

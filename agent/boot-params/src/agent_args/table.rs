@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use super::assign::{GivenText, assign};
 use super::listing::ListedSetting;
-use super::names::{BOOTIF, Names, argument, both, file, ignored, lookup_only};
-use crate::argument_line::{ArgumentError, ArgumentLine};
+use super::names::{Names, argument, both, file, ignored, lookup_only};
 use crate::argument_value::{
-    ApiVersion, ArgumentValue as _, CertificateCurve, HttpUrl, ImageServerAuth, NtpServer,
-    RequestId, Scheme, Secret, ServiceUrls, StepPriority, TlsVersion,
+    ApiVersion, CertificateCurve, HttpUrl, ImageServerAuth, NtpServer, RequestId, Scheme, Secret,
+    ServiceUrls, StepPriority, TlsVersion,
 };
 use crate::image_urls::ImageUrls;
 use crate::mac::BootInterface;
@@ -24,8 +23,8 @@ fn words(list: &[&str]) -> Vec<String> {
 }
 
 /// The table of all settings. Each line gives a field of [`BootParams`], its type,
-/// its names and its default. The macro generates the struct, the readers, the
-/// writer and the list from it, so that none of them can miss a setting.
+/// its names and its default. The macro generates the struct, the readers and
+/// the list from it, so that none of them can miss a setting.
 macro_rules! boot_params {
     ($($(#[doc = $doc:literal])* $field:ident: $type:ty = $names:expr, $default:expr;)*) => {
         /// The agent's settings, with every default filled in. Meanings and
@@ -72,26 +71,6 @@ macro_rules! boot_params {
                     $(ListedSetting::new($names.shown(), &self.$field),)*
                     ListedSetting::of_boot_interface(&self.boot_interface),
                 ]
-            }
-
-            /// Writes every setting that differs from its default as a kernel
-            /// argument, if it has one. [`BootParams::from_command_line`] reads
-            /// them back.
-            ///
-            /// # Errors
-            /// If a kernel command line cannot carry a value.
-            pub fn to_arguments(&self) -> Result<ArgumentLine, ArgumentError> {
-                let default = BootParams::default();
-                let mut line = ArgumentLine::new();
-                $(if let Some(argument) = $names.argument
-                    && self.$field.value != default.$field.value
-                {
-                    line.push(argument, Some(&self.$field.to_text()))?;
-                })*
-                if let Some(interface) = &self.boot_interface.value {
-                    line.push(BOOTIF, Some(&interface.text))?;
-                }
-                Ok(line)
             }
         }
     };

@@ -1,6 +1,3 @@
-use std::net::IpAddr;
-use std::time::Duration;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -188,54 +185,11 @@ fn a_bare_switch_of_ours_is_on() {
     assert_eq!(read("landfall.coreos.image").warnings.len(), 1);
 }
 
-#[test]
-fn writes_only_what_differs_from_the_default() {
-    let params = read(
-        "ipa-api-url=http://h:6385/ ipa-lldp-timeout=30.0 ipa-debug=yes BOOTIF=01-0-1-2-3-4-5",
-    );
-    assert_eq!(
-        params.to_arguments().unwrap().as_str(),
-        "ipa-api-url=http://h:6385 ipa-debug=1 BOOTIF=01-0-1-2-3-4-5"
-    );
-    let mut params = BootParams::default();
-    params.publisher_id.value = Some("a\"b".into());
-    assert!(params.to_arguments().is_err());
-}
-
 proptest! {
-    #[test]
-    fn written_settings_are_read_back(
-        port: u16,
-        collectors in proptest::collection::vec("[a-z-]{1,8}", 1..4),
-        timeout: u32,
-        millis in 0u32..1000,
-        insecure: bool,
-        host in proptest::option::of(any::<IpAddr>()),
-        publisher in proptest::option::of("[!#-~]([ !#-~]{0,10}[!#-~])?"),
-        token in proptest::option::of("[!#-~]{1,40}"),
-    ) {
-        let mut params = BootParams::default();
-        params.listen_port.value = port;
-        params.inspection_collectors.value = collectors;
-        params.lookup_timeout.value = Duration::new(timeout.into(), millis * 1_000_000);
-        params.insecure.value = insecure;
-        params.listen_host.value = host;
-        params.publisher_id.value = publisher;
-        params.agent_token.value = token.map(Secret);
-
-        let text = params.to_arguments().unwrap();
-        let back = read(text.as_str());
-        prop_assert_eq!(&back.warnings, &Vec::<String>::new());
-        let plain = |params: &BootParams| params.list().into_iter().map(|s| s.value).collect::<Vec<_>>();
-        prop_assert_eq!(plain(&back), plain(&params));
-        prop_assert_eq!(back.agent_token.value, params.agent_token.value);
-    }
-
     #[test]
     fn no_command_line_panics(text in "((ipa-[a-z-]{1,20}|BOOTIF|landfall\\.[a-z.]{1,9})(=\\PC{0,20})? ?){0,8}") {
         let params = read(&text);
         prop_assert!(params.warnings.len() <= 8 + 1);
-        let _ = params.to_arguments();
     }
 }
 
