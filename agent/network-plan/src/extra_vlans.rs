@@ -157,10 +157,7 @@ impl NetworkPlan {
             Some(others) => (others.ipv4.clone(), others.ipv6.clone()),
             None => (Some(automatic()), Some(automatic())),
         };
-        let matches = InterfaceMatch {
-            name: Some(name),
-            mac: None,
-        };
+        let matches = InterfaceMatch::named(name);
         self.interfaces.push(Interface {
             kind: InterfaceKind::Vlan {
                 id: tag,
@@ -170,7 +167,7 @@ impl NetworkPlan {
             },
             ipv4,
             ipv6,
-            ..Interface::of(matches)
+            ..Interface::new(matches)
         });
     }
 }

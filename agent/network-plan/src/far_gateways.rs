@@ -27,7 +27,7 @@ impl NetworkPlan {
 
 fn of_interface(interface: &Interface) -> Vec<String> {
     let mut warnings = Vec::new();
-    for ip in [&interface.ipv4, &interface.ipv6].into_iter().flatten() {
+    for ip in interface.families() {
         if ip.method.is_automatic() || ip.addresses.is_empty() {
             continue;
         }

@@ -157,10 +157,7 @@ fn apply_ip(
         add_once(&mut family(interface, *server).dns, *server);
     }
     if let Some(name) = &argument.host_name {
-        for ip in [&mut interface.ipv4, &mut interface.ipv6]
-            .into_iter()
-            .flatten()
-        {
+        for ip in interface.families_mut() {
             ip.automatic.host_name = Some(name.clone());
         }
     }
@@ -265,11 +262,8 @@ fn need(interface: &mut Interface) {
 
 /// The family of the interface that the address belongs to.
 fn family(interface: &mut Interface, address: IpAddr) -> &mut IpPlan {
-    let part = match address {
-        IpAddr::V4(_) => &mut interface.ipv4,
-        IpAddr::V6(_) => &mut interface.ipv6,
-    };
-    part.get_or_insert_with(profiles::automatic)
+    let family = interface.family_mut(address.is_ipv4());
+    family.get_or_insert_with(automatic)
 }
 
 #[cfg(test)]

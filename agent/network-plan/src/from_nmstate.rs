@@ -13,8 +13,11 @@
 mod bond;
 mod both_systems;
 mod bridge;
+mod described;
 mod dns;
 mod ethernet;
+mod ethtool;
+mod family;
 mod fields;
 mod infiniband;
 mod interface;
@@ -109,13 +112,13 @@ fn read(document: &Yaml, findings: &Findings) -> Option<NetworkPlan> {
         }
     };
     let _ = top.text("description");
-    let mut described = interface::read_all(&top);
-    ports::connect(&mut described, findings);
+    let (mut described, bridges) = interface::read_all(&top);
+    ports::connect(&mut described, &bridges, findings);
     let nowhere = routes::read(&top, &mut described);
     dns::read(&top, &mut described);
     routes::give_to_loopback(nowhere, &mut described);
     let rules = route_rules::read(&top, &mut described);
-    let (interfaces, installed) = described.into_interfaces(findings);
+    let (interfaces, installed) = described.into_interfaces(bridges, findings);
     Some(NetworkPlan {
         host_name: host_name(&top),
         interfaces,

@@ -73,10 +73,7 @@ impl NetworkPlan {
             let name = interface.matches.name.as_ref();
             let known = name.and_then(|name| nics.get(name));
             if let (InterfaceKind::Ethernet, Some(mac)) = (&interface.kind, known) {
-                interface.matches = InterfaceMatch {
-                    name: None,
-                    mac: Some(*mac),
-                };
+                interface.matches = InterfaceMatch::with_mac(*mac);
             }
         }
         self.sort();

@@ -86,7 +86,7 @@ fn interface(nic: &FirmwareNic) -> Interface {
     let mut interface = Interface {
         ipv4: Some(automatic()),
         ipv6: Some(automatic()),
-        ..Interface::of(InterfaceMatch::default())
+        ..Interface::new(InterfaceMatch::default())
     };
     merge(&mut interface, nic);
     interface
@@ -94,10 +94,7 @@ fn interface(nic: &FirmwareNic) -> Interface {
 
 /// Binds the interface to the NIC, or to the VLAN on it.
 fn merge(interface: &mut Interface, nic: &FirmwareNic) {
-    interface.matches = InterfaceMatch {
-        name: None,
-        mac: Some(nic.mac),
-    };
+    interface.matches = InterfaceMatch::with_mac(nic.mac);
     if let Some(id) = nic.vlan {
         interface.kind = InterfaceKind::Vlan {
             id,
@@ -106,13 +103,9 @@ fn merge(interface: &mut Interface, nic: &FirmwareNic) {
             service: false,
         };
     }
-    let Interface { ipv4, ipv6, .. } = interface;
-    let (used, other) = if nic.is_ipv4 {
-        (ipv4, ipv6)
-    } else {
-        (ipv6, ipv4)
-    };
+    let other = interface.family_mut(!nic.is_ipv4);
     other.get_or_insert_with(automatic).method = Method::Disabled;
+    let used = interface.family_mut(nic.is_ipv4);
     merge_family(used.get_or_insert_with(automatic), nic);
 }
 

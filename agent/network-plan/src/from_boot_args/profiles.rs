@@ -41,7 +41,7 @@ pub(super) struct Profiles {
 
 /// An optional family that gets its addresses from the network.
 pub(crate) fn automatic() -> IpPlan {
-    IpPlan::of(Method::Auto)
+    IpPlan::new(Method::Auto)
 }
 
 pub(super) fn add_once<T: PartialEq>(list: &mut Vec<T>, item: T) {
@@ -93,10 +93,7 @@ impl Profiles {
                 known.unwrap_or_else(|| self.add_named(name))
             }
             DeviceSpec::Mac(mac) => {
-                let matches = InterfaceMatch {
-                    name: None,
-                    mac: Some(*mac),
-                };
+                let matches = InterfaceMatch::with_mac(*mac);
                 self.find_or_add(Key::Mac(*mac), matches, false)
             }
             DeviceSpec::Infiniband(mac) => match self.find(&Key::Infiniband(*mac)) {
@@ -213,10 +210,7 @@ impl Profiles {
         let matches = &mut self.list[first].1.matches;
         let bound_elsewhere = matches.name.is_some() || matches.mac.is_some_and(|m| m != mac);
         if bound_elsewhere {
-            let matches = InterfaceMatch {
-                name: None,
-                mac: Some(mac),
-            };
+            let matches = InterfaceMatch::with_mac(mac);
             let index = self.add(Key::BootInterface, matches, false);
             let interface = self.at(index);
             interface.last_choice = true;
@@ -252,10 +246,7 @@ impl Profiles {
     }
 
     fn add_named(&mut self, name: &str) -> usize {
-        let matches = InterfaceMatch {
-            name: Some(name.to_owned()),
-            mac: None,
-        };
+        let matches = InterfaceMatch::named(name);
         let index = self.add(Key::Name(name.to_owned()), matches, false);
         // Like NetworkManager, go by the name: the device may appear later.
         if name.starts_with("ib") {
@@ -269,7 +260,7 @@ impl Profiles {
             multi,
             ipv4: Some(self.ipv4.clone()),
             ipv6: Some(self.ipv6.clone()),
-            ..Interface::of(matches)
+            ..Interface::new(matches)
         };
         self.list.push((key, interface));
         self.list.len() - 1
@@ -302,10 +293,7 @@ impl Profiles {
             if let InterfaceKind::Bond { options } = &mut interface.kind {
                 lost.extend(bond_rules::settle(options));
             }
-            for ip in [&mut interface.ipv4, &mut interface.ipv6]
-                .into_iter()
-                .flatten()
-            {
+            for ip in interface.families_mut() {
                 drop_unusable(ip, &mut lost);
             }
             for (what, why) in lost {

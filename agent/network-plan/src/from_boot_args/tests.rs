@@ -305,7 +305,7 @@ proptest! {
             for interface in &plan.interfaces {
                 let is_port = interface.controller.is_some();
                 prop_assert_eq!(interface.ipv4.is_none() && interface.ipv6.is_none(), is_port);
-                for ip in [&interface.ipv4, &interface.ipv6].into_iter().flatten() {
+                for ip in interface.families() {
                     prop_assert_eq!(ip.method == Method::Manual, !ip.addresses.is_empty() && !ip.method.is_automatic());
                     prop_assert!(ip.gateway.is_none() || !ip.addresses.is_empty());
                     prop_assert!(ip.method != Method::Disabled || (ip.dns.is_empty() && !ip.required));

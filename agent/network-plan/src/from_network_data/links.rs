@@ -113,7 +113,7 @@ fn interface(matches: InterfaceMatch, kind: InterfaceKind, mtu: Option<u32>) -> 
         mtu,
         ipv4: Some(off()),
         ipv6: Some(off()),
-        ..Interface::of(matches)
+        ..Interface::new(matches)
     }
 }
 
@@ -124,7 +124,7 @@ fn off() -> IpPlan {
             timeout: Some(USUAL_DHCP_TIMEOUT),
             ..Automatic::default()
         },
-        ..IpPlan::of(Method::Disabled)
+        ..IpPlan::new(Method::Disabled)
     }
 }
 
@@ -159,10 +159,7 @@ fn nic(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
         ));
         return;
     };
-    let matches = InterfaceMatch {
-        name: None,
-        mac: Some(mac),
-    };
+    let matches = InterfaceMatch::with_mac(mac);
     let mtu = mtu(entry, warnings);
     let mut known = links.iter_mut();
     if let Some(known) = known.find(|known| known.interface.matches == matches) {
@@ -217,10 +214,7 @@ fn bond(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
     if !found {
         warnings.add(format!("{title} has no port"));
     }
-    let matches = InterfaceMatch {
-        name: Some(name),
-        mac: None,
-    };
+    let matches = InterfaceMatch::named(name);
     let options = options(entry, warnings);
     let mtu = mtu(entry, warnings);
     let mut interface = interface(matches, InterfaceKind::Bond { options }, mtu);
@@ -330,10 +324,7 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool 
             n => format!("vlan{tag}.{n}"),
         });
     }
-    let matches = InterfaceMatch {
-        name: Some(name),
-        mac: None,
-    };
+    let matches = InterfaceMatch::named(name);
     let kind = InterfaceKind::Vlan {
         // At most LAST_VLAN, so the cast is exact.
         id: tag as u16,

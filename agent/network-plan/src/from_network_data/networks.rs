@@ -43,7 +43,7 @@ pub(super) fn read_services(value: Option<&Value>, links: &mut [Link], warnings:
     for server in servers(value, "service", warnings) {
         let mut used = false;
         for link in &mut *links {
-            used |= family(&mut link.interface, server).is_some_and(|ip| add_server(ip, server));
+            used |= add_server(&mut link.interface, server);
         }
         if !used {
             warnings.add(format!(
@@ -97,13 +97,8 @@ fn network(entry: &Fields, interface: &mut Interface, warnings: &mut Warnings) {
             return;
         }
     };
-    let part = if is_ipv4 {
-        &mut interface.ipv4
-    } else {
-        &mut interface.ipv6
-    };
     // Never `None` here: the caller has skipped ports.
-    let Some(ip) = part.as_mut() else {
+    let Some(ip) = interface.family_mut(is_ipv4) else {
         return;
     };
     if let Some(mode) = mode {
@@ -127,8 +122,7 @@ fn network(entry: &Fields, interface: &mut Interface, warnings: &mut Warnings) {
         given.extend(servers(route.get("services"), "service", warnings));
     }
     for server in given {
-        let used = family(interface, server).is_some_and(|ip| add_server(ip, server));
-        if !used {
+        if !add_server(interface, server) {
             let title = &entry.title;
             warnings.add(format!(
                 "{title}: DNS server {server} is of a family that is off; ignored"
@@ -281,15 +275,11 @@ fn cloud_init_servers(entry: &Fields, warnings: &mut Warnings) -> Vec<IpAddr> {
     servers
 }
 
-fn family(interface: &mut Interface, address: IpAddr) -> Option<&mut IpPlan> {
-    match address {
-        IpAddr::V4(_) => interface.ipv4.as_mut(),
-        IpAddr::V6(_) => interface.ipv6.as_mut(),
-    }
-}
-
-/// Returns false if the family is off.
-fn add_server(ip: &mut IpPlan, server: IpAddr) -> bool {
+/// Returns false if the family of the server is off.
+fn add_server(interface: &mut Interface, server: IpAddr) -> bool {
+    let Some(ip) = interface.family_mut(server.is_ipv4()) else {
+        return false;
+    };
     let is_up = ip.method != Method::Disabled;
     if is_up && !ip.dns.contains(&server) && ip.dns.len() < MOST_SERVERS {
         ip.dns.push(server);

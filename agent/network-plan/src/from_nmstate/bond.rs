@@ -5,9 +5,8 @@ use std::net::Ipv6Addr;
 
 use landfall_boot_params::MacAddr;
 
-use super::fields::Fields;
-use super::interface::{Described, State};
-use super::ports::{self, Port};
+use super::described::{Described, Port, State};
+use super::fields::{Fields, Findings};
 use crate::bond_option::{self, BondValue, DEFAULT_MODE};
 use crate::plan::InterfaceKind;
 
@@ -247,7 +246,7 @@ fn read_ports(fields: &Fields) -> Option<Vec<Port>> {
         let read = |(path, item)| port_config(Fields::of(item, path, PORT_KEYS, fields.findings)?);
         list.into_iter().filter_map(read).collect::<Vec<Port>>()
     });
-    ports::check_queues(&configs, fields.findings);
+    check_queues(&configs, fields.findings);
     let (Some(names), Some(configs)) = (&names, &configs) else {
         return configs.or(names.map(|names| {
             let port = |(path, name): (String, &str)| Port::new(name, path);
@@ -268,6 +267,23 @@ fn read_ports(fields: &Fields) -> Option<Vec<Port>> {
         }
     }
     Some(configs.clone())
+}
+
+/// Reports queues that two ports of a bond share, which the kernel rejects.
+fn check_queues(ports: &Option<Vec<Port>>, findings: &Findings) {
+    let mut taken = Vec::new();
+    for port in ports.iter().flatten() {
+        let Some(queue) = port.queue else {
+            continue;
+        };
+        if taken.contains(&queue) {
+            findings.fault(
+                &port.path,
+                format!("expected a queue-id that no other port has, found {queue}"),
+            );
+        }
+        taken.push(queue);
+    }
 }
 
 const PORT_KEYS: &[&str] = &["name", "priority", "queue-id"];

@@ -1,8 +1,9 @@
 //! Turns the entries of the document into the interfaces of the ramdisk and of the
 //! installed system.
 
+use super::described::{Described, Interfaces, State};
 use super::fields::Findings;
-use super::interface::{Described, Interfaces, State};
+use super::ovs::OvsBridge;
 use super::ovs_profiles;
 use crate::plan::{Interface, InterfaceKind};
 
@@ -10,9 +11,9 @@ impl Interfaces {
     /// The interfaces of the plan, and those that only the installed system has.
     pub(super) fn into_interfaces(
         mut self,
+        bridges: Vec<OvsBridge>,
         findings: &Findings,
     ) -> (Vec<Interface>, Vec<Interface>) {
-        let bridges = std::mem::take(&mut self.ovs_bridges);
         let mut installed = ovs_profiles::split(bridges, &mut self, findings);
         let vrf = |d: &Described| match d.interface.kind {
             InterfaceKind::Vrf { table } => Some((d.name.clone(), table)),

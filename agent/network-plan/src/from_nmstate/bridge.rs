@@ -1,8 +1,7 @@
 //! Reads `bridge` of an interface.
 
+use super::described::{Described, Port};
 use super::fields::Fields;
-use super::interface::Described;
-use super::ports::Port;
 use crate::plan::InterfaceKind;
 
 const KEYS: &[&str] = &["options", "port", "allow-extra-ports"];

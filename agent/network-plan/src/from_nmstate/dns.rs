@@ -6,9 +6,9 @@
 
 use std::net::IpAddr;
 
+use super::described::{Described, Interfaces, State};
+use super::family::Family;
 use super::fields::Fields;
-use super::interface::{Described, Interfaces, State};
-use super::ip::Family;
 
 /// Priority of the servers in the family of the first server, which also keeps the
 /// domains. A lower number takes precedence.
@@ -48,12 +48,8 @@ pub(super) fn read(top: &Fields, all: &mut Interfaces) {
         return;
     };
     let servers = servers(&fields);
-    let search: Vec<String> = fields
-        .texts("search")
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(_, domain)| domain.to_owned())
-        .collect();
+    let search = fields.texts("search").unwrap_or_default().into_iter();
+    let search: Vec<_> = search.map(|(_, domain)| domain.to_owned()).collect();
     let options = options(&fields);
     if !servers.is_empty() {
         give_servers(&servers, search, &options, &fields, all);
@@ -94,10 +90,8 @@ fn options(fields: &Fields) -> Vec<String> {
         };
         if !is_known {
             let (known, with) = (OPTIONS.join(", "), OPTIONS_WITH_NUMBER.join(":N, "));
-            fields.findings.fault(
-                &path,
-                format!("expected one of {known}, {with}:N, found {option:?}"),
-            );
+            let words = format!("expected one of {known}, {with}:N, found {option:?}");
+            fields.findings.fault(&path, words);
         }
         options.push(option.to_owned());
     }
@@ -111,10 +105,8 @@ fn give_servers(
     fields: &Fields,
     all: &mut Interfaces,
 ) {
-    let mut families: Vec<bool> = servers
-        .iter()
-        .map(|(address, _)| address.is_ipv4())
-        .collect();
+    let families = servers.iter().map(|(address, _)| address.is_ipv4());
+    let mut families: Vec<bool> = families.collect();
     families.dedup();
     if families.len() > 2 {
         return fields.fault(
@@ -125,36 +117,24 @@ fn give_servers(
     let first_is_ipv4 = families.first() == Some(&true);
     let mut search = Some(search);
     for is_ipv4 in families {
-        let own: Vec<IpAddr> = servers
-            .iter()
-            .map(|(address, _)| *address)
-            .filter(|address| address.is_ipv4() == is_ipv4)
-            .collect();
-        let zone = servers
-            .iter()
-            .find_map(|(_, zone)| *zone)
-            .filter(|_| !is_ipv4);
+        let own = servers.iter().map(|(address, _)| *address);
+        let own: Vec<_> = own.filter(|a| a.is_ipv4() == is_ipv4).collect();
+        let zone = servers.iter().find_map(|(_, zone)| *zone);
+        let zone = zone.filter(|_| !is_ipv4);
         let place = match zone {
             Some(zone) => named(zone, fields, all),
             None => suitable(all, is_ipv4),
         };
         let Some(index) = place else {
             let kind = if is_ipv4 { "IPv4" } else { "IPv6" };
-            fields.fault(
-                "server",
-                format!("no interface has {kind} to reach {}", own[0]),
-            );
+            let words = format!("no interface has {kind} to reach {}", own[0]);
+            fields.fault("server", words);
             continue;
         };
-        let family = family(&mut all.list[index], is_ipv4);
+        let family = all.list[index].family_mut(is_ipv4);
         if is_ipv4 == first_is_ipv4 {
-            keep(
-                family,
-                own,
-                search.take().unwrap_or_default(),
-                options,
-                PRIORITY,
-            );
+            let search = search.take().unwrap_or_default();
+            keep(family, own, search, options, PRIORITY);
         } else {
             keep(family, own, Vec::new(), &[], PRIORITY_OF_OTHERS);
         }
@@ -177,21 +157,9 @@ fn named(zone: &str, fields: &Fields, all: &Interfaces) -> Option<usize> {
     place.filter(|index| is_valid(&all.list[*index], false))
 }
 
-fn family(described: &mut Described, is_ipv4: bool) -> &mut Family {
-    if is_ipv4 {
-        &mut described.ipv4
-    } else {
-        &mut described.ipv6
-    }
-}
-
 fn is_valid(described: &Described, is_ipv4: bool) -> bool {
-    let family = if is_ipv4 {
-        &described.ipv4
-    } else {
-        &described.ipv6
-    };
-    described.state == State::Up && has_ip(described) && family.is_configured()
+    let is_configured = described.family(is_ipv4).is_configured();
+    described.state == State::Up && has_ip(described) && is_configured
 }
 
 fn has_ip(described: &Described) -> bool {
@@ -202,8 +170,7 @@ fn has_ip(described: &Described) -> bool {
 /// one with an address.
 fn suitable(all: &Interfaces, is_ipv4: bool) -> Option<usize> {
     let prefers = |d: &Described| {
-        let family = if is_ipv4 { &d.ipv4 } else { &d.ipv6 };
-        d.state != State::Absent && has_ip(d) && family.prefers_given_dns()
+        d.state != State::Absent && has_ip(d) && d.family(is_ipv4).prefers_given_dns()
     };
     let mut list = all.list.iter();
     let preferred = list.position(prefers);
@@ -217,12 +184,7 @@ fn suitable_for_domains(all: &mut Interfaces) -> Option<&mut Family> {
     for needs_automatic in [true, false] {
         for (index, described) in all.list.iter().enumerate() {
             for is_ipv4 in [false, true] {
-                let family = if is_ipv4 {
-                    &described.ipv4
-                } else {
-                    &described.ipv6
-                };
-                let fits = family.is_automatic() || !needs_automatic;
+                let fits = described.family(is_ipv4).is_automatic() || !needs_automatic;
                 if found.is_none() && fits && is_valid(described, is_ipv4) {
                     found = Some((index, is_ipv4));
                 }
@@ -230,7 +192,7 @@ fn suitable_for_domains(all: &mut Interfaces) -> Option<&mut Family> {
         }
     }
     let (index, is_ipv4) = found?;
-    Some(family(&mut all.list[index], is_ipv4))
+    Some(all.list[index].family_mut(is_ipv4))
 }
 
 fn keep(

@@ -165,11 +165,8 @@ impl<'a> Fields<'a> {
         match self.get(key)? {
             Yaml::List(list) => {
                 let items = list.iter().enumerate();
-                Some(
-                    items
-                        .map(|(i, item)| (format!("{path}[{i}]"), item))
-                        .collect(),
-                )
+                let items = items.map(|(i, item)| (format!("{path}[{i}]"), item));
+                Some(items.collect())
             }
             other => {
                 self.fault(key, format!("expected a list, found {}", other.kind()));
@@ -178,15 +175,40 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// The mappings of a list, each with only these keys.
+    pub(super) fn items(&self, key: &str, keys: &[&str]) -> impl Iterator<Item = Fields<'a>> {
+        self.items_up_to(usize::MAX, key, keys)
+    }
+
+    /// Like [`items`](Self::items). A list of more than `most` counts as empty.
+    pub(super) fn items_up_to(
+        &self,
+        most: usize,
+        key: &str,
+        keys: &[&str],
+    ) -> impl Iterator<Item = Fields<'a>> {
+        let mut list = self.list(key).unwrap_or_default();
+        if list.len() > most {
+            let found = list.len();
+            self.fault(key, format!("expected at most {most}, found {found}"));
+            list.clear();
+        }
+        let read = move |(path, item)| Fields::of(item, path, keys, self.findings);
+        list.into_iter().filter_map(read)
+    }
+
+    /// Reports each of these keys that the mapping does not have.
+    pub(super) fn require(&self, keys: &[&str]) {
+        for key in keys.iter().filter(|key| !self.has(key)) {
+            self.fault(key, "expected a value, found nothing");
+        }
+    }
+
     /// A list of texts; each comes with its path.
     pub(super) fn texts(&self, key: &str) -> Option<Vec<(String, &'a str)>> {
+        let text = |(path, item): (String, &'a Yaml)| Some((path.clone(), self.line(path, item)?));
         let list = self.list(key)?;
-        let items = list.into_iter();
-        Some(
-            items
-                .filter_map(|(path, item)| Some((path.clone(), self.line(path, item)?)))
-                .collect(),
-        )
+        Some(list.into_iter().filter_map(text).collect())
     }
 
     /// A text of one line. As in nmstate, a number is not a text.
@@ -229,12 +251,14 @@ impl<'a> Fields<'a> {
             _ => None,
         };
         if found.is_none() {
-            self.fault(
-                key,
-                format!("expected true or false, found {}", value.kind()),
-            );
+            self.fault_of_flag(key, value);
         }
         found
+    }
+
+    fn fault_of_flag(&self, key: &str, value: &Yaml) {
+        let found = value.kind();
+        self.fault(key, format!("expected true or false, found {found}"));
     }
 
     /// A boolean, but no other spelling of it.
@@ -242,10 +266,7 @@ impl<'a> Fields<'a> {
         match self.get(key)? {
             Yaml::Bool(value) => Some(*value),
             other => {
-                self.fault(
-                    key,
-                    format!("expected true or false, found {}", other.kind()),
-                );
+                self.fault_of_flag(key, other);
                 None
             }
         }

@@ -1,7 +1,7 @@
 //! Reads `infiniband` of an interface.
 
+use super::described::Described;
 use super::fields::Fields;
-use super::interface::Described;
 use crate::plan::InterfaceKind;
 
 const KEYS: &[&str] = &["mode", "base-iface", "pkey"];
@@ -14,11 +14,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
     let mut p_key = None;
     let mut mode = None;
     if let Some(fields) = interface.child("infiniband", KEYS) {
-        for key in ["mode", "pkey"] {
-            if !fields.has(key) {
-                fields.fault(key, "expected a value, found nothing");
-            }
-        }
+        fields.require(&["mode", "pkey"]);
         let modes = [("datagram", "datagram"), ("connected", "connected")];
         mode = fields.word("mode", &modes, false);
         let key = fields.unsigned("pkey", NO_PARTITION);

@@ -3,13 +3,14 @@
 use landfall_boot_params::dracut_net::is_interface_name;
 use landfall_boot_params::{ClonedMac, InfinibandAddr, MacAddr};
 
+use super::described::{Described, Interfaces, State};
 use super::fields::Fields;
-use super::ip::{self, Family};
 use super::ovs::{self, OvsBridge};
-use super::ports::Port;
 use super::yaml::Yaml;
-use super::{bond, bridge, ethernet, infiniband, ipvlan, mac_vlan, refused, veth, vlan, vrf};
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch, Settings};
+use super::{
+    bond, bridge, ethernet, ethtool, infiniband, ip, ipvlan, mac_vlan, refused, veth, vlan, vrf,
+};
+use crate::plan::{InterfaceKind, InterfaceMatch};
 
 /// More interfaces than any chassis has.
 const MOST_INTERFACES: usize = 1024;
@@ -46,145 +47,18 @@ const KEYS: &[&str] = &[
 const TYPES: &str = "ethernet, vlan, bond, linux-bridge, vrf, mac-vlan, mac-vtap, ipvlan, veth, \
                      infiniband, ovs-bridge, ovs-interface";
 
-/// The state that an entry asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Up,
-    Down,
-    /// The entry is known, but gets no profile.
-    Absent,
-    /// As if the entry were not in the list.
-    Ignore,
-}
-
-/// One entry of the list.
-pub(super) struct Described {
-    pub(super) path: String,
-    /// The name that the rest of the document uses.
-    pub(super) name: String,
-    pub(super) other_names: Vec<String>,
-    pub(super) state: State,
-    /// True if the NIC is identified by its address, and the name is only a label.
-    pub(super) by_mac: bool,
-    /// The address that `copy-mac-from` of another interface copies.
-    pub(super) mac: Option<MacAddr>,
-    pub(super) copy_mac_from: Option<String>,
-    pub(super) controller: Option<String>,
-    /// `None` if the entry lists no ports.
-    pub(super) ports: Option<Vec<Port>>,
-    /// The interface below, and the path of the key that names it.
-    pub(super) parent: Option<String>,
-    pub(super) parent_path: String,
-    /// The port of an Open vSwitch bridge that contains the interface.
-    pub(super) ovs_port: Option<String>,
-    /// Data that Open vSwitch stores about the interface.
-    pub(super) ovs_db: Vec<(&'static str, Settings)>,
-    /// The configuration in the ramdisk, if a bridge of Open vSwitch makes it
-    /// differ.
-    pub(super) in_ramdisk: InRamdisk,
-    pub(super) ipv4: Family,
-    pub(super) ipv6: Family,
-    pub(super) interface: Interface,
-}
-
-/// The ramdisk's configuration of a port of an Open vSwitch bridge.
-#[derive(Default)]
-pub(super) struct InRamdisk {
-    /// IPv4 and IPv6.
-    pub(super) ip: Option<(Family, Family)>,
-    pub(super) set_mac: Option<ClonedMac>,
-    pub(super) controller: Option<String>,
-}
-
-#[derive(Default)]
-pub(super) struct Interfaces {
-    pub(super) list: Vec<Described>,
-    pub(super) ovs_bridges: Vec<OvsBridge>,
-    pub(super) ignored: Vec<String>,
-}
-
-impl Interfaces {
-    /// Index of the interface with this name, or else with this name as an
-    /// alternative name or as the name of its profile.
-    pub(super) fn find(&self, name: &str) -> Option<usize> {
-        let by_name = |d: &Described| d.name == name && d.is_named();
-        let by_other =
-            |d: &Described| d.state == State::Up && d.other_names.iter().any(|other| other == name);
-        let by_profile = |d: &Described| match &d.interface.profile.id {
-            Some(id) => id == name,
-            None => false,
-        };
-        let position = |is: &dyn Fn(&Described) -> bool| self.list.iter().position(is);
-        position(&by_name)
-            .or_else(|| position(&by_other))
-            .or_else(|| position(&by_profile))
-    }
-
-    /// True for the name of a VRF: ports of a VRF have addresses.
-    pub(super) fn is_vrf(&self, name: &str) -> bool {
-        let is =
-            |d: &Described| d.name == name && matches!(d.interface.kind, InterfaceKind::Vrf { .. });
-        self.list.iter().any(is)
-    }
-}
-
-impl Described {
-    /// True if the interface is up and its name is that of a device.
-    fn is_named(&self) -> bool {
-        self.state == State::Up && !self.by_mac
-    }
-
-    /// True for an interface of Open vSwitch, which the ramdisk does not have.
-    pub(super) fn is_ovs_interface(&self) -> bool {
-        matches!(self.interface.kind, InterfaceKind::OpenVswitch { .. })
-    }
-
-    /// A NIC that has a name and no configuration.
-    pub(super) fn plain(name: &str, path: String) -> Described {
-        Described {
-            path,
-            name: name.to_owned(),
-            other_names: Vec::new(),
-            state: State::Up,
-            by_mac: false,
-            mac: None,
-            copy_mac_from: None,
-            controller: None,
-            ports: None,
-            parent: None,
-            parent_path: String::new(),
-            ovs_port: None,
-            ovs_db: Vec::new(),
-            in_ramdisk: InRamdisk::default(),
-            ipv4: Family::default(),
-            ipv6: Family::default(),
-            interface: Interface::of(InterfaceMatch {
-                name: Some(name.to_owned()),
-                mac: None,
-            }),
-        }
-    }
-
-    /// Adds a setting that only NetworkManager needs.
-    pub(super) fn set(&mut self, section: &'static str, key: &str, value: impl ToString) {
-        let settings = &mut self.interface.profile.settings;
-        let keys = settings.entry(section).or_default();
-        keys.insert(key.to_owned(), value.to_string());
-    }
-}
-
-/// Reads the list. If two entries describe one interface, the second one takes
-/// effect, as in nmstate.
-pub(super) fn read_all(top: &Fields) -> Interfaces {
+/// Reads the list: the interfaces, and the bridges of Open vSwitch, whose names an
+/// interface may have too. If two entries describe one interface, the second one
+/// takes effect, as in nmstate.
+pub(super) fn read_all(top: &Fields) -> (Interfaces, Vec<OvsBridge>) {
     let mut all = Interfaces::default();
+    let mut bridges = Vec::new();
     let list = top.list("interfaces").unwrap_or_default();
     if list.len() > MOST_INTERFACES {
         let found = list.len();
-        top.fault(
-            "interfaces",
-            format!("expected at most {MOST_INTERFACES}, found {found}"),
-        );
-        return all;
+        let words = format!("expected at most {MOST_INTERFACES}, found {found}");
+        top.fault("interfaces", words);
+        return (all, bridges);
     }
     for (path, entry) in list {
         let Some(fields) = Fields::unchecked(entry, path, top.findings) else {
@@ -192,15 +66,14 @@ pub(super) fn read_all(top: &Fields) -> Interfaces {
         };
         if fields.text("type") == Some("ovs-bridge") {
             let state = fields.word("state", STATES, false).unwrap_or(State::Up);
-            all.ovs_bridges
-                .extend(ovs::read_bridge(&fields, KEYS, state));
+            bridges.extend(ovs::read_bridge(&fields, KEYS, state));
             continue;
         }
         let Some(described) = read(&fields) else {
             continue;
         };
         all.ignored.retain(|name| *name != described.name);
-        let place = all.list.iter().position(|d| d.name == described.name);
+        let place = all.position(&described.name);
         if described.state == State::Ignore {
             all.ignored.push(described.name);
             if let Some(place) = place {
@@ -217,8 +90,8 @@ pub(super) fn read_all(top: &Fields) -> Interfaces {
             None => all.list.push(described),
         }
     }
-    ovs::check_names(&all.ovs_bridges, top.findings);
-    all
+    ovs::check_names(&bridges, top.findings);
+    (all, bridges)
 }
 
 const STATES: &[(&str, State)] = &[
@@ -393,10 +266,7 @@ fn read_link(fields: &Fields, described: &mut Described) {
             None => {}
         }
     }
-    for (path, item) in fields.list("alt-names").unwrap_or_default() {
-        let Some(item) = Fields::of(item, path, &["name", "state"], fields.findings) else {
-            continue;
-        };
+    for item in fields.items("alt-names", &["name", "state"]) {
         let is_absent = item.word("state", &[("absent", true)], false) == Some(true);
         match item.text("name") {
             Some(name) if !is_absent && name == described.name => {
@@ -406,7 +276,7 @@ fn read_link(fields: &Fields, described: &mut Described) {
             _ => {}
         }
     }
-    ethernet::read_ethtool(fields, described);
+    ethtool::read(fields, described);
 }
 
 fn wait_ip(fields: &Fields, described: &mut Described) {

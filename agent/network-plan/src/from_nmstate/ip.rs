@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use landfall_boot_params::{IpPrefix, longest_prefix};
 
+use super::family::{FOREVER, Family};
 use super::fields::Fields;
-use crate::plan::{Automatic, IpPlan, Method};
+use super::yaml::Yaml;
+use crate::plan::Method;
 
-/// NetworkManager's value for no time limit, which nmstate sets for DHCP.
-const FOREVER: u32 = i32::MAX as u32;
 /// More addresses than any host has on one link.
 const MOST_ADDRESSES: usize = 256;
 /// nmstate's value for a metric that it does not set.
@@ -43,50 +43,6 @@ const ADDRESS_KEYS: &[&str] = &[
     "preferred-lft",
     "protocol",
 ];
-
-#[derive(Clone)]
-pub(super) struct Family {
-    pub(super) enabled: bool,
-    pub(super) plan: IpPlan,
-}
-
-impl Default for Family {
-    /// A family without any configuration: off.
-    fn default() -> Family {
-        Family {
-            enabled: false,
-            plan: IpPlan {
-                automatic: Automatic {
-                    timeout: Some(FOREVER),
-                    ..Automatic::default()
-                },
-                ..IpPlan::of(Method::Disabled)
-            },
-        }
-    }
-}
-
-impl Family {
-    /// True if the family gets its addresses from the network.
-    pub(super) fn is_automatic(&self) -> bool {
-        self.plan.method.is_automatic()
-    }
-
-    /// True if the family's profile can keep name servers.
-    pub(super) fn is_configured(&self) -> bool {
-        self.is_automatic() || !self.plan.addresses.is_empty()
-    }
-
-    /// True if configured name servers are the only ones of this family: the
-    /// network adds none.
-    pub(super) fn prefers_given_dns(&self) -> bool {
-        self.is_configured() && (!self.is_automatic() || self.plan.automatic.ignore_dns)
-    }
-
-    fn set(&mut self, key: &str, value: impl ToString) {
-        self.plan.settings.insert(key.to_owned(), value.to_string());
-    }
-}
 
 pub(super) fn read(interface: &Fields, is_ipv4: bool) -> Family {
     let mut family = Family::default();
@@ -153,25 +109,9 @@ pub(super) fn read(interface: &Fields, is_ipv4: bool) -> Family {
 }
 
 fn addresses(fields: &Fields, is_ipv4: bool) -> Vec<IpPrefix> {
-    let list = fields.list("address").unwrap_or_default();
-    if list.len() > MOST_ADDRESSES {
-        let found = list.len();
-        fields.fault(
-            "address",
-            format!("expected at most {MOST_ADDRESSES}, found {found}"),
-        );
-        return Vec::new();
-    }
     let mut addresses = Vec::new();
-    for (path, item) in list {
-        let Some(item) = Fields::of(item, path, ADDRESS_KEYS, fields.findings) else {
-            continue;
-        };
-        for key in ["ip", "prefix-length"] {
-            if !item.has(key) {
-                item.fault(key, "expected a value, found nothing");
-            }
-        }
+    for item in fields.items_up_to(MOST_ADDRESSES, "address", ADDRESS_KEYS) {
+        item.require(&["ip", "prefix-length"]);
         let expected = if is_ipv4 {
             "an IPv4 address"
         } else {
@@ -211,8 +151,8 @@ fn not_of_an_operator(item: &Fields, address: IpAddr) -> Option<&'static str> {
     let protocols = [("lo", false), ("ra", false), ("kernel_ll", false)];
     let other = match item.get("protocol") {
         None => false,
-        Some(super::yaml::Yaml::Integer(number)) => !(1..=3).contains(number),
-        Some(super::yaml::Yaml::Text(text)) if text.starts_with(|c: char| c.is_ascii_digit()) => {
+        Some(Yaml::Integer(number)) => !(1..=3).contains(number),
+        Some(Yaml::Text(text)) if text.starts_with(|c: char| c.is_ascii_digit()) => {
             let number = match text.strip_prefix("0x") {
                 Some(digits) => u8::from_str_radix(digits, 16).ok(),
                 None => text.parse().ok(),

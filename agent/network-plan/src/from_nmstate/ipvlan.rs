@@ -1,7 +1,7 @@
 //! Reads `ipvlan` of an interface.
 
+use super::described::Described;
 use super::fields::Fields;
-use super::interface::Described;
 use crate::plan::{InterfaceKind, RoutesOfIpVlan};
 
 const KEYS: &[&str] = &["base-iface", "mode", "private", "vepa"];
@@ -20,8 +20,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
             ("l3s", RoutesOfIpVlan::L3s),
         ];
         mode = fields.word("mode", &modes, false);
-        described.parent = fields.text("base-iface").map(str::to_owned);
-        described.parent_path = fields.at("base-iface");
+        described.read_parent(&fields);
         for (key, flag) in [("private", PRIVATE), ("vepa", VEPA)] {
             if fields.flag(key) == Some(true) {
                 flags |= flag;

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use landfall_boot_params::IpPrefix;
 
-use super::interface::{Described, Interfaces};
-use super::ip::Family;
+use super::described::{Described, Interfaces};
+use super::family::Family;
 use crate::plan::{InterfaceKind, Method};
 
 /// The kernel's name of the interface.
@@ -15,8 +15,7 @@ pub(super) const NAME: &str = "lo";
 /// The loopback interface of the document. Adds it with the addresses that the
 /// kernel gives it, if the document has none.
 pub(super) fn of(all: &mut Interfaces) -> &mut Described {
-    let place = all.list.iter().position(|d| d.name == NAME);
-    let place = place.unwrap_or_else(|| {
+    let place = all.position(NAME).unwrap_or_else(|| {
         let mut described = Described::plain(NAME, NAME.to_owned());
         described.interface.kind = InterfaceKind::Loopback;
         add(&mut described.ipv4, Ipv4Addr::LOCALHOST.into(), 8);

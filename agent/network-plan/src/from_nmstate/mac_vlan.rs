@@ -1,7 +1,7 @@
 //! Reads `mac-vlan` and `mac-vtap` of an interface.
 
+use super::described::Described;
 use super::fields::Fields;
-use super::interface::Described;
 use crate::plan::{InterfaceKind, MacVlanMode};
 
 const KEYS: &[&str] = &["base-iface", "mode", "promiscuous", "accept-all-mac"];
@@ -29,14 +29,9 @@ pub(super) fn read(
     let mut mode = None;
     match &fields {
         Some(fields) => {
-            for key in ["base-iface", "mode"] {
-                if !fields.has(key) {
-                    fields.fault(key, "expected a value, found nothing");
-                }
-            }
+            fields.require(&["base-iface", "mode"]);
             mode = fields.word("mode", MODES, false);
-            described.parent = fields.text("base-iface").map(str::to_owned);
-            described.parent_path = fields.at("base-iface");
+            described.read_parent(fields);
             let given = ["promiscuous", "accept-all-mac"]
                 .into_iter()
                 .find_map(|name| Some((name, fields.flag(name)?)));

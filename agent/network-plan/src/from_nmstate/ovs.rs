@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use super::described::{Described, State};
 use super::fields::{Fields, Findings};
-use super::interface::{Described, State};
 use super::yaml::Yaml;
 use crate::plan::{InterfaceKind, Settings};
 
@@ -88,11 +88,8 @@ pub(super) fn read_bridge(fields: &Fields, keys: &[&str], state: State) -> Optio
         if let Some(options) = fields.child("options", OPTION_KEYS) {
             bridge.sections.insert("ovs-bridge", read_options(&options));
         }
-        let list = fields.list("port").or_else(|| fields.list("ports"));
-        for (path, item) in list.unwrap_or_default() {
-            let item = Fields::of(item, path, PORT_KEYS, fields.findings);
-            bridge.ports.extend(item.and_then(|item| read_port(&item)));
-        }
+        let ports = fields.items(ports_key(&fields), PORT_KEYS);
+        bridge.ports = ports.filter_map(|item| read_port(&item)).collect();
         bridge.ports.sort_by(|a, b| a.name.cmp(&b.name));
     }
     matches!(state, State::Up | State::Down).then_some(bridge)
@@ -170,15 +167,18 @@ fn read_bond(fields: &Fields, port: &mut OvsPort) {
             .extend(delay.map(|ms| (key.to_owned(), ms.to_string())));
     }
     port.sections.extend(database(fields));
-    let list = fields.list("port").or_else(|| fields.list("ports"));
-    let members = list
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|(path, item)| {
-            let item = Fields::of(item, path.clone(), &["name"], fields.findings)?;
-            Some((path, item.text("name")?.to_owned()))
-        });
+    let members = fields.items(ports_key(fields), &["name"]);
+    let members =
+        members.filter_map(|item| Some((item.path.clone(), item.text("name")?.to_owned())));
     port.bond = Some((kernel_mode, members.collect()));
+}
+
+/// The key of the list of ports, of which there are two spellings.
+fn ports_key(fields: &Fields) -> &'static str {
+    match fields.get("port") {
+        Some(_) => "port",
+        None => "ports",
+    }
 }
 
 fn read_vlan(fields: &Fields, port: &mut OvsPort) {
@@ -193,10 +193,7 @@ fn read_vlan(fields: &Fields, port: &mut OvsPort) {
         port.tag = u16::try_from(tag).ok().filter(|tag| *tag != 0);
     }
     let mut ranges = Vec::new();
-    for (path, item) in fields.list("trunk-tags").unwrap_or_default() {
-        let Some(item) = Fields::of(item, path, &["id", "id-range"], fields.findings) else {
-            continue;
-        };
+    for item in fields.items("trunk-tags", &["id", "id-range"]) {
         let range = item.child("id-range", &["min", "max"]);
         let range = range.and_then(|range| {
             let min = range.unsigned("min", LAST_VLAN)?;
@@ -293,10 +290,8 @@ pub(super) fn database(fields: &Fields) -> Vec<(&'static str, Settings)> {
 /// Reports bridges with the same name, which would share one profile.
 pub(super) fn check_names(bridges: &[OvsBridge], findings: &Findings) {
     for (index, bridge) in bridges.iter().enumerate() {
-        if bridges[..index]
-            .iter()
-            .any(|other| other.name == bridge.name)
-        {
+        let mut earlier = bridges[..index].iter();
+        if earlier.any(|other| other.name == bridge.name) {
             let words = format!("expected one bridge called {}, found two", bridge.name);
             findings.fault(&bridge.path, words);
         }

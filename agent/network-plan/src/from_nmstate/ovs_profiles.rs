@@ -2,17 +2,11 @@
 //! replacement for the ramdisk: the uplink of a bridge gets the addresses of the
 //! bridge's interfaces, and so reaches Ironic.
 
+use super::described::{Described, Interfaces, State};
+use super::family::Family;
 use super::fields::Findings;
-use super::interface::{Described, Interfaces, State};
-use super::ip::Family;
 use super::ovs::{OvsBridge, OvsPort};
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
-
-/// A port that connects a bridge with the network outside.
-struct Uplink {
-    /// Index in the list of interfaces.
-    index: usize,
-}
 
 /// Attaches interfaces to the bridges.
 pub(super) fn connect(bridges: &[OvsBridge], all: &mut Interfaces, findings: &Findings) {
@@ -38,17 +32,9 @@ pub(super) fn connect(bridges: &[OvsBridge], all: &mut Interfaces, findings: &Fi
         }
     }
     for described in &all.list {
-        let is_outside = !described.is_ovs_interface();
-        if described.ovs_port.is_none() || !is_outside || described.state != State::Up {
-            continue;
-        }
-        for (key, family) in [("ipv4", &described.ipv4), ("ipv6", &described.ipv6)] {
-            if family.enabled {
-                findings.fault(
-                    &format!("{}.{key}", described.path),
-                    "a port cannot have addresses; move them to an ovs-interface of its bridge",
-                );
-            }
+        if described.ovs_port.is_some() && !described.is_ovs_interface() {
+            let words = "a port cannot have addresses; move them to an ovs-interface of its bridge";
+            described.reject_addresses(words, findings);
         }
     }
 }
@@ -67,15 +53,7 @@ fn attach(name: &str, port: &str, path: &str, all: &mut Interfaces, findings: &F
     if all.ignored.iter().any(|ignored| ignored == name) {
         return;
     }
-    let place = all.list.iter().position(|d| d.name == name);
-    let place = place.unwrap_or_else(|| {
-        if !landfall_boot_params::dracut_net::is_interface_name(name) {
-            let words = format!("expected the name of an interface, found {name:?}");
-            findings.fault(path, words);
-        }
-        all.list.push(Described::plain(name, path.to_owned()));
-        all.list.len() - 1
-    });
+    let place = all.port(name, path, findings);
     let described = &mut all.list[place];
     if described.ovs_port.is_some() || described.interface.controller.is_some() {
         return findings.fault(path, format!("{name} is a port of something else already"));
@@ -128,10 +106,7 @@ fn port_profile(name: &str, bridge: &str) -> Interface {
 }
 
 fn profile(name: &str, profile_type: &'static str) -> Interface {
-    let mut interface = Interface::of(InterfaceMatch {
-        name: Some(name.to_owned()),
-        mac: None,
-    });
+    let mut interface = Interface::new(InterfaceMatch::named(name));
     interface.kind = InterfaceKind::OpenVswitch { profile_type };
     interface.profile.label = Some(name.to_owned());
     interface
@@ -140,14 +115,12 @@ fn profile(name: &str, profile_type: &'static str) -> Interface {
 /// Gives the uplink the addresses of the bridge's interfaces.
 fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
     let warn = |words: String| findings.warn(&bridge.path, words);
-    let position = |all: &Interfaces, name: &str| all.list.iter().position(|d| d.name == name);
-    let is_inside = |all: &Interfaces, name: &str| {
-        position(all, name).is_some_and(|index| all.list[index].is_ovs_interface())
+    let is_inside = |port: &&OvsPort| {
+        let index = all.position(&port.name);
+        index.is_some_and(|index| all.list[index].is_ovs_interface())
     };
-    let outside: Vec<&OvsPort> = bridge
-        .ports
-        .iter()
-        .filter(|port| !is_inside(all, &port.name))
+    let outside: Vec<&OvsPort> = { bridge.ports.iter() }
+        .filter(|port| !is_inside(port))
         .collect();
     let names = || {
         let mut names: Vec<&str> = bridge.ports.iter().map(|port| port.name.as_str()).collect();
@@ -181,7 +154,7 @@ fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
     let mut untagged = None;
     for index in with_addresses {
         let inside = &all.list[index];
-        let (name, up) = (inside.name.clone(), all.list[uplink.index].name.clone());
+        let (name, up) = (inside.name.clone(), all.list[uplink].name.clone());
         let tag = bridge
             .ports
             .iter()
@@ -189,7 +162,7 @@ fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
             .and_then(|port| port.tag);
         match (tag, &untagged) {
             (Some(tag), _) => {
-                add_vlan(index, tag, uplink.index, all);
+                add_vlan(index, tag, uplink, all);
                 warn(format!(
                     "the ramdisk has no Open vSwitch: {name} is VLAN {tag} on {up}"
                 ));
@@ -197,7 +170,7 @@ fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
             (None, None) => {
                 let (ipv4, ipv6) = (inside.ipv4.clone(), inside.ipv6.clone());
                 let set_mac = inside.interface.set_mac;
-                let target = &mut all.list[uplink.index];
+                let target = &mut all.list[uplink];
                 target.in_ramdisk.ip = Some((ipv4, ipv6));
                 target.in_ramdisk.set_mac = set_mac;
                 untagged = Some(name.clone());
@@ -213,12 +186,11 @@ fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
     }
 }
 
-/// The interface that is the uplink. A bond of Open vSwitch becomes a bond of the
-/// kernel.
-fn uplink(port: &OvsPort, all: &mut Interfaces) -> Option<Uplink> {
+/// Index of the interface that connects the bridge with the network outside. A bond
+/// of Open vSwitch becomes a bond of the kernel.
+fn uplink(port: &OvsPort, all: &mut Interfaces) -> Option<usize> {
     let Some((mode, members)) = &port.bond else {
-        let index = all.list.iter().position(|d| d.name == port.name)?;
-        return Some(Uplink { index });
+        return all.position(&port.name);
     };
     for (_, name) in members {
         let member = all.list.iter_mut().find(|d| d.name == *name)?;
@@ -231,9 +203,7 @@ fn uplink(port: &OvsPort, all: &mut Interfaces) -> Option<Uplink> {
     };
     bond.interface.profile.is_ramdisk_only = true;
     all.list.push(bond);
-    Some(Uplink {
-        index: all.list.len() - 1,
-    })
+    Some(all.list.len() - 1)
 }
 
 fn add_vlan(inside: usize, tag: u16, uplink: usize, all: &mut Interfaces) {

@@ -3,56 +3,14 @@
 
 use landfall_boot_params::ClonedMac;
 
+use super::bond::has_mac_of_port;
+use super::described::{Described, Interfaces, Port, State};
 use super::fields::Findings;
-use super::interface::{Described, Interfaces, State};
+use super::ovs::OvsBridge;
 use super::{ovs_profiles, veth};
-use crate::plan::{InterfaceKind, Settings};
+use crate::plan::InterfaceKind;
 
-/// A port in the list of its controller.
-#[derive(Clone)]
-pub(super) struct Port {
-    pub(super) path: String,
-    pub(super) name: String,
-    /// The settings of the port's profile, and their section.
-    pub(super) section: Option<&'static str>,
-    pub(super) settings: Settings,
-    /// The queue id of a bond's port.
-    pub(super) queue: Option<u32>,
-    /// True if a bridge filters the VLANs of this port.
-    pub(super) has_vlans: bool,
-}
-
-impl Port {
-    pub(super) fn new(name: &str, path: String) -> Port {
-        Port {
-            path,
-            name: name.to_owned(),
-            section: None,
-            settings: Settings::new(),
-            queue: None,
-            has_vlans: false,
-        }
-    }
-}
-
-/// Reports queues that two ports of a bond share, which the kernel rejects.
-pub(super) fn check_queues(ports: &Option<Vec<Port>>, findings: &Findings) {
-    let mut taken = Vec::new();
-    for port in ports.iter().flatten() {
-        let Some(queue) = port.queue else {
-            continue;
-        };
-        if taken.contains(&queue) {
-            findings.fault(
-                &port.path,
-                format!("expected a queue-id that no other port has, found {queue}"),
-            );
-        }
-        taken.push(queue);
-    }
-}
-
-pub(super) fn connect(all: &mut Interfaces, findings: &Findings) {
+pub(super) fn connect(all: &mut Interfaces, bridges: &[OvsBridge], findings: &Findings) {
     copy_macs(all, findings);
     controllers_exist(all, findings);
     for index in 0..all.list.len() {
@@ -72,19 +30,10 @@ pub(super) fn connect(all: &mut Interfaces, findings: &Findings) {
         if controller.is_none_or(|controller| all.is_vrf(controller)) {
             continue;
         }
-        let described = &all.list[index];
-        for (key, family) in [("ipv4", &described.ipv4), ("ipv6", &described.ipv6)] {
-            if family.enabled && described.state == State::Up {
-                findings.fault(
-                    &format!("{}.{key}", described.path),
-                    "a port cannot have addresses; move them to its controller",
-                );
-            }
-        }
+        let words = "a port cannot have addresses; move them to its controller";
+        all.list[index].reject_addresses(words, findings);
     }
-    let bridges = std::mem::take(&mut all.ovs_bridges);
-    ovs_profiles::connect(&bridges, all, findings);
-    all.ovs_bridges = bridges;
+    ovs_profiles::connect(bridges, all, findings);
     parents(all, findings);
 }
 
@@ -143,19 +92,7 @@ fn attach(
     if all.ignored.contains(&port.name) {
         return;
     }
-    let place = all.list.iter().position(|d| d.name == port.name);
-    let place = place.unwrap_or_else(|| {
-        // A port that the document does not describe is a NIC.
-        if !landfall_boot_params::dracut_net::is_interface_name(&port.name) {
-            findings.fault(
-                &port.path,
-                format!("expected the name of an interface, found {:?}", port.name),
-            );
-        }
-        all.list
-            .push(Described::plain(&port.name, port.path.clone()));
-        all.list.len() - 1
-    });
+    let place = all.port(&port.name, &port.path, findings);
     let described = &mut all.list[place];
     if described.name == controller {
         return findings.fault(&port.path, "an interface cannot be its own port");
@@ -207,7 +144,7 @@ fn copy_macs(all: &mut Interfaces, findings: &Findings) {
                 &path,
                 format!("{source} has no mac-address in this document, and the address of the NIC is not known yet"),
             ),
-            Some(mac) if !super::bond::has_mac_of_port(described) => {
+            Some(mac) if !has_mac_of_port(described) => {
                 all.list[index].interface.set_mac = mac.map(ClonedMac::Address);
             }
             Some(_) => {}
@@ -222,9 +159,7 @@ fn parents(all: &mut Interfaces, findings: &Findings) {
         let Some(name) = all.list[index].parent.clone() else {
             continue;
         };
-        let found = all
-            .find(&name)
-            .or_else(|| all.list.iter().position(|d| d.name == name));
+        let found = all.find(&name).or_else(|| all.position(&name));
         let carrier = found.map(|index| &all.list[index]);
         let is_gone =
             |d: &Described| d.state == State::Absent && d.interface.kind != InterfaceKind::Ethernet;
@@ -252,8 +187,7 @@ fn has_circle(all: &Interfaces, start: usize) -> bool {
     // After as many steps as there are interfaces, one of them has come up twice.
     for _ in 0..all.list.len() {
         let parent = all.list[at].parent.as_deref();
-        let Some(next) = parent.and_then(|name| all.list.iter().position(|d| d.name == name))
-        else {
+        let Some(next) = parent.and_then(|name| all.position(name)) else {
             return false;
         };
         if next == start {

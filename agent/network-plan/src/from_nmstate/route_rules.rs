@@ -2,8 +2,9 @@
 
 use landfall_boot_params::IpPrefix;
 
+use super::described::{Interfaces, State};
 use super::fields::Fields;
-use super::interface::{Interfaces, State};
+use super::loopback;
 use super::routes::{MAIN_TABLE, network};
 use crate::route_rule::{RouteRule, RuleAction};
 
@@ -49,21 +50,8 @@ pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<RouteRule> {
     let Some(fields) = top.child("route-rules", &["config"]) else {
         return Vec::new();
     };
-    let list = fields.list("config").unwrap_or_default();
-    if list.len() > MOST_RULES {
-        let found = list.len();
-        fields.fault(
-            "config",
-            format!("expected at most {MOST_RULES}, found {found}"),
-        );
-        return Vec::new();
-    }
-    let mut wanted = Vec::new();
-    for (path, item) in list {
-        if let Some(fields) = Fields::of(item, path.clone(), KEYS, top.findings) {
-            wanted.extend(read_one(&fields, path));
-        }
-    }
+    let entries = fields.items_up_to(MOST_RULES, "config", KEYS);
+    let wanted = entries.filter_map(|entry| read_one(&entry)).collect();
     let mut rules: Vec<RouteRule> = Vec::new();
     for (wanted, priority) in with_priorities(wanted) {
         let path = wanted.path.clone();
@@ -80,7 +68,7 @@ pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<RouteRule> {
     rules
 }
 
-fn read_one(fields: &Fields, path: String) -> Option<Wanted> {
+fn read_one(fields: &Fields) -> Option<Wanted> {
     let is_gone = fields.word("state", &[("absent", true)], false) == Some(true);
     let families = [("ipv4", true), ("ipv6", false)];
     let family = fields.word("family", &families, false);
@@ -89,10 +77,8 @@ fn read_one(fields: &Fields, path: String) -> Option<Wanted> {
         if let Some(text) = fields.text(key).filter(|text| !text.is_empty()) {
             *place = network(text);
             if place.is_none() && !is_gone {
-                fields.fault(
-                    key,
-                    format!("expected a network such as 192.0.2.0/24, found {text:?}"),
-                );
+                let words = format!("expected a network such as 192.0.2.0/24, found {text:?}");
+                fields.fault(key, words);
             }
         }
     }
@@ -104,15 +90,14 @@ fn read_one(fields: &Fields, path: String) -> Option<Wanted> {
         ("prohibit", RuleAction::Prohibit),
     ];
     let suppress = ["suppress-prefix-length", "suppress_prefixlength"];
-    let suppress = suppress
-        .iter()
-        .find_map(|key| fields.unsigned(key, i32::MAX as u32));
+    let mut suppress = suppress.iter();
+    let suppress = suppress.find_map(|key| fields.unsigned(key, i32::MAX as u32));
     let is_ipv4 = |prefix: IpPrefix| prefix.address.is_ipv4();
     let families = [family, from.map(is_ipv4), to.map(is_ipv4)];
     let mut families = families.into_iter().flatten();
     let first = families.next();
     let wanted = Wanted {
-        path,
+        path: fields.path.clone(),
         is_ipv4: first.unwrap_or(true),
         from,
         to,
@@ -213,7 +198,7 @@ fn carrier(rule: &Wanted, top: &Fields, all: &Interfaces) -> Option<String> {
         if all.ignored.contains(name) {
             return None;
         }
-        if !all.list.iter().any(|d| d.name == *name) {
+        if all.position(name).is_none() {
             let path = format!("{}.iif", rule.path);
             let words = format!("no interface is called {name:?}");
             top.findings.fault(&path, words);
@@ -226,52 +211,36 @@ fn carrier(rule: &Wanted, top: &Fields, all: &Interfaces) -> Option<String> {
     let up = || all.list.iter().filter(|d| d.state != State::Absent);
     let mut names: Vec<&str> = up().map(|d| d.name.as_str()).collect();
     names.sort_unstable();
-    let find = |name: &str| all.list.iter().find(|d| d.name == name);
-    let family = |d: &super::interface::Described| {
-        if rule.is_ipv4 {
-            d.ipv4.clone()
-        } else {
-            d.ipv6.clone()
-        }
+    let plan = |name: &str| {
+        let index = all.position(name)?;
+        Some(&all.list[index].family(rule.is_ipv4).plan)
     };
     let has_route = |name: &&&str| {
-        let plan = find(name).map(|d| family(d).plan);
-        plan.is_some_and(|plan| {
-            let mut routes = plan.routes.iter();
-            routes.any(|route| route.table.unwrap_or(MAIN_TABLE) == table)
+        let mut routes = plan(name).into_iter().flat_map(|plan| &plan.routes);
+        routes.any(|route| route.table.unwrap_or(MAIN_TABLE) == table)
+    };
+    let has_automatic_routes = |name: &&&str| {
+        plan(name).is_some_and(|plan| {
+            let given = plan.settings.get("route-table");
+            let given = given.and_then(|text| text.parse().ok());
+            given.unwrap_or(MAIN_TABLE) == table
         })
     };
-    let asks_table = |name: &&&str| {
-        let plan = find(name).map(|d| family(d).plan);
-        plan.is_some_and(|plan| {
-            let automatic = plan.settings.get("route-table");
-            let automatic = automatic.and_then(|text| text.parse().ok());
-            automatic.unwrap_or(MAIN_TABLE) == table
-        })
-    };
-    let found = names
-        .iter()
-        .find(has_route)
-        .or_else(|| names.iter().find(asks_table));
-    let with_address = || up().find(|d| family(d).enabled).map(|d| d.name.clone());
-    let found = found.map(|name| (*name).to_owned()).or_else(with_address);
-    Some(found.unwrap_or_else(|| super::loopback::NAME.to_owned()))
+    let name = { names.iter().find(has_route) }
+        .or_else(|| names.iter().find(has_automatic_routes))
+        .copied();
+    let with_address = || up().find(|d| d.family(rule.is_ipv4).enabled);
+    let name = name.or_else(|| with_address().map(|d| d.name.as_str()));
+    Some(name.unwrap_or(loopback::NAME).to_owned())
 }
 
 fn attach(rule: &RouteRule, name: &str, path: &str, top: &Fields, all: &mut Interfaces) {
-    let described = if name == super::loopback::NAME {
-        super::loopback::of(all)
-    } else {
-        match all.list.iter_mut().find(|d| d.name == name) {
-            Some(described) => described,
-            None => return,
-        }
+    let described = match all.position(name) {
+        Some(index) => &mut all.list[index],
+        None if name == loopback::NAME => loopback::of(all),
+        None => return,
     };
-    let family = if rule.is_ipv4 {
-        &mut described.ipv4
-    } else {
-        &mut described.ipv6
-    };
+    let family = described.family_mut(rule.is_ipv4);
     if !family.enabled {
         let family = if rule.is_ipv4 { "ipv4" } else { "ipv6" };
         let words = format!(

@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use landfall_boot_params::IpPrefix;
 
+use super::described::{Described, Interfaces, State};
 use super::fields::Fields;
-use super::interface::{Described, Interfaces, State};
 use super::loopback;
+use super::yaml::Yaml;
 use crate::plan::{InterfaceKind, Method, Route, RouteKind};
 
 /// More routes than any ramdisk needs.
@@ -36,13 +37,37 @@ const KEYS: &[&str] = &[
     "vrf-name",
 ];
 
-/// A route with its sort key. nmstate sorts the routes of an interface, and keeps
-/// only one of several routes that differ only in their metric.
+/// A route and the interface that it leads over.
 pub(super) struct Found {
     /// Index of the interface; `None`: the loopback interface.
     interface: Option<usize>,
-    key: (bool, Vec<bool>, Vec<String>, Vec<u32>),
+    key: SortKey,
     route: Route,
+}
+
+/// nmstate sorts the routes of an interface, and keeps only one of several routes that
+/// differ only in their metric.
+type SortKey = (bool, [bool; 2], [String; 3], [u32; 7]);
+
+/// One entry of the list, before the checks that need other entries.
+struct Entry<'a> {
+    is_gone: bool,
+    destination: Option<IpPrefix>,
+    via: Option<IpAddr>,
+    source: Option<IpAddr>,
+    metric: Option<u32>,
+    table: Option<u32>,
+    weight: Option<u32>,
+    cwnd: Option<u32>,
+    mtu: Option<u32>,
+    advmss: Option<u32>,
+    initcwnd: Option<u32>,
+    initrwnd: Option<u32>,
+    quickack: Option<bool>,
+    lock_mtu: Option<bool>,
+    /// `None`: the route leads over an interface.
+    kind: Option<RouteKind>,
+    vrf: Option<&'a str>,
 }
 
 /// Reads the list and adds each route to its interface. Returns the routes that
@@ -51,21 +76,9 @@ pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<Found> {
     let Some(fields) = top.child("routes", &["running", "config"]) else {
         return Vec::new();
     };
-    let list = fields.list("config").unwrap_or_default();
-    if list.len() > MOST_ROUTES {
-        let found = list.len();
-        fields.fault(
-            "config",
-            format!("expected at most {MOST_ROUTES}, found {found}"),
-        );
-        return Vec::new();
-    }
-    let mut routes: Vec<Found> = Vec::new();
-    for (path, item) in list {
-        if let Some(fields) = Fields::of(item, path, KEYS, top.findings) {
-            routes.extend(read_one(&fields, all));
-        }
-    }
+    let entries = fields.items_up_to(MOST_ROUTES, "config", KEYS);
+    let routes = entries.filter_map(|entry| Entry::read(&entry).check(&entry, all));
+    let mut routes: Vec<Found> = routes.collect();
     routes.sort_by(|a, b| (a.interface, &a.key).cmp(&(b.interface, &b.key)));
     routes.dedup_by(|a, b| (a.interface, &a.key) == (b.interface, &b.key));
     let (nowhere, over): (Vec<_>, Vec<_>) = routes
@@ -89,137 +102,155 @@ pub(super) fn give_to_loopback(nowhere: Vec<Found>, all: &mut Interfaces) {
 }
 
 fn give(route: Route, described: &mut Described) {
-    let family = match route.destination.address {
-        IpAddr::V4(_) => &mut described.ipv4,
-        IpAddr::V6(_) => &mut described.ipv6,
-    };
+    let family = described.family_mut(route.destination.address.is_ipv4());
     family.plan.routes.push(route);
     if !family.is_automatic() {
         family.plan.method = Method::Manual;
     }
 }
 
-fn read_one(fields: &Fields, all: &Interfaces) -> Option<Found> {
-    let states = [("absent", true), ("ignore", true)];
-    let is_gone = fields.word("state", &states, false) == Some(true);
-    let destination = fields.text("destination").filter(|text| !text.is_empty());
-    let via: Option<IpAddr> = fields.parsed("next-hop-address", "an IP address");
-    let source: Option<IpAddr> = fields.parsed("source", "an IP address");
-    let metric = fields.number("metric", DEFAULT_METRIC..=u32::MAX.into());
-    let table = fields
-        .unsigned("table-id", u32::MAX)
-        .filter(|table| *table != 0);
-    let weight = fields.number("weight", 1..=256);
-    let positive = |key| fields.number(key, 1..=u32::MAX.into());
-    let (cwnd, mtu, advmss) = (positive("cwnd"), positive("mtu"), positive("advmss"));
-    let initcwnd = fields.unsigned("initcwnd", u32::MAX);
-    let initrwnd = fields.unsigned("initrwnd", u32::MAX);
-    let quickack = fields.flag("quickack");
-    let lock_mtu = fields.flag("lock-mtu");
-    let kinds = [
-        ("blackhole", RouteKind::Blackhole),
-        ("unreachable", RouteKind::Unreachable),
-        ("prohibit", RouteKind::Prohibit),
-    ];
-    let kind = fields.word("route-type", &kinds, false);
-    let vrf = fields.text("vrf-name");
-    let destination = destination.and_then(|text| prefix(text, fields));
-    if is_gone {
-        return None;
-    }
-    let name = fields.text("next-hop-interface");
-    if kind.is_some() {
-        for key in ["next-hop-interface", "next-hop-address"] {
-            if fields.get(key).is_some() {
-                fields.fault(
-                    key,
-                    "expected none for a blackhole, unreachable or prohibit route",
-                );
-            }
+impl<'a> Entry<'a> {
+    fn read(fields: &Fields<'a>) -> Entry<'a> {
+        const MOST: i64 = u32::MAX as i64;
+        let number = |key, bounds| -> Option<u32> {
+            let number = fields.number(key, bounds)?;
+            u32::try_from(number).ok()
+        };
+        let kinds = [
+            ("blackhole", RouteKind::Blackhole),
+            ("unreachable", RouteKind::Unreachable),
+            ("prohibit", RouteKind::Prohibit),
+        ];
+        let states = [("absent", true), ("ignore", true)];
+        let is_gone = fields.word("state", &states, false) == Some(true);
+        let destination = fields.text("destination").filter(|text| !text.is_empty());
+        Entry {
+            is_gone,
+            via: fields.parsed("next-hop-address", "an IP address"),
+            source: fields.parsed("source", "an IP address"),
+            metric: number("metric", DEFAULT_METRIC..=MOST),
+            table: number("table-id", 0..=MOST).filter(|table| *table != 0),
+            weight: number("weight", 1..=256),
+            cwnd: number("cwnd", 1..=MOST),
+            mtu: number("mtu", 1..=MOST),
+            advmss: number("advmss", 1..=MOST),
+            initcwnd: number("initcwnd", 0..=MOST),
+            initrwnd: number("initrwnd", 0..=MOST),
+            quickack: fields.flag("quickack"),
+            lock_mtu: fields.flag("lock-mtu"),
+            kind: fields.word("route-type", &kinds, false),
+            vrf: fields.text("vrf-name"),
+            destination: destination.and_then(|text| prefix(text, fields)),
         }
-    } else if name.is_none() && !fields.has("next-hop-interface") {
-        fields.fault(
-            "next-hop-interface",
-            "expected the interface of the route, found nothing",
-        );
     }
-    let destination = match destination {
-        Some(destination) => destination,
-        None => {
-            if fields
-                .get("destination")
-                .is_none_or(|value| value == &super::yaml::Yaml::Text(String::new()))
-            {
-                fields.fault(
-                    "destination",
-                    "expected a network such as 0.0.0.0/0, found nothing",
-                );
-            }
+
+    /// Checks the entry and finds its interface. `None` for an absent or faulty entry.
+    fn check(self, fields: &Fields<'a>, all: &Interfaces) -> Option<Found> {
+        if self.is_gone {
             return None;
         }
-    };
-    let is_ipv4 = destination.address.is_ipv4();
-    let interface = match kind {
-        Some(_) => None,
-        None => Some(carrier(name?, is_ipv4, fields, all)?),
-    };
-    let table = match vrf {
-        Some(vrf) => Some(table_of_vrf(vrf, table, fields, all)?),
-        None => table,
-    };
-    let via = via.filter(|via| !via.is_unspecified());
-    if via.is_some_and(|via| via.is_ipv4() != is_ipv4) {
-        fields.fault(
-            "next-hop-address",
-            "expected an address of the same family as the destination",
-        );
-    }
-    if weight.is_some() && !is_ipv4 {
-        fields.fault("weight", "nmstate does not support it for IPv6 yet");
-    }
-    let mut options = Vec::new();
-    let mut option = |name, value: Option<String>| options.extend(value.map(|value| (name, value)));
-    let text = |number: Option<i64>| number.map(|number| number.to_string());
-    option("weight", text(weight));
-    let kind = kind.unwrap_or_default();
-    option("type", kind_word(kind).map(str::to_owned));
-    option("cwnd", text(cwnd));
-    option("lock-cwnd", cwnd.map(|_| "true".to_owned()));
-    option("src", source.map(|address| address.to_string()));
-    option("initcwnd", text(initcwnd.map(i64::from)));
-    option("initrwnd", text(initrwnd.map(i64::from)));
-    option("mtu", text(mtu));
-    option("lock-mtu", lock_mtu.map(|on| on.to_string()));
-    option("quickack", quickack.map(|on| on.to_string()));
-    option("advmss", text(advmss));
-    let number = |number: Option<i64>| number.and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-    let word = |address: Option<IpAddr>| address.map_or(String::new(), |a| a.to_string());
-    let key = (
-        is_ipv4,
-        vec![quickack.unwrap_or(false), lock_mtu.unwrap_or(false)],
-        vec![destination.to_string(), word(via), word(source)],
-        vec![
-            table.unwrap_or(MAIN_TABLE),
-            number(cwnd),
-            initcwnd.unwrap_or(0),
-            initrwnd.unwrap_or(0),
-            number(mtu),
-            number(weight),
-            number(advmss),
-        ],
-    );
-    Some(Found {
-        interface,
-        key,
-        route: Route {
+        let name = self.interface_name(fields);
+        let Some(destination) = self.destination else {
+            let given = fields.get("destination");
+            if given.is_none_or(|value| *value == Yaml::Text(String::new())) {
+                let words = "expected a network such as 0.0.0.0/0, found nothing";
+                fields.fault("destination", words);
+            }
+            return None;
+        };
+        let is_ipv4 = destination.address.is_ipv4();
+        let interface = match self.kind {
+            Some(_) => None,
+            None => Some(carrier(name?, is_ipv4, fields, all)?),
+        };
+        let table = match self.vrf {
+            Some(vrf) => table_of_vrf(vrf, self.table, fields, all)?,
+            None => self.table.unwrap_or(MAIN_TABLE),
+        };
+        let via = self.via.filter(|via| !via.is_unspecified());
+        if via.is_some_and(|via| via.is_ipv4() != is_ipv4) {
+            let words = "expected an address of the same family as the destination";
+            fields.fault("next-hop-address", words);
+        }
+        if self.weight.is_some() && !is_ipv4 {
+            fields.fault("weight", "nmstate does not support it for IPv6 yet");
+        }
+        let route = Route {
             destination,
             via,
-            kind,
-            metric: metric.and_then(|metric| u32::try_from(metric).ok()),
-            table: Some(table.unwrap_or(MAIN_TABLE)),
-            options,
-        },
-    })
+            kind: self.kind.unwrap_or_default(),
+            metric: self.metric,
+            table: Some(table),
+            options: self.options(),
+        };
+        Some(Found {
+            interface,
+            key: self.sort_key(&route, table),
+            route,
+        })
+    }
+
+    fn interface_name(&self, fields: &Fields<'a>) -> Option<&'a str> {
+        let name = fields.text("next-hop-interface");
+        if self.kind.is_some() {
+            for key in ["next-hop-interface", "next-hop-address"] {
+                if fields.get(key).is_some() {
+                    let words = "expected none for a blackhole, unreachable or prohibit route";
+                    fields.fault(key, words);
+                }
+            }
+        } else if name.is_none() && !fields.has("next-hop-interface") {
+            let words = "expected the interface of the route, found nothing";
+            fields.fault("next-hop-interface", words);
+        }
+        name
+    }
+
+    /// The options of the route, in nmstate's order.
+    fn options(&self) -> Vec<(&'static str, String)> {
+        let text = |number: Option<u32>| number.map(|number| number.to_string());
+        let flag = |on: Option<bool>| on.map(|on| on.to_string());
+        let options = [
+            ("weight", text(self.weight)),
+            ("type", self.kind.and_then(kind_word).map(str::to_owned)),
+            ("cwnd", text(self.cwnd)),
+            ("lock-cwnd", self.cwnd.map(|_| "true".to_owned())),
+            ("src", self.source.map(|address| address.to_string())),
+            ("initcwnd", text(self.initcwnd)),
+            ("initrwnd", text(self.initrwnd)),
+            ("mtu", text(self.mtu)),
+            ("lock-mtu", flag(self.lock_mtu)),
+            ("quickack", flag(self.quickack)),
+            ("advmss", text(self.advmss)),
+        ];
+        let given = options.into_iter();
+        given
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect()
+    }
+
+    fn sort_key(&self, route: &Route, table: u32) -> SortKey {
+        let text = |address: Option<IpAddr>| address.map_or(String::new(), |a| a.to_string());
+        let numbers = [
+            Some(table),
+            self.cwnd,
+            self.initcwnd,
+            self.initrwnd,
+            self.mtu,
+            self.weight,
+            self.advmss,
+        ];
+        (
+            route.destination.address.is_ipv4(),
+            [self.quickack, self.lock_mtu].map(Option::unwrap_or_default),
+            [
+                route.destination.to_string(),
+                text(route.via),
+                text(self.source),
+            ],
+            numbers.map(Option::unwrap_or_default),
+        )
+    }
 }
 
 fn kind_word(kind: RouteKind) -> Option<&'static str> {
@@ -234,12 +265,8 @@ fn kind_word(kind: RouteKind) -> Option<&'static str> {
 /// The routing table of a VRF. If the route also gives a table, the two must be
 /// equal.
 fn table_of_vrf(name: &str, given: Option<u32>, fields: &Fields, all: &Interfaces) -> Option<u32> {
-    let mut vrfs = all
-        .list
-        .iter()
-        .filter(|d| d.state == State::Up && d.name == name);
-    let table = vrfs.find_map(|d| match d.interface.kind {
-        InterfaceKind::Vrf { table } => Some(table),
+    let table = all.list.iter().find_map(|d| match d.interface.kind {
+        InterfaceKind::Vrf { table } if d.state == State::Up && d.name == name => Some(table),
         _ => None,
     });
     match (table, given) {
@@ -253,33 +280,25 @@ fn table_of_vrf(name: &str, given: Option<u32>, fields: &Fields, all: &Interface
     table
 }
 
-/// The interface of a route.
+/// Index of the interface of a route.
 fn carrier(name: &str, is_ipv4: bool, fields: &Fields, all: &Interfaces) -> Option<usize> {
     let Some(index) = all.find(name) else {
-        let is_down = all
-            .list
-            .iter()
-            .any(|d| d.name == name && d.state != State::Up);
-        fields.fault(
-            "next-hop-interface",
-            if all.ignored.iter().any(|ignored| ignored == name) || is_down {
-                format!("{name} is not up")
-            } else {
-                format!("no interface is called {name:?}")
-            },
-        );
+        let is_down = |d: &Described| d.name == name && d.state != State::Up;
+        let is_known = all.ignored.iter().any(|ignored| ignored == name);
+        let words = if is_known || all.list.iter().any(is_down) {
+            format!("{name} is not up")
+        } else {
+            format!("no interface is called {name:?}")
+        };
+        fields.fault("next-hop-interface", words);
         return None;
     };
     let described = &all.list[index];
-    let (family, key) = if is_ipv4 {
-        (&described.ipv4, "ipv4")
-    } else {
-        (&described.ipv6, "ipv6")
-    };
     let controller = described.interface.controller.as_ref();
     let is_port = controller.is_some_and(|name| !all.is_vrf(name));
-    if !family.enabled || is_port {
-        fields.fault("next-hop-interface", format!("{name} has no {key}"));
+    if !described.family(is_ipv4).enabled || is_port {
+        let family = if is_ipv4 { "ipv4" } else { "ipv6" };
+        fields.fault("next-hop-interface", format!("{name} has no {family}"));
         return None;
     }
     Some(index)
@@ -292,20 +311,16 @@ pub(super) fn network(text: &str) -> Option<IpPrefix> {
 
 fn prefix(text: &str, fields: &Fields) -> Option<IpPrefix> {
     let Some(found) = network(text) else {
-        fields.fault(
-            "destination",
-            format!("expected a network such as 192.0.2.0/24, found {text:?}"),
-        );
+        let words = format!("expected a network such as 192.0.2.0/24, found {text:?}");
+        fields.fault("destination", words);
         return None;
     };
     // 0.0.0.0/8 means "this network" (RFC 1122), so no route leads there.
     if let (IpAddr::V4(address), true) = (found.address, found.length >= 8)
         && address.octets()[0] == 0
     {
-        fields.fault(
-            "destination",
-            "expected no network in 0.0.0.0/8; the default route is 0.0.0.0/0",
-        );
+        let words = "expected no network in 0.0.0.0/8; the default route is 0.0.0.0/0";
+        fields.fault("destination", words);
         return None;
     }
     Some(found)

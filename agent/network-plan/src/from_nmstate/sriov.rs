@@ -2,8 +2,8 @@
 
 use landfall_boot_params::MacAddr;
 
+use super::described::Described;
 use super::fields::Fields;
-use super::interface::Described;
 
 const KEYS: &[&str] = &["drivers-autoprobe", "total-vfs", "max-vfs", "vfs"];
 const FUNCTION_KEYS: &[&str] = &[
@@ -28,12 +28,8 @@ pub(super) fn read(ethernet: &Fields, described: &mut Described) {
     let autoprobe = fields.flag("drivers-autoprobe");
     let total = fields.unsigned("total-vfs", MOST_FUNCTIONS);
     let _ = fields.unsigned("max-vfs", u32::MAX);
-    let mut functions = Vec::new();
-    for (path, item) in fields.list("vfs").unwrap_or_default() {
-        if let Some(item) = Fields::of(item, path, FUNCTION_KEYS, fields.findings) {
-            functions.extend(function(&item));
-        }
-    }
+    let items = fields.items("vfs", FUNCTION_KEYS);
+    let mut functions: Vec<_> = items.filter_map(|item| function(&item)).collect();
     if total == Some(0) {
         return;
     }

@@ -2,8 +2,8 @@
 
 use landfall_boot_params::dracut_net::is_interface_name;
 
+use super::described::{Described, Interfaces, State};
 use super::fields::{Fields, Findings};
-use super::interface::{Described, Interfaces, State};
 use crate::plan::InterfaceKind;
 
 /// Reads the peer. Without one the interface is a NIC, as in nmstate.

@@ -1,7 +1,7 @@
 //! Reads `vlan` of an interface.
 
+use super::described::Described;
 use super::fields::Fields;
-use super::interface::Described;
 use crate::plan::InterfaceKind;
 
 /// The highest VLAN id in IEEE 802.1Q, which reserves 4095, and in NetworkManager.
@@ -41,14 +41,9 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
         described.interface.kind = kind;
         return &["vlan"];
     };
-    for key in ["id", "base-iface"] {
-        if !fields.has(key) {
-            fields.fault(key, "expected a value, found nothing");
-        }
-    }
+    fields.require(&["id", "base-iface"]);
     let tag = fields.unsigned("id", LAST_VLAN);
-    described.parent = fields.text("base-iface").map(str::to_owned);
-    described.parent_path = fields.at("base-iface");
+    described.read_parent(&fields);
     if described.parent.as_deref() == Some(&described.name) {
         fields.fault("base-iface", "expected another interface than itself");
         described.parent = None;
@@ -101,15 +96,8 @@ fn flags(fields: &Fields, described: &mut Described) {
 
 fn priorities(fields: &Fields, key: &str, is_ingress: bool) -> Vec<(u32, u32)> {
     let mut map = Vec::new();
-    for (path, item) in fields.list(key).unwrap_or_default() {
-        let Some(item) = Fields::of(item, path, &["from", "to"], fields.findings) else {
-            continue;
-        };
-        for key in ["from", "to"] {
-            if !item.has(key) {
-                item.fault(key, "expected a value, found nothing");
-            }
-        }
+    for item in fields.items(key, &["from", "to"]) {
+        item.require(&["from", "to"]);
         let bound = |is_priority| if is_priority { MOST_PRIORITY } else { u32::MAX };
         let from = item.unsigned("from", bound(is_ingress));
         let to = item.unsigned("to", bound(!is_ingress));

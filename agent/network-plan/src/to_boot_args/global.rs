@@ -57,7 +57,6 @@ pub(super) fn waiting(plan: &NetworkPlan) -> Option<String> {
 }
 
 fn automatic(plan: &NetworkPlan) -> impl Iterator<Item = &IpPlan> {
-    let interfaces = plan.interfaces.iter();
-    let families = interfaces.flat_map(|i| [&i.ipv4, &i.ipv6]).flatten();
+    let families = plan.interfaces.iter().flat_map(Interface::families);
     families.filter(|ip| ip.method.is_automatic())
 }

@@ -68,8 +68,7 @@ pub(super) fn routes(interface: &Interface) -> Vec<String> {
     let Some(device) = device(interface) else {
         return Vec::new();
     };
-    let families = [&interface.ipv4, &interface.ipv6];
-    let routes = families.into_iter().flatten().flat_map(|ip| &ip.routes);
+    let routes = interface.families().flat_map(|ip| &ip.routes);
     routes
         .map(|route| {
             let destination = match route.destination.address {
@@ -120,12 +119,8 @@ fn tails(interface: &Interface) -> Vec<String> {
         let mac = interface.set_mac.map(|mac| format!(":{mac}"));
         tails.push(format!(":{mtu}{}", mac.unwrap_or_default()));
     }
-    let families = [&interface.ipv4, &interface.ipv6];
-    let servers: Vec<_> = families
-        .into_iter()
-        .flatten()
-        .flat_map(|ip| ip.dns.iter().map(|server| address(*server)))
-        .collect();
+    let servers = interface.families().flat_map(|ip| &ip.dns);
+    let servers: Vec<_> = servers.map(|server| address(*server)).collect();
     let pairs = servers.chunks(2);
     tails.extend(pairs.map(|pair| format!(":{}", pair.join(":"))));
     tails
@@ -133,7 +128,7 @@ fn tails(interface: &Interface) -> Vec<String> {
 
 /// The host name that DHCP sends, or the machine's name if there is no DHCP.
 fn host_name(interface: &Interface, plan: &NetworkPlan) -> Option<String> {
-    let mut families = [&interface.ipv4, &interface.ipv6].into_iter().flatten();
+    let mut families = interface.families();
     let mut asked = families.clone().filter(|ip| ip.method.is_automatic());
     match asked.next() {
         Some(ip) => ip.automatic.host_name.clone(),

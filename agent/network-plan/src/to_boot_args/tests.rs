@@ -185,7 +185,7 @@ fn family(is_ipv4: bool) -> impl Strategy<Value = IpPlan> {
                 dns,
                 routes: route.into_iter().collect(),
                 required: true,
-                ..IpPlan::of(Method::Manual)
+                ..IpPlan::new(Method::Manual)
             }
         },
     )
@@ -232,21 +232,15 @@ fn nic(matches: InterfaceMatch, (ipv4, ipv6): (IpPlan, IpPlan)) -> Interface {
         multi: matches.is_any() && ipv4.addresses.is_empty() && ipv6.addresses.is_empty(),
         ipv4: Some(ipv4),
         ipv6: Some(ipv6),
-        ..Interface::of(matches)
+        ..Interface::new(matches)
     }
 }
 
 fn interfaces() -> impl Strategy<Value = Vec<Interface>> {
     let matches = (0_u8..6).prop_map(|number| match number {
         0 => InterfaceMatch::default(),
-        1 => InterfaceMatch {
-            name: None,
-            mac: Some(MacAddr([0x52, 0x54, 0, 0, 0, 1])),
-        },
-        _ => InterfaceMatch {
-            name: Some(format!("eth{number}")),
-            mac: None,
-        },
+        1 => InterfaceMatch::with_mac(MacAddr([0x52, 0x54, 0, 0, 0, 1])),
+        _ => InterfaceMatch::named(format!("eth{number}")),
     });
     let link = (
         proptest::option::of(1280_u32..9000),
@@ -269,10 +263,7 @@ fn interfaces() -> impl Strategy<Value = Vec<Interface>> {
 
 /// Adds a bond or bridge of all NICs that have a name, and a VLAN on it.
 fn stacked(mut list: Vec<Interface>, families: (IpPlan, IpPlan), is_bond: bool) -> Vec<Interface> {
-    let named = |name: &str| InterfaceMatch {
-        name: Some(name.to_owned()),
-        mac: None,
-    };
+    let named = |name: &str| InterfaceMatch::named(name);
     let mut has_ports = false;
     for port in list.iter_mut().filter(|nic| nic.matches.name.is_some()) {
         port.controller = Some("top0".to_owned());
@@ -325,7 +316,7 @@ proptest! {
         }
         for interface in &mut interfaces {
             interface.needed = needed && interface.kind == InterfaceKind::Ethernet;
-            for ip in [&mut interface.ipv4, &mut interface.ipv6].into_iter().flatten() {
+            for ip in interface.families_mut() {
                 ip.automatic.timeout = Some(times.0);
             }
         }

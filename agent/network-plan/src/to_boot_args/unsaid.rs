@@ -52,10 +52,7 @@ fn normal(interface: &Interface) -> Interface {
     if let InterfaceKind::Bridge { stp } = &mut interface.kind {
         stp.get_or_insert(false);
     }
-    for ip in [&mut interface.ipv4, &mut interface.ipv6]
-        .into_iter()
-        .flatten()
-    {
+    for ip in interface.families_mut() {
         if ip.method.is_automatic() {
             ip.automatic.timeout.get_or_insert(USUAL_DHCP_TIMEOUT);
             // Only informative, since the router advertisements decide.
