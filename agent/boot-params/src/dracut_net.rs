@@ -37,7 +37,7 @@ pub use link_argument::{EthtoolArgument, PartitionArgument};
 pub use method::IpMethod;
 pub use name_argument::NameArgument;
 pub use route_argument::{RouteArgument, RouteFields};
-pub use vendor_class::VendorClass;
+pub use vendor_class::{InvalidVendorClass, VendorClass};
 pub use virtual_argument::{ControllerArgument, ControllerKind, VlanArgument};
 
 use crate::cmdline::{CommandLine, Token};

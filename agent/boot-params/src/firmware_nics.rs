@@ -61,13 +61,26 @@ pub enum AddressOrigin {
     Static,
 }
 
+/// Why a record cannot be used: the first file that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRecord {
+    #[error("{record}: {file} is missing")]
+    Missing { record: String, file: &'static str },
+    #[error("{record}: {file}: {found:?} cannot be used")]
+    Content {
+        record: String,
+        file: &'static str,
+        found: String,
+    },
+}
+
 impl FirmwareRecord {
     /// The NIC's address, which every valid record contains.
     pub fn mac(&self) -> Option<MacAddr> {
         self.files.get("mac")?.parse().ok()
     }
 
-    /// Parses the record. The error names the first file that cannot be used.
+    /// Parses the record.
     ///
     /// # Errors
     /// - The MAC address or the VLAN is not valid.
@@ -75,7 +88,7 @@ impl FirmwareRecord {
     ///   address.
     /// - An address cannot be parsed or is not of the record's family.
     /// - The address has no valid prefix length.
-    pub fn parse(&self) -> Result<FirmwareNic, String> {
+    pub fn parse(&self) -> Result<FirmwareNic, InvalidRecord> {
         let file = |name: &str| self.files.get(name).map(String::as_str);
         let mac = self.mac().ok_or_else(|| self.fault("mac"))?;
         let vlan = match file("vlan").and_then(|text| text.trim().parse::<u16>().ok()) {
@@ -88,7 +101,7 @@ impl FirmwareRecord {
         let gateway = file("gateway").and_then(|text| text.parse::<IpAddr>().ok());
         let family = address.or(gateway).ok_or_else(|| self.fault("ip-addr"))?;
         let is_ipv4 = family.is_ipv4();
-        let of_family = |name: &str| match file(name) {
+        let of_family = |name: &'static str| match file(name) {
             None => Ok(None),
             Some(text) => match text.parse::<IpAddr>() {
                 Ok(address) if address.is_ipv4() == is_ipv4 => Ok(Some(address)),
@@ -125,11 +138,15 @@ impl FirmwareRecord {
         })
     }
 
-    fn fault(&self, name: &str) -> String {
-        let record = &self.name;
-        match self.files.get(name) {
-            Some(found) => format!("{record}: {name}: {found:?} cannot be used"),
-            None => format!("{record}: {name} is missing"),
+    fn fault(&self, file: &'static str) -> InvalidRecord {
+        let record = self.name.clone();
+        match self.files.get(file).cloned() {
+            Some(found) => InvalidRecord::Content {
+                record,
+                file,
+                found,
+            },
+            None => InvalidRecord::Missing { record, file },
         }
     }
 }

@@ -9,16 +9,9 @@ use std::str::FromStr;
 pub struct MacAddr(pub [u8; 6]);
 
 /// The error for a text that is not a hardware address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected six hexadecimal bytes joined by ':' or '-'")]
 pub struct InvalidMac;
-
-impl fmt::Display for InvalidMac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("expected six hexadecimal bytes joined by ':' or '-'")
-    }
-}
-
-impl std::error::Error for InvalidMac {}
 
 /// The hardware address of an InfiniBand port: flags, queue pair and GID. Its
 /// text is lower case with colons.

@@ -3,6 +3,7 @@
 //! Names and values are the kernel's (`bonding.rst`). The bounds are
 //! NetworkManager's, since it reads the same options on the installed system.
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use landfall_boot_params::MacAddr;
@@ -145,11 +146,19 @@ fn digits(value: &str) -> Option<u32> {
     value.parse().ok().filter(|_| is_number)
 }
 
+/// Why an option is not valid. The text says what is expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidOption {
+    #[error("an option that the kernel knows")]
+    Name,
+    #[error("{0}")]
+    Value(BondValue),
+}
+
 /// Checks a value and returns it in the form of a plan: the mode by its name, IPv6
-/// addresses in their canonical text, and other values as given. The error says
-/// what was expected.
-pub(crate) fn normal(name: &str, value: &str) -> Result<String, String> {
-    let kind = bond_value(name).ok_or("an option that the kernel knows")?;
+/// addresses in their canonical text, and other values as given.
+pub(crate) fn normal(name: &str, value: &str) -> Result<String, InvalidOption> {
+    let kind = bond_value(name).ok_or(InvalidOption::Name)?;
     let is_list = |is_item: fn(&str) -> bool| {
         let items = value.split(',').count();
         items <= MOST_TARGETS && value.split(',').all(is_item)
@@ -162,7 +171,7 @@ pub(crate) fn normal(name: &str, value: &str) -> Result<String, String> {
         BondValue::Port => is_interface_name(value),
     };
     if !is_right {
-        return Err(expected(kind));
+        return Err(InvalidOption::Value(kind));
     }
     match (name, kind, bond_number(name, value)) {
         ("mode", BondValue::Word(words), Some(number)) => Ok(words[number as usize].to_owned()),
@@ -175,14 +184,17 @@ pub(crate) fn normal(name: &str, value: &str) -> Result<String, String> {
     }
 }
 
-fn expected(kind: BondValue) -> String {
-    match kind {
-        BondValue::Number(least, most) => format!("{least} to {most}"),
-        BondValue::Word(words) => format!("one of {}", words.join(" ")),
-        BondValue::Ipv4List => format!("at most {MOST_TARGETS} IPv4 addresses"),
-        BondValue::Ipv6List => format!("at most {MOST_TARGETS} IPv6 addresses"),
-        BondValue::Mac => "a hardware address".to_owned(),
-        BondValue::Port => "the name of a port".to_owned(),
+/// Describes the values.
+impl fmt::Display for BondValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BondValue::Number(least, most) => write!(f, "{least} to {most}"),
+            BondValue::Word(words) => write!(f, "one of {}", words.join(" ")),
+            BondValue::Ipv4List => write!(f, "at most {MOST_TARGETS} IPv4 addresses"),
+            BondValue::Ipv6List => write!(f, "at most {MOST_TARGETS} IPv6 addresses"),
+            BondValue::Mac => f.write_str("a hardware address"),
+            BondValue::Port => f.write_str("the name of a port"),
+        }
     }
 }
 

@@ -39,6 +39,7 @@ mod yaml;
 
 use crate::plan::NetworkPlan;
 use fields::{Fields, Findings};
+pub use yaml::InvalidYaml;
 use yaml::Yaml;
 
 /// Longest text that is read, in bytes. Some hundred interfaces need a tenth of it.
@@ -66,9 +67,7 @@ impl NetworkPlan {
                 "expected at most {LARGEST} bytes, found {found}"
             )]);
         }
-        let text = text.trim_start_matches('\u{feff}');
-        let document =
-            Yaml::parse(text).map_err(|words| vec![format!("expected YAML: {words}")])?;
+        let document = Yaml::parse(text).map_err(|error| vec![error.to_string()])?;
         let findings = Findings::default();
         let plan = read(&document, &findings);
         let warnings = findings.into_result()?;
@@ -84,12 +83,9 @@ impl NetworkPlan {
 /// The limits of depth and count are the same as for NMState.
 ///
 /// # Errors
-/// One line with the position, if the text is not YAML or exceeds the limits.
-pub fn yaml_to_json(text: &str) -> Result<serde_json::Value, String> {
-    let text = text.trim_start_matches('\u{feff}');
-    Yaml::parse(text)
-        .map(Yaml::into_json)
-        .map_err(|words| format!("expected YAML: {words}"))
+/// If the text is not YAML or exceeds the limits.
+pub fn yaml_to_json(text: &str) -> Result<serde_json::Value, InvalidYaml> {
+    Yaml::parse(text).map(Yaml::into_json)
 }
 
 fn read(document: &Yaml, findings: &Findings) -> Option<NetworkPlan> {
@@ -134,7 +130,7 @@ fn host_name(top: &Fields) -> Option<String> {
     // An empty text: the name comes from elsewhere.
     let name = fields.text("config").filter(|name| !name.is_empty())?;
     if !landfall_boot_params::dracut_net::is_host_name(name) {
-        fields.fault("config", format!("expected a host name, found {name:?}"));
+        fields.expected("config", "a host name", name);
     }
     Some(name.to_owned())
 }

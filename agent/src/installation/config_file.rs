@@ -52,7 +52,7 @@ impl InstallOptions {
 
     /// Parses the text of one file; an error names the key at fault.
     pub(crate) fn from_config(text: &str) -> std::result::Result<Self, String> {
-        let keys = match yaml_to_json(text)? {
+        let keys = match yaml_to_json(text).map_err(|error| error.to_string())? {
             Value::Object(keys) => keys,
             Value::Null => return Ok(Self::default()),
             other => return Err(format!("expected a mapping of options, found {other}")),

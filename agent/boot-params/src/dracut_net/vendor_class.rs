@@ -11,20 +11,27 @@ pub struct VendorClass {
     bytes: Vec<u8>,
 }
 
+/// Why a DHCP option cannot carry a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidVendorClass {
+    #[error("expected 1 to {LONGEST} bytes, found {0}")]
+    Length(usize),
+    #[error("expected a text without a NUL byte, found one")]
+    Nul,
+}
+
 impl VendorClass {
     /// Parses the value of the argument.
     ///
     /// # Errors
-    /// If a DHCP option cannot carry the value. The text says what was expected and
-    /// what was found.
-    pub fn parse(text: &str) -> Result<VendorClass, String> {
+    /// If a DHCP option cannot carry the value.
+    pub fn parse(text: &str) -> Result<VendorClass, InvalidVendorClass> {
         let bytes = unescaped(text.as_bytes());
         if !(1..=LONGEST).contains(&bytes.len()) {
-            let length = bytes.len();
-            return Err(format!("expected 1 to {LONGEST} bytes, found {length}"));
+            return Err(InvalidVendorClass::Length(bytes.len()));
         }
         if bytes.contains(&0) {
-            return Err("expected a text without a NUL byte, found one".to_owned());
+            return Err(InvalidVendorClass::Nul);
         }
         Ok(VendorClass {
             text: text.to_owned(),

@@ -76,7 +76,8 @@ fn a_record_with_one_bad_address_is_of_no_use() {
         ),
         ("vlan=4095", "ethernet0: vlan: \"4095\" cannot be used"),
     ] {
-        assert_eq!(record(changes).parse().unwrap_err(), fault, "{changes}");
+        let error = record(changes).parse().unwrap_err();
+        assert_eq!(error.to_string(), fault, "{changes}");
     }
 }
 

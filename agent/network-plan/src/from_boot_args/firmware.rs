@@ -35,7 +35,7 @@ pub(super) fn add_all(
                 Some(index) => profiles.put(format!("ibft{index}"), interface(&nic)),
                 None => complain(&format!("{}: index is missing", record.name)),
             },
-            Err(fault) => complain(&fault),
+            Err(fault) => complain(&fault.to_string()),
         }
     }
 }
@@ -67,7 +67,7 @@ pub(super) fn apply(
         .map(FirmwareRecord::parse)
     {
         Some(Ok(nic)) => merge(interface, &nic),
-        Some(Err(fault)) => complain(&fault),
+        Some(Err(fault)) => complain(&fault.to_string()),
         None => complain(&format!(
             "the firmware's table of NICs (iBFT) has no entry for {mac}"
         )),

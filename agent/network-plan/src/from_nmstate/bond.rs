@@ -188,7 +188,7 @@ fn option(fields: &Fields, key: &str) -> Option<String> {
             match bond_option::normal(key, text) {
                 Ok(_) => Some(text.to_owned()),
                 Err(expected) => {
-                    fields.fault(key, format!("expected {expected}, found {text:?}"));
+                    fields.expected(key, expected, text);
                     None
                 }
             }

@@ -141,9 +141,10 @@ fn read_options(fields: &Fields, filters: bool, described: &mut Described) {
     if let (Some(one), Some(other)) = (masks[0], masks[1])
         && one != other
     {
-        fields.fault(
+        fields.expected(
             "group-fwd-mask",
-            format!("expected {one} as in group-forward-mask, found {other}"),
+            format!("{one} as in group-forward-mask"),
+            other,
         );
     }
     if let Some(mask) = masks[0].or(masks[1]) {

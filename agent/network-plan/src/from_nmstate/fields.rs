@@ -4,6 +4,7 @@
 //! an operator can fix all faults at once.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use landfall_boot_params::edit_distance;
@@ -25,11 +26,11 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    pub(super) fn fault(&self, path: &str, words: impl std::fmt::Display) {
+    pub(super) fn fault(&self, path: &str, words: impl fmt::Display) {
         add(&self.faults, path, words);
     }
 
-    pub(super) fn warn(&self, path: &str, words: impl std::fmt::Display) {
+    pub(super) fn warn(&self, path: &str, words: impl fmt::Display) {
         add(&self.warnings, path, words);
     }
 
@@ -44,7 +45,7 @@ impl Findings {
     }
 }
 
-fn add(list: &RefCell<Vec<String>>, path: &str, words: impl std::fmt::Display) {
+fn add(list: &RefCell<Vec<String>>, path: &str, words: impl fmt::Display) {
     let mut list = list.borrow_mut();
     if list.len() < MOST_FAULTS {
         let line = format!("{path}: {words}");
@@ -132,11 +133,16 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn fault(&self, key: &str, words: impl std::fmt::Display) {
+    pub(super) fn fault(&self, key: &str, words: impl fmt::Display) {
         self.findings.fault(&self.at(key), words);
     }
 
-    pub(super) fn warn(&self, key: &str, words: impl std::fmt::Display) {
+    /// Reports a value that is not as expected.
+    pub(super) fn expected(&self, key: &str, expected: impl fmt::Display, found: impl fmt::Debug) {
+        self.fault(key, format!("expected {expected}, found {found:?}"));
+    }
+
+    pub(super) fn warn(&self, key: &str, words: impl fmt::Display) {
         self.findings.warn(&self.at(key), words);
     }
 
@@ -190,7 +196,7 @@ impl<'a> Fields<'a> {
         let mut list = self.list(key).unwrap_or_default();
         if list.len() > most {
             let found = list.len();
-            self.fault(key, format!("expected at most {most}, found {found}"));
+            self.expected(key, format!("at most {most}"), found);
             list.clear();
         }
         let read = move |(path, item)| Fields::of(item, path, keys, self.findings);
@@ -331,7 +337,7 @@ impl<'a> Fields<'a> {
         let text = self.text(key)?;
         let value = text.parse().ok();
         if value.is_none() {
-            self.fault(key, format!("expected {expected}, found {text:?}"));
+            self.expected(key, expected, text);
         }
         value
     }

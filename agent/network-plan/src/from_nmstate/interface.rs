@@ -56,8 +56,7 @@ pub(super) fn read_all(top: &Fields) -> (Interfaces, Vec<OvsBridge>) {
     let list = top.list("interfaces").unwrap_or_default();
     if list.len() > MOST_INTERFACES {
         let found = list.len();
-        let words = format!("expected at most {MOST_INTERFACES}, found {found}");
-        top.fault("interfaces", words);
+        top.expected("interfaces", format!("at most {MOST_INTERFACES}"), found);
         return (all, bridges);
     }
     for (path, entry) in list {
@@ -130,10 +129,7 @@ fn read(fields: &Fields) -> Option<Described> {
         && mtu < LEAST_MTU_IPV6
         && described.ipv6.enabled
     {
-        fields.fault(
-            "mtu",
-            format!("expected at least {LEAST_MTU_IPV6} with IPv6, found {mtu}"),
-        );
+        fields.expected("mtu", format!("at least {LEAST_MTU_IPV6} with IPv6"), mtu);
     }
     (!name.is_empty()).then_some(described)
 }
@@ -157,7 +153,7 @@ fn read_kind(kind: &str, fields: &Fields, described: &mut Described) {
         _ => {
             match refused::kind(kind) {
                 Some(instead) => fields.fault("type", instead),
-                None => fields.fault("type", format!("expected one of {TYPES}, found {kind:?}")),
+                None => fields.expected("type", format!("one of {TYPES}"), kind),
             }
             return;
         }
@@ -188,53 +184,51 @@ fn read_identity(fields: &Fields, described: &mut Described) {
     };
     let id = fields.text("profile-name");
     if let Some(id) = id
-        && (id.is_empty() || id.contains('/') || id.starts_with('.'))
+        && (id.is_empty() || !is_file_name(id))
     {
-        fields.fault(
-            "profile-name",
-            format!("expected a valid file name, found {id:?}"),
-        );
+        fields.expected("profile-name", "a valid file name", id);
     }
     described.interface.profile.id = id.map(str::to_owned);
     let name = described.name.clone();
     if !described.by_mac {
         if !name.is_empty() && !is_interface_name(&name) {
-            fields.fault(
-                "name",
-                format!("expected the name of an interface, found {name:?}"),
-            );
+            fields.expected("name", "the name of an interface", &name);
         }
         let has_own = !matches!(described.interface.kind, InterfaceKind::Vrf { .. });
         let mac = mac.filter(|_| has_own && !bond::has_mac_of_port(described));
         described.interface.set_mac = mac.map(ClonedMac::Address);
     } else {
-        if described.interface.kind != InterfaceKind::Ethernet {
-            fields.fault(
-                "identifier",
-                "only a NIC can be identified by its hardware address",
-            );
-        }
-        if mac.is_none() && !fields.has("mac-address") {
-            fields.fault("mac-address", format!("expected {MAC}, found nothing"));
-        }
-        let has_file = !name.contains('/') && !name.starts_with('.');
-        if id.is_none() && !has_file {
-            fields.fault(
-                "name",
-                format!("expected a valid file name, found {name:?}"),
-            );
-        }
-        described.interface.matches = InterfaceMatch { name: None, mac };
-        described.interface.profile.id.get_or_insert(name.clone());
+        identify_by_mac(mac, fields, described);
     }
     if described.interface.profile.id.as_deref() != Some(&name) {
         described.interface.profile.label = Some(name);
     }
     described.copy_mac_from = fields.text("copy-mac-from").map(str::to_owned);
-    described.controller = fields
-        .text("controller")
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned);
+    let controller = fields.text("controller").filter(|name| !name.is_empty());
+    described.controller = controller.map(str::to_owned);
+}
+
+/// The profile has the name of the entry, which is not that of the device.
+fn identify_by_mac(mac: Option<MacAddr>, fields: &Fields, described: &mut Described) {
+    let Described {
+        name, interface, ..
+    } = described;
+    if interface.kind != InterfaceKind::Ethernet {
+        let words = "only a NIC can be identified by its hardware address";
+        fields.fault("identifier", words);
+    }
+    if mac.is_none() && !fields.has("mac-address") {
+        fields.fault("mac-address", format!("expected {MAC}, found nothing"));
+    }
+    if interface.profile.id.is_none() && !is_file_name(name) {
+        fields.expected("name", "a valid file name", &name);
+    }
+    interface.matches = InterfaceMatch { name: None, mac };
+    interface.profile.id.get_or_insert(name.clone());
+}
+
+fn is_file_name(name: &str) -> bool {
+    !name.contains('/') && !name.starts_with('.')
 }
 
 fn read_link(fields: &Fields, described: &mut Described) {
@@ -244,12 +238,8 @@ fn read_link(fields: &Fields, described: &mut Described) {
     }
     let _ = fields.text("driver");
     if let Some(text) = fields.text("description") {
-        let _ = described
-            .interface
-            .profile
-            .settings
-            .entry("user")
-            .or_default();
+        let settings = &mut described.interface.profile.settings;
+        settings.entry("user").or_default();
         if !text.is_empty() {
             described.set("user", "nmstate.interface.description", text);
         }

@@ -125,7 +125,7 @@ fn addresses(fields: &Fields, is_ipv4: bool) -> Vec<IpPrefix> {
             continue;
         };
         if address.is_ipv4() != is_ipv4 {
-            item.fault("ip", format!("expected {expected}, found {address}"));
+            item.expected("ip", expected, address);
             continue;
         }
         if let Some(reason) = not_of_an_operator(&item, address) {
@@ -264,9 +264,10 @@ fn metric_ipv4(fields: &Fields, family: &mut Family) {
         (other, Some(DEFAULT_METRIC) | None) => other,
         (Some(prefix), Some(automatic)) => {
             if prefix != automatic {
-                fields.fault(
+                fields.expected(
                     "auto-route-metric",
-                    format!("expected {prefix} as in prefix-route-metric, found {automatic}"),
+                    format!("{prefix} as in prefix-route-metric"),
+                    automatic,
                 );
             }
             Some(automatic)
@@ -294,17 +295,11 @@ fn token(fields: &Fields, family: &mut Family, autoconf: Option<bool>) {
         return;
     };
     let Ok(token) = text.parse::<Ipv6Addr>() else {
-        fields.fault(
-            "token",
-            format!("expected an address such as ::1, found {text:?}"),
-        );
+        fields.expected("token", "an address such as ::1", text);
         return;
     };
     if token.segments()[..4] != [0; 4] {
-        fields.fault(
-            "token",
-            format!("expected the first 64 bits to be zero, found {text:?}"),
-        );
+        fields.expected("token", "the first 64 bits to be zero", text);
     }
     if token.is_unspecified() {
         return;

@@ -77,8 +77,7 @@ fn read_one(fields: &Fields) -> Option<Wanted> {
         if let Some(text) = fields.text(key).filter(|text| !text.is_empty()) {
             *place = network(text);
             if place.is_none() && !is_gone {
-                let words = format!("expected a network such as 192.0.2.0/24, found {text:?}");
-                fields.fault(key, words);
+                fields.expected(key, "a network such as 192.0.2.0/24", text);
             }
         }
     }

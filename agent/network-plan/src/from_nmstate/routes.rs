@@ -271,10 +271,9 @@ fn table_of_vrf(name: &str, given: Option<u32>, fields: &Fields, all: &Interface
     });
     match (table, given) {
         (None, _) => fields.fault("vrf-name", format!("no VRF is called {name:?}")),
-        (Some(table), Some(given)) if table != given => fields.fault(
-            "table-id",
-            format!("expected {table}, the table of {name}, found {given}"),
-        ),
+        (Some(table), Some(given)) if table != given => {
+            fields.expected("table-id", format!("{table}, the table of {name}"), given)
+        }
         _ => {}
     }
     table
@@ -311,8 +310,7 @@ pub(super) fn network(text: &str) -> Option<IpPrefix> {
 
 fn prefix(text: &str, fields: &Fields) -> Option<IpPrefix> {
     let Some(found) = network(text) else {
-        let words = format!("expected a network such as 192.0.2.0/24, found {text:?}");
-        fields.fault("destination", words);
+        fields.expected("destination", "a network such as 192.0.2.0/24", text);
         return None;
     };
     // 0.0.0.0/8 means "this network" (RFC 1122), so no route leads there.

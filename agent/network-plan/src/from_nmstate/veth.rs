@@ -17,10 +17,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) {
                 peer: peer.to_owned(),
             };
         }
-        Some(peer) => fields.fault(
-            "peer",
-            format!("expected the name of an interface, found {peer:?}"),
-        ),
+        Some(peer) => fields.expected("peer", "the name of an interface", peer),
         None => fields.fault("peer", "expected the other end, found nothing"),
     }
 }

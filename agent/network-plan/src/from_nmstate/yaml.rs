@@ -30,12 +30,15 @@ pub(super) enum Yaml {
     Map(Vec<(String, Yaml)>),
 }
 
+/// Why a text is not YAML, or that it exceeds the limits: one line with the position.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected YAML: {0}")]
+pub struct InvalidYaml(String);
+
 impl Yaml {
-    /// Parses a document.
-    ///
-    /// # Errors
-    /// One line with the position, if the text is not YAML or exceeds the limits.
-    pub(super) fn parse(text: &str) -> Result<Yaml, String> {
+    /// Parses a document, which may start with a byte order mark.
+    pub(super) fn parse(text: &str) -> Result<Yaml, InvalidYaml> {
+        let text = text.trim_start_matches('\u{feff}');
         // Without any content, the document is null.
         let says_nothing = |line: &str| line.trim().is_empty() || line.starts_with('#');
         if text.lines().all(|line| says_nothing(line) || line == "---") {
@@ -44,7 +47,7 @@ impl Yaml {
         serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
             let words = error.to_string();
             let words: Vec<_> = words.split_whitespace().collect();
-            words.join(" ")
+            InvalidYaml(words.join(" "))
         })
     }
 
@@ -224,7 +227,7 @@ mod tests {
             "&a [*a]",
         ] {
             let start = Instant::now();
-            let error = Yaml::parse(text).expect_err(&text[..text.len().min(20)]);
+            let InvalidYaml(error) = Yaml::parse(text).expect_err(&text[..text.len().min(20)]);
             assert!(!error.contains('\n') && error.len() < 400, "{error}");
             assert!(start.elapsed() < Duration::from_secs(2), "{error}");
         }
