@@ -135,12 +135,13 @@ impl Automatic {
 }
 
 impl Route {
-    /// Table and options as a keyfile writes them: `table=254`, `mtu=1400`.
-    pub fn option_words(&self) -> Vec<String> {
+    /// Table and options as a keyfile writes them: `table=254,mtu=1400`.
+    pub(crate) fn options_text(&self) -> String {
         let table = self.table.map(|table| format!("table={table}"));
         let options = self.options.iter();
         let options = options.map(|(name, value)| format!("{name}={value}"));
-        table.into_iter().chain(options).collect()
+        let words: Vec<_> = table.into_iter().chain(options).collect();
+        words.join(",")
     }
 }
 

@@ -31,24 +31,8 @@ struct InterfaceForm<'a> {
     needed: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     down: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    vlan: Option<VlanForm<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bond: Option<&'a BTreeMap<String, String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bridge: Option<BridgeForm>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    team: Option<TeamForm>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    vrf: Option<VrfForm>,
-    // Of a MAC-VLAN or an IPVLAN.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parent: Option<&'a str>,
-    // Of a veth.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    peer: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    infiniband: Option<InfinibandForm<'a>>,
+    #[serde(flatten)]
+    details: Option<KindForm<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ethtool: Option<EthtoolForm>,
     ipv4: Option<IpForm<'a>>,
@@ -61,30 +45,31 @@ struct MatchForm<'a> {
     mac: Option<String>,
 }
 
+/// The settings that only one kind of interface has, in a member with this name.
 #[derive(Serialize)]
-struct VlanForm<'a> {
-    id: u16,
-    parent: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct BridgeForm {
-    stp: bool,
-}
-
-#[derive(Serialize)]
-struct TeamForm {}
-
-#[derive(Serialize)]
-struct VrfForm {
-    table: u32,
-}
-
-#[derive(Serialize)]
-struct InfinibandForm<'a> {
-    transport_mode: &'static str,
-    parent: Option<&'a str>,
-    p_key: Option<u16>,
+#[serde(rename_all = "lowercase")]
+enum KindForm<'a> {
+    Vlan {
+        id: u16,
+        parent: Option<&'a str>,
+    },
+    Bond(&'a BTreeMap<String, String>),
+    Bridge {
+        stp: bool,
+    },
+    Team {},
+    Vrf {
+        table: u32,
+    },
+    /// Of a MAC-VLAN or an IPVLAN.
+    Parent(&'a str),
+    /// Of a veth.
+    Peer(&'a str),
+    Infiniband {
+        transport_mode: &'static str,
+        parent: Option<&'a str>,
+        p_key: Option<u16>,
+    },
 }
 
 #[derive(Serialize)]
@@ -150,92 +135,71 @@ impl Serialize for NetworkPlan {
 }
 
 fn interface_form(interface: &Interface) -> InterfaceForm<'_> {
-    let mut form = InterfaceForm {
+    let matches = &interface.matches;
+    let mac = match interface.kind {
+        InterfaceKind::Infiniband { mac: Some(mac), .. } => Some(mac.to_string()),
+        _ => matches.mac.as_ref().map(MacAddr::to_string),
+    };
+    let (r#type, details) = kind_form(&interface.kind);
+    InterfaceForm {
         r#match: MatchForm {
-            name: interface.matches.name.as_deref(),
-            mac: interface.matches.mac.as_ref().map(MacAddr::to_string),
+            name: matches.name.as_deref(),
+            mac,
         },
-        r#type: "ethernet",
+        r#type,
         multi: interface.multi,
         controller: interface.controller.as_deref(),
         mtu: interface.mtu,
         set_mac: interface.set_mac.as_ref().map(ClonedMac::to_string),
         needed: interface.needed,
         down: interface.down,
-        vlan: None,
-        bond: None,
-        bridge: None,
-        team: None,
-        vrf: None,
-        parent: None,
-        peer: None,
-        infiniband: None,
+        details,
         ethtool: interface.ethtool.map(|ethtool| EthtoolForm {
             autoneg: ethtool.autoneg,
             speed: ethtool.speed,
         }),
         ipv4: interface.ipv4.as_ref().map(ip_form),
         ipv6: interface.ipv6.as_ref().map(ip_form),
-    };
-    match &interface.kind {
-        InterfaceKind::Ethernet => {}
+    }
+}
+
+/// The name of the kind, and its settings.
+fn kind_form(kind: &InterfaceKind) -> (&'static str, Option<KindForm<'_>>) {
+    match kind {
+        InterfaceKind::Ethernet => ("ethernet", None),
         InterfaceKind::Vlan { id, parent, .. } => {
-            form.r#type = "vlan";
-            form.vlan = Some(VlanForm {
-                id: *id,
-                parent: parent.as_deref(),
-            });
+            let (id, parent) = (*id, parent.as_deref());
+            ("vlan", Some(KindForm::Vlan { id, parent }))
         }
-        InterfaceKind::Bond { options } => {
-            form.r#type = "bond";
-            form.bond = Some(options);
-        }
+        InterfaceKind::Bond { options } => ("bond", Some(KindForm::Bond(options))),
         InterfaceKind::Bridge { stp } => {
-            form.r#type = "bridge";
-            form.bridge = Some(BridgeForm {
-                stp: stp.unwrap_or(false),
-            });
+            let stp = stp.unwrap_or(false);
+            ("bridge", Some(KindForm::Bridge { stp }))
         }
-        InterfaceKind::Team { .. } => {
-            form.r#type = "team";
-            form.team = Some(TeamForm {});
-        }
-        InterfaceKind::Vrf { table } => {
-            form.r#type = "vrf";
-            form.vrf = Some(VrfForm { table: *table });
-        }
+        InterfaceKind::Team { .. } => ("team", Some(KindForm::Team {})),
+        InterfaceKind::Vrf { table } => ("vrf", Some(KindForm::Vrf { table: *table })),
         InterfaceKind::MacVlan { parent, tap, .. } => {
-            form.r#type = if *tap { "mac-vtap" } else { "mac-vlan" };
-            form.parent = parent.as_deref();
+            let name = if *tap { "mac-vtap" } else { "mac-vlan" };
+            (name, parent.as_deref().map(KindForm::Parent))
         }
-        InterfaceKind::IpVlan { parent, .. } => {
-            form.r#type = "ipvlan";
-            form.parent = parent.as_deref();
-        }
-        InterfaceKind::Veth { peer } => {
-            form.r#type = "veth";
-            form.peer = Some(peer);
-        }
-        InterfaceKind::Loopback => form.r#type = "loopback",
-        InterfaceKind::OpenVswitch { profile_type } => form.r#type = profile_type,
+        InterfaceKind::IpVlan { parent, .. } => ("ipvlan", parent.as_deref().map(KindForm::Parent)),
+        InterfaceKind::Veth { peer } => ("veth", Some(KindForm::Peer(peer))),
+        InterfaceKind::Loopback => ("loopback", None),
+        InterfaceKind::OpenVswitch { profile_type } => (profile_type, None),
         InterfaceKind::Infiniband {
-            mac,
             parent,
             p_key,
             mode,
+            ..
         } => {
-            form.r#type = "infiniband";
-            if let Some(mac) = mac {
-                form.r#match.mac = Some(mac.to_string());
-            }
-            form.infiniband = Some(InfinibandForm {
+            let details = KindForm::Infiniband {
                 transport_mode: mode.unwrap_or("datagram"),
                 parent: parent.as_deref(),
                 p_key: *p_key,
-            });
+            };
+            ("infiniband", Some(details))
         }
     }
-    form
 }
 
 fn ip_form(ip: &IpPlan) -> IpForm<'_> {
@@ -263,18 +227,13 @@ fn ip_form(ip: &IpPlan) -> IpForm<'_> {
 }
 
 fn route_form(route: &Route) -> RouteForm {
+    let options = route.options_text();
     RouteForm {
         dst: route.destination.to_string(),
         via: route.via.map(|address| address.to_string()),
         metric: route.metric,
-        options: route_options(route),
+        options: (!options.is_empty()).then_some(options),
     }
-}
-
-/// The options as a keyfile writes them: `table=254,mtu=1400`.
-fn route_options(route: &Route) -> Option<String> {
-    let words = route.option_words();
-    (!words.is_empty()).then(|| words.join(","))
 }
 
 fn method_name(method: Method) -> &'static str {

@@ -29,7 +29,7 @@ impl Sections {
         }
         for (index, route) in ip.routes.iter().enumerate() {
             self.add(family, &format!("route{index}"), route_text(route, is_ipv4));
-            let options = route.option_words().join(",");
+            let options = route.options_text();
             if !options.is_empty() {
                 self.add(family, &format!("route{index}_options"), options);
             }

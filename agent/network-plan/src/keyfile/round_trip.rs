@@ -218,7 +218,7 @@ fn family_of_plan(ip: &IpPlan, is_ipv4: bool) -> Family {
             route.destination.network(),
             route.via,
             metric,
-            route.option_words().join(","),
+            route.options_text(),
         )
     });
     Family {
