@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::plan::{IpPlan, Method, NetworkPlan};
 use fields::Warnings;
+use links::Link;
 
 /// Longest text that is read, in bytes: a hundred times what a full rack switch
 /// needs.
@@ -77,27 +78,24 @@ impl NetworkPlan {
         let Value::Object(document) = document else {
             return Err(NetworkDataError::Shape);
         };
-        let mut warnings = Warnings::default();
-        let mut links = links::read(document.get("links"), &mut warnings);
+        let warnings = Warnings::default();
+        let mut links = links::read(document.get("links"), &warnings);
         if links.is_empty() {
-            return Err(match warnings.0 {
+            return Err(match warnings.into_lines() {
                 faults if faults.is_empty() => NetworkDataError::Empty,
                 faults => NetworkDataError::NoLink(faults),
             });
         }
-        networks::read(document.get("networks"), &mut links, &mut warnings);
-        let is_up =
-            |ip: &Option<IpPlan>| ip.as_ref().is_some_and(|ip| ip.method != Method::Disabled);
-        let nothing = !links
-            .iter()
-            .any(|link| is_up(&link.interface.ipv4) || is_up(&link.interface.ipv6));
-        if nothing && !warnings.0.is_empty() {
-            return Err(NetworkDataError::NoNetwork(warnings.0));
+        networks::read(document.get("networks"), &mut links, &warnings);
+        let is_up = |ip: &IpPlan| ip.method != Method::Disabled;
+        let is_up = |link: &Link| link.interface.families().any(is_up);
+        if !links.iter().any(is_up) && !warnings.is_empty() {
+            return Err(NetworkDataError::NoNetwork(warnings.into_lines()));
         }
-        networks::read_services(document.get("services"), &mut links, &mut warnings);
+        networks::read_services(document.get("services"), &mut links, &warnings);
         let mut plan = NetworkPlan {
             interfaces: links.into_iter().map(|link| link.interface).collect(),
-            warnings: warnings.0,
+            warnings: warnings.into_lines(),
             ..NetworkPlan::default()
         };
         plan.sort();

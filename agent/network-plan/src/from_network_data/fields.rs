@@ -3,6 +3,9 @@
 //! People write this format by hand in YAML and let a tool convert it to JSON. So a
 //! number may arrive as text and a text as a number. `null` means no value.
 
+use std::cell::RefCell;
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 /// Most warnings that are kept: a document can be full of faults, and an operator
@@ -11,15 +14,24 @@ const MOST_WARNINGS: usize = 64;
 
 /// The warnings about a document, one line each.
 #[derive(Debug, Default)]
-pub(super) struct Warnings(pub(super) Vec<String>);
+pub(super) struct Warnings(RefCell<Vec<String>>);
 
 impl Warnings {
-    pub(super) fn add(&mut self, text: String) {
-        if self.0.len() < MOST_WARNINGS {
-            self.0.push(text);
-        } else if self.0.len() == MOST_WARNINGS {
-            self.0.push("more faults, not shown".to_owned());
+    pub(super) fn add(&self, text: String) {
+        let mut lines = self.0.borrow_mut();
+        if lines.len() < MOST_WARNINGS {
+            lines.push(text);
+        } else if lines.len() == MOST_WARNINGS {
+            lines.push("more faults, not shown".to_owned());
         }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    pub(super) fn into_lines(self) -> Vec<String> {
+        self.0.into_inner()
     }
 }
 
@@ -27,6 +39,7 @@ impl Warnings {
 pub(super) struct Fields<'a> {
     pub(super) title: String,
     map: &'a Map<String, Value>,
+    pub(super) warnings: &'a Warnings,
 }
 
 impl<'a> Fields<'a> {
@@ -36,7 +49,7 @@ impl<'a> Fields<'a> {
         value: Option<&'a Value>,
         what: &str,
         limit: usize,
-        warnings: &mut Warnings,
+        warnings: &'a Warnings,
     ) -> Vec<Fields<'a>> {
         let entries = match value {
             None | Some(Value::Null) => return Vec::new(),
@@ -54,16 +67,18 @@ impl<'a> Fields<'a> {
         }
         let mut list = Vec::new();
         for (index, entry) in entries.iter().take(limit).enumerate() {
+            let title = format!("{what} {index}");
             let Value::Object(map) = entry else {
                 let found = kind(entry);
                 warnings.add(format!(
-                    "{what} {index}: expected an object, found {found}; ignored"
+                    "{title}: expected an object, found {found}; ignored"
                 ));
                 continue;
             };
             let mut fields = Fields {
-                title: format!("{what} {index}"),
+                title,
                 map,
+                warnings,
             };
             if let Some(id) = fields.quiet_text("id") {
                 fields.title = format!("{what} {}", shortened(&id));
@@ -71,6 +86,24 @@ impl<'a> Fields<'a> {
             list.push(fields);
         }
         list
+    }
+
+    pub(super) fn warn(&self, words: impl fmt::Display) {
+        self.warnings.add(format!("{}: {words}", self.title));
+    }
+
+    /// Warns of a value that is not as expected, and quotes it.
+    pub(super) fn expected(&self, key: &str, expected: impl fmt::Display, found: &str) {
+        let found = shortened(found);
+        self.warn(format_args!(
+            "{key}: expected {expected}, found {found:?}; ignored"
+        ));
+    }
+
+    /// Warns that the object is ignored because something is missing.
+    pub(super) fn has_no(&self, what: &str) {
+        self.warnings
+            .add(format!("{} has no {what}; ignored", self.title));
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
@@ -82,14 +115,12 @@ impl<'a> Fields<'a> {
     }
 
     /// A text, or a whole number as text. Anything else causes a warning.
-    pub(super) fn text(&self, key: &str, warnings: &mut Warnings) -> Option<String> {
+    pub(super) fn text(&self, key: &str) -> Option<String> {
         let value = self.get(key)?;
         let text = as_text(value);
         if text.is_none() {
-            let (title, found) = (&self.title, kind(value));
-            warnings.add(format!(
-                "{title}: {key}: expected text, found {found}; ignored"
-            ));
+            let found = kind(value);
+            self.warn(format_args!("{key}: expected text, found {found}; ignored"));
         }
         text
     }
@@ -99,12 +130,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A whole number within the bounds, or its digits as text.
-    pub(super) fn number(
-        &self,
-        key: &str,
-        bounds: std::ops::RangeInclusive<u32>,
-        warnings: &mut Warnings,
-    ) -> Option<u32> {
+    pub(super) fn number(&self, key: &str, bounds: std::ops::RangeInclusive<u32>) -> Option<u32> {
         let value = self.get(key)?;
         let number = match value {
             Value::Number(number) => number.as_u64().or_else(|| {
@@ -118,10 +144,10 @@ impl<'a> Fields<'a> {
         let found = number.and_then(|n| u32::try_from(n).ok());
         let found = found.filter(|n| bounds.contains(n));
         if found.is_none() {
-            let (title, start, end) = (&self.title, bounds.start(), bounds.end());
+            let (start, end) = (bounds.start(), bounds.end());
             let value = shortened(&value.to_string());
-            warnings.add(format!(
-                "{title}: {key}: expected {start} to {end}, found {value}; ignored"
+            self.warn(format_args!(
+                "{key}: expected {start} to {end}, found {value}; ignored"
             ));
         }
         found
@@ -129,19 +155,11 @@ impl<'a> Fields<'a> {
 
     /// A value that parses. Anything else causes a warning that says what was
     /// expected.
-    pub(super) fn parsed<T: std::str::FromStr>(
-        &self,
-        key: &str,
-        expected: &str,
-        warnings: &mut Warnings,
-    ) -> Option<T> {
-        let text = self.text(key, warnings)?;
+    pub(super) fn parsed<T: std::str::FromStr>(&self, key: &str, expected: &str) -> Option<T> {
+        let text = self.text(key)?;
         let value = text.parse().ok();
         if value.is_none() {
-            let (title, text) = (&self.title, shortened(&text));
-            warnings.add(format!(
-                "{title}: {key}: expected {expected}, found {text:?}; ignored"
-            ));
+            self.expected(key, expected, &text);
         }
         value
     }

@@ -58,52 +58,53 @@ impl Link {
 }
 
 /// Reads the list. A link that cannot be used becomes a warning; the others stay.
-pub(super) fn read(value: Option<&Value>, warnings: &mut Warnings) -> Vec<Link> {
+pub(super) fn read(value: Option<&Value>, warnings: &Warnings) -> Vec<Link> {
     let mut entries = Fields::list(value, "link", MOST_LINKS, warnings);
-    drop_repeated(&mut entries, warnings);
+    drop_repeated(&mut entries);
     let is = |entry: &&Fields, wanted: &str| entry.quiet_text("type").as_deref() == Some(wanted);
     let mut links = Vec::new();
     for entry in &entries {
         if !is(&entry, "bond") && !is(&entry, "vlan") {
-            nic(entry, &mut links, warnings);
+            nic(entry, &mut links);
         }
     }
     for entry in entries.iter().filter(|entry| is(entry, "bond")) {
-        bond(entry, &mut links, warnings);
+        bond(entry, &mut links);
     }
     let mut waiting: Vec<_> = entries.iter().filter(|entry| is(entry, "vlan")).collect();
     // A VLAN may come before the VLAN that it lies on.
     loop {
         let before = waiting.len();
-        waiting.retain(|entry| !vlan(entry, &mut links, warnings));
+        waiting.retain(|entry| !vlan(entry, &mut links));
         if waiting.len() == before {
             break;
         }
     }
     for entry in waiting {
         let parent = entry.quiet_text("vlan_link").unwrap_or_default();
-        let (title, parent) = (&entry.title, shortened(&parent));
-        warnings.add(format!(
-            "{title}: vlan_link: expected the id of a usable link, found {parent:?}; ignored"
-        ));
+        entry.expected("vlan_link", "the id of a usable link", &parent);
     }
     links
 }
 
-fn drop_repeated(entries: &mut Vec<Fields>, warnings: &mut Warnings) {
+fn drop_repeated(entries: &mut Vec<Fields>) {
     let mut known = Vec::new();
     entries.retain(|entry| {
         let id = entry.quiet_text("id");
-        let fault = match &id {
-            None => Some("has no id;"),
-            Some(id) if known.contains(id) => Some("is listed twice; the second one is"),
-            Some(_) => None,
+        let is_new = match &id {
+            None => {
+                entry.has_no("id");
+                false
+            }
+            Some(id) if known.contains(id) => {
+                let words = format!("{} is listed twice; the second one is ignored", entry.title);
+                entry.warnings.add(words);
+                false
+            }
+            Some(_) => true,
         };
-        if let Some(fault) = fault {
-            warnings.add(format!("{} {fault} ignored", entry.title));
-        }
         known.extend(id);
-        fault.is_none()
+        is_new
     });
 }
 
@@ -128,44 +129,37 @@ fn off() -> IpPlan {
     }
 }
 
-fn mtu(entry: &Fields, warnings: &mut Warnings) -> Option<u32> {
-    entry.number("mtu", 1..=65535, warnings)
+fn mtu(entry: &Fields) -> Option<u32> {
+    entry.number("mtu", 1..=65535)
 }
 
-fn mac(entry: &Fields, key: &str, warnings: &mut Warnings) -> Option<MacAddr> {
-    let expected = "a hardware address such as 52:54:00:00:00:01";
-    entry.parsed(key, expected, warnings)
+fn mac(entry: &Fields, key: &str) -> Option<MacAddr> {
+    entry.parsed(key, "a hardware address such as 52:54:00:00:00:01")
 }
 
 /// Reads a NIC. Some documents have one link per address family of a NIC. These
 /// become one interface: two profiles for one device would conflict and have the
 /// same file name.
-fn nic(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
+fn nic(entry: &Fields, links: &mut Vec<Link>) {
     let Some(id) = entry.quiet_text("id") else {
         return;
     };
-    let title = &entry.title;
-    if let Some(kind) = entry.text("type", warnings)
+    if let Some(kind) = entry.text("type")
         && !NICS.contains(&kind.as_str())
     {
         let kind = shortened(&kind);
-        warnings.add(format!(
-            "{title}: type {kind:?} is not known; treated as a NIC"
-        ));
+        entry.warn(format_args!("type {kind:?} is not known; treated as a NIC"));
     }
-    let Some(mac) = mac(entry, "ethernet_mac_address", warnings) else {
-        warnings.add(format!(
-            "{title} has no usable ethernet_mac_address; ignored"
-        ));
-        return;
+    let Some(mac) = mac(entry, "ethernet_mac_address") else {
+        return entry.has_no("usable ethernet_mac_address");
     };
     let matches = InterfaceMatch::with_mac(mac);
-    let mtu = mtu(entry, warnings);
+    let mtu = mtu(entry);
     let mut known = links.iter_mut();
     if let Some(known) = known.find(|known| known.interface.matches == matches) {
         let other = shortened(&known.id);
-        warnings.add(format!(
-            "{title}: ethernet_mac_address is that of link {other}; treated as the same link"
+        entry.warn(format_args!(
+            "ethernet_mac_address is that of link {other}; treated as the same link"
         ));
         known.interface.mtu = known.interface.mtu.or(mtu);
         known.also.push(id);
@@ -175,22 +169,21 @@ fn nic(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
     links.push(Link::new(id, interface));
 }
 
-fn bond(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
+fn bond(entry: &Fields, links: &mut Vec<Link>) {
     let Some(id) = entry.quiet_text("id") else {
         return;
     };
-    let title = &entry.title;
     let name = if is_interface_name(&id) && !is_taken(links, &id) {
         id.clone()
     } else {
         let name = first_free(links, |n| format!("bond{n}"));
-        warnings.add(format!(
-            "{title}: the id is not a valid interface name; the interface is called {name}"
+        entry.warn(format_args!(
+            "the id is not a valid interface name; the interface is called {name}"
         ));
         name
     };
     let mut found = false;
-    for (number, port) in ports(entry, warnings).into_iter().enumerate() {
+    for (number, port) in ports(entry).into_iter().enumerate() {
         let link = links.iter_mut().find(|link| link.is_called(&port));
         let is_free = |link: &&mut Link| {
             let interface = &link.interface;
@@ -203,34 +196,28 @@ fn bond(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) {
                 (link.interface.ipv4, link.interface.ipv6) = (None, None);
                 found = true;
             }
-            None => {
-                let port = shortened(&port);
-                warnings.add(format!(
-                    "{title}: bond_links: expected the id of a free NIC, found {port:?}; ignored"
-                ));
-            }
+            None => entry.expected("bond_links", "the id of a free NIC", &port),
         }
     }
     if !found {
-        warnings.add(format!("{title} has no port"));
+        entry.warnings.add(format!("{} has no port", entry.title));
     }
     let matches = InterfaceMatch::named(name);
-    let options = options(entry, warnings);
-    let mtu = mtu(entry, warnings);
+    let options = options(entry);
+    let mtu = mtu(entry);
     let mut interface = interface(matches, InterfaceKind::Bond { options }, mtu);
-    interface.set_mac = mac(entry, "ethernet_mac_address", warnings).map(ClonedMac::Address);
+    interface.set_mac = mac(entry, "ethernet_mac_address").map(ClonedMac::Address);
     links.push(Link::new(id, interface));
 }
 
-fn ports(entry: &Fields, warnings: &mut Warnings) -> Vec<String> {
+fn ports(entry: &Fields) -> Vec<String> {
     match entry.get("bond_links") {
         Some(Value::Array(ids)) => {
             let ids = ids.iter().take(MOST_LINKS);
             ids.filter_map(as_text).collect()
         }
         Some(_) => {
-            let title = &entry.title;
-            warnings.add(format!("{title}: bond_links: expected a list of ids"));
+            entry.warn("bond_links: expected a list of ids");
             Vec::new()
         }
         None => Vec::new(),
@@ -239,7 +226,7 @@ fn ports(entry: &Fields, warnings: &mut Warnings) -> Vec<String> {
 
 /// Reads the options of a bond, such as `bond_miimon`. After the prefix, the keys
 /// have the kernel's names.
-fn options(entry: &Fields, warnings: &mut Warnings) -> BTreeMap<String, String> {
+fn options(entry: &Fields) -> BTreeMap<String, String> {
     let mut options = BTreeMap::new();
     for key in entry.keys() {
         let Some(option) = key.strip_prefix("bond_") else {
@@ -260,21 +247,16 @@ fn options(entry: &Fields, warnings: &mut Warnings) -> BTreeMap<String, String> 
         let value = value.unwrap_or_default();
         match bond_option::normal(option, &value) {
             Ok(value) => drop(options.insert(option.to_owned(), value)),
-            Err(expected) => {
-                let (title, value) = (&entry.title, shortened(&value));
-                warnings.add(format!(
-                    "{title}: {key}: expected {expected}, found {value:?}; ignored"
-                ));
-            }
+            Err(expected) => entry.expected(key, expected, &value),
         }
     }
-    options.insert("mode".to_owned(), mode(entry, warnings));
+    options.insert("mode".to_owned(), mode(entry));
     options
 }
 
-fn mode(entry: &Fields, warnings: &mut Warnings) -> String {
+fn mode(entry: &Fields) -> String {
     let default = bond_option::DEFAULT_MODE;
-    let given = entry.text("bond_mode", warnings);
+    let given = entry.text("bond_mode");
     let mode = match given.as_deref() {
         None => default,
         // Ironic's schema has 802.1ad where it means 802.3ad, and rejects 802.3ad.
@@ -282,9 +264,9 @@ fn mode(entry: &Fields, warnings: &mut Warnings) -> String {
         Some(mode) => mode,
     };
     bond_option::normal("mode", mode).unwrap_or_else(|expected| {
-        let (title, mode) = (&entry.title, shortened(mode));
-        warnings.add(format!(
-            "{title}: bond_mode: expected {expected}, found {mode:?}; {default} is used"
+        let mode = shortened(mode);
+        entry.warn(format_args!(
+            "bond_mode: expected {expected}, found {mode:?}; {default} is used"
         ));
         default.to_owned()
     })
@@ -292,7 +274,7 @@ fn mode(entry: &Fields, warnings: &mut Warnings) -> String {
 
 /// Reads a VLAN. Returns false if its parent is not known yet, so that the caller
 /// tries again.
-fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool {
+fn vlan(entry: &Fields, links: &mut Vec<Link>) -> bool {
     let Some(id) = entry.quiet_text("id") else {
         return true;
     };
@@ -302,8 +284,7 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool 
         return false;
     };
     if parent.interface.controller.is_some() {
-        let title = &entry.title;
-        warnings.add(format!("{title}: vlan_link is a port of a bond; ignored"));
+        entry.warn("vlan_link is a port of a bond; ignored");
         return true;
     }
     // A NIC is identified only by its address; the id of its link replaces its
@@ -311,9 +292,9 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool 
     let matches = &parent.interface.matches;
     let label = matches.name.as_ref().unwrap_or(&parent.id).clone();
     let parent_mac = matches.mac.filter(|_| matches.name.is_none());
-    let Some(tag) = entry.number("vlan_id", 0..=LAST_VLAN, warnings) else {
+    let Some(tag) = entry.number("vlan_id", 0..=LAST_VLAN) else {
         if entry.get("vlan_id").is_none() {
-            warnings.add(format!("{} has no vlan_id; ignored", entry.title));
+            entry.has_no("vlan_id");
         }
         return true;
     };
@@ -332,9 +313,9 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>, warnings: &mut Warnings) -> bool 
         parent_mac,
         service: false,
     };
-    let mtu = mtu(entry, warnings);
+    let mtu = mtu(entry);
     let mut interface = interface(matches, kind, mtu);
-    interface.set_mac = mac(entry, "vlan_mac_address", warnings).map(ClonedMac::Address);
+    interface.set_mac = mac(entry, "vlan_mac_address").map(ClonedMac::Address);
     links.push(Link::new(id, interface));
     true
 }

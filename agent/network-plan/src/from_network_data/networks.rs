@@ -17,30 +17,27 @@ const MOST_SERVERS: usize = 16;
 const ADDRESS: &str = "an IP address";
 
 /// Adds each network to the interface of its link. Faults become warnings.
-pub(super) fn read(value: Option<&Value>, links: &mut [Link], warnings: &mut Warnings) {
+pub(super) fn read(value: Option<&Value>, links: &mut [Link], warnings: &Warnings) {
     for entry in Fields::list(value, "network", MOST_NETWORKS, warnings) {
         let wanted = entry.quiet_text("link");
         let is_it = |link: &&mut Link| wanted.as_deref().is_some_and(|id| link.is_called(id));
         let link = links.iter_mut().find(is_it);
-        let title = &entry.title;
         match link {
             None => {
-                let wanted = shortened(&wanted.unwrap_or_default());
-                warnings.add(format!(
-                    "{title}: link: expected the id of a usable link, found {wanted:?}; ignored"
-                ));
+                let wanted = wanted.unwrap_or_default();
+                entry.expected("link", "the id of a usable link", &wanted);
             }
             Some(link) if link.interface.controller.is_some() => {
-                warnings.add(format!("{title}: its link is a port of a bond; ignored"));
+                entry.warn("its link is a port of a bond; ignored");
             }
-            Some(link) => network(&entry, &mut link.interface, warnings),
+            Some(link) => network(&entry, &mut link.interface),
         }
     }
 }
 
 /// Adds the DNS servers of the top-level `services` to every family that is up.
-pub(super) fn read_services(value: Option<&Value>, links: &mut [Link], warnings: &mut Warnings) {
-    for server in servers(value, "service", warnings) {
+pub(super) fn read_services(value: Option<&Value>, links: &mut [Link], warnings: &Warnings) {
+    for server in servers(value, warnings) {
         let mut used = false;
         for link in &mut *links {
             used |= add_server(&mut link.interface, server);
@@ -53,36 +50,35 @@ pub(super) fn read_services(value: Option<&Value>, links: &mut [Link], warnings:
     }
 }
 
-fn servers(value: Option<&Value>, what: &str, warnings: &mut Warnings) -> Vec<IpAddr> {
+fn servers(value: Option<&Value>, warnings: &Warnings) -> Vec<IpAddr> {
     let mut servers = Vec::new();
-    for entry in Fields::list(value, what, MOST_SERVERS, warnings) {
-        match entry.text("type", warnings).as_deref() {
+    for entry in Fields::list(value, "service", MOST_SERVERS, warnings) {
+        match entry.text("type").as_deref() {
             Some("dns") => {}
             other => {
-                let (title, other) = (&entry.title, shortened(other.unwrap_or_default()));
-                warnings.add(format!("{title}: type {other:?} is not known; ignored"));
+                unknown_type(&entry, other.unwrap_or_default());
                 continue;
             }
         }
-        match entry.text("address", warnings) {
+        match entry.text("address") {
             // Ironic's schema allows a prefix after an IPv6 address here, too.
             Some(text) => match prefix::address(&text) {
                 Some((address, _)) => servers.push(address),
-                None => {
-                    let (title, text) = (&entry.title, shortened(&text));
-                    warnings.add(format!(
-                        "{title}: address: expected {ADDRESS}, found {text:?}; ignored"
-                    ));
-                }
+                None => entry.expected("address", ADDRESS, &text),
             },
-            None => warnings.add(format!("{} has no address; ignored", entry.title)),
+            None => entry.has_no("address"),
         }
     }
     servers
 }
 
-fn network(entry: &Fields, interface: &mut Interface, warnings: &mut Warnings) {
-    let kind = entry.text("type", warnings).unwrap_or_default();
+fn unknown_type(entry: &Fields, kind: &str) {
+    let kind = shortened(kind);
+    entry.warn(format_args!("type {kind:?} is not known; ignored"));
+}
+
+fn network(entry: &Fields, interface: &mut Interface) {
+    let kind = entry.text("type").unwrap_or_default();
     let (is_ipv4, mode) = match kind.replace('_', "-").as_str() {
         "ipv4" => (true, None),
         "ipv6" => (false, None),
@@ -91,11 +87,7 @@ fn network(entry: &Fields, interface: &mut Interface, warnings: &mut Warnings) {
         "ipv6-slaac" => (false, Some("slaac")),
         "ipv6-dhcpv6-stateless" => (false, Some("stateless")),
         "ipv6-dhcpv6-stateful" => (false, Some("stateful")),
-        _ => {
-            let (title, kind) = (&entry.title, shortened(&kind));
-            warnings.add(format!("{title}: type {kind:?} is not known; ignored"));
-            return;
-        }
+        _ => return unknown_type(entry, &kind),
     };
     // Never `None` here: the caller has skipped ports.
     let Some(ip) = interface.family_mut(is_ipv4) else {
@@ -105,7 +97,7 @@ fn network(entry: &Fields, interface: &mut Interface, warnings: &mut Warnings) {
         (ip.method, ip.required) = (Method::Auto, true);
         ip.automatic.mode = (!is_ipv4).then_some(mode);
     } else {
-        let Some(address) = static_address(entry, is_ipv4, warnings) else {
+        let Some(address) = static_address(entry, is_ipv4) else {
             return;
         };
         if ip.method == Method::Disabled {
@@ -115,82 +107,73 @@ fn network(entry: &Fields, interface: &mut Interface, warnings: &mut Warnings) {
             ip.addresses.push(address);
         }
     }
-    routes(entry, is_ipv4, ip, warnings);
-    let mut given = servers(entry.get("services"), "service", warnings);
-    given.extend(cloud_init_servers(entry, warnings));
-    for route in route_entries(entry, &mut Warnings::default()) {
-        given.extend(servers(route.get("services"), "service", warnings));
+    routes(entry, is_ipv4, ip);
+    let mut given = servers(entry.get("services"), entry.warnings);
+    given.extend(cloud_init_servers(entry));
+    // The faults of these entries are reported already.
+    for route in route_entries(entry, &Warnings::default()) {
+        given.extend(servers(route.get("services"), entry.warnings));
     }
     for server in given {
         if !add_server(interface, server) {
-            let title = &entry.title;
-            warnings.add(format!(
-                "{title}: DNS server {server} is of a family that is off; ignored"
+            entry.warn(format_args!(
+                "DNS server {server} is of a family that is off; ignored"
             ));
         }
     }
 }
 
-fn static_address(entry: &Fields, is_ipv4: bool, warnings: &mut Warnings) -> Option<IpPrefix> {
-    let title = &entry.title;
+fn static_address(entry: &Fields, is_ipv4: bool) -> Option<IpPrefix> {
     let family = if is_ipv4 { "IPv4" } else { "IPv6" };
-    let Some(text) = entry.text("ip_address", warnings) else {
-        warnings.add(format!("{title} has no usable ip_address; ignored"));
+    let Some(text) = entry.text("ip_address") else {
+        entry.has_no("usable ip_address");
         return None;
     };
     let found = prefix::address(&text).filter(|(address, _)| address.is_ipv4() == is_ipv4);
     let Some((address, written)) = found else {
-        let text = shortened(&text);
-        warnings.add(format!(
-            "{title}: ip_address: expected an {family} address, found {text:?}; ignored"
-        ));
+        entry.expected("ip_address", format!("an {family} address"), &text);
         return None;
     };
-    let given = entry.text("netmask", warnings);
+    let given = entry.text("netmask");
     let masked = given.as_ref().and_then(|text| prefix::mask(text, is_ipv4));
     if let (Some(text), None) = (&given, masked) {
-        let text = shortened(text);
-        warnings.add(format!(
-            "{title}: netmask: expected an {family} mask, found {text:?}; ignored"
-        ));
+        entry.expected("netmask", format!("an {family} mask"), text);
     }
     if let Some(length) = masked.or(written) {
         return Some(IpPrefix { address, length });
     }
     let prefix = IpPrefix::with_default_length(address);
     let length = prefix.length;
-    warnings.add(format!("{title} has no usable netmask; /{length} is used"));
+    let words = format!("{} has no usable netmask; /{length} is used", entry.title);
+    entry.warnings.add(words);
     Some(prefix)
 }
 
-fn route_entries<'a>(entry: &Fields<'a>, warnings: &mut Warnings) -> Vec<Fields<'a>> {
+fn route_entries<'a>(entry: &Fields<'a>, warnings: &'a Warnings) -> Vec<Fields<'a>> {
     let what = format!("{}: route", entry.title);
     Fields::list(entry.get("routes"), &what, MOST_ROUTES, warnings)
 }
 
-fn routes(entry: &Fields, is_ipv4: bool, ip: &mut IpPlan, warnings: &mut Warnings) {
-    for route in route_entries(entry, warnings) {
-        let Some(destination) = destination(&route, is_ipv4, warnings) else {
+fn routes(entry: &Fields, is_ipv4: bool, ip: &mut IpPlan) {
+    for route in route_entries(entry, entry.warnings) {
+        let Some(destination) = destination(&route, is_ipv4) else {
             continue;
         };
-        let via: Option<IpAddr> = route.parsed("gateway", ADDRESS, warnings);
+        let via: Option<IpAddr> = route.parsed("gateway", ADDRESS);
         if via.is_none() && route.get("gateway").is_some() {
             continue;
         }
-        let title = &route.title;
         if via.is_some_and(|via| via.is_ipv4() != is_ipv4) {
-            warnings.add(format!("{title}: gateway is of another family; ignored"));
+            route.warn("gateway is of another family; ignored");
             continue;
         }
         // An unspecified address means no next hop.
         let via = via.filter(|via| !via.is_unspecified());
-        let metric = route.number("metric", 0..=u32::MAX, warnings);
+        let metric = route.number("metric", 0..=u32::MAX);
         match (destination.length, via) {
-            (0, None) => {
-                warnings.add(format!("{title}: a default route needs a gateway; ignored"));
-            }
+            (0, None) => route.warn("a default route needs a gateway; ignored"),
             (0, Some(via)) if metric.is_none() && !ip.addresses.is_empty() => {
-                set_gateway(ip, via, title, warnings);
+                set_gateway(ip, via, &route);
             }
             _ => {
                 let route = Route {
@@ -207,19 +190,19 @@ fn routes(entry: &Fields, is_ipv4: bool, ip: &mut IpPlan, warnings: &mut Warning
             }
         }
     }
-    if let Some(gateway) = entry.parsed::<IpAddr>("gateway", ADDRESS, warnings)
+    if let Some(gateway) = entry.parsed::<IpAddr>("gateway", ADDRESS)
         && gateway.is_ipv4() == is_ipv4
         && !ip.addresses.is_empty()
     {
-        set_gateway(ip, gateway, &entry.title, warnings);
+        set_gateway(ip, gateway, entry);
     }
 }
 
-fn set_gateway(ip: &mut IpPlan, gateway: IpAddr, title: &str, warnings: &mut Warnings) {
+fn set_gateway(ip: &mut IpPlan, gateway: IpAddr, entry: &Fields) {
     let first = *ip.gateway.get_or_insert(gateway);
     if first != gateway {
-        warnings.add(format!(
-            "{title}: default gateway {gateway} ignored, the interface already has {first}"
+        entry.warn(format_args!(
+            "default gateway {gateway} ignored, the interface already has {first}"
         ));
     }
 }
@@ -227,25 +210,18 @@ fn set_gateway(ip: &mut IpPlan, gateway: IpAddr, title: &str, warnings: &mut War
 /// The destination: `network` with `netmask`, or `network` with a prefix after it.
 /// Without both it is a host route, or the default route if the address is all
 /// zero.
-fn destination(route: &Fields, is_ipv4: bool, warnings: &mut Warnings) -> Option<IpPrefix> {
-    let text = route.text("network", warnings).unwrap_or_default();
-    let title = &route.title;
+fn destination(route: &Fields, is_ipv4: bool) -> Option<IpPrefix> {
+    let text = route.text("network").unwrap_or_default();
     let found = prefix::address(&text).filter(|(address, _)| address.is_ipv4() == is_ipv4);
     let Some((address, written)) = found else {
-        let text = shortened(&text);
-        warnings.add(format!(
-            "{title}: network: expected a network of its family, found {text:?}; ignored"
-        ));
+        route.expected("network", "a network of its family", &text);
         return None;
     };
-    let length = match route.text("netmask", warnings) {
+    let length = match route.text("netmask") {
         Some(text) => match prefix::mask(&text, is_ipv4) {
             Some(length) => length,
             None => {
-                let text = shortened(&text);
-                warnings.add(format!(
-                    "{title}: netmask: expected a mask of its family, found {text:?}; ignored"
-                ));
+                route.expected("netmask", "a mask of its family", &text);
                 return None;
             }
         },
@@ -256,7 +232,7 @@ fn destination(route: &Fields, is_ipv4: bool, warnings: &mut Warnings) -> Option
 }
 
 /// Reads `dns_nameservers`, an extension of cloud-init.
-fn cloud_init_servers(entry: &Fields, warnings: &mut Warnings) -> Vec<IpAddr> {
+fn cloud_init_servers(entry: &Fields) -> Vec<IpAddr> {
     let list = match entry.get("dns_nameservers") {
         Some(Value::Array(list)) => list.iter().collect(),
         Some(value) => vec![value],
@@ -266,10 +242,7 @@ fn cloud_init_servers(entry: &Fields, warnings: &mut Warnings) -> Vec<IpAddr> {
     for value in list.into_iter().take(MOST_SERVERS) {
         match value.as_str().and_then(|text| text.trim().parse().ok()) {
             Some(address) => servers.push(address),
-            None => warnings.add(format!(
-                "{}: dns_nameservers: expected {ADDRESS}; ignored",
-                entry.title
-            )),
+            None => entry.warn(format_args!("dns_nameservers: expected {ADDRESS}; ignored")),
         }
     }
     servers
