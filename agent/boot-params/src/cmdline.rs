@@ -1,5 +1,7 @@
 //! Splits the text of a kernel command line into tokens, in order and with repeats.
 
+use std::fmt;
+
 /// Longest text that [`CommandLine::parse`] reads, in bytes. x86 and arm64 kernels
 /// stop at 2048, s390 at 4096. A boot configuration file in the initrd can add
 /// more, but none of the agent's arguments belongs there.
@@ -105,6 +107,17 @@ impl Token {
             key: key.to_owned(),
             value,
         }
+    }
+
+    /// A warning that the argument is ignored.
+    pub(crate) fn ignored(&self, reason: impl fmt::Display) -> String {
+        format!("{}: {reason}; ignored", self.text)
+    }
+
+    /// A warning that the argument, or one of its fields, is ignored because a text is
+    /// not as expected.
+    pub(crate) fn expected(&self, expected: impl fmt::Display, found: &str) -> String {
+        self.ignored(format_args!("expected {expected}, found {found:?}"))
     }
 
     /// The value, or an empty text for an argument without `=`: dracut and

@@ -137,10 +137,7 @@ impl NetArgs {
                 "rd.net.dhcp.vendor-class" => args.read_vendor_class(token),
                 "rd.net.dhcp.dscp" => match code_point(value) {
                     Some(code) => args.dhcp_dscp = Some(code),
-                    None => warnings.push(format!(
-                        "{}: expected CS0, CS4 or CS6, found {value:?}; ignored",
-                        token.text
-                    )),
+                    None => warnings.push(token.expected("CS0, CS4 or CS6", value)),
                 },
                 key if key.eq_ignore_ascii_case("BOOTIF") => args.read_boot_interface(token),
                 _ => args
@@ -191,9 +188,7 @@ impl NetArgs {
         match text.parse() {
             Ok(address) if self.nameservers.len() < MOST_SERVERS => self.nameservers.push(address),
             Err(_) if text.is_empty() => {}
-            _ => self
-                .warnings
-                .push(format!("{}: expected an IP address; ignored", token.text)),
+            _ => self.warnings.push(token.ignored("expected an IP address")),
         }
     }
 
@@ -202,10 +197,7 @@ impl NetArgs {
         match global_dns::parse(value) {
             Ok(address) if self.global_dns.len() < MOST_SERVERS => self.global_dns.push(address),
             Ok(_) => {}
-            Err(expected) => self.warnings.push(format!(
-                "{}: expected {expected}, found {value:?}; ignored",
-                token.text
-            )),
+            Err(expected) => self.warnings.push(token.expected(expected, value)),
         }
     }
 
@@ -219,10 +211,8 @@ impl NetArgs {
         let text = token.value_or_empty();
         let found = BootInterface::parse(text);
         if let Err(expected) = &found {
-            self.warnings.push(format!(
-                "{}: {expected}, found {text:?}; ignored",
-                token.text
-            ));
+            self.warnings
+                .push(token.ignored(format_args!("{expected}, found {text:?}")));
         }
         // An empty value comes from a template and says nothing about the NIC.
         if !text.is_empty() {
@@ -233,9 +223,7 @@ impl NetArgs {
     fn read_vendor_class(&mut self, token: &Token) {
         match VendorClass::parse(token.value_or_empty()) {
             Ok(class) => self.dhcp_vendor_class = Some(class),
-            Err(expected) => self
-                .warnings
-                .push(format!("{}: {expected}; ignored", token.text)),
+            Err(expected) => self.warnings.push(token.ignored(expected)),
         }
     }
 }

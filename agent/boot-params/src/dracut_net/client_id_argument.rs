@@ -28,11 +28,10 @@ impl ClientIdArgument {
         };
         let id = id.filter(|id| (2..=LONGEST).contains(&id.len()));
         let (Some(id), false) = (id, device.is_empty()) else {
-            warnings.push(format!(
-                "{}: expected INTERFACE:ID, with 2 to {LONGEST} hexadecimal bytes joined by '-', \
-                 or '@' and a text; ignored",
-                token.text
-            ));
+            warnings.push(token.ignored(format_args!(
+                "expected INTERFACE:ID, with 2 to {LONGEST} hexadecimal bytes joined by '-', \
+                 or '@' and a text"
+            )));
             return None;
         };
         Some(ClientIdArgument {

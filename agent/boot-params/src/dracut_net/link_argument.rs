@@ -2,7 +2,7 @@
 
 use super::device::{DeviceSpec, is_interface_name};
 use super::switch;
-use super::virtual_argument::tell_extra;
+use super::virtual_argument::warn_of_more_fields;
 use super::words::Words;
 use crate::cmdline::Token;
 
@@ -24,16 +24,14 @@ impl EthtoolArgument {
         let mut words = Words::new(token.value_or_empty());
         let device = words.next(':');
         if device.is_empty() {
-            warnings.push(format!(
-                "{text}: expected INTERFACE:[AUTONEG]:[SPEED]; ignored"
-            ));
+            warnings.push(token.ignored("expected INTERFACE:[AUTONEG]:[SPEED]"));
             return None;
         }
         let device = DeviceSpec::parse_reporting(device, token, warnings)?;
         if let DeviceSpec::Infiniband(mac) = device {
-            warnings.push(format!(
-                "{text}: expected an Ethernet device, found the InfiniBand port {mac}; ignored"
-            ));
+            warnings.push(token.ignored(format_args!(
+                "expected an Ethernet device, found the InfiniBand port {mac}"
+            )));
             return None;
         }
         let autoneg = words.next(':');
@@ -45,21 +43,17 @@ impl EthtoolArgument {
             speed: speed.trim().parse().ok().filter(|speed| *speed != 0),
         };
         if argument.autoneg.is_none() && !autoneg.is_empty() {
-            warnings.push(format!(
-                "{text}: expected on or off for the autonegotiation, found {autoneg:?}; ignored"
-            ));
+            warnings.push(token.expected("on or off for the autonegotiation", autoneg));
         }
         if argument.speed.is_none() && !matches!(speed, "" | "0") {
-            warnings.push(format!(
-                "{text}: expected a speed in Mbit/s, found {speed:?}; ignored"
-            ));
+            warnings.push(token.expected("a speed in Mbit/s", speed));
         }
         if argument.speed.is_none() && argument.autoneg.take_if(|on| !*on).is_some() {
             warnings.push(format!(
                 "{text}: autonegotiation cannot be off without a speed; the driver's setting is kept"
             ));
         }
-        tell_extra(text, &words, warnings);
+        warn_of_more_fields(token, &words, warnings);
         Some(argument)
     }
 }
@@ -90,16 +84,15 @@ impl PartitionArgument {
             let key = Some(key).filter(|key| key & 0x7fff != 0)?;
             (is_interface_name(parent) && is_interface_name(name)).then_some((parent, key))
         });
-        let text = &token.text;
         let Some((parent, key)) = found else {
-            warnings.push(format!(
-                "{text}: expected PARENT.KEY, with a hexadecimal key from 1 to ffff, but not 8000; ignored"
+            warnings.push(token.ignored(
+                "expected PARENT.KEY, with a hexadecimal key from 1 to ffff, but not 8000",
             ));
             return None;
         };
-        tell_extra(text, &words, warnings);
+        warn_of_more_fields(token, &words, warnings);
         Some(PartitionArgument {
-            text: text.clone(),
+            text: token.text.clone(),
             name: name.to_owned(),
             parent: parent.to_owned(),
             key,

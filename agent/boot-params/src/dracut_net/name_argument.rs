@@ -30,8 +30,7 @@ impl NameArgument {
             })
         });
         if found.is_none() {
-            let text = &token.text;
-            warnings.push(format!("{text}: expected NAME:MAC; ignored"));
+            warnings.push(token.ignored("expected NAME:MAC"));
         }
         found
     }

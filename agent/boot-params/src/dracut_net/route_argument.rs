@@ -39,7 +39,7 @@ impl RouteArgument {
         };
         let route = RouteFields::parse(network, gateway);
         if let Err(expected) = &route {
-            warnings.push(format!("{}: {expected}; ignored", token.text));
+            warnings.push(token.ignored(expected));
         }
         Some(RouteArgument {
             route: route.ok(),

@@ -58,21 +58,18 @@ impl ControllerArgument {
         token: &Token,
         warnings: &mut Vec<String>,
     ) -> Option<ControllerArgument> {
-        let text = &token.text;
         let mut words = Words::new(token.value_or_empty());
         let name = match words.next(':') {
             "" => kind.default_name(),
             name => name,
         };
         if !is_interface_name(name) {
-            warnings.push(format!(
-                "{text}: expected the name of an interface, found {name:?}; ignored"
-            ));
+            warnings.push(token.expected("the name of an interface", name));
             return None;
         }
         let mut ports = Words::new(words.next(':'));
         let mut argument = ControllerArgument {
-            text: text.clone(),
+            text: token.text.clone(),
             kind,
             name: name.to_owned(),
             ports: Vec::new(),
@@ -84,9 +81,9 @@ impl ControllerArgument {
             match ports.next(',') {
                 "" => argument.ports.push(DeviceSpec::Name("eth0".to_owned())),
                 port => match DeviceSpec::parse(port) {
-                    DeviceSpec::Invalid(port) => warnings.push(format!(
-                        "{text}: expected the name or MAC of a port, found {port:?}; ignored"
-                    )),
+                    DeviceSpec::Invalid(port) => {
+                        warnings.push(token.expected("the name or MAC of a port", &port))
+                    }
                     port => argument.ports.push(port),
                 },
             }
@@ -97,7 +94,7 @@ impl ControllerArgument {
         match kind {
             ControllerKind::Bond => {
                 argument.read_options(words.next(':'));
-                argument.read_mtu(words.next(':'), warnings);
+                argument.mtu = mtu(words.next(':'), token, warnings);
             }
             ControllerKind::Team => {
                 let runner = words.next(':');
@@ -105,7 +102,7 @@ impl ControllerArgument {
             }
             ControllerKind::Bridge => {}
         }
-        tell_extra(text, &words, warnings);
+        warn_of_more_fields(token, &words, warnings);
         Some(argument)
     }
 
@@ -122,19 +119,14 @@ impl ControllerArgument {
             self.options.push((name.to_owned(), values.join(",")));
         }
     }
+}
 
-    fn read_mtu(&mut self, text: &str, warnings: &mut Vec<String>) {
-        if text.is_empty() {
-            return;
-        }
-        match text.parse() {
-            Ok(mtu) => self.mtu = Some(mtu),
-            Err(_) => warnings.push(format!(
-                "{}: expected an MTU, found {text:?}; ignored",
-                self.text
-            )),
-        }
+fn mtu(text: &str, token: &Token, warnings: &mut Vec<String>) -> Option<u32> {
+    let mtu = text.parse().ok();
+    if mtu.is_none() && !text.is_empty() {
+        warnings.push(token.expected("an MTU", text));
     }
+    mtu
 }
 
 impl ControllerKind {
@@ -149,27 +141,24 @@ impl ControllerKind {
 
 impl VlanArgument {
     pub(super) fn parse(token: &Token, warnings: &mut Vec<String>) -> Option<VlanArgument> {
-        let text = &token.text;
         let mut words = Words::new(token.value_or_empty());
         let name = words.next(':');
         let parent = words.next(':');
         let id = vlan_id(name);
         let (Some(id), true, false) = (id, is_interface_name(name), parent.is_empty()) else {
-            warnings.push(format!(
-                "{text}: expected NAME:PARENT, with an id from 0 to {LAST_VLAN} at the end of the name; ignored"
-            ));
+            warnings.push(token.ignored(format_args!(
+                "expected NAME:PARENT, with an id from 0 to {LAST_VLAN} at the end of the name"
+            )));
             return None;
         };
-        tell_extra(text, &words, warnings);
+        warn_of_more_fields(token, &words, warnings);
         let parent = DeviceSpec::parse(parent);
         if let DeviceSpec::Invalid(parent) = &parent {
-            warnings.push(format!(
-                "{text}: expected the name of an interface, found {parent:?}; ignored"
-            ));
+            warnings.push(token.expected("the name of an interface", parent));
             return None;
         }
         Some(VlanArgument {
-            text: text.clone(),
+            text: token.text.clone(),
             name: name.to_owned(),
             id,
             parent,
@@ -184,11 +173,8 @@ fn vlan_id(name: &str) -> Option<u16> {
     (id <= LAST_VLAN).then_some(id)
 }
 
-pub(super) fn tell_extra(text: &str, words: &Words<'_>, warnings: &mut Vec<String>) {
+pub(super) fn warn_of_more_fields(token: &Token, words: &Words<'_>, warnings: &mut Vec<String>) {
     if !words.rest().is_empty() {
-        let rest = words.rest();
-        warnings.push(format!(
-            "{text}: expected no more fields, found {rest:?}; ignored"
-        ));
+        warnings.push(token.expected("no more fields", words.rest()));
     }
 }
