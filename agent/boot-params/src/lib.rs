@@ -32,6 +32,8 @@ mod mac;
 mod plain_values;
 mod setting;
 mod shown;
+#[cfg(test)]
+mod test_table;
 
 pub use agent_args::BootParams;
 pub use cloned_mac::ClonedMac;
