@@ -196,16 +196,10 @@ fn as_keyfiles_say(interfaces: Vec<Value>) -> Vec<Value> {
 }
 
 fn network(destination: &Value) -> Value {
-    let text = destination.as_str().unwrap_or_default();
-    let prefix = text.split_once('/').and_then(|(address, length)| {
-        Some(IpPrefix {
-            address: address.parse().ok()?,
-            length: length.parse().ok()?,
-        })
-    });
+    let prefix = destination.as_str().map(str::parse::<IpPrefix>);
     match prefix {
-        Some(prefix) => prefix.network().to_string().into(),
-        None => destination.clone(),
+        Some(Ok(prefix)) => prefix.network().to_string().into(),
+        _ => destination.clone(),
     }
 }
 
@@ -214,10 +208,9 @@ fn without_defaults(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let kept = map.into_iter().map(|(k, v)| (k, without_defaults(v)));
-            let says_something = |v: &Value| {
-                !(v.is_null() || *v == false || v.as_array().is_some_and(Vec::is_empty))
-            };
-            Value::Object(kept.filter(|(_, v)| says_something(v)).collect())
+            let is_default =
+                |v: &Value| v.is_null() || *v == false || v.as_array().is_some_and(Vec::is_empty);
+            Value::Object(kept.filter(|(_, v)| !is_default(v)).collect())
         }
         Value::Array(list) => Value::Array(list.into_iter().map(without_defaults).collect()),
         other => other,
