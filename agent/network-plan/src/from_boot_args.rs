@@ -48,43 +48,7 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
     };
     let mut profiles = Profiles::new(args);
     for argument in &args.interfaces {
-        let warnings = &mut plan.warnings;
-        match argument {
-            InterfaceArgument::Ip(argument) => {
-                if let Some(name) = &argument.host_name {
-                    plan.host_name = Some(name.clone());
-                }
-                let index = match &argument.device {
-                    Some(device) if device.cannot_exist() => continue,
-                    Some(device) => profiles.of_device(device),
-                    None if argument.method == IpMethod::Firmware => {
-                        firmware::add_all(&mut profiles, &argument.text, &args.firmware, warnings);
-                        continue;
-                    }
-                    None => profiles.of_any_device(),
-                };
-                profiles.has_ip(index);
-                profiles.note(index, &argument.text);
-                apply_ip(profiles.at(index), argument, args, warnings);
-            }
-            InterfaceArgument::Controller(argument) => {
-                add_controller(&mut profiles, argument, warnings);
-            }
-            InterfaceArgument::Vlan(argument) => add_vlan(&mut profiles, argument, warnings),
-            InterfaceArgument::Partition(argument) => add_partition(&mut profiles, argument),
-            InterfaceArgument::Ethtool(argument) => {
-                let index = profiles.of_ethernet_device(&argument.device);
-                apply_ethtool(profiles.at(index), argument);
-            }
-            InterfaceArgument::ClientId(argument) => {
-                let index = profiles.of_device(&argument.device);
-                let ipv4 = profiles.at(index).ipv4.get_or_insert_with(automatic);
-                ipv4.automatic.client_id = Some(argument.id.clone());
-            }
-            InterfaceArgument::Firmware(text) => {
-                firmware::add_all(&mut profiles, text, &args.firmware, warnings);
-            }
-        }
+        add_interface(argument, args, &mut profiles, &mut plan);
     }
     // `ip=ibft` adds no interface if the firmware has no table of NICs (iBFT).
     let cover_all = is_boot && profiles.is_empty() && args.boot_device.is_none();
@@ -130,6 +94,52 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
     plan.sort();
     plan.warn_of_far_gateways();
     plan
+}
+
+/// Adds the interface that the argument is for, or changes it.
+fn add_interface(
+    argument: &InterfaceArgument,
+    args: &NetArgs,
+    profiles: &mut Profiles,
+    plan: &mut NetworkPlan,
+) {
+    let warnings = &mut plan.warnings;
+    match argument {
+        InterfaceArgument::Ip(argument) => {
+            if let Some(name) = &argument.host_name {
+                plan.host_name = Some(name.clone());
+            }
+            let index = match &argument.device {
+                Some(device) if device.cannot_exist() => return,
+                Some(device) => profiles.of_device(device),
+                None if argument.method == IpMethod::Firmware => {
+                    firmware::add_all(profiles, &argument.text, &args.firmware, warnings);
+                    return;
+                }
+                None => profiles.of_any_device(),
+            };
+            profiles.has_ip(index);
+            profiles.note(index, &argument.text);
+            apply_ip(profiles.at(index), argument, args, warnings);
+        }
+        InterfaceArgument::Controller(argument) => {
+            add_controller(profiles, argument, warnings);
+        }
+        InterfaceArgument::Vlan(argument) => add_vlan(profiles, argument, warnings),
+        InterfaceArgument::Partition(argument) => add_partition(profiles, argument),
+        InterfaceArgument::Ethtool(argument) => {
+            let index = profiles.of_ethernet_device(&argument.device);
+            apply_ethtool(profiles.at(index), argument);
+        }
+        InterfaceArgument::ClientId(argument) => {
+            let index = profiles.of_device(&argument.device);
+            let ipv4 = profiles.at(index).ipv4.get_or_insert_with(automatic);
+            ipv4.automatic.client_id = Some(argument.id.clone());
+        }
+        InterfaceArgument::Firmware(text) => {
+            firmware::add_all(profiles, text, &args.firmware, warnings);
+        }
+    }
 }
 
 fn apply_ip(
