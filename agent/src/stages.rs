@@ -245,7 +245,7 @@ impl Boot {
     ) -> Result<Self> {
         let mut args = NetArgs::from_command_line(&settings.command_line);
         let (naming, warnings) = NamingPolicy::from_command_line(&settings.command_line);
-        if live.is_none() && args.asks_firmware() {
+        if live.is_none() && args.needs_firmware() {
             // The iBFT is a firmware table, not a device, so nothing else loads its
             // driver.
             early::modprobe(&"iscsi_ibft".into());

@@ -39,7 +39,7 @@ const FIRST_BOOT: &[&str] = &[
 /// The arguments of [`FIRST_BOOT`] that matter even if the first boot gets its
 /// network from NetworkManager's files, which replace the others: whether there is
 /// IPv6, what NICs are called, and what happens to the files after the first boot.
-const BESIDE_FILES: &[&str] = &[
+const WITH_FILES: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",
     "net.naming-scheme",
@@ -59,8 +59,8 @@ pub fn first_boot_arguments(line: &CommandLine) -> Vec<&str> {
 
 /// Like [`first_boot_arguments`], if the first boot gets its network from
 /// NetworkManager's files.
-pub fn arguments_beside_files(line: &CommandLine) -> Vec<&str> {
-    named(line, BESIDE_FILES)
+pub fn arguments_with_files(line: &CommandLine) -> Vec<&str> {
+    named(line, WITH_FILES)
 }
 
 fn named<'a>(line: &'a CommandLine, names: &[&str]) -> Vec<&'a str> {
@@ -116,7 +116,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            arguments_beside_files(&line),
+            arguments_with_files(&line),
             ["net.naming_scheme=v257", "net.naming-scheme=v252"]
         );
     }
@@ -125,10 +125,10 @@ mod tests {
     fn names_mean_something_beside_files() {
         let text = "ip=dhcp ifname=lan0:52-54-00-00-00-01 net.ifnames=0 bond vlan=a.1:a quiet";
         assert_eq!(
-            arguments_beside_files(&CommandLine::parse(text)),
+            arguments_with_files(&CommandLine::parse(text)),
             ["ifname=lan0:52-54-00-00-00-01", "net.ifnames=0"]
         );
-        let list = |names: &[&str]| BESIDE_FILES.iter().all(|name| names.contains(name));
+        let list = |names: &[&str]| WITH_FILES.iter().all(|name| names.contains(name));
         assert!(list(FIRST_BOOT));
     }
 }

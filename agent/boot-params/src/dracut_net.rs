@@ -83,7 +83,7 @@ pub struct NetArgs {
     /// Milliseconds to wait for the second address family.
     pub ip_required_timeout_ms: u32,
     /// What the firmware knows about the NICs. The command line does not contain
-    /// this: if [`NetArgs::asks_firmware`], the caller reads it and stores it here.
+    /// this: if [`NetArgs::needs_firmware`], the caller reads it and stores it here.
     pub firmware: FirmwareNics,
     /// What was ignored and why, one line each.
     pub warnings: Vec<String>,
@@ -166,7 +166,7 @@ impl NetArgs {
 
     /// True if an argument configures an interface. `BOOTIF=` and the timeouts do
     /// not count.
-    pub fn says_something(&self) -> bool {
+    pub fn configures_interfaces(&self) -> bool {
         !self.interfaces.is_empty()
             || !self.routes.is_empty()
             || !self.nameservers.is_empty()
@@ -175,7 +175,7 @@ impl NetArgs {
     }
 
     /// True if an argument needs [`NetArgs::firmware`].
-    pub fn asks_firmware(&self) -> bool {
+    pub fn needs_firmware(&self) -> bool {
         self.interfaces.iter().any(|argument| match argument {
             InterfaceArgument::Firmware(_) => true,
             InterfaceArgument::Ip(ip) => ip.method == IpMethod::Firmware,

@@ -43,7 +43,7 @@ fn modes_of(option: &str) -> Option<&'static [u32]> {
 
 /// Removes the options that conflict with the others. Returns the name of each, and
 /// a message with its value and the reason.
-pub(crate) fn settle(options: &mut BTreeMap<String, String>) -> Vec<(String, String)> {
+pub(crate) fn drop_conflicts(options: &mut BTreeMap<String, String>) -> Vec<(String, String)> {
     let mut dropped = Vec::new();
     let mut drop_option = |options: &mut BTreeMap<String, String>, name: &str, why: &str| {
         if let Some(value) = options.remove(name) {
@@ -163,7 +163,7 @@ mod tests {
             let mut options: BTreeMap<_, _> = words
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .collect();
-            let found = settle(&mut options).into_iter();
+            let found = drop_conflicts(&mut options).into_iter();
             let found: Vec<_> = found
                 .map(|(_, why)| why.replace("bond option ", ""))
                 .collect();

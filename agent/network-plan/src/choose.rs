@@ -82,7 +82,7 @@ impl Choice {
     pub fn for_boot(embedded: &Embedded, network_data: Option<&str>, args: &NetArgs) -> Choice {
         let mut faults = embedded.faults.clone();
         let host = embedded.host.as_ref();
-        let told = host.map(|host| match embedded.hosts {
+        let host_text = host.map(|host| match embedded.hosts {
             0 | 1 => host.to_string(),
             count => format!("{host}, 1 of {count}"),
         });
@@ -92,7 +92,7 @@ impl Choice {
                     return Choice {
                         plan: complete_embedded(plan, args),
                         source: Source::Embedded,
-                        host: told,
+                        host: host_text,
                         faults,
                     };
                 }
@@ -110,13 +110,13 @@ impl Choice {
         Choice {
             plan,
             source,
-            host: told,
+            host: host_text,
             faults,
         }
     }
 
     /// The source and the host, as the console prints them.
-    pub fn told(&self) -> String {
+    pub fn description(&self) -> String {
         match (&self.host, self.source) {
             (None, source) => source.to_string(),
             (Some(host), Source::Embedded) => format!("{}: {host}", self.source),
@@ -141,7 +141,7 @@ fn without_embedded(
         }
         None => {}
     }
-    let source = if args.says_something() {
+    let source = if args.configures_interfaces() {
         Source::KernelArguments
     } else {
         Source::Default
@@ -290,20 +290,20 @@ mod tests {
             assert_eq!(others.ipv4.as_ref().unwrap().method, method, "{line}");
             assert_eq!(others.ipv6.as_ref().unwrap().method, method, "{line}");
         }
-        let told = choice(
+        let other = choice(
             Some(DATA),
             "ip=192.0.2.1:::24:node7:eth0:none rd.net.timeout.carrier=3 \
              rd.net.dns=192.0.2.53 rd.net.dhcp.dscp=CS6",
         );
         assert_eq!(
-            told.plan.warnings,
+            other.plan.warnings,
             ["ip=192.0.2.1:::24:node7:eth0:none", "rd.net.dns="]
                 .map(|argument| format!("{argument}: ignored, because there is network_data"))
         );
-        let others = told.plan.interfaces[0].ipv4.as_ref().unwrap();
+        let others = other.plan.interfaces[0].ipv4.as_ref().unwrap();
         assert_eq!(others.automatic.dscp, Some(48));
-        assert_eq!(told.plan.host_name.as_deref(), Some("node7"));
-        assert_eq!(told.plan.carrier_timeout, Some(3));
+        assert_eq!(other.plan.host_name.as_deref(), Some("node7"));
+        assert_eq!(other.plan.carrier_timeout, Some(3));
     }
 
     fn embedded(document: Document) -> Embedded {
@@ -330,11 +330,11 @@ mod tests {
         let document = Document::NetworkData(DATA.to_owned());
         let found = with_embedded(document, Some(DATA), line);
         assert_eq!(found.source, Source::Embedded);
-        let told = "node7 (52:54:00:00:00:01), 1 of 50";
-        assert_eq!(found.host.as_deref(), Some(told));
+        let host = "node7 (52:54:00:00:00:01), 1 of 50";
+        assert_eq!(found.host.as_deref(), Some(host));
         assert_eq!(
-            found.told(),
-            format!("plan embedded in the ramdisk: {told}")
+            found.description(),
+            format!("plan embedded in the ramdisk: {host}")
         );
         assert_eq!(found.faults, ["of another host"]);
         assert_eq!(found.plan.host_name.as_deref(), Some("node7"));

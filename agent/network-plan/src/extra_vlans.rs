@@ -24,13 +24,13 @@ enum Wanted {
     Neighbours(Option<Parent>),
 }
 
-/// A NIC, and the VLANs that its switch has announced.
+/// A NIC, and the VLANs that its switch has announced by LLDP.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamedVlans {
+pub struct AnnouncedVlans {
     /// The name of the NIC.
     pub nic: String,
     /// Other names of the NIC, and its addresses as text.
-    pub also: Vec<String>,
+    pub other_names: Vec<String>,
     /// The VLAN ids.
     pub tags: Vec<u16>,
 }
@@ -38,14 +38,19 @@ pub struct NamedVlans {
 /// The VLANs of the list that the switches announced: one entry each, in the form
 /// that [`NetworkPlan::add_found_vlans`] accepts.
 #[must_use]
-pub fn vlans_by_lldp(list: &[String], nics: &[NamedVlans]) -> Vec<String> {
+pub fn vlans_by_lldp(list: &[String], nics: &[AnnouncedVlans]) -> Vec<String> {
     let mut words = BTreeSet::new();
     for text in list {
         let Some(Wanted::Neighbours(of)) = Wanted::parse(text) else {
             continue;
         };
-        for NamedVlans { nic, also, tags } in nics {
-            let mut names = std::iter::once(nic).chain(also);
+        for AnnouncedVlans {
+            nic,
+            other_names,
+            tags,
+        } in nics
+        {
+            let mut names = std::iter::once(nic).chain(other_names);
             let is_this = |name: &String| match (&of, name.parse()) {
                 (Some(Parent::Mac(wanted)), Ok(mac)) => *wanted == mac,
                 (Some(Parent::Name(wanted)), _) => wanted == name,
@@ -61,7 +66,7 @@ pub fn vlans_by_lldp(list: &[String], nics: &[NamedVlans]) -> Vec<String> {
 
 /// True if the list has an entry that depends on the switches.
 #[must_use]
-pub fn asks_switches(list: &[String]) -> bool {
+pub fn needs_lldp(list: &[String]) -> bool {
     let of_switch = |text: &String| matches!(Wanted::parse(text), Some(Wanted::Neighbours(_)));
     list.iter().any(of_switch)
 }
@@ -223,23 +228,23 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_told() {
+    fn the_rest_is_reported() {
         let plan = plan("", &["all", "eth0", "eth0.4095", "eth0.0", "a/b.5"]);
         assert_eq!(vlans(&plan), [""; 0]);
-        let told = |text: &str| {
+        let is_reported = |text: &str| {
             let mut warnings = plan.warnings.iter();
             warnings.any(|w| w.starts_with(&format!("ipa-enable-vlan-interfaces: {text}: ")))
         };
         for text in ["all", "eth0", "eth0.4095", "eth0.0", "a/b.5"] {
-            assert!(told(text), "{text}: {:?}", plan.warnings);
+            assert!(is_reported(text), "{text}: {:?}", plan.warnings);
         }
     }
 
     #[test]
     fn switches_name_vlans() {
-        let named = |nic: &str, also: &[&str], tags: &[u16]| NamedVlans {
+        let named = |nic: &str, other_names: &[&str], tags: &[u16]| AnnouncedVlans {
             nic: nic.to_owned(),
-            also: also.iter().map(|name| (*name).to_owned()).collect(),
+            other_names: other_names.iter().map(|name| (*name).to_owned()).collect(),
             tags: tags.to_vec(),
         };
         let heard = [

@@ -52,7 +52,7 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
     }
     // `ip=ibft` adds no interface if the firmware has no table of NICs (iBFT).
     let cover_all = is_boot && profiles.is_empty() && args.boot_device.is_none();
-    profiles.silence_parents();
+    profiles.disable_vlan_parents();
     if let Some(boot_interface) = &args.boot_interface {
         profiles.bind_to_boot_interface(boot_interface.mac);
     }

@@ -68,7 +68,7 @@ pub enum InterfaceKind {
         parent: Option<String>,
         /// The hardware address of the carrier, as for a VLAN.
         parent_mac: Option<MacAddr>,
-        mode: RoutesOfIpVlan,
+        mode: IpVlanMode,
         /// `IPVLAN_F_*` of the kernel: 1 private, 2 VEPA.
         flags: u16,
     },
@@ -106,7 +106,7 @@ pub enum MacVlanMode {
 
 /// Which interface routes the packets of an IPVLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RoutesOfIpVlan {
+pub enum IpVlanMode {
     /// The IPVLAN itself, like any interface.
     L2,
     /// The interface below it.

@@ -28,14 +28,14 @@ mod vlan_names;
 pub use bond_option::{BondValue, bond_number, bond_value};
 pub use choose::{Choice, Source};
 pub use embedded::{Document, Embedded, EmbeddedHost, EmbeddedHosts};
-pub use extra_vlans::{NamedVlans, asks_switches, vlans_by_lldp};
+pub use extra_vlans::{AnnouncedVlans, needs_lldp, vlans_by_lldp};
 pub use from_network_data::NetworkDataError;
 pub use keyfile::Keyfile;
 pub use landfall_boot_params::dracut_net::VendorClass;
 pub use landfall_boot_params::{ClonedMac, IpPrefix, MacAddr};
 pub use plan::{
-    Automatic, Ethtool, Interface, InterfaceKind, InterfaceMatch, IpPlan, MacVlanMode, Method,
-    NetworkPlan, Profile, Route, RouteKind, RoutesOfIpVlan, Settings,
+    Automatic, Ethtool, Interface, InterfaceKind, InterfaceMatch, IpPlan, IpVlanMode, MacVlanMode,
+    Method, NetworkPlan, Profile, Route, RouteKind, Settings,
 };
 pub use route_rule::{RouteRule, RuleAction};
 pub use to_boot_args::BootArgs;

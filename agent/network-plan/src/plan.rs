@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use landfall_boot_params::{ClonedMac, MacAddr};
 
-pub use crate::interface_kind::{InterfaceKind, MacVlanMode, RoutesOfIpVlan};
+pub use crate::interface_kind::{InterfaceKind, IpVlanMode, MacVlanMode};
 pub(crate) use crate::ip_plan::USUAL_DHCP_TIMEOUT;
 pub use crate::ip_plan::{Automatic, IpPlan, Method, Route, RouteKind, Settings};
 use crate::route_rule::RouteRule;

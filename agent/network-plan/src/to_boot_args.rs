@@ -6,10 +6,10 @@
 //! only). So this module reads the written arguments back and reports every
 //! difference.
 
+mod differences;
 mod global;
 mod interface;
 mod ip;
-mod unsaid;
 
 use landfall_boot_params::{CommandLine, NetArgs};
 
@@ -23,7 +23,7 @@ pub struct BootArgs {
     pub arguments: Vec<String>,
     /// The parts of the plan that the arguments do not express, one line each;
     /// empty if reading the arguments gives the same plan.
-    pub unsaid: Vec<String>,
+    pub lost: Vec<String>,
 }
 
 impl NetworkPlan {
@@ -52,21 +52,21 @@ impl NetworkPlan {
             arguments.extend(ip::routes(interface));
         }
         arguments.extend(global::waiting(self));
-        let mut unsaid = Vec::new();
+        let mut lost = Vec::new();
         // A reader would split such an argument in two, or misread its quotes.
         arguments.retain(|argument| {
             let is_word = !argument.contains(|c: char| c == '"' || c.is_whitespace());
             if !is_word {
-                unsaid.push(format!(
+                lost.push(format!(
                     "{argument}: a kernel argument cannot contain white space or quotes"
                 ));
             }
             is_word
         });
         let line = CommandLine::parse_lines(&arguments.join("\n"));
-        let said = NetworkPlan::from_boot_args(&NetArgs::from_command_line(&line));
-        unsaid.append(&mut unsaid::differences(self, &said));
-        BootArgs { arguments, unsaid }
+        let found = NetworkPlan::from_boot_args(&NetArgs::from_command_line(&line));
+        lost.append(&mut differences::between(self, &found));
+        BootArgs { arguments, lost }
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) fn announce(choice: &Choice, is_carried_out: bool) {
     for fault in &choice.faults {
         tracing::error!("{fault}");
     }
-    tracing::info!("source: {}", choice.told());
+    tracing::info!("source: {}", choice.description());
     if !is_carried_out {
         return;
     }

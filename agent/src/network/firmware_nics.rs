@@ -19,7 +19,7 @@ const LONGEST: usize = 256;
 /// asks for them. NICs are listed under their current names and under the names in
 /// `names` that they will get.
 pub fn read_firmware_nics(args: &mut NetArgs, sysfs: &SystemPath, names: &[InterfaceName]) {
-    if !args.asks_firmware() {
+    if !args.needs_firmware() {
         return;
     }
     let table = sysfs.join("firmware/ibft");

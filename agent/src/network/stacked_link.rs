@@ -2,11 +2,11 @@
 //! (MACVLAN, IPVLAN, InfiniBand partitions).
 
 use landfall_network_plan::{
-    ClonedMac, Interface, InterfaceKind, MacVlanMode, NetworkPlan, RoutesOfIpVlan,
+    ClonedMac, Interface, InterfaceKind, IpVlanMode, MacVlanMode, NetworkPlan,
 };
 use rtnetlink::packet_route::link::{
     InfoData, InfoIpVlan, InfoIpoib, InfoKind, InfoMacVlan, InfoMacVtap, InfoVeth, InfoVrf,
-    IpVlanFlags, IpVlanMode, IpoibMode, LinkMessage, MacVlanMode as KernelMode,
+    IpVlanFlags, IpVlanMode as KernelIpVlanMode, IpoibMode, LinkMessage, MacVlanMode as KernelMode,
 };
 use rtnetlink::{LinkMessageBuilder, LinkUnspec};
 
@@ -99,11 +99,11 @@ fn mac_vlan(mode: Option<MacVlanMode>, tap: bool) -> (&'static str, InfoKind, In
     }
 }
 
-fn ip_vlan(mode: RoutesOfIpVlan, flags: u16) -> (&'static str, InfoKind, InfoData) {
+fn ip_vlan(mode: IpVlanMode, flags: u16) -> (&'static str, InfoKind, InfoData) {
     let mode = match mode {
-        RoutesOfIpVlan::L2 => IpVlanMode::L2,
-        RoutesOfIpVlan::L3 => IpVlanMode::L3,
-        RoutesOfIpVlan::L3s => IpVlanMode::L3S,
+        IpVlanMode::L2 => KernelIpVlanMode::L2,
+        IpVlanMode::L3 => KernelIpVlanMode::L3,
+        IpVlanMode::L3s => KernelIpVlanMode::L3S,
     };
     let mut data = vec![InfoIpVlan::Mode(mode)];
     if flags != 0 {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use landfall_boot_params::BootParams;
 use landfall_boot_params::argument_value::ServiceUrls;
-use landfall_network_plan::asks_switches;
+use landfall_network_plan::needs_lldp;
 use tokio::sync::{oneshot, watch};
 
 use super::Boot;
@@ -108,7 +108,7 @@ impl Boot {
     async fn make_vlans_by_lldp(&self) -> Option<lldp::Neighbours> {
         let params = &self.settings.params;
         let wanted = &params.enable_vlan_interfaces.value;
-        if !*params.collect_lldp || !asks_switches(wanted) {
+        if !*params.collect_lldp || !needs_lldp(wanted) {
             return None;
         }
         let limit = *params.lldp_timeout;

@@ -112,9 +112,9 @@ fn print_lines(arguments: &Arguments, plan: &mut NetworkPlan) -> Result<()> {
     }
     let written = plan.to_boot_args();
     stdout::line(written.arguments.join(" "))?;
-    let unsaid = written.unsaid.into_iter();
+    let lost = written.lost.into_iter();
     plan.warnings
-        .extend(unsaid.map(|what| format!("no kernel argument for: {what}")));
+        .extend(lost.map(|what| format!("no kernel argument for: {what}")));
     Ok(())
 }
 

@@ -156,7 +156,7 @@ fn a_bad_value_is_a_warning_and_the_default() {
 }
 
 #[test]
-fn a_line_over_the_limit_is_told() {
+fn a_line_over_the_limit_is_reported() {
     let params = read(&"a ".repeat(3000));
     assert_eq!(
         params.warnings,
@@ -194,11 +194,15 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_obeyed_is_told() {
-    let told = |text| BootParams::from_command_line(&CommandLine::parse(text)).not_supported_yet();
+fn ignored_settings_are_reported() {
+    let reported =
+        |text| BootParams::from_command_line(&CommandLine::parse(text)).not_supported_yet();
     assert_eq!(
-        told("ipa-inspection-benchmarks=cpu ipa-api-url=http://192.0.2.1 quiet"),
+        reported("ipa-inspection-benchmarks=cpu ipa-api-url=http://192.0.2.1 quiet"),
         ["ipa-inspection-benchmarks: not supported yet; ignored"]
     );
-    assert_eq!(told("ipa-api-url=http://192.0.2.1 ipa-insecure=1"), [""; 0]);
+    assert_eq!(
+        reported("ipa-api-url=http://192.0.2.1 ipa-insecure=1"),
+        [""; 0]
+    );
 }

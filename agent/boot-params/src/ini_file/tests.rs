@@ -52,7 +52,7 @@ fn reads_what_oslo_config_reads() {
 }
 
 #[test]
-fn what_oslo_config_refuses_is_left_out_and_told() {
+fn what_oslo_config_refuses_is_left_out_and_reported() {
     // (text, what is read, the faults)
     type Case = (
         &'static str,

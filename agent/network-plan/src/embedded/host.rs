@@ -76,7 +76,7 @@ impl EmbeddedHost {
     /// Every fault, one line each, if the text cannot be used.
     pub fn plan(&self) -> Result<NetworkPlan, Vec<String>> {
         let mut plan = self.document.plan()?;
-        plan.mean_by_mac(&self.nics);
+        plan.match_nics_by_mac(&self.nics);
         if self.host_name.is_some() {
             plan.host_name.clone_from(&self.host_name);
         }

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_that_fit_most_nics_decide_and_the_other_is_told() {
+    fn of_two_that_fit_most_nics_decide_and_the_other_is_reported() {
         let hosts = [host("a", &[1]), host("b", &[2, 3]), host("c", &[4])];
         let found = decide(&hosts, &[1, 2, 3]);
         assert_eq!(found.host.as_ref().unwrap().host_name.as_deref(), Some("b"));

@@ -16,7 +16,7 @@ use crate::plan::{InterfaceKind, InterfaceMatch, NetworkPlan};
 
 impl NetworkPlan {
     /// Replaces the names of `nics` by hardware addresses.
-    pub(super) fn mean_by_mac(&mut self, nics: &BTreeMap<String, MacAddr>) {
+    pub(super) fn match_nics_by_mac(&mut self, nics: &BTreeMap<String, MacAddr>) {
         for interface in &mut self.interfaces {
             let name = interface.matches.name.clone();
             match &mut interface.kind {
@@ -93,7 +93,7 @@ mod tests {
         let mut plan =
             NetworkPlan::from_boot_args(&NetArgs::from_command_line(&CommandLine::parse(line)));
         let nics = [("eth0".to_owned(), ONE), ("eth1".to_owned(), TWO)];
-        plan.mean_by_mac(&BTreeMap::from(nics));
+        plan.match_nics_by_mac(&BTreeMap::from(nics));
         plan
     }
 

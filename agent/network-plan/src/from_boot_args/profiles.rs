@@ -30,7 +30,7 @@ pub(super) struct Profiles {
     with_ip: Vec<usize>,
     /// The arguments about each interface, for messages: the index and the
     /// argument.
-    said: Vec<(usize, String)>,
+    arguments: Vec<(usize, String)>,
     parents: Vec<DeviceSpec>,
     /// The servers of `nameserver=`, which apply to every interface.
     common_dns: Vec<IpAddr>,
@@ -63,7 +63,7 @@ impl Profiles {
         Profiles {
             list: Vec::new(),
             with_ip: Vec::new(),
-            said: Vec::new(),
+            arguments: Vec::new(),
             parents: Vec::new(),
             common_dns: args.nameservers.clone(),
             ipv4,
@@ -151,7 +151,7 @@ impl Profiles {
 
     /// Notes an argument about this interface, so that a message can quote it.
     pub(super) fn note(&mut self, index: usize, argument: &str) {
-        self.said.push((index, argument.to_owned()));
+        self.arguments.push((index, argument.to_owned()));
     }
 
     /// Notes that an `ip=` is for this interface.
@@ -166,7 +166,7 @@ impl Profiles {
 
     /// Switches off the addresses of interfaces that carry a VLAN, unless an `ip=`
     /// is for them.
-    pub(super) fn silence_parents(&mut self) {
+    pub(super) fn disable_vlan_parents(&mut self) {
         for device in std::mem::take(&mut self.parents) {
             let index = self.of_device(&device);
             if self.with_ip.contains(&index) {
@@ -291,7 +291,7 @@ impl Profiles {
                 }
             }
             if let InterfaceKind::Bond { options } = &mut interface.kind {
-                lost.extend(bond_rules::settle(options));
+                lost.extend(bond_rules::drop_conflicts(options));
             }
             for ip in interface.families_mut() {
                 drop_unusable(ip, &mut lost);
@@ -306,7 +306,7 @@ impl Profiles {
     /// The argument that set `what` on an interface. If several contain it, the
     /// last one.
     fn quote(&self, index: usize, what: &str) -> String {
-        let here = || self.said.iter().rev().filter(|(at, _)| *at == index);
+        let here = || self.arguments.iter().rev().filter(|(at, _)| *at == index);
         let (_, interface) = &self.list[index];
         here()
             .find(|(_, text)| text.contains(what))

@@ -67,10 +67,9 @@ fn without_defaults(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let kept = map.into_iter().map(|(k, v)| (k, without_defaults(v)));
-            let says_something = |v: &Value| {
-                !(v.is_null() || *v == false || v.as_array().is_some_and(Vec::is_empty))
-            };
-            Value::Object(kept.filter(|(_, v)| says_something(v)).collect())
+            let is_default =
+                |v: &Value| v.is_null() || *v == false || v.as_array().is_some_and(Vec::is_empty);
+            Value::Object(kept.filter(|(_, v)| !is_default(v)).collect())
         }
         Value::Array(list) => Value::Array(list.into_iter().map(without_defaults).collect()),
         other => other,

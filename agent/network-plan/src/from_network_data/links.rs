@@ -38,7 +38,7 @@ pub(super) struct Link {
     /// The id in the document. It is never the name of a NIC.
     id: String,
     /// The ids of other links with the same NIC.
-    also: Vec<String>,
+    other_ids: Vec<String>,
     pub(super) interface: Interface,
 }
 
@@ -46,14 +46,14 @@ impl Link {
     fn new(id: String, interface: Interface) -> Link {
         Link {
             id,
-            also: Vec::new(),
+            other_ids: Vec::new(),
             interface,
         }
     }
 
     /// True if this is an id of the link.
     pub(super) fn is_called(&self, id: &str) -> bool {
-        self.id == id || self.also.iter().any(|also| also == id)
+        self.id == id || self.other_ids.iter().any(|other| other == id)
     }
 }
 
@@ -162,7 +162,7 @@ fn nic(entry: &Fields, links: &mut Vec<Link>) {
             "ethernet_mac_address is that of link {other}; treated as the same link"
         ));
         known.interface.mtu = known.interface.mtu.or(mtu);
-        known.also.push(id);
+        known.other_ids.push(id);
         return;
     }
     let interface = interface(matches, InterfaceKind::Ethernet, mtu);

@@ -2,7 +2,7 @@
 
 use super::described::Described;
 use super::fields::Fields;
-use crate::plan::{InterfaceKind, RoutesOfIpVlan};
+use crate::plan::{InterfaceKind, IpVlanMode};
 
 const KEYS: &[&str] = &["base-iface", "mode", "private", "vepa"];
 /// The kernel's IPVLAN_F_PRIVATE and IPVLAN_F_VEPA.
@@ -15,9 +15,9 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
     let mut flags = 0;
     if let Some(fields) = interface.child("ipvlan", KEYS) {
         let modes = [
-            ("l2", RoutesOfIpVlan::L2),
-            ("l3", RoutesOfIpVlan::L3),
-            ("l3s", RoutesOfIpVlan::L3s),
+            ("l2", IpVlanMode::L2),
+            ("l3", IpVlanMode::L3),
+            ("l3s", IpVlanMode::L3s),
         ];
         mode = fields.word("mode", &modes, false);
         described.read_parent(&fields);
@@ -44,7 +44,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
     described.interface.kind = InterfaceKind::IpVlan {
         parent: None,
         parent_mac: None,
-        mode: mode.unwrap_or(RoutesOfIpVlan::L3),
+        mode: mode.unwrap_or(IpVlanMode::L3),
         flags,
     };
     &["ipvlan"]

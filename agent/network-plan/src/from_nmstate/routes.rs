@@ -38,7 +38,7 @@ const KEYS: &[&str] = &[
 ];
 
 /// A route and the interface that it leads over.
-pub(super) struct Found {
+pub(super) struct SortedRoute {
     /// Index of the interface; `None`: the loopback interface.
     interface: Option<usize>,
     key: SortKey,
@@ -72,13 +72,13 @@ struct Entry<'a> {
 
 /// Reads the list and adds each route to its interface. Returns the routes that
 /// lead nowhere, for [`give_to_loopback`].
-pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<Found> {
+pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<SortedRoute> {
     let Some(fields) = top.child("routes", &["running", "config"]) else {
         return Vec::new();
     };
     let entries = fields.items_up_to(MOST_ROUTES, "config", KEYS);
     let routes = entries.filter_map(|entry| Entry::read(&entry).check(&entry, all));
-    let mut routes: Vec<Found> = routes.collect();
+    let mut routes: Vec<SortedRoute> = routes.collect();
     routes.sort_by(|a, b| (a.interface, &a.key).cmp(&(b.interface, &b.key)));
     routes.dedup_by(|a, b| (a.interface, &a.key) == (b.interface, &b.key));
     let (nowhere, over): (Vec<_>, Vec<_>) = routes
@@ -95,7 +95,7 @@ pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<Found> {
 /// Adds the routes that lead nowhere to the loopback interface. Call this after the
 /// code that looks for interfaces with addresses, since it must not find the
 /// loopback interface.
-pub(super) fn give_to_loopback(nowhere: Vec<Found>, all: &mut Interfaces) {
+pub(super) fn give_to_loopback(nowhere: Vec<SortedRoute>, all: &mut Interfaces) {
     for found in nowhere {
         give(found.route, loopback::of(all));
     }
@@ -145,7 +145,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Checks the entry and finds its interface. `None` for an absent or faulty entry.
-    fn check(self, fields: &Fields<'a>, all: &Interfaces) -> Option<Found> {
+    fn check(self, fields: &Fields<'a>, all: &Interfaces) -> Option<SortedRoute> {
         if self.is_gone {
             return None;
         }
@@ -183,7 +183,7 @@ impl<'a> Entry<'a> {
             table: Some(table),
             options: self.options(),
         };
-        Some(Found {
+        Some(SortedRoute {
             interface,
             key: self.sort_key(&route, table),
             route,

@@ -206,9 +206,9 @@ fn the_uplink_of_open_vswitch_has_the_addresses() {
             ],
         ),
     ] {
-        let (found, told) = in_ramdisk(case);
+        let (found, reported) = in_ramdisk(case);
         assert_eq!(found, lines, "{case}");
-        assert_eq!(told, warnings, "{case}");
+        assert_eq!(reported, warnings, "{case}");
     }
 }
 

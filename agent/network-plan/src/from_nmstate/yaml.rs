@@ -40,8 +40,8 @@ impl Yaml {
     pub(super) fn parse(text: &str) -> Result<Yaml, InvalidYaml> {
         let text = text.trim_start_matches('\u{feff}');
         // Without any content, the document is null.
-        let says_nothing = |line: &str| line.trim().is_empty() || line.starts_with('#');
-        if text.lines().all(|line| says_nothing(line) || line == "---") {
+        let is_blank = |line: &str| line.trim().is_empty() || line.starts_with('#');
+        if text.lines().all(|line| is_blank(line) || line == "---") {
             return Ok(Yaml::Null);
         }
         serde_saphyr::from_str_with_options(text, options()).map_err(|error| {

@@ -105,11 +105,11 @@ fn route_text(route: &Route, is_ipv4: bool) -> String {
         (None, Some(metric)) => format!("{destination},,{metric}"),
         (Some(via), None) => format!("{destination},{via}"),
         (None, None) => {
-            let nobody = match destination.address {
+            let unspecified = match destination.address {
                 IpAddr::V4(_) => "0.0.0.0",
                 IpAddr::V6(_) => "::",
             };
-            format!("{destination},{nobody}")
+            format!("{destination},{unspecified}")
         }
     }
 }

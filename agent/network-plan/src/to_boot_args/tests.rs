@@ -15,7 +15,7 @@ fn plan(line: &str) -> NetworkPlan {
 
 #[test]
 fn arguments_are_those_that_a_person_would_write() {
-    for (line, arguments, unsaid) in [
+    for (line, arguments, lost) in [
         ("ip=dhcp", "ip=dhcp", ""),
         ("ip=off", "ip=none", ""),
         (
@@ -65,22 +65,22 @@ fn arguments_are_those_that_a_person_would_write() {
     ] {
         let written = plan(line).to_boot_args();
         assert_eq!(written.arguments.join(" "), arguments, "{line}");
-        assert_eq!(written.unsaid.join(", "), unsaid, "{line}");
+        assert_eq!(written.lost.join(", "), lost, "{line}");
     }
 }
 
 #[test]
-fn what_no_argument_can_say_is_told() {
+fn what_no_argument_can_express_is_reported() {
     let ipv4 = |plan: &mut NetworkPlan, change: fn(&mut IpPlan)| {
         change(plan.interfaces[0].ipv4.as_mut().unwrap());
     };
     let changed = |change: &dyn Fn(&mut NetworkPlan)| {
         let mut plan = plan("ip=eth0:dhcp rd.route=10.0.0.0/8:192.0.2.1:eth0");
         change(&mut plan);
-        plan.to_boot_args().unsaid
+        plan.to_boot_args().lost
     };
     assert_eq!(changed(&|_| {}), Vec::<String>::new());
-    for (unsaid, found) in [
+    for (lost, found) in [
         (
             vec!["eth0: IPv4: routes"],
             changed(&|plan| ipv4(plan, |ip| ip.routes[0].metric = Some(5))),
@@ -121,12 +121,12 @@ fn what_no_argument_can_say_is_told() {
             }),
         ),
     ] {
-        assert_eq!(found, unsaid);
+        assert_eq!(found, lost);
     }
 }
 
 /// The vectors that do not come back from the arguments written for them.
-const UNSAID: &[&str] = &[
+const LOST: &[&str] = &[
     "vlan=v5:52-54-00-00-00-01",
     // These mean one NIC, but do not say which.
     "rd.route=10.0.0.0/8:192.0.2.1:averylonginterfacename",
@@ -141,12 +141,8 @@ fn every_vector_comes_back() {
     let text = fs::read_to_string(path).unwrap();
     let is_line = |line: &&str| !line.is_empty() && !line.starts_with(['#', '{']);
     for line in text.lines().filter(is_line) {
-        let unsaid = plan(line).to_boot_args().unsaid;
-        assert_eq!(
-            !unsaid.is_empty(),
-            UNSAID.contains(&line),
-            "{line}: {unsaid:?}"
-        );
+        let lost = plan(line).to_boot_args().lost;
+        assert_eq!(!lost.is_empty(), LOST.contains(&line), "{line}: {lost:?}");
     }
 }
 
@@ -327,7 +323,7 @@ proptest! {
         };
         plan.sort();
         let written = plan.to_boot_args();
-        prop_assert_eq!(&written.unsaid, &Vec::<String>::new(), "{:?}", written.arguments);
+        prop_assert_eq!(&written.lost, &Vec::<String>::new(), "{:?}", written.arguments);
         // Read the arguments again here: the same interfaces in the same order.
         let again = self::plan(&written.arguments.join(" "));
         let names = |plan: &NetworkPlan| -> Vec<_> {

@@ -1,7 +1,7 @@
 //! Passes the network of this boot on to the first boot of the installed system. If
 //! the ramdisk needed a static address, Ignition needs it too.
 
-use landfall_boot_params::coreos_args::{arguments_beside_files, first_boot_arguments};
+use landfall_boot_params::coreos_args::{arguments_with_files, first_boot_arguments};
 use landfall_boot_params::{CommandLine, NetArgs};
 use landfall_network_plan::{Choice, Source};
 
@@ -47,7 +47,7 @@ impl FirstBootNetwork {
         }
         let files = choice.plan.keyfiles().into_iter();
         Self {
-            arguments: with_network(&arguments_beside_files(line)),
+            arguments: with_network(&arguments_with_files(line)),
             keyfiles: files
                 .map(|file| (file.name, file.text.into_bytes()))
                 .collect(),

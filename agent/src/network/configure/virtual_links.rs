@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use landfall_network_plan::{
-    ClonedMac, InterfaceKind, MacAddr, NamedVlans, NetworkPlan, vlans_by_lldp,
+    AnnouncedVlans, ClonedMac, InterfaceKind, MacAddr, NetworkPlan, vlans_by_lldp,
 };
 
 use super::HeardVlans;
@@ -138,10 +138,10 @@ impl Configurator {
         let named = |nic: &Nic| {
             let (name, also) = (nic.link.name.clone(), nic.link.names());
             let macs = nic.link.macs();
-            NamedVlans {
+            AnnouncedVlans {
                 tags: heard.tags.get(&name).cloned().unwrap_or_default(),
                 nic: name,
-                also: { also.into_iter().map(str::to_owned) }
+                other_names: { also.into_iter().map(str::to_owned) }
                     .chain(macs.iter().map(MacAddr::to_string))
                     .collect(),
             }
