@@ -114,6 +114,11 @@ impl Default for NetArgs {
 }
 
 impl NetArgs {
+    /// Like [`from_command_line`](Self::from_command_line), for the text of one.
+    pub fn parse(line: &str) -> NetArgs {
+        NetArgs::from_command_line(&CommandLine::parse(line))
+    }
+
     /// Reads a command line. An argument that cannot be used becomes a warning.
     pub fn from_command_line(line: &CommandLine) -> NetArgs {
         let mut args = NetArgs::default();

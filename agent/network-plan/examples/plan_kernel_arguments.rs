@@ -6,11 +6,11 @@
 
 use std::io;
 
-use landfall_boot_params::{CommandLine, NetArgs};
+use landfall_boot_params::NetArgs;
 use landfall_network_plan::NetworkPlan;
 
 fn plan(text: &str) -> NetworkPlan {
-    let args = NetArgs::from_command_line(&CommandLine::parse(text));
+    let args = NetArgs::parse(text);
     NetworkPlan::from_boot_args(&args)
 }
 

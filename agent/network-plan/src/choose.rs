@@ -7,8 +7,8 @@
 
 use std::fmt;
 
+use landfall_boot_params::NetArgs;
 use landfall_boot_params::dracut_net::{InterfaceArgument, IpMethod};
-use landfall_boot_params::{CommandLine, NetArgs};
 
 use crate::embedded::{Document, Embedded};
 use crate::plan::NetworkPlan;
@@ -153,7 +153,7 @@ fn without_embedded(
 /// the machine on such a NIC.
 fn complete_embedded(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
     take_the_rest(&mut plan, args, "an embedded plan", args.interfaces.iter());
-    let off = NetArgs::from_command_line(&CommandLine::parse("ip=off"));
+    let off = NetArgs::parse("ip=off");
     plan.interfaces
         .extend(NetworkPlan::for_boot(&off).interfaces);
     plan.sort();
@@ -226,7 +226,6 @@ mod tests {
     use super::*;
     use crate::embedded::EmbeddedHost;
     use crate::plan::Method;
-    use landfall_boot_params::CommandLine;
     use std::collections::BTreeMap;
 
     const DATA: &str = r#"{"links": [
@@ -235,7 +234,7 @@ mod tests {
             "ip_address": "192.0.2.10", "netmask": "255.255.255.0"}]}"#;
 
     fn choice(data: Option<&str>, line: &str) -> Choice {
-        let args = NetArgs::from_command_line(&CommandLine::parse(line));
+        let args = NetArgs::parse(line);
         Choice::for_boot(&Embedded::default(), data, &args)
     }
 
@@ -320,7 +319,7 @@ mod tests {
     }
 
     fn with_embedded(document: Document, data: Option<&str>, line: &str) -> Choice {
-        let args = NetArgs::from_command_line(&CommandLine::parse(line));
+        let args = NetArgs::parse(line);
         Choice::for_boot(&embedded(document), data, &args)
     }
 

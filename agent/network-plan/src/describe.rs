@@ -33,6 +33,38 @@ pub fn describe(plan: &NetworkPlan) -> Vec<String> {
 
 fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String>) {
     let name = subject(interface, alone);
+    let mut link = describe_kind(interface);
+    let controller = interface.controller.as_ref();
+    link.extend(controller.map(|controller| format!("port of {controller}")));
+    link.extend(interface.mtu.map(|mtu| format!("MTU {mtu}")));
+    link.extend(interface.ethtool.as_ref().map(describe_ethtool));
+    link.extend(interface.set_mac.map(|mac| match mac {
+        ClonedMac::Address(mac) => format!("MAC set to {mac}"),
+        word => format!("{word} MAC"),
+    }));
+    if !link.is_empty() {
+        lines.push(format!("{name}: {}", link.join(", ")));
+    }
+    match (&interface.ipv4, &interface.ipv6) {
+        (Some(ipv4), Some(ipv6)) if is_off(ipv4) && is_off(ipv6) => {
+            lines.push(format!("{name}: no addresses, no DHCP"));
+        }
+        (ipv4, ipv6) => {
+            let parts = [
+                ("IPv4", ipv4, "DHCP"),
+                ("IPv6", ipv6, "router advertisements"),
+            ];
+            for (family, ip, automatic) in parts {
+                if let Some(ip) = ip {
+                    lines.push(format!("{name}: {family} {}", describe_ip(ip, automatic)));
+                }
+            }
+        }
+    }
+}
+
+/// The words about the kind of the interface; none for a NIC.
+fn describe_kind(interface: &Interface) -> Vec<String> {
     let mut link = Vec::new();
     match &interface.kind {
         InterfaceKind::Ethernet => {}
@@ -79,37 +111,7 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
             }
         }
     }
-    link.extend(
-        interface
-            .controller
-            .as_ref()
-            .map(|c| format!("port of {c}")),
-    );
-    link.extend(interface.mtu.map(|mtu| format!("MTU {mtu}")));
-    link.extend(interface.ethtool.as_ref().map(describe_ethtool));
-    link.extend(interface.set_mac.map(|mac| match mac {
-        ClonedMac::Address(mac) => format!("MAC set to {mac}"),
-        word => format!("{word} MAC"),
-    }));
-    if !link.is_empty() {
-        lines.push(format!("{name}: {}", link.join(", ")));
-    }
-    match (&interface.ipv4, &interface.ipv6) {
-        (Some(ipv4), Some(ipv6)) if is_off(ipv4) && is_off(ipv6) => {
-            lines.push(format!("{name}: no addresses, no DHCP"));
-        }
-        (ipv4, ipv6) => {
-            let parts = [
-                ("IPv4", ipv4, "DHCP"),
-                ("IPv6", ipv6, "router advertisements"),
-            ];
-            for (family, ip, automatic) in parts {
-                if let Some(ip) = ip {
-                    lines.push(format!("{name}: {family} {}", describe_ip(ip, automatic)));
-                }
-            }
-        }
-    }
+    link
 }
 
 fn on_parent(kind: &str, parent: Option<&str>) -> String {
@@ -191,10 +193,10 @@ fn describe_automatic(automatic: &Automatic, words: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use landfall_boot_params::{CommandLine, NetArgs};
+    use landfall_boot_params::NetArgs;
 
     fn lines(text: &str) -> Vec<String> {
-        let args = NetArgs::from_command_line(&CommandLine::parse(text));
+        let args = NetArgs::parse(text);
         describe(&NetworkPlan::for_boot(&args))
     }
 

@@ -181,10 +181,10 @@ impl NetworkPlan {
 mod tests {
     use super::*;
     use crate::plan::Method;
-    use landfall_boot_params::{CommandLine, NetArgs};
+    use landfall_boot_params::NetArgs;
 
     fn plan(line: &str, list: &[&str]) -> NetworkPlan {
-        let args = NetArgs::from_command_line(&CommandLine::parse(line));
+        let args = NetArgs::parse(line);
         let mut plan = NetworkPlan::for_boot(&args);
         let list: Vec<_> = list.iter().map(|text| (*text).to_owned()).collect();
         plan.add_vlans(&list, false);

@@ -66,12 +66,12 @@ fn holds(network: IpPrefix, address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use landfall_boot_params::{CommandLine, NetArgs};
+    use landfall_boot_params::NetArgs;
 
     use super::*;
 
     fn warnings_of_arguments(line: &str) -> Vec<String> {
-        let args = NetArgs::from_command_line(&CommandLine::parse(line));
+        let args = NetArgs::parse(line);
         NetworkPlan::for_boot(&args).warnings
     }
 

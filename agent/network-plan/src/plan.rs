@@ -246,6 +246,8 @@ impl NetworkPlan {
 
 #[cfg(test)]
 mod tests {
+    use landfall_boot_params::NetArgs;
+
     use super::*;
 
     #[test]
@@ -286,10 +288,7 @@ mod tests {
 
     #[test]
     fn the_ports_of_a_bond_keep_the_order_of_their_list() {
-        let plan = |line: &str| {
-            let line = landfall_boot_params::CommandLine::parse(line);
-            NetworkPlan::for_boot(&landfall_boot_params::NetArgs::from_command_line(&line))
-        };
+        let plan = |line: &str| NetworkPlan::for_boot(&NetArgs::parse(line));
         let of_line = plan("ip=eth1:off bond=bond0:eth2,52-54-00-00-00-09,eth1 ip=bond0:dhcp");
         let third = "the NIC with MAC 52:54:00:00:00:09";
         assert_eq!(ports(&of_line), ["eth2", third, "eth1"]);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use landfall_boot_params::{CommandLine, NetArgs};
+use landfall_boot_params::NetArgs;
 use landfall_network_plan::{IpPrefix, NetworkPlan};
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ pub fn compare(line: &[String], generator: &Generator) -> Result<Comparison> {
             _ => return Ok(Comparison::NotComparable),
         };
     }
-    let args = NetArgs::from_command_line(&CommandLine::parse(&line.join(" ")));
+    let args = NetArgs::parse(&line.join(" "));
     let plan = NetworkPlan::from_boot_args(&args);
     let mut theirs = of_generator(&generated);
     let mut ours = of_plan(&plan);

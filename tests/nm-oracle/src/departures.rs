@@ -5,8 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use landfall_boot_params::NetArgs;
 use landfall_boot_params::dracut_net::DeviceSpec;
-use landfall_boot_params::{CommandLine, NetArgs};
 
 /// NetworkManager's major and minor version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +106,7 @@ impl Rule {
 }
 
 fn args(argument: &str) -> NetArgs {
-    NetArgs::from_command_line(&CommandLine::parse(argument))
+    NetArgs::parse(argument)
 }
 
 /// True if Landfall warns that it ignores part of the argument.

@@ -6,7 +6,7 @@ use crate::mac::MacAddr;
 use crate::test_table::rows;
 
 fn read(text: &str) -> NetArgs {
-    NetArgs::from_command_line(&CommandLine::parse(text))
+    NetArgs::parse(text)
 }
 
 /// The fields that are set in the only `ip=` of a line.

@@ -54,19 +54,14 @@ impl NetworkPlan {
                         }
                     }
                 }
-                InterfaceKind::MacVlan {
-                    parent, parent_mac, ..
-                }
-                | InterfaceKind::IpVlan {
-                    parent, parent_mac, ..
-                } => {
-                    let known = parent.as_ref().and_then(|parent| nics.get(parent));
-                    if let Some(mac) = known {
+                kind => {
+                    if let Some((parent, parent_mac)) = kind.parent_mut()
+                        && let Some(mac) = parent.as_ref().and_then(|parent| nics.get(parent))
+                    {
                         *parent_mac = Some(*mac);
                         *parent = None;
                     }
                 }
-                _ => {}
             }
         }
         for interface in &mut self.installed {
@@ -84,14 +79,13 @@ impl NetworkPlan {
 mod tests {
     use super::*;
     use crate::plan::Interface;
-    use landfall_boot_params::{CommandLine, NetArgs};
+    use landfall_boot_params::NetArgs;
 
     const ONE: MacAddr = MacAddr([0x52, 0x54, 0, 0, 0, 1]);
     const TWO: MacAddr = MacAddr([0x52, 0x54, 0, 0, 0, 2]);
 
     fn plan(line: &str) -> NetworkPlan {
-        let mut plan =
-            NetworkPlan::from_boot_args(&NetArgs::from_command_line(&CommandLine::parse(line)));
+        let mut plan = NetworkPlan::from_boot_args(&NetArgs::parse(line));
         let nics = [("eth0".to_owned(), ONE), ("eth1".to_owned(), TWO)];
         plan.match_nics_by_mac(&BTreeMap::from(nics));
         plan

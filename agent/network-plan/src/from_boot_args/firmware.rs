@@ -127,7 +127,7 @@ fn merge_family(ip: &mut IpPlan, nic: &FirmwareNic) {
 
 #[cfg(test)]
 mod tests {
-    use landfall_boot_params::{CommandLine, NetArgs};
+    use landfall_boot_params::NetArgs;
 
     use super::*;
     use crate::NetworkPlan;
@@ -151,7 +151,7 @@ mod tests {
     /// The plan of a machine with these two NICs in its table, as the console
     /// prints it, and its warnings.
     fn lines(line: &str, more: &str) -> Vec<String> {
-        let mut args = NetArgs::from_command_line(&CommandLine::parse(line));
+        let mut args = NetArgs::parse(line);
         args.firmware = FirmwareNics {
             records: vec![
                 record("ethernet0", &format!("{V4} {more}")),

@@ -26,50 +26,18 @@ const FLAGS: &[&str] = &[
     "multicast-query-use-ifaddr",
     "multicast-snooping",
 ];
-/// Numbers: NMState's name, NetworkManager's name and the largest value.
-const NUMBERS: &[(&str, &str, i64)] = &[
-    ("hash-max", "multicast-hash-max", MOST),
-    ("mac-ageing-time", "ageing-time", MOST),
-    (
-        "multicast-last-member-count",
-        "multicast-last-member-count",
-        MOST,
-    ),
-    (
-        "multicast-last-member-interval",
-        "multicast-last-member-interval",
-        i64::MAX,
-    ),
-    (
-        "multicast-membership-interval",
-        "multicast-membership-interval",
-        i64::MAX,
-    ),
-    (
-        "multicast-querier-interval",
-        "multicast-querier-interval",
-        i64::MAX,
-    ),
-    (
-        "multicast-query-interval",
-        "multicast-query-interval",
-        i64::MAX,
-    ),
-    (
-        "multicast-query-response-interval",
-        "multicast-query-response-interval",
-        i64::MAX,
-    ),
-    (
-        "multicast-startup-query-count",
-        "multicast-startup-query-count",
-        MOST,
-    ),
-    (
-        "multicast-startup-query-interval",
-        "multicast-startup-query-interval",
-        i64::MAX,
-    ),
+/// Numbers with the largest value of each.
+const NUMBERS: &[(&str, i64)] = &[
+    ("hash-max", MOST),
+    ("mac-ageing-time", MOST),
+    ("multicast-last-member-count", MOST),
+    ("multicast-last-member-interval", i64::MAX),
+    ("multicast-membership-interval", i64::MAX),
+    ("multicast-querier-interval", i64::MAX),
+    ("multicast-query-interval", i64::MAX),
+    ("multicast-query-response-interval", i64::MAX),
+    ("multicast-startup-query-count", MOST),
+    ("multicast-startup-query-interval", i64::MAX),
 ];
 const OTHERS: &[&str] = &[
     "gc-timer",
@@ -99,7 +67,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
         if described.ports.is_some() {
             described.set("bridge", "vlan-filtering", filters);
         }
-        let numbers = NUMBERS.iter().map(|(name, ..)| *name);
+        let numbers = NUMBERS.iter().map(|(name, _)| *name);
         let flags = FLAGS.iter().copied();
         let keys: Vec<&str> = numbers.chain(flags).chain(OTHERS.iter().copied()).collect();
         if let Some(options) = fields.child("options", &keys) {
@@ -117,7 +85,13 @@ fn read_options(fields: &Fields, filters: bool, described: &mut Described) {
     for key in ["gc-timer", "hello-timer"] {
         let _ = fields.number(key, 0..=i64::MAX);
     }
-    for (key, setting, most) in NUMBERS {
+    for (key, most) in NUMBERS {
+        // NetworkManager has another name for two of them.
+        let setting = match *key {
+            "hash-max" => "multicast-hash-max",
+            "mac-ageing-time" => "ageing-time",
+            same => same,
+        };
         if let Some(number) = fields.number(key, 0..=*most) {
             described.set("bridge", setting, number);
         }

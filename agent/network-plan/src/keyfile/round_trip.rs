@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use landfall_boot_params::{ClonedMac, CommandLine, IpPrefix, MacAddr, NetArgs};
+use landfall_boot_params::{ClonedMac, IpPrefix, MacAddr, NetArgs};
 use proptest::prelude::*;
 
 use super::*;
@@ -351,7 +351,7 @@ proptest! {
              vlan=v.{tag}:bond0 ip=v.{tag}:{method} bridge=br0:eth2 ip=br0:{method} \
              rd.route=10.9.8.7/{prefix}:192.0.2.1:bond0 nameserver=192.0.2.53"
         );
-        check(&NetworkPlan::for_boot(&NetArgs::from_command_line(&CommandLine::parse(&line))))?;
+        check(&NetworkPlan::for_boot(&NetArgs::parse(&line)))?;
     }
 
     /// No text of a document can start a line of a keyfile.

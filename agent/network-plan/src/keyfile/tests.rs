@@ -3,7 +3,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use landfall_boot_params::{CommandLine, NetArgs};
+use landfall_boot_params::NetArgs;
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn of_network_data(name: &str) -> Vec<Keyfile> {
 }
 
 fn of_arguments(line: &str) -> Vec<Keyfile> {
-    let args = NetArgs::from_command_line(&CommandLine::parse(line));
+    let args = NetArgs::parse(line);
     NetworkPlan::for_boot(&args).keyfiles()
 }
 
@@ -114,9 +114,7 @@ fn two_profiles_for_one_nic_have_two_files() {
     let low = Some("autoconnect-priority=-100".to_owned());
     assert_eq!(priorities, [None, low, None]);
 
-    let mut plan = NetworkPlan::for_boot(&NetArgs::from_command_line(&CommandLine::parse(
-        "ip=52-54-00-00-00-01:dhcp",
-    )));
+    let mut plan = NetworkPlan::for_boot(&NetArgs::parse("ip=52-54-00-00-00-01:dhcp"));
     plan.interfaces.push(plan.interfaces[0].clone());
     let [first, second] = &plan.keyfiles()[..] else {
         panic!("{:?}", plan.keyfiles())

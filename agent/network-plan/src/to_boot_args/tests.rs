@@ -10,7 +10,7 @@ use super::*;
 use crate::plan::{Ethtool, InterfaceKind, InterfaceMatch, IpPlan, Method, Route, RouteKind};
 
 fn plan(line: &str) -> NetworkPlan {
-    NetworkPlan::from_boot_args(&NetArgs::from_command_line(&CommandLine::parse(line)))
+    NetworkPlan::from_boot_args(&NetArgs::parse(line))
 }
 
 #[test]
