@@ -119,25 +119,18 @@ fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
         let index = all.position(&port.name);
         index.is_some_and(|index| all.list[index].is_ovs_interface())
     };
-    let outside: Vec<&OvsPort> = { bridge.ports.iter() }
-        .filter(|port| !is_inside(port))
-        .collect();
-    let names = || {
-        let mut names: Vec<&str> = bridge.ports.iter().map(|port| port.name.as_str()).collect();
-        names.push(&bridge.name);
-        names
+    let ports = bridge.ports.iter();
+    let outside: Vec<_> = ports.filter(|port| !is_inside(port)).collect();
+    let is_of_bridge =
+        |name: &String| *name == bridge.name || bridge.ports.iter().any(|port| port.name == *name);
+    let has_addresses = |index: &usize| {
+        let described = &all.list[*index];
+        described.is_ovs_interface()
+            && described.ovs_port.as_ref().is_some_and(is_of_bridge)
+            && (described.ipv4.enabled || described.ipv6.enabled)
+            && described.state == State::Up
     };
-    let with_addresses: Vec<usize> = (0..all.list.len())
-        .filter(|&index| {
-            let described = &all.list[index];
-            let is_here = described
-                .ovs_port
-                .as_deref()
-                .is_some_and(|port| names().contains(&port));
-            let has_addresses = described.ipv4.enabled || described.ipv6.enabled;
-            described.is_ovs_interface() && is_here && has_addresses && described.state == State::Up
-        })
-        .collect();
+    let with_addresses: Vec<usize> = (0..all.list.len()).filter(has_addresses).collect();
     let [port] = outside[..] else {
         if !with_addresses.is_empty() {
             warn(format!(
@@ -151,15 +144,26 @@ fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
     let Some(uplink) = uplink(port, all) else {
         return warn(format!("the ramdisk has no interface {}", port.name));
     };
+    give_addresses(bridge, &with_addresses, uplink, all, findings);
+}
+
+/// Gives the uplink the addresses of these interfaces. Those with a VLAN tag become
+/// VLANs on it; of the others, the ramdisk can only have one.
+fn give_addresses(
+    bridge: &OvsBridge,
+    with_addresses: &[usize],
+    uplink: usize,
+    all: &mut Interfaces,
+    findings: &Findings,
+) {
+    let warn = |words: String| findings.warn(&bridge.path, words);
     let mut untagged = None;
-    for index in with_addresses {
+    for &index in with_addresses {
         let inside = &all.list[index];
         let (name, up) = (inside.name.clone(), all.list[uplink].name.clone());
-        let tag = bridge
-            .ports
-            .iter()
-            .find(|port| inside.ovs_port.as_ref() == Some(&port.name))
-            .and_then(|port| port.tag);
+        let is_its_port = |port: &&OvsPort| inside.ovs_port.as_ref() == Some(&port.name);
+        let port = bridge.ports.iter().find(is_its_port);
+        let tag = port.and_then(|port| port.tag);
         match (tag, &untagged) {
             (Some(tag), _) => {
                 add_vlan(index, tag, uplink, all);
