@@ -141,10 +141,13 @@ fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
         }
         return;
     };
-    let Some(uplink) = uplink(port, all) else {
-        return warn(format!("the ramdisk has no interface {}", port.name));
-    };
-    give_addresses(bridge, &with_addresses, uplink, all, findings);
+    match uplink(port, all) {
+        Ok(uplink) => give_addresses(bridge, &with_addresses, uplink, all, findings),
+        // Every other port has an entry.
+        Err(name) => warn(format!(
+            "{name} has `state: ignore`: the ramdisk configures no address of this bridge"
+        )),
+    }
 }
 
 /// Gives the uplink the addresses of these interfaces. Those with a VLAN tag become
@@ -192,13 +195,19 @@ fn give_addresses(
 
 /// Index of the interface that connects the bridge with the network outside. A bond
 /// of Open vSwitch becomes a bond of the kernel.
-fn uplink(port: &OvsPort, all: &mut Interfaces) -> Option<usize> {
+///
+/// # Errors
+/// The name of an interface that has no entry.
+fn uplink<'a>(port: &'a OvsPort, all: &mut Interfaces) -> Result<usize, &'a str> {
     let Some((mode, members)) = &port.bond else {
-        return all.position(&port.name);
+        return all.position(&port.name).ok_or(port.name.as_str());
     };
-    for (_, name) in members {
-        let member = all.list.iter_mut().find(|d| d.name == *name)?;
-        member.in_ramdisk.controller = Some(port.name.clone());
+    let members = members
+        .iter()
+        .map(|(_, name)| all.position(name).ok_or(name.as_str()))
+        .collect::<Result<Vec<_>, _>>()?;
+    for member in members {
+        all.list[member].in_ramdisk.controller = Some(port.name.clone());
     }
     let mut bond = Described::plain(&port.name, port.path.clone());
     let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -207,7 +216,7 @@ fn uplink(port: &OvsPort, all: &mut Interfaces) -> Option<usize> {
     };
     bond.interface.profile.is_ramdisk_only = true;
     all.list.push(bond);
-    Some(all.list.len() - 1)
+    Ok(all.list.len() - 1)
 }
 
 fn add_vlan(inside: usize, tag: u16, uplink: usize, all: &mut Interfaces) {

@@ -213,6 +213,29 @@ fn the_uplink_of_open_vswitch_has_the_addresses() {
 }
 
 #[test]
+fn an_ignored_uplink_is_the_reason_for_no_addresses() {
+    for (port, ignored) in [
+        ("{name: eth0}", "eth0"),
+        (
+            "{name: b0, link-aggregation: {mode: active-backup, port: [{name: eth0}, {name: eth1}]}}",
+            "eth1",
+        ),
+    ] {
+        let document = format!(
+            "interfaces: [{{name: {ignored}, state: ignore}}, {{name: ovs0, type: ovs-interface, \
+             ipv4: {{enabled: true, dhcp: true}}}}, \
+             {{name: br0, type: ovs-bridge, bridge: {{port: [{port}, {{name: ovs0}}]}}}}]"
+        );
+        let warnings = NetworkPlan::from_nmstate(&document).unwrap().warnings;
+        let reason = format!(
+            "interfaces[2]: {ignored} has `state: ignore`: the ramdisk configures no address of \
+             this bridge"
+        );
+        assert_eq!(warnings, [reason]);
+    }
+}
+
+#[test]
 fn rules_vrfs_and_stacked_interfaces_are_for_the_ramdisk_too() {
     for (case, expected) in [
         (
