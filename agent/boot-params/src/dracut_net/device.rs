@@ -38,20 +38,24 @@ impl DeviceSpec {
         warnings: &mut Vec<String>,
     ) -> Option<DeviceSpec> {
         let device = DeviceSpec::parse(text);
-        let DeviceSpec::Invalid(found) = &device else {
-            return Some(device);
+        warnings.extend(device.warning(token));
+        (!device.cannot_exist()).then_some(device)
+    }
+
+    /// The warning about a text that is neither a name nor an address.
+    pub(super) fn warning(&self, token: &Token) -> Option<String> {
+        let DeviceSpec::Invalid(found) = self else {
+            return None;
         };
-        let ignored = device.cannot_exist();
-        let effect = if ignored {
+        let effect = if self.cannot_exist() {
             "ignored"
         } else {
             "the first interface is used"
         };
-        warnings.push(format!(
+        Some(format!(
             "{}: expected an interface name or a MAC address, found {found:?}; {effect}",
             token.text
-        ));
-        (!ignored).then_some(device)
+        ))
     }
 
     /// True if NetworkManager accepts the text as a name or an address, but no

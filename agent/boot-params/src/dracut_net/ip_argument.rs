@@ -90,15 +90,13 @@ impl IpArgument {
             }
             argument.read_tail(&mut words, &mut complain);
         }
-        if let Some(device) = &argument.device
-            && let DeviceSpec::Invalid(text) = device
-        {
-            complain.add("expected an interface name or a MAC address", text);
-            if device.cannot_exist() && argument.host_name.is_none() {
-                return None;
-            }
-        }
-        Some(argument)
+        let device = argument.device.as_ref();
+        complain
+            .list
+            .extend(device.and_then(|device| device.warning(token)));
+        let is_useless =
+            device.is_some_and(DeviceSpec::cannot_exist) && argument.host_name.is_none();
+        (!is_useless).then_some(argument)
     }
 
     fn read_long_form(
