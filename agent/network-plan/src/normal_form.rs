@@ -13,6 +13,8 @@ use crate::plan::{Interface, InterfaceKind, IpPlan, Method, NetworkPlan, Route};
 struct PlanForm<'a> {
     hostname: Option<&'a str>,
     carrier_timeout: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    global_dns: Vec<String>,
     interfaces: Vec<InterfaceForm<'a>>,
     // Left out if empty: only NMState has rules.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -107,6 +109,8 @@ struct IpForm<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     vendor_class: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    dhcp_dscp: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'static str>,
 }
 
@@ -126,6 +130,7 @@ impl Serialize for NetworkPlan {
         PlanForm {
             hostname: self.host_name.as_deref(),
             carrier_timeout: self.carrier_timeout,
+            global_dns: self.global_dns.iter().map(ToString::to_string).collect(),
             interfaces: self.interfaces.iter().map(interface_form).collect(),
             rules: self.rules.iter().map(ToString::to_string).collect(),
             warnings: &self.warnings,
@@ -222,6 +227,7 @@ fn ip_form(ip: &IpPlan) -> IpForm<'_> {
         dhcp_hostname: automatic.map(|a| a.host_name.as_deref()),
         dhcp_client_id: automatic.and_then(|a| a.client_id_text()),
         vendor_class: automatic.and_then(|a| a.vendor_class.as_ref().map(VendorClass::text)),
+        dhcp_dscp: automatic.and_then(|a| a.dscp),
         mode: automatic.and_then(|a| a.mode),
     }
 }
