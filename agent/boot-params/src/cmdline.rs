@@ -61,7 +61,7 @@ impl CommandLine {
     }
 
     /// True if the text was longer than [`MAX_LENGTH`] and its end was left out.
-    pub fn was_cut(&self) -> bool {
+    pub(crate) fn was_cut(&self) -> bool {
         self.cut
     }
 }

@@ -135,7 +135,7 @@ fn unquoted(value: &str) -> &str {
 
 /// Replaces `$$` and `\$` by `$`. `None` if the value refers to another option
 /// (`$name`, `${name}`), which oslo.config would fill in.
-pub fn without_escapes(value: &str) -> Option<String> {
+pub(crate) fn without_escapes(value: &str) -> Option<String> {
     let mut out = String::with_capacity(value.len());
     let mut rest = value;
     while let Some(at) = rest.find('$') {

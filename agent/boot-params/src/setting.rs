@@ -43,7 +43,7 @@ pub struct Setting<T> {
 
 impl<T> Setting<T> {
     /// A value that no source gave.
-    pub fn from_default(value: T) -> Setting<T> {
+    pub(crate) fn from_default(value: T) -> Setting<T> {
         Setting {
             value,
             origin: Origin::Default,

@@ -39,7 +39,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
 
 /// The start of `pattern`, up to its first wildcard or backslash.
 #[must_use]
-pub fn literal_prefix(pattern: &str) -> &str {
+pub(crate) fn literal_prefix(pattern: &str) -> &str {
     let end = pattern
         .bytes()
         .position(|b| matches!(b, b'*' | b'?' | b'[' | b'\\'))

@@ -10,7 +10,7 @@ use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::is_interface_name;
 
 /// The kernel's default mode.
-pub const DEFAULT_MODE: &str = "balance-rr";
+pub(crate) const DEFAULT_MODE: &str = "balance-rr";
 
 /// NetworkManager's upper bound: the kernel's `INT_MAX`.
 const MOST: u32 = i32::MAX as u32;

@@ -44,7 +44,7 @@ impl EmbeddedHosts {
     }
 
     /// The host for every machine that no other host matches.
-    pub fn for_any_machine(&self) -> Option<&EmbeddedHost> {
+    fn for_any_machine(&self) -> Option<&EmbeddedHost> {
         self.hosts.iter().find(|host| host.macs.is_empty())
     }
 
