@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::argument_value::Secret;
 use crate::cmdline::CommandLine;
+use crate::test_table::rows;
 
 fn read(text: &str) -> BootParams {
     BootParams::from_command_line(&CommandLine::parse(text))
@@ -110,41 +111,7 @@ fn every_value_says_where_it_came_from() {
 
 #[test]
 fn a_bad_value_is_a_warning_and_the_default() {
-    // (argument, the warning)
-    let cases = [
-        (
-            "ipa-listen-port=70000",
-            "ipa-listen-port=70000: expected a number from 0 to 65535; default used (9999)",
-        ),
-        (
-            "ipa-api-url=192.0.2.1",
-            "ipa-api-url=192.0.2.1: expected \"mdns\" or http:// or https:// URLs joined by commas; default used (none)",
-        ),
-        (
-            "HTTP_PROXY=user:p4ss@proxy:3128",
-            "HTTP_PROXY=***@proxy:3128: expected an http:// or https:// URL; default used (none)",
-        ),
-        (
-            "ipa-insecure=maybe",
-            "ipa-insecure=maybe: expected a boolean (1 or 0, true or false, yes or no, on or off); default used (0)",
-        ),
-        (
-            "ipa-lookup-timeout=-1",
-            "ipa-lookup-timeout=-1: expected a number of seconds; default used (600)",
-        ),
-        (
-            "ipa-tls-min-version=1.0",
-            "ipa-tls-min-version=1.0: expected 1.2 or 1.3; default used (1.2)",
-        ),
-        ("ipa-insecure", "ipa-insecure: has no value; ignored"),
-        ("ipa-foo=1 ipa-foo=2", "ipa-foo: unknown name; ignored"),
-        ("landfall.bar=secret", "landfall.bar: unknown name; ignored"),
-        (
-            "ipa-insecure=1 ipa-insecure=maybe",
-            "ipa-insecure=maybe: expected a boolean (1 or 0, true or false, yes or no, on or off); default used (0)",
-        ),
-    ];
-    for (text, warning) in cases {
+    for (text, warning) in rows(include_str!("../../test_data/agent_args/bad_values.txt")) {
         let params = read(text);
         assert_eq!(params.warnings, [warning], "{text}");
         let settings = BootParams {
