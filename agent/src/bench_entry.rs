@@ -7,9 +7,11 @@
 use std::io;
 use std::path::Path;
 
+use landfall_boot_params::digest::Algorithm;
+
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Decoder;
-use crate::disk::digest::{Algorithm, Hasher};
+use crate::disk::digest::Hasher;
 use crate::disk::pipeline::UNIT;
 use crate::disk::sparse_write::{self, SparseWriter};
 use crate::disk::target::Target;
@@ -26,7 +28,7 @@ pub fn digest(name: &str, bytes: &[u8]) -> Option<String> {
     for chunk in bytes.chunks(CHUNK) {
         hasher.update(chunk);
     }
-    Some(hasher.finish())
+    Some(hasher.finish().hex())
 }
 
 /// Unpacks an image, one unit at a time into one buffer. Returns the unpacked size

@@ -8,7 +8,6 @@
 
 mod boot_line;
 mod config_file;
-mod digest_argument;
 mod ignition_source;
 mod image_choice;
 mod keyfile_source;
@@ -29,7 +28,6 @@ use crate::handover::efi_entry::{self, NoEntry};
 use crate::handover::install_coreos::{self, CoreosChanges};
 use crate::permission::WritePermission;
 
-pub use digest_argument::image_digest;
 pub use options::InstallOptions;
 pub use own_image::OwnImage;
 pub use servers::Servers;

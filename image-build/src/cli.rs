@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Parser, Subcommand};
+use landfall_boot_params::digest::Digest;
 use landfall_initramfs::compress::Compression;
 use landfall_initramfs::kernel_source::KernelSource;
 use landfall_initramfs::module_set::ModuleSet;
@@ -11,7 +12,7 @@ use landfall_initramfs::path_error;
 
 use crate::base_url::BaseUrl;
 use crate::ca_bundle::CaBundle;
-use crate::coreos_image::ImageDigest;
+use crate::coreos_image::image_digest;
 use crate::live_ignition::FileUrl;
 
 const KERNEL: &str = "KERNEL (one of)";
@@ -246,8 +247,8 @@ pub(crate) struct CoreosImageArguments {
     #[arg(long, value_name = "URL", help_heading = COREOS)]
     pub(crate) coreos_image_url: Vec<String>,
     /// Expected digest: sha256:HEX or sha512:HEX
-    #[arg(long, value_name = "ALGORITHM:HEX", help_heading = COREOS)]
-    pub(crate) coreos_image_digest: Option<ImageDigest>,
+    #[arg(long, value_name = "ALGORITHM:HEX", help_heading = COREOS, value_parser = image_digest)]
+    pub(crate) coreos_image_digest: Option<Digest>,
 }
 
 /// What a ramdisk is made of.

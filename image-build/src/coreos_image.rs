@@ -4,9 +4,9 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use anyhow::{Context as _, Result, ensure};
+use landfall_boot_params::digest::{Algorithm, Digest};
 use landfall_boot_params::{BootParams, CommandLine};
 use landfall_initramfs::digest_writer::{self, DigestWriter};
 use landfall_media_reader::coreos_image::CoreosImage;
@@ -17,50 +17,12 @@ use crate::disk_image;
 use crate::kernel_args::KernelArgs;
 use crate::report::megabytes;
 
-/// The expected digest of an image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ImageDigest {
-    algorithm: Algorithm,
-    /// Lower case.
-    hex: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Algorithm {
-    Sha256,
-    Sha512,
-}
-
-impl Algorithm {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Sha256 => "sha256",
-            Self::Sha512 => "sha512",
-        }
-    }
-}
-
-impl FromStr for ImageDigest {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, hex) = text
-            .split_once(':')
-            .ok_or("expected sha256:HEX or sha512:HEX, found no colon")?;
-        let (algorithm, digits) = match name.to_ascii_lowercase().as_str() {
-            "sha256" => (Algorithm::Sha256, 64),
-            "sha512" => (Algorithm::Sha512, 128),
-            other => return Err(format!("expected sha256 or sha512, found {other}")),
-        };
-        if hex.len() != digits || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(format!(
-                "expected {digits} hexadecimal digits, found {hex:?}"
-            ));
-        }
-        Ok(Self {
-            algorithm,
-            hex: hex.to_ascii_lowercase(),
-        })
+/// Parses the digest of an image. The error is a text for the operator.
+pub(crate) fn image_digest(text: &str) -> Result<Digest, String> {
+    let digest: Digest = text.parse()?;
+    match digest.algorithm() {
+        Algorithm::Sha256 | Algorithm::Sha512 => Ok(digest),
+        other => Err(format!("expected sha256 or sha512, found {other}")),
     }
 }
 
@@ -82,11 +44,7 @@ pub(crate) fn kernel_args(
             image.coreos_image_url.join(",")
         ));
         if let Some(digest) = &image.coreos_image_digest {
-            texts.push(format!(
-                "landfall.coreos.image_checksum={}:{}",
-                digest.algorithm.name(),
-                digest.hex
-            ));
+            texts.push(format!("landfall.coreos.image_checksum={digest}"));
         }
     }
     let params = BootParams::from_command_line(&CommandLine::parse(&texts.join(" ")));
@@ -106,7 +64,7 @@ pub(crate) struct PlacedImage {
 
 impl PlacedImage {
     /// Copies the file into `work` and checks its digest on the way.
-    pub(crate) fn copy(file: &Path, expected: Option<&ImageDigest>, work: &Path) -> Result<Self> {
+    pub(crate) fn copy(file: &Path, expected: Option<&Digest>, work: &Path) -> Result<Self> {
         let reading = || format!("reading {}", file.display());
         let name = file.file_name().with_context(reading)?.to_string_lossy();
         ensure!(
@@ -118,7 +76,7 @@ impl PlacedImage {
         let writing = || format!("writing {}", copy.display());
         let mut input = File::open(file).with_context(reading)?;
         let mut output = DigestWriter::new(File::create(&copy).with_context(writing)?);
-        let sha512 = match expected.map(|expected| expected.algorithm) {
+        let sha512 = match expected.map(Digest::algorithm) {
             Some(Algorithm::Sha512) => Some(copy_with_sha512(&mut input, &mut output)),
             _ => {
                 io::copy(&mut input, &mut output).with_context(writing)?;
@@ -130,14 +88,15 @@ impl PlacedImage {
         if let Some(expected) = expected {
             let found = sha512.as_deref().unwrap_or(&sha256);
             ensure!(
-                expected.hex == found,
+                expected.hex() == found,
                 "{}: {} expected {}, found {found}",
                 file.display(),
-                expected.algorithm.name(),
-                expected.hex
+                expected.algorithm(),
+                expected.hex()
             );
         }
         let name = name.into_owned();
+        let sha256 = Digest::new(Algorithm::Sha256, &sha256).map_err(anyhow::Error::msg)?;
         let image = CoreosImage { name, size, sha256 };
         Ok(Self { copy, image })
     }
@@ -175,7 +134,7 @@ pub(crate) fn line(image: &CoreosImage) -> String {
         "  image    {} ({}), sha256 {}\n",
         image.name,
         megabytes(image.size),
-        image.sha256
+        image.sha256.hex()
     )
 }
 
@@ -198,12 +157,12 @@ mod tests {
             (Some(format!("sha256:{}", "0".repeat(64))), false),
             (Some(format!("sha512:{}", "0".repeat(128))), false),
         ] {
-            let digest = expected.as_deref().map(|text| text.parse().unwrap());
+            let digest = expected.as_deref().map(|text| image_digest(text).unwrap());
             let placed = PlacedImage::copy(&file, digest.as_ref(), directory.path());
             assert_eq!(placed.is_ok(), good, "{expected:?}");
             match placed {
                 Ok(placed) => {
-                    assert_eq!(placed.image.sha256, sha256);
+                    assert_eq!(placed.image.sha256.hex(), sha256);
                     assert_eq!(
                         (placed.image.name.as_str(), placed.image.size),
                         ("rhcos.raw.gz", 512)
@@ -236,19 +195,9 @@ mod tests {
 
     #[test]
     fn what_is_no_digest() {
-        for text in [
-            "",
-            "sha256",
-            "sha256:ab",
-            "md5:00112233445566778899aabbccddeeff",
-        ] {
-            assert!(text.parse::<ImageDigest>().is_err(), "{text}");
+        for text in ["sha256:ab", "md5:00112233445566778899aabbccddeeff"] {
+            assert!(image_digest(text).is_err(), "{text}");
         }
-        assert!(
-            format!("sha256:{}", "g".repeat(64))
-                .parse::<ImageDigest>()
-                .is_err()
-        );
     }
 
     #[test]

@@ -98,14 +98,15 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let (kernel_bytes, kernel_sha256) = digest(&kernel.image, None)?;
     let embed_size = arguments.embed_kib as usize * 1024;
     let choices = format!("secure boot {secure_boot}, embed {embed_size}");
+    let image_sha256 = coreos_image
+        .as_ref()
+        .map_or_else(String::new, |placed| placed.image.sha256.hex());
     let identity = MediumIdentity::of(&[
         &kernel_sha256,
         &ramdisk.sha256,
         kernel_args.as_str(),
         &choices,
-        coreos_image
-            .as_ref()
-            .map_or("", |placed| &placed.image.sha256),
+        &image_sha256,
     ]);
     let medium = Medium {
         kernel: &kernel.image,

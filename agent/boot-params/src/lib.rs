@@ -11,6 +11,8 @@
 //! - [`CoreosInst`]: an installation without a provisioning service.
 //! - [`coreos_args`]: the arguments that CoreOS gets again on its first boot.
 //!
+//! The builder and the agent also share the type of a digest ([`digest`]).
+//!
 //! This crate reads no files. Invalid input never stops a reader: a value that
 //! cannot be used becomes a warning and the default applies, or a fault in
 //! [`CoreosInst`].
@@ -22,6 +24,7 @@ mod cloned_mac;
 pub mod cmdline;
 pub mod coreos_args;
 pub mod coreos_inst;
+pub mod digest;
 pub mod dracut_net;
 mod edit_distance;
 pub mod firmware_nics;

@@ -2,6 +2,7 @@
 //! server. The builder writes the image and this description of it; the agent reads
 //! both.
 
+use landfall_boot_params::digest::{Algorithm, Digest};
 use serde::{Deserialize, Serialize};
 
 /// Path of the image on the medium.
@@ -13,38 +14,62 @@ pub const DESCRIPTION_LIMIT: u32 = 4096;
 
 /// Describes the image, so that the agent can check it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Description", into = "Description")]
 pub struct CoreosImage {
     /// The original name of the image file, to show to the operator.
     pub name: String,
     /// In bytes.
     pub size: u64,
+    pub sha256: Digest,
+}
+
+/// The fields of the JSON.
+#[derive(Serialize, Deserialize)]
+struct Description {
+    name: String,
+    size: u64,
     /// As sha256sum prints it.
-    pub sha256: String,
+    sha256: String,
 }
 
 impl CoreosImage {
     /// Parses and checks the JSON; the error says what is wrong with it.
     pub fn from_json(json: &[u8]) -> Result<Self, String> {
-        let image: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
-        let hexadecimal = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if image.sha256.len() != 64 || !image.sha256.bytes().all(hexadecimal) {
-            return Err(format!(
-                "sha256: expected 64 lower-case hexadecimal digits, found {:?}",
-                image.sha256
-            ));
-        }
-        if image.name.chars().any(char::is_control) {
-            return Err(format!(
-                "name: expected a file's name, found {:?}",
-                image.name
-            ));
-        }
-        Ok(image)
+        serde_json::from_slice(json).map_err(|error| error.to_string())
     }
 
     pub fn to_json(&self) -> String {
-        serde_json::json!({"name": self.name, "size": self.size, "sha256": self.sha256}).to_string()
+        let sha256 = self.sha256.hex();
+        serde_json::json!({"name": self.name, "size": self.size, "sha256": sha256}).to_string()
             + "\n"
+    }
+}
+
+impl TryFrom<Description> for CoreosImage {
+    type Error = String;
+
+    fn try_from(Description { name, size, sha256 }: Description) -> Result<Self, String> {
+        let digest = Digest::new(Algorithm::Sha256, &sha256);
+        let sha256 = digest
+            .ok()
+            .filter(|digest| digest.hex() == sha256)
+            .ok_or_else(|| {
+                format!("sha256: expected 64 lower-case hexadecimal digits, found {sha256:?}")
+            })?;
+        if name.chars().any(char::is_control) {
+            return Err(format!("name: expected a file's name, found {name:?}"));
+        }
+        Ok(Self { name, size, sha256 })
+    }
+}
+
+impl From<CoreosImage> for Description {
+    fn from(image: CoreosImage) -> Self {
+        Self {
+            sha256: image.sha256.hex(),
+            name: image.name,
+            size: image.size,
+        }
     }
 }
 
@@ -57,7 +82,7 @@ mod tests {
         let image = CoreosImage {
             name: "rhcos \"x\".raw.gz".into(),
             size: 5 << 32,
-            sha256: "0a".repeat(32),
+            sha256: Digest::new(Algorithm::Sha256, &"0a".repeat(32)).unwrap(),
         };
         assert_eq!(
             CoreosImage::from_json(image.to_json().as_bytes()),

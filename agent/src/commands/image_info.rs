@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use landfall_boot_params::digest::Algorithm;
 use serde_json::Value;
 
 use super::partition_image;
@@ -23,9 +24,6 @@ pub(crate) struct ImageInfo {
     pub(super) proxies: Proxies,
     is_partition: bool,
 }
-
-/// The number of hexadecimal digits of an MD5.
-const MD5_DIGITS: usize = 32;
 
 /// What to do about a checksum that is rejected because of its algorithm.
 pub(super) const MD5_ADVICE: &str = "give a sha256 or sha512 checksum, or allow MD5: allow_md5_checksum in section [agent] of Ironic's configuration, or md5_enabled in the agent's";
@@ -111,7 +109,8 @@ impl ImageInfo {
         } = &self.checksum;
         // As in the original, the length decides: a longer text counts as another
         // algorithm.
-        let is_md5 = |text: &String| !text.contains("://") && text.chars().count() <= MD5_DIGITS;
+        let md5_digits = Algorithm::Md5.hex_length();
+        let is_md5 = |text: &String| !text.contains("://") && text.chars().count() <= md5_digits;
         match checksum {
             Some(checksum) if !md5_enabled && os_hash_algo.is_none() && is_md5(checksum) => {
                 Err(Failure::invalid_params(format!(

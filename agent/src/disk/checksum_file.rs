@@ -5,7 +5,8 @@
 //! writes: `<hash>  <name>`, `<hash> *<name>`, `SHA256 (<name>) = <hash>`, or the
 //! hash alone; and in the form of `openssl dgst`, `SHA256(<name>)= <hash>`.
 
-use crate::disk::digest::{Algorithm, ExpectedDigest};
+use landfall_boot_params::digest::{Algorithm, Digest, is_digest};
+
 use crate::disk::fetch::{self, Request};
 use crate::failure::{Class, Failure, Result};
 
@@ -35,7 +36,7 @@ impl ChecksumSource {
         image_urls: &[String],
         authorization: Option<&str>,
         client: &reqwest::Client,
-    ) -> Result<ExpectedDigest> {
+    ) -> Result<Digest> {
         let given = &self.text_or_url;
         let hex = if given.contains("://") {
             let is_theirs = image_urls.iter().any(|url| same_server(url, given));
@@ -48,10 +49,7 @@ impl ChecksumSource {
         } else {
             given
         };
-        match self.algorithm {
-            Some(algorithm) => ExpectedDigest::new(algorithm, hex),
-            None => ExpectedDigest::from_text(hex),
-        }
+        Digest::new(self.algorithm, hex).map_err(Failure::invalid_params)
     }
 }
 
@@ -74,10 +72,6 @@ fn fetch_checksum(request: Request, image_url: &str, client: &reqwest::Client) -
     find(&body, image_url).map(str::to_owned).map_err(unusable)
 }
 
-/// The number of hexadecimal digits of MD5, SHA-1, SHA-224, SHA-256, SHA-384 and
-/// SHA-512.
-const LENGTHS: [usize; 6] = [32, 40, 56, 64, 96, 128];
-
 /// The hash of the image that `image_url` names.
 ///
 /// # Errors
@@ -91,7 +85,7 @@ pub(crate) fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'
     if let [only] = lines[..]
         && !only.contains(char::is_whitespace)
     {
-        return if is_hash(only) {
+        return if is_digest(only) {
             Ok(only)
         } else {
             Err("expected one checksum, found no hexadecimal digits of a known length".to_owned())
@@ -109,7 +103,7 @@ pub(crate) fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'
             [first, last]
                 .into_iter()
                 .flatten()
-                .find(|word| is_hash(word))
+                .find(|word| is_digest(word))
                 .ok_or_else(|| format!("the line for {name:?} has no checksum"))
         })
 }
@@ -143,10 +137,6 @@ fn fits(text: &str, name: &str) -> bool {
         && text.chars().zip(name.chars()).all(same)
 }
 
-fn is_hash(word: &str) -> bool {
-    LENGTHS.contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,7 +158,7 @@ mod tests {
             };
             source.resolve(&[URL.to_owned()], None, &client)
         };
-        let expected = ExpectedDigest::new(Algorithm::Sha256, &hash('a')).unwrap();
+        let expected = Digest::new(Algorithm::Sha256, &hash('a')).unwrap();
         assert_eq!(resolve(None, &hash('a')).unwrap(), expected);
         assert!(resolve(Some(Algorithm::Sha512), &hash('a')).is_err());
         let server = Server::start(|_| {

@@ -197,9 +197,8 @@ fn hash(chunks: &Receiver<Bytes>, hashing: &Hashing) -> Computed {
         bytes += chunk.len() as u64;
     }
     Computed {
-        algorithm: hashing.algorithm,
         with_suffix: hasher.with_suffix(&hashing.suffix),
-        hex: hasher.finish(),
+        digest: hasher.finish(),
         bytes,
     }
 }

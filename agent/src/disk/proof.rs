@@ -1,6 +1,8 @@
 //! How the agent verifies that the download is the intended image. No I/O.
 
-use crate::disk::digest::{Algorithm, Computed, ExpectedDigest, Hashing};
+use landfall_boot_params::digest::{Algorithm, Digest};
+
+use crate::disk::digest::{Computed, Hashing};
 use crate::disk::signature::ImageSignature;
 use crate::failure::{Class, Failure, Result};
 
@@ -9,7 +11,7 @@ use crate::failure::{Class, Failure, Result};
 #[derive(Debug, Clone, Default)]
 pub enum Proof {
     /// The digest that the image must have.
-    Digest(ExpectedDigest),
+    Digest(Digest),
     /// The signature of the image, by a trusted key.
     Signature(Box<ImageSignature>),
     /// There is no proof: the agent writes the image unverified and logs a warning.
@@ -17,8 +19,8 @@ pub enum Proof {
     Nothing,
 }
 
-impl From<Option<ExpectedDigest>> for Proof {
-    fn from(digest: Option<ExpectedDigest>) -> Self {
+impl From<Option<Digest>> for Proof {
+    fn from(digest: Option<Digest>) -> Self {
         digest.map_or(Self::Nothing, Self::Digest)
     }
 }
@@ -47,13 +49,13 @@ impl Proof {
     /// match.
     pub fn judge(&self, url: &str, got: &Computed) -> Result<()> {
         match self {
-            Self::Digest(expected) if expected.hex() != got.hex => Err(Failure::new(
+            Self::Digest(expected) if *expected != got.digest => Err(Failure::new(
                 Class::ImageChecksumError,
                 format!(
                     "{url}: checksum mismatch: {} expected {}, got {} over {} bytes",
-                    got.algorithm,
+                    got.digest.algorithm(),
                     expected.hex(),
-                    got.hex,
+                    got.digest.hex(),
                     got.bytes
                 ),
             )
@@ -65,8 +67,8 @@ impl Proof {
                         "{url}: bad signature: expected {} bytes signed by key {}, found others ({} {})",
                         got.bytes,
                         signature.key(),
-                        got.algorithm,
-                        got.hex,
+                        got.digest.algorithm(),
+                        got.digest.hex(),
                     ),
                 )
                 .hint("the file on the server is not the one that was signed"))

@@ -70,8 +70,8 @@ impl WrittenImage {
             },
             mib(self.image_bytes),
             mib(self.written.data),
-            self.digest.algorithm,
-            self.digest.hex,
+            self.digest.digest.algorithm(),
+            self.digest.digest.hex(),
             if self.verified {
                 "verified"
             } else {

@@ -4,11 +4,10 @@
 
 use std::path::PathBuf;
 
+use landfall_boot_params::digest::Digest;
 use landfall_boot_params::{CoreosInst, IgnitionPlace};
 
-use crate::disk::digest::ExpectedDigest;
 use crate::failure::{Failure, Result};
-use crate::installation::digest_argument::{ignition_hash, image_digest};
 use crate::installation::options::{FetchRetries, InstallOptions};
 
 impl InstallOptions {
@@ -26,12 +25,12 @@ impl InstallOptions {
         let image_digest = digest(
             "landfall.coreos.inst.image_digest",
             &line.image_digest,
-            image_digest,
+            str::parse::<Digest>,
         );
         let ignition_hash = digest(
             "landfall.coreos.inst.ignition_hash",
             &line.ignition_hash,
-            ignition_hash,
+            Digest::from_ignition,
         );
         if !faults.is_empty() {
             return Err(Failure::invalid_params(faults.join("; ")));
@@ -64,7 +63,7 @@ impl InstallOptions {
     }
 }
 
-type Parse = fn(&str) -> std::result::Result<ExpectedDigest, String>;
+type Parse = fn(&str) -> std::result::Result<Digest, String>;
 
 fn words(list: &Option<String>) -> Vec<String> {
     let words = list.iter().flat_map(|list| list.split(','));
@@ -99,9 +98,9 @@ mod tests {
             InstallOptions {
                 dest_device: Some("/dev/sda".into()),
                 image_url: vec!["http://192.0.2.1/a.raw.gz".into()],
-                image_digest: Some(image_digest(&format!("sha256:{ZEROS}")).unwrap()),
+                image_digest: Some(format!("sha256:{ZEROS}").parse().unwrap()),
                 ignition_url: Some("http://192.0.2.1/w.ign".into()),
-                ignition_hash: Some(ignition_hash(&format!("sha256-{ZEROS}")).unwrap()),
+                ignition_hash: Some(Digest::from_ignition(&format!("sha256-{ZEROS}")).unwrap()),
                 insecure_ignition: true,
                 platform: Some("qemu".into()),
                 save_partlabel: vec!["data*".into(), "log".into()],

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use crate::disk::digest::{ExpectedDigest, Hasher};
+use landfall_boot_params::digest::Digest;
+
+use crate::disk::digest::Hasher;
 use crate::disk::fetch::{self, Request};
 use crate::failure::{Class, Failure, Result};
 use crate::handover::ignition_file;
@@ -101,19 +103,18 @@ fn of_server(url: &str, options: &InstallOptions, servers: &Servers) -> Result<V
     fetch::small_file(request, servers.client.clone(), LIMIT)
 }
 
-fn compare(name: &str, config: &[u8], expected: &ExpectedDigest) -> Result<()> {
-    let mut hasher = Hasher::new(expected.algorithm());
-    hasher.update(config);
-    let found = hasher.finish();
-    if found == expected.hex() {
+fn compare(name: &str, config: &[u8], expected: &Digest) -> Result<()> {
+    let found = Hasher::digest(expected.algorithm(), config);
+    if found == *expected {
         return Ok(());
     }
     Err(Failure::new(
         Class::ImageChecksumError,
         format!(
-            "Ignition config {name}: {} expected {}, found {found} over {} bytes; nothing was written",
+            "Ignition config {name}: {} expected {}, found {} over {} bytes; nothing was written",
             expected.algorithm(),
             expected.hex(),
+            found.hex(),
             config.len()
         ),
     ))
@@ -123,17 +124,16 @@ fn compare(name: &str, config: &[u8], expected: &ExpectedDigest) -> Result<()> {
 mod tests {
     use std::fs;
 
+    use landfall_boot_params::digest::Algorithm;
+
     use super::*;
     use crate::disk::fixtures::{Reply, Server, http_client};
-    use crate::installation::digest_argument::ignition_hash;
     use crate::installation::options::FetchRetries;
 
     const CONFIG: &[u8] = b"{ \"ignition\" : {\"version\":\"3.2.0\"} }\n";
 
-    fn hash_of(bytes: &[u8]) -> ExpectedDigest {
-        let mut hasher = Hasher::new(crate::disk::digest::Algorithm::Sha512);
-        hasher.update(bytes);
-        ignition_hash(&format!("sha512-{}", hasher.finish())).unwrap()
+    fn hash_of(bytes: &[u8]) -> Digest {
+        Hasher::digest(Algorithm::Sha512, bytes)
     }
 
     fn of_url(url: &str) -> InstallOptions {

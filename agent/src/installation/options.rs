@@ -6,10 +6,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use landfall_boot_params::digest::Digest;
 
-use crate::disk::digest::ExpectedDigest;
 use crate::handover::console::Console;
-use crate::installation::digest_argument::{ignition_hash, image_digest};
 
 /// The default of `--stream-base-url`.
 pub const STREAM_BASE_URL: &str = "https://builds.coreos.fedoraproject.org/streams/";
@@ -56,8 +55,7 @@ pub struct InstallOptions {
     pub image_file: Option<PathBuf>,
     /// Digest of the image file, e.g. sha256:0123...; no signature is needed
     #[arg(long, value_name = "ALGORITHM:HEX", help_heading = "Image")]
-    #[arg(value_parser = image_digest)]
-    pub image_digest: Option<ExpectedDigest>,
+    pub image_digest: Option<Digest>,
     /// Take the image from the medium that this machine was booted from
     #[arg(long, help_heading = "Image")]
     pub offline: bool,
@@ -88,8 +86,8 @@ pub struct InstallOptions {
     pub ignition_url: Option<String>,
     /// Digest of the Ignition config, sha256-0123... or sha512-0123...
     #[arg(long, value_name = "TYPE-HEX", help_heading = "Installed system")]
-    #[arg(value_parser = ignition_hash)]
-    pub ignition_hash: Option<ExpectedDigest>,
+    #[arg(value_parser = Digest::from_ignition)]
+    pub ignition_hash: Option<Digest>,
     /// Allow an Ignition URL without TLS and without a digest
     #[arg(long, help_heading = "Installed system")]
     pub insecure_ignition: bool,

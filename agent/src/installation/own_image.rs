@@ -1,13 +1,12 @@
 //! Defines the image that came with the boot, and the type of the function that
 //! finds it.
 
-use crate::disk::digest::ExpectedDigest;
+use landfall_boot_params::digest::Digest;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnImage {
     pub url: String,
-    /// The expected digest.
-    pub digest: ExpectedDigest,
+    pub digest: Digest,
 }
 
 /// Looks for the image. The argument says whether it must be there: with `true` the

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
 
+use landfall_boot_params::digest::{Algorithm, Digest};
 use serde::Deserialize;
 
-use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::disk::fetch::{self, Request};
 use crate::failure::{Class, Failure, Result};
 use crate::installation::options::{InstallOptions, STREAM_BASE_URL};
@@ -54,7 +54,7 @@ struct Artifact {
 pub(crate) struct StreamImage {
     pub location: String,
     /// The digest of the file as downloaded.
-    pub sha256: ExpectedDigest,
+    pub sha256: Digest,
     /// The version of the operating system in the image.
     pub release: String,
 }
@@ -158,8 +158,8 @@ pub(crate) fn find(
                 PACKINGS[0]
             )
         })?;
-    let sha256 = ExpectedDigest::new(Algorithm::Sha256, &disk.sha256)
-        .map_err(|failure| format!("{}: {}", disk.location, failure.details))?;
+    let sha256 = Digest::new(Algorithm::Sha256, &disk.sha256)
+        .map_err(|fault| format!("{}: {fault}", disk.location))?;
     Ok(StreamImage {
         location: disk.location.clone(),
         sha256,

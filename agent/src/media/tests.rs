@@ -351,7 +351,11 @@ fn the_image_on_our_own_iso() {
     let found = look(&host).unwrap();
     assert_eq!(found.device, stick);
     assert_eq!(
-        (&found.image.name[..], found.image.size, found.image.sha256),
+        (
+            &found.image.name[..],
+            found.image.size,
+            found.image.sha256.hex()
+        ),
         ("rhcos.raw.gz", 5, "a".repeat(64))
     );
     // The same image in two drives counts as one. Two different images are an

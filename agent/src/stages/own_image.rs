@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use landfall_media_reader::coreos_image;
 
-use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::disk::fetch::medium_url;
 use crate::installation::OwnImage;
 use crate::media::{self, DRIVE_PATIENCE, NoImage, Places};
@@ -29,10 +28,8 @@ pub fn own_image(must_be_there: bool) -> Result<Option<OwnImage>, String> {
         }
         Err(reason) => return Err(reason.to_string()),
     };
-    let digest = ExpectedDigest::new(Algorithm::Sha256, &found.image.sha256)
-        .map_err(|failure| failure.details)?;
     Ok(Some(OwnImage {
         url: medium_url(&found.device, coreos_image::FILE),
-        digest,
+        digest: found.image.sha256,
     }))
 }

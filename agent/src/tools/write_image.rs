@@ -3,15 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use landfall_boot_params::digest::Digest;
 
-use crate::disk::digest::ExpectedDigest;
 use crate::disk::fetch::Patience;
 use crate::disk::format_policy::FormatPolicy;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, WriteOptions, write_image_with};
 use crate::failure::Result;
 use crate::http_client;
-use crate::installation::image_digest;
 use crate::permission::WritePermission;
 use crate::tools::{machine_http, orderly_end};
 
@@ -26,8 +25,8 @@ pub struct Arguments {
     /// Disk, e.g. /dev/sda, or a file as large as the disk; all data is lost
     disk: PathBuf,
     /// Expected digest of the file as downloaded, e.g. sha256:0123...
-    #[arg(long, value_name = "ALGORITHM:HEX", value_parser = image_digest)]
-    image_digest: Option<ExpectedDigest>,
+    #[arg(long, value_name = "ALGORITHM:HEX")]
+    image_digest: Option<Digest>,
     /// Read every block of the image back and compare, before the disk boots
     ///
     /// This reads the whole unpacked size of the image once more.

@@ -1,8 +1,9 @@
 //! Turns a checksum as Ironic gives it into a digest that can be computed.
 
+use landfall_boot_params::digest::{Algorithm, Digest};
+
 use crate::commands::image_info::{GivenChecksum, MD5_ADVICE};
 use crate::disk::checksum_file::ChecksumSource;
-use crate::disk::digest::{Algorithm, ExpectedDigest};
 use crate::failure::{Class, Failure, Result};
 
 /// Determines the expected digest of the image at these URLs. Fetches a checksum
@@ -19,7 +20,7 @@ pub(super) fn resolve(
     client: &reqwest::Client,
     md5_enabled: bool,
     verified: bool,
-) -> Result<Option<ExpectedDigest>> {
+) -> Result<Option<Digest>> {
     let Some(source) = chosen(given)? else {
         return Ok(None);
     };

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use landfall_boot_params::BootParams;
+use landfall_boot_params::digest::{Algorithm, Digest};
 use landfall_media_reader::coreos_image;
 
 use crate::commands::image_info::GivenChecksum;
 use crate::commands::machine::{Machine, blocking};
-use crate::disk::digest::Algorithm;
 use crate::disk::fetch::{is_medium_of, medium_url};
 use crate::failure::{Class, Failure, Result};
 use crate::media::{self, DRIVE_PATIENCE, ImageInDrive, NoImage, Places};
@@ -83,8 +83,8 @@ fn checksum(given: &str) -> GivenChecksum {
     }
 }
 
-fn sha256_sum(hex: &str) -> GivenChecksum {
-    checksum(&format!("sha256:{hex}"))
+fn sha256_sum(digest: &Digest) -> GivenChecksum {
+    checksum(&digest.to_string())
 }
 
 fn of_medium(found: std::result::Result<ImageInDrive, NoImage>) -> Result<GivenImage> {
@@ -117,6 +117,10 @@ mod tests {
 
     const SUM: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
+    fn sum() -> Digest {
+        Digest::new(Algorithm::Sha256, SUM).unwrap()
+    }
+
     fn read(line: &str) -> Result<Option<GivenImage>> {
         of_settings(&BootParams::from_command_line(&CommandLine::parse(line)))
     }
@@ -141,13 +145,13 @@ mod tests {
             ),
             (
                 format!("landfall.coreos.image=http://h/i?sha256={SUM}"),
-                image(&["http://h/i"], sha256_sum(SUM)),
+                image(&["http://h/i"], sha256_sum(&sum())),
             ),
             (
                 format!(
                     "landfall.coreos.image=file:///i landfall.coreos.image_checksum=sha256:{SUM}"
                 ),
-                image(&["file:///i"], sha256_sum(SUM)),
+                image(&["file:///i"], sha256_sum(&sum())),
             ),
             (
                 "landfall.coreos.image=http://h/i landfall.coreos.image_checksum=http://h/i.sum"
@@ -175,12 +179,12 @@ mod tests {
         let image = coreos_image::CoreosImage {
             name: "rhcos.raw.gz".to_owned(),
             size: 7,
-            sha256: SUM.to_owned(),
+            sha256: sum(),
         };
         let device = "/dev/sr0".into();
         let given = of_medium(Ok(ImageInDrive { device, image })).unwrap();
         assert_eq!(given.urls, ["medium:///dev/sr0#landfall/coreos-image"]);
-        assert_eq!(given.checksum, sha256_sum(SUM));
+        assert_eq!(given.checksum, sha256_sum(&sum()));
         assert!(given.must_not_be_on("/dev/sr0".as_ref()).is_err());
         assert!(given.must_not_be_on("/dev/sda".as_ref()).is_ok());
         let failure =

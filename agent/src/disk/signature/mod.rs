@@ -12,11 +12,11 @@ mod armor;
 mod keys;
 mod packet;
 
+use landfall_boot_params::digest::Algorithm;
 use rsa::Pkcs1v15Sign;
 
 pub use keys::{SigningKey, built_in_keys};
 
-use crate::disk::digest::Algorithm;
 use packet::{Cursor, Packet};
 
 /// In bytes. A file with one signature has about 600 bytes.

@@ -22,10 +22,7 @@ fn keys() -> Vec<SigningKey> {
 fn hash(signature: &ImageSignature, image: &[u8]) -> Vec<u8> {
     let mut hasher = Hasher::new(signature.algorithm());
     hasher.update(image);
-    hasher.update(signature.suffix());
-    let hex = hasher.finish();
-    let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-    (0..hex.len()).step_by(2).map(byte).collect()
+    hasher.with_suffix(signature.suffix()).to_vec()
 }
 
 #[test]

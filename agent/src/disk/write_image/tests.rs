@@ -2,12 +2,13 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use landfall_boot_params::digest::{Algorithm, Digest};
 use proptest::prelude::*;
 use tempfile::NamedTempFile;
 use uuid::Uuid;
 
 use super::*;
-use crate::disk::digest::{Algorithm, ExpectedDigest, Hasher};
+use crate::disk::digest::Hasher;
 use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client, loop_device, used_disk};
 use crate::disk::gpt::Table;
 use crate::permission::WritePermission;
@@ -37,10 +38,8 @@ fn write_image(
     write_image_with(source, &WriteOptions::default(), target, client)
 }
 
-fn sha256(bytes: &[u8]) -> ExpectedDigest {
-    let mut hasher = Hasher::new(Algorithm::Sha256);
-    hasher.update(bytes);
-    ExpectedDigest::new(Algorithm::Sha256, &hasher.finish()).unwrap()
+fn sha256(bytes: &[u8]) -> Digest {
+    Hasher::digest(Algorithm::Sha256, bytes)
 }
 
 fn impatient() -> Patience {
@@ -53,7 +52,7 @@ fn impatient() -> Patience {
     }
 }
 
-fn source(server: &Server, digest: Option<ExpectedDigest>) -> ImageSource {
+fn source(server: &Server, digest: Option<Digest>) -> ImageSource {
     ImageSource {
         urls: vec![server.url.clone()],
         proof: digest.into(),
@@ -462,8 +461,8 @@ fn a_mismatch_names_everything_and_leaves_no_table() {
         for part in [
             server.url.as_str(),
             "sha256",
-            sha256(b"another image").hex(),
-            sha256(&body).hex(),
+            &sha256(b"another image").hex(),
+            &sha256(&body).hex(),
             &body.len().to_string(),
         ] {
             assert!(failure.details.contains(part), "{part} in {failure}");
@@ -599,7 +598,7 @@ fn without_a_checksum_the_digest_is_told_all_the_same() {
     .and_then(ProvenImage::commit)
     .unwrap();
     assert!(!done.verified);
-    assert_eq!(done.digest.hex, sha256(&image).hex());
+    assert_eq!(done.digest.digest, sha256(&image));
 }
 
 /// O_DIRECT, O_EXCL, zeroing and BLKRRPART on a real block device.

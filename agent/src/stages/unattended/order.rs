@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use landfall_boot_params::digest::Digest;
 use landfall_boot_params::{BootParams, CoreosInst};
 use reqwest::Url;
 
 use crate::failure::{Failure, Result};
-use crate::installation::{InstallOptions, image_digest, stream};
+use crate::installation::{InstallOptions, stream};
 use crate::settings::Settings;
 
 /// Directory of the config files on customized boot media.
@@ -100,7 +101,7 @@ impl Order {
             .checksum(params.coreos_image_checksum.as_deref())
             .map_err(Failure::invalid_params)?;
         if let Some(text) = checksum {
-            let digest = image_digest(&text).map_err(|fault| {
+            let digest = text.parse::<Digest>().map_err(|fault| {
                 Failure::invalid_params(format!("landfall.coreos.image_checksum: {fault}"))
             })?;
             if let Some(other) = options
@@ -109,9 +110,7 @@ impl Order {
                 .filter(|other| **other != digest)
             {
                 return Err(Failure::invalid_params(format!(
-                    "landfall.coreos.image: expected one checksum, found {text} and the image digest {}:{}",
-                    other.algorithm(),
-                    other.hex()
+                    "landfall.coreos.image: expected one checksum, found {text} and the image digest {other}"
                 )));
             }
             options.image_digest = Some(digest);

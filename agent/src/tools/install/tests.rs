@@ -8,11 +8,12 @@ use std::process::Command;
 use std::thread;
 
 use clap::Parser as _;
+use landfall_boot_params::digest::Algorithm;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::run;
 use crate::cli::{self, Cli};
-use crate::disk::digest::{Algorithm, Hasher};
+use crate::disk::digest::Hasher;
 use crate::disk::fixtures::{LoopDevice, Reply, Server, loop_device};
 use crate::disk::gpt::Table;
 use crate::disk::target::Target;
@@ -82,9 +83,7 @@ fn image_with(partition: &[u8]) -> Vec<u8> {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    let mut hasher = Hasher::new(Algorithm::Sha256);
-    hasher.update(bytes);
-    hasher.finish()
+    Hasher::digest(Algorithm::Sha256, bytes).hex()
 }
 
 /// An empty disk, and a folder with an image and an Ignition config.

@@ -1,0 +1,240 @@
+//! Digests of files, in the forms in which arguments give them. Nothing here
+//! computes a digest.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A hash function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Protects only against accidental changes, not against an attacker.
+    Md5,
+    /// As MD5: protects only against accidental changes.
+    Sha1,
+    Sha224,
+    Sha256,
+    Sha384,
+    Sha512,
+    Sha3_224,
+    Sha3_256,
+    Sha3_384,
+    Sha3_512,
+}
+
+use Algorithm::{
+    Md5, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256, Sha384, Sha512,
+};
+
+/// Each algorithm with its name in Python's hashlib, which Ironic's users write,
+/// and the length of its digest in bytes. In the order of the variants of
+/// [`Algorithm`].
+const ALGORITHMS: [(Algorithm, &str, usize); 10] = [
+    (Md5, "md5", 16),
+    (Sha1, "sha1", 20),
+    (Sha224, "sha224", 28),
+    (Sha256, "sha256", 32),
+    (Sha384, "sha384", 48),
+    (Sha512, "sha512", 64),
+    (Sha3_224, "sha3_224", 28),
+    (Sha3_256, "sha3_256", 32),
+    (Sha3_384, "sha3_384", 48),
+    (Sha3_512, "sha3_512", 64),
+];
+
+impl Algorithm {
+    /// Finds an algorithm by Ironic's name for it, ignoring case.
+    pub fn by_name(name: &str) -> Option<Self> {
+        // hashlib also accepts OpenSSL's names, which have hyphens.
+        let name = name.trim().to_ascii_lowercase().replace('-', "_");
+        let found = ALGORITHMS.iter().find(|known| known.1 == name)?;
+        Some(found.0)
+    }
+
+    /// Finds an algorithm by the number of hexadecimal digits. Only for those that
+    /// Ironic recognises by length.
+    fn by_length(length: usize) -> Option<Self> {
+        let mut recognised = [Md5, Sha256, Sha512].into_iter();
+        recognised.find(|algorithm| algorithm.hex_length() == length)
+    }
+
+    /// The number of hexadecimal digits of its digests.
+    pub fn hex_length(self) -> usize {
+        2 * self.known().2
+    }
+
+    fn known(self) -> &'static (Self, &'static str, usize) {
+        // The table has one row per variant, in the same order; a test checks this.
+        &ALGORITHMS[self as usize]
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.known().1)
+    }
+}
+
+/// The digest of a file. As text it is `ALGORITHM:HEX`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digest {
+    algorithm: Algorithm,
+    bytes: Box<[u8]>,
+}
+
+impl Digest {
+    /// Parses hexadecimal digits. Ignores their case, and white space around them.
+    /// Without an algorithm, the number of the digits decides.
+    ///
+    /// # Errors
+    /// If the text does not consist of as many hexadecimal digits as the algorithm
+    /// has, or if no algorithm has as many.
+    pub fn new(algorithm: impl Into<Option<Algorithm>>, hex: &str) -> Result<Self, String> {
+        let hex = hex.trim().to_ascii_lowercase();
+        let by_length = || Algorithm::by_length(hex.len());
+        let Some(algorithm) = algorithm.into().or_else(by_length) else {
+            return Err(format!(
+                "checksum: expected 64 (sha256), 128 (sha512) or 32 (md5) hexadecimal digits, found {} characters",
+                hex.len()
+            ));
+        };
+        match bytes(&hex) {
+            Some(bytes) if hex.len() == algorithm.hex_length() => Ok(Self { algorithm, bytes }),
+            _ => Err(format!(
+                "{algorithm} checksum: expected {} hexadecimal digits, found {:?}",
+                algorithm.hex_length(),
+                hex.chars().take(140).collect::<String>()
+            )),
+        }
+    }
+
+    /// A digest that was computed with this algorithm.
+    pub fn from_bytes(algorithm: Algorithm, bytes: Box<[u8]>) -> Self {
+        Self { algorithm, bytes }
+    }
+
+    /// Parses `sha256-0123...` or `sha512-0123...`, the form of a verification hash
+    /// in Ignition.
+    ///
+    /// # Errors
+    /// If the text has another form. The error is a text for the operator.
+    pub fn from_ignition(text: &str) -> Result<Self, String> {
+        let (algorithm, hex) = match text.split_once('-') {
+            Some(("sha256", hex)) => (Sha256, hex),
+            Some(("sha512", hex)) => (Sha512, hex),
+            _ => return Err(format!("expected sha256-HEX or sha512-HEX, found {text:?}")),
+        };
+        Self::new(algorithm, hex)
+    }
+
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Lower-case hexadecimal text.
+    pub fn hex(&self) -> String {
+        self.bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+}
+
+/// Parses `ALGORITHM:HEX`. The error is a text for the operator.
+impl FromStr for Digest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once(':');
+        let named = parts.and_then(|(name, hex)| Some((Algorithm::by_name(name)?, hex)));
+        let Some((algorithm, hex)) = named else {
+            return Err(format!(
+                "expected ALGORITHM:HEX, e.g. sha256:0123..., found {text:?}"
+            ));
+        };
+        Self::new(algorithm, hex)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.algorithm, self.hex())
+    }
+}
+
+/// Whether the word has as many hexadecimal digits as the digests of any algorithm.
+pub fn is_digest(word: &str) -> bool {
+    let has_length = |known: &(Algorithm, &str, usize)| 2 * known.2 == word.len();
+    ALGORITHMS.iter().any(has_length) && bytes(word).is_some()
+}
+
+/// `None` if the text has other characters than hexadecimal digits, or an odd
+/// number of them.
+fn bytes(hex: &str) -> Option<Box<[u8]>> {
+    let digits: Vec<u32> = hex.chars().map(|c| c.to_digit(16)).collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let byte = |[high, low]: &[u32; 2]| u8::try_from(high * 16 + low).ok();
+    rest.is_empty().then(|| pairs.iter().map(byte).collect())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZEROS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+    const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    #[test]
+    fn each_algorithm_has_its_row_and_its_names() {
+        for (algorithm, name, _) in ALGORITHMS {
+            assert_eq!(algorithm.to_string(), name);
+            assert_eq!(Algorithm::by_name(name), Some(algorithm));
+        }
+        assert_eq!(Algorithm::by_name("SHA3-256"), Some(Sha3_256));
+        assert_eq!(Algorithm::by_name("crc32"), None);
+    }
+
+    #[test]
+    fn case_and_blanks_do_not_matter_but_digits_do() {
+        let upper = format!(" {}\n", ABC.to_uppercase());
+        assert_eq!(Digest::new(None, &upper).unwrap().hex(), ABC);
+        for (digits, algorithm) in [
+            (32, Some(Md5)),
+            (64, Some(Sha256)),
+            (128, Some(Sha512)),
+            (0, None),
+            (40, None),
+            (63, None),
+        ] {
+            let found = Digest::new(None, &"0".repeat(digits));
+            assert_eq!(found.ok().map(|digest| digest.algorithm()), algorithm);
+        }
+        for bad in [&"g".repeat(64), &ABC[1..], "", "\u{e9}"] {
+            assert!(Digest::new(Sha256, bad).is_err(), "{bad}");
+            assert!(!is_digest(bad), "{bad}");
+        }
+        assert!(is_digest(ABC));
+    }
+
+    #[test]
+    fn each_place_has_its_form() {
+        for (text, named, of_ignition) in [
+            (format!("sha256:{ABC}"), true, false),
+            (format!("sha256-{ABC}"), false, true),
+            (format!("sha512:{ZEROS}{ZEROS}"), true, false),
+            (format!("sha512-{ZEROS}{ZEROS}"), false, true),
+            (format!("sha3_256:{ZEROS}"), true, false),
+            (format!("md5-{}", &ZEROS[..32]), false, false),
+            (format!("sha256:{}", &ZEROS[1..]), false, false),
+            (format!("sha512-{ZEROS}"), false, false),
+            (ZEROS.to_owned(), false, false),
+            (String::new(), false, false),
+        ] {
+            let digest = text.parse::<Digest>();
+            assert_eq!(digest.is_ok(), named, "{text}");
+            if let Ok(digest) = digest {
+                assert_eq!(digest.to_string(), text);
+            }
+            assert_eq!(Digest::from_ignition(&text).is_ok(), of_ignition, "{text}");
+        }
+    }
+}
