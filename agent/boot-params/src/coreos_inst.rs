@@ -9,6 +9,7 @@
 use crate::agent_args::nearest;
 use crate::argument_value::{ArgumentValue as _, HttpUrl};
 use crate::cmdline::{CommandLine, Token};
+use crate::digest::Digest;
 use crate::shown::without_secrets;
 
 /// Prefix of all arguments that coreos-installer has, except [`LEGACY`].
@@ -65,8 +66,8 @@ const OF_TODAY: [&str; 5] = [
 /// Most unknown names that are reported.
 const MAX_UNKNOWN: usize = 100;
 
-/// The installation that a command line orders. Lists, digests and names stay text:
-/// the installation itself parses them.
+/// The installation that a command line orders. Lists and names stay text: the
+/// installation itself parses them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoreosInst {
     /// `coreos.inst=yes`: the command line is for the installer of RHCOS 4.1 to
@@ -89,10 +90,8 @@ pub struct CoreosInst {
     pub insecure: bool,
     /// Do not reboot after the installation.
     pub skip_reboot: bool,
-    /// The image's digest as `ALGORITHM:HEX`.
-    pub image_digest: Option<String>,
-    /// The config's digest as `TYPE-HEX`.
-    pub ignition_hash: Option<String>,
+    pub image_digest: Option<Digest>,
+    pub ignition_hash: Option<Digest>,
     /// Everything that makes the installation impossible.
     pub faults: Vec<String>,
     /// Arguments that are ignored, or that are read differently from how they look.
@@ -133,8 +132,8 @@ impl CoreosInst {
             save_partindex: reader.text(SAVE_PARTINDEX),
             insecure: reader.switch(INSECURE),
             skip_reboot: reader.switch(SKIP_REBOOT),
-            image_digest: reader.text(IMAGE_DIGEST),
-            ignition_hash: reader.text(IGNITION_HASH),
+            image_digest: reader.digest(IMAGE_DIGEST, str::parse),
+            ignition_hash: reader.digest(IGNITION_HASH, Digest::from_ignition),
             faults: Vec::new(),
             warnings: Vec::new(),
         };
@@ -178,8 +177,14 @@ impl CoreosInst {
             (SAVE_PARTINDEX, self.save_partindex.clone()),
             (INSECURE, switch(self.insecure)),
             (SKIP_REBOOT, switch(self.skip_reboot)),
-            (IMAGE_DIGEST, self.image_digest.clone()),
-            (IGNITION_HASH, self.ignition_hash.clone()),
+            (
+                IMAGE_DIGEST,
+                self.image_digest.as_ref().map(Digest::to_string),
+            ),
+            (
+                IGNITION_HASH,
+                self.ignition_hash.as_ref().map(Digest::to_ignition),
+            ),
         ]
         .into_iter()
         .filter_map(|(key, value)| Some((key, value?)))
@@ -271,6 +276,13 @@ impl<'a> Reader<'a> {
                 None
             }
         }
+    }
+
+    fn digest(&mut self, key: &str, parse: fn(&str) -> Result<Digest, String>) -> Option<Digest> {
+        let parsed = parse(&self.text(key)?);
+        parsed
+            .map_err(|fault| self.faults.push(format!("{key}: {fault}")))
+            .ok()
     }
 
     /// The old installer also accepted a path, and required `skip` for a system

@@ -126,6 +126,11 @@ impl Digest {
         Self::new(algorithm, hex)
     }
 
+    /// The form that [`Self::from_ignition`] parses.
+    pub fn to_ignition(&self) -> String {
+        format!("{}-{}", self.algorithm, self.hex())
+    }
+
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -229,12 +234,12 @@ mod tests {
             (ZEROS.to_owned(), false, false),
             (String::new(), false, false),
         ] {
-            let digest = text.parse::<Digest>();
-            assert_eq!(digest.is_ok(), named, "{text}");
-            if let Ok(digest) = digest {
-                assert_eq!(digest.to_string(), text);
-            }
-            assert_eq!(Digest::from_ignition(&text).is_ok(), of_ignition, "{text}");
+            let digest = text.parse::<Digest>().ok();
+            let expected = named.then(|| text.clone());
+            assert_eq!(digest.map(|digest| digest.to_string()), expected);
+            let hash = Digest::from_ignition(&text).ok();
+            let expected = of_ignition.then_some(text);
+            assert_eq!(hash.map(|hash| hash.to_ignition()), expected);
         }
     }
 }

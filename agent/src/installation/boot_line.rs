@@ -4,7 +4,6 @@
 
 use std::path::PathBuf;
 
-use landfall_boot_params::digest::Digest;
 use landfall_boot_params::{CoreosInst, IgnitionPlace};
 
 use crate::failure::{Failure, Result};
@@ -16,24 +15,8 @@ impl InstallOptions {
     /// # Errors
     /// All faults at once, if any of them makes the installation impossible.
     pub fn from_boot_line(line: &CoreosInst) -> Result<Self> {
-        let mut faults = line.faults.clone();
-        let mut digest = |key: &str, text: &Option<String>, parse: Parse| {
-            let read = parse(text.as_deref()?);
-            read.map_err(|fault| faults.push(format!("{key}: {fault}")))
-                .ok()
-        };
-        let image_digest = digest(
-            "landfall.coreos.inst.image_digest",
-            &line.image_digest,
-            str::parse::<Digest>,
-        );
-        let ignition_hash = digest(
-            "landfall.coreos.inst.ignition_hash",
-            &line.ignition_hash,
-            Digest::from_ignition,
-        );
-        if !faults.is_empty() {
-            return Err(Failure::invalid_params(faults.join("; ")));
+        if !line.faults.is_empty() {
+            return Err(Failure::invalid_params(line.faults.join("; ")));
         }
         let (ignition_url, ignition_file) = match &line.ignition_url {
             Some(IgnitionPlace::Url(url)) => (Some(url.clone()), None),
@@ -43,14 +26,14 @@ impl InstallOptions {
         Ok(Self {
             dest_device: line.install_dev.as_ref().map(PathBuf::from),
             image_url: line.image_url.iter().cloned().collect(),
-            image_digest,
+            image_digest: line.image_digest.clone(),
             stream: line.stream.clone(),
             // The installer of RHCOS 4.1 to 4.4 verified nothing, and installed no
             // image other than the one that its command line named.
             insecure: line.insecure || (line.legacy && line.image_url.is_some()),
             ignition_url,
             ignition_file,
-            ignition_hash,
+            ignition_hash: line.ignition_hash.clone(),
             // The boot service has always allowed http for a URL on the kernel
             // command line. A config file needs its own option for that.
             insecure_ignition: matches!(line.ignition_url, Some(IgnitionPlace::Url(_))),
@@ -63,8 +46,6 @@ impl InstallOptions {
     }
 }
 
-type Parse = fn(&str) -> std::result::Result<Digest, String>;
-
 fn words(list: &Option<String>) -> Vec<String> {
     let words = list.iter().flat_map(|list| list.split(','));
     words.map(str::to_owned).collect()
@@ -73,6 +54,7 @@ fn words(list: &Option<String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use landfall_boot_params::CommandLine;
+    use landfall_boot_params::digest::Digest;
 
     use super::*;
     use crate::failure::Class;

@@ -16,14 +16,17 @@ fn listed(text: &str) -> Vec<String> {
 
 #[test]
 fn a_line_of_today() {
-    let text = "coreos.inst.install_dev=/dev/disk/by-id/wwn-0x5000c500a1b2c3d4 \
-        coreos.inst.image_url=http://u:p@192.0.2.1/m.raw.xz coreos.inst.insecure \
-        coreos.inst.ignition_url=http://192.0.2.1/w.ign coreos.inst.platform_id=qemu \
-        coreos.inst.save_partlabel=data* coreos.inst.save_partindex=5-,2 \
-        coreos.inst.skip_reboot landfall.coreos.inst.image_digest=sha256:00 \
-        landfall.coreos.inst.ignition_hash=sha512-00";
+    let (image, config) = ("0a".repeat(32), "0b".repeat(64));
+    let text = format!(
+        "coreos.inst.install_dev=/dev/disk/by-id/wwn-0x5000c500a1b2c3d4 \
+         coreos.inst.image_url=http://u:p@192.0.2.1/m.raw.xz coreos.inst.insecure \
+         coreos.inst.ignition_url=http://192.0.2.1/w.ign coreos.inst.platform_id=qemu \
+         coreos.inst.save_partlabel=data* coreos.inst.save_partindex=5-,2 \
+         coreos.inst.skip_reboot landfall.coreos.inst.image_digest=sha256:{image} \
+         landfall.coreos.inst.ignition_hash=sha512-{config}"
+    );
     assert_eq!(
-        listed(text),
+        listed(&text),
         [
             "coreos.inst.install_dev=/dev/disk/by-id/wwn-0x5000c500a1b2c3d4",
             "coreos.inst.image_url=http://***@192.0.2.1/m.raw.xz",
@@ -33,11 +36,11 @@ fn a_line_of_today() {
             "coreos.inst.save_partindex=5-,2",
             "coreos.inst.insecure=1",
             "coreos.inst.skip_reboot=1",
-            "landfall.coreos.inst.image_digest=sha256:00",
-            "landfall.coreos.inst.ignition_hash=sha512-00",
+            &format!("landfall.coreos.inst.image_digest=sha256:{image}"),
+            &format!("landfall.coreos.inst.ignition_hash=sha512-{config}"),
         ]
     );
-    let inst = read(text);
+    let inst = read(&text);
     assert!(inst.is_wanted() && !inst.legacy);
     assert_eq!(inst.warnings, Vec::<String>::new());
     let url = inst.image_url.as_deref();
@@ -162,8 +165,15 @@ fn what_would_install_something_else_is_a_fault() {
             "coreos.inst.image_url and coreos.inst.stream: expected one of them, found both",
         ),
         (
-            &format!("{DISK} landfall.coreos.inst.ignition_hash=sha256-0"),
+            &format!(
+                "{DISK} landfall.coreos.inst.ignition_hash=sha256-{}",
+                "0".repeat(64)
+            ),
             "landfall.coreos.inst.ignition_hash: expected coreos.inst.ignition_url as well, found none",
+        ),
+        (
+            &format!("{DISK} landfall.coreos.inst.image_digest=0"),
+            "landfall.coreos.inst.image_digest: expected ALGORITHM:HEX, e.g. sha256:0123..., found \"0\"",
         ),
         (
             &format!("{DISK} coreos.inst.secure_ipl"),
