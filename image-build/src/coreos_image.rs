@@ -48,10 +48,7 @@ pub(crate) fn kernel_args(
         }
     }
     let params = BootParams::from_command_line(&CommandLine::parse(&texts.join(" ")));
-    if let Some(urls) = params.coreos_image.as_ref() {
-        urls.checksum(params.coreos_image_checksum.as_deref())
-            .map_err(anyhow::Error::msg)?;
-    }
+    params.given_image().map_err(anyhow::Error::msg)?;
     Ok(KernelArgs::with_defaults(&texts)?)
 }
 

@@ -1,7 +1,7 @@
-//! The URLs and the digest of an image, as one argument gives them.
+//! The URLs of an image and the digest in them, as one argument gives them.
 
 use crate::argument_value::{ArgumentValue, HttpUrl};
-use crate::shown::without_secrets;
+use crate::digest::{Algorithm, Digest};
 
 /// The query parameter with the digest in OpenShift's `bootstrapOSImage`.
 const SHA256: &str = "sha256=";
@@ -12,8 +12,8 @@ const SHA256: &str = "sha256=";
 pub struct ImageUrls {
     /// At least one URL, without the digest.
     pub urls: Vec<String>,
-    /// The SHA-256 from the `?sha256=` of any of the URLs: 64 hexadecimal digits.
-    pub sha256: Option<String>,
+    /// The SHA-256 from the `?sha256=` of any of the URLs.
+    pub sha256: Option<Digest>,
 }
 
 impl ArgumentValue for ImageUrls {
@@ -25,8 +25,8 @@ impl ArgumentValue for ImageUrls {
             sha256: None,
         };
         for url in split(text) {
-            let (url, sha256) = without_checksum(url);
-            if !is_place(&url) || sha256.as_deref().is_some_and(|text| !is_sha256(text)) {
+            let (url, sha256) = without_checksum(url)?;
+            if !is_place(&url) {
                 return None;
             }
             if parsed.sha256.is_some() && sha256.is_some() && parsed.sha256 != sha256 {
@@ -43,33 +43,9 @@ impl ArgumentValue for ImageUrls {
         if let (Some(sha256), Some(last)) = (&self.sha256, self.urls.last()) {
             text.push(if last.contains('?') { '&' } else { '?' });
             text.push_str(SHA256);
-            text.push_str(sha256);
+            text.push_str(&sha256.hex());
         }
         text
-    }
-}
-
-impl ImageUrls {
-    /// The digest of the image: `sha256:HEX` from `?sha256=`, or else the value of
-    /// `landfall.coreos.image_checksum`.
-    ///
-    /// # Errors
-    /// If both are given and differ: nobody can know which of them was meant.
-    pub fn checksum(&self, given: Option<&str>) -> Result<Option<String>, String> {
-        let Some(sha256) = &self.sha256 else {
-            return Ok(given.map(str::to_owned));
-        };
-        let Some(given) = given else {
-            return Ok(Some(format!("sha256:{sha256}")));
-        };
-        let lower = given.to_ascii_lowercase();
-        if lower.strip_prefix("sha256:").unwrap_or(&lower) == sha256 {
-            return Ok(Some(given.to_owned()));
-        }
-        Err(format!(
-            "landfall.coreos.image: expected one checksum, found ?sha256={sha256} and landfall.coreos.image_checksum={}",
-            without_secrets(given)
-        ))
     }
 }
 
@@ -92,31 +68,28 @@ fn split(text: &str) -> Vec<&str> {
     urls
 }
 
-/// Returns the URL to request, without `sha256=`, and the digest in lower case.
-fn without_checksum(url: &str) -> (String, Option<String>) {
+/// Returns the URL to request, without `sha256=`, and the digest. `None` if the
+/// digest is malformed.
+fn without_checksum(url: &str) -> Option<(String, Option<Digest>)> {
     let Some((base, query)) = url.split_once('?') else {
-        return (url.to_owned(), None);
+        return Some((url.to_owned(), None));
     };
     let of_checksum = |part: &&str| part.starts_with(SHA256);
     let (checksums, others): (Vec<&str>, Vec<&str>) = query.split('&').partition(of_checksum);
     let Some(checksum) = checksums.first() else {
-        return (url.to_owned(), None);
+        return Some((url.to_owned(), None));
     };
-    let checksum = checksum[SHA256.len()..].to_ascii_lowercase();
+    let digest = Digest::new(Algorithm::Sha256, &checksum[SHA256.len()..]).ok()?;
     let url = match others.as_slice() {
         [] => base.to_owned(),
         others => format!("{base}?{}", others.join("&")),
     };
-    (url, Some(checksum))
+    Some((url, Some(digest)))
 }
 
 fn is_place(url: &str) -> bool {
     let file = url.starts_with("file:///") && url.bytes().all(|byte| byte.is_ascii_graphic());
     file && url.len() > "file:///".len() || HttpUrl::parse(url).is_some()
-}
-
-fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]
@@ -125,37 +98,10 @@ mod tests {
 
     const SUM: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-    #[test]
-    fn two_checksums_must_be_the_same() {
-        let plain = ImageUrls::parse("http://h/i").unwrap();
-        let with_sum = ImageUrls::parse(&format!("http://h/i?sha256={SUM}")).unwrap();
-        let same = format!("SHA256:{}", SUM.to_uppercase());
-        let other = format!("sha256:{}", "0".repeat(64));
-        let sha512 = format!("sha512:{SUM}{SUM}");
-        for (image, given, expected) in [
-            (&plain, None, Ok(None)),
-            (&plain, Some(&*other), Ok(Some(&*other))),
-            (&with_sum, None, Ok(Some(&*format!("sha256:{SUM}")))),
-            (&with_sum, Some(SUM), Ok(Some(SUM))),
-            (&with_sum, Some(&*same), Ok(Some(&*same))),
-            (&with_sum, Some(&*other), Err(&*other)),
-            (&with_sum, Some(&*sha512), Err(&*sha512)),
-            (&with_sum, Some("http://h/sums"), Err("http://h/sums")),
-        ] {
-            match (image.checksum(given), expected) {
-                (Ok(found), expected) => assert_eq!(Ok(found.as_deref()), expected),
-                (Err(text), Err(part)) => {
-                    assert!(text.contains(SUM) && text.contains(part), "{text}");
-                }
-                (Err(text), Ok(_)) => panic!("{text}"),
-            }
-        }
-    }
-
     fn urls(urls: &[&str], sha256: Option<&str>) -> ImageUrls {
         ImageUrls {
             urls: urls.iter().map(ToString::to_string).collect(),
-            sha256: sha256.map(str::to_owned),
+            sha256: sha256.map(|hex| Digest::new(Algorithm::Sha256, hex).unwrap()),
         }
     }
 

@@ -1,11 +1,12 @@
-//! The expected digest of an image: given as text, or as the URL of a checksum
+//! The expected digest of an image whose checksum may be the URL of a checksum
 //! file.
 //!
 //! In such a file this module finds the image's line, in the forms that sha256sum
 //! writes: `<hash>  <name>`, `<hash> *<name>`, `SHA256 (<name>) = <hash>`, or the
 //! hash alone; and in the form of `openssl dgst`, `SHA256(<name>)= <hash>`.
 
-use landfall_boot_params::digest::{Algorithm, Digest, is_digest};
+use landfall_boot_params::Checksum;
+use landfall_boot_params::digest::{Digest, is_digest};
 
 use crate::disk::fetch::{self, Request};
 use crate::failure::{Class, Failure, Result};
@@ -14,43 +15,30 @@ use crate::failure::{Class, Failure, Result};
 /// about 100 KiB.
 const FILE_LIMIT: usize = 1 << 20;
 
-/// A checksum, or the URL of a checksum file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChecksumSource {
-    /// `None`: the length of the checksum decides.
-    pub algorithm: Option<Algorithm>,
-    /// Hexadecimal text, or the URL of a checksum file.
-    pub text_or_url: String,
-}
-
-impl ChecksumSource {
-    /// The expected digest of the image at these URLs. Downloads the checksum file
-    /// if there is one. `authorization` is sent only if the checksum file is on the
-    /// server of one of the URLs.
-    ///
-    /// # Errors
-    /// If the checksum file cannot be downloaded, has no line for the image, or if
-    /// the checksum is malformed.
-    pub fn resolve(
-        &self,
-        image_urls: &[String],
-        authorization: Option<&str>,
-        client: &reqwest::Client,
-    ) -> Result<Digest> {
-        let given = &self.text_or_url;
-        let hex = if given.contains("://") {
-            let is_theirs = image_urls.iter().any(|url| same_server(url, given));
-            let request = Request {
-                authorization: authorization.filter(|_| is_theirs).map(str::to_owned),
-                ..Request::small(given)
-            };
-            let image_url = image_urls.first().map_or("", String::as_str);
-            &fetch_checksum(request, image_url, client)?
-        } else {
-            given
-        };
-        Digest::new(self.algorithm, hex).map_err(Failure::invalid_params)
-    }
+/// The expected digest of the image at these URLs. Downloads the checksum file if
+/// there is one. `authorization` is sent only if the checksum file is on the server
+/// of one of the URLs.
+///
+/// # Errors
+/// If the checksum file cannot be downloaded, or has no digest of the image.
+pub fn resolve(
+    checksum: &Checksum,
+    image_urls: &[String],
+    authorization: Option<&str>,
+    client: &reqwest::Client,
+) -> Result<Digest> {
+    let (url, algorithm) = match checksum {
+        Checksum::Digest(digest) => return Ok(digest.clone()),
+        Checksum::File { url, algorithm } => (url, *algorithm),
+    };
+    let is_theirs = image_urls.iter().any(|image| same_server(image, url));
+    let request = Request {
+        authorization: authorization.filter(|_| is_theirs).map(str::to_owned),
+        ..Request::small(url)
+    };
+    let image_url = image_urls.first().map_or("", String::as_str);
+    let hex = fetch_checksum(request, image_url, client)?;
+    Digest::new(algorithm, &hex).map_err(Failure::invalid_params)
 }
 
 /// Whether both URLs have the same origin: credentials must not reach another
@@ -149,25 +137,23 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_taken_and_a_url_fetched() {
+    fn a_digest_is_taken_and_a_url_fetched() {
         let client = http_client();
-        let resolve = |algorithm, text: &str| {
-            let source = ChecksumSource {
-                algorithm,
-                text_or_url: text.to_owned(),
-            };
-            source.resolve(&[URL.to_owned()], None, &client)
+        let resolve = |text: &str| {
+            let checksum = Checksum::parse(text).unwrap();
+            resolve(&checksum, &[URL.to_owned()], None, &client)
         };
-        let expected = Digest::new(Algorithm::Sha256, &hash('a')).unwrap();
-        assert_eq!(resolve(None, &hash('a')).unwrap(), expected);
-        assert!(resolve(Some(Algorithm::Sha512), &hash('a')).is_err());
+        let expected = Digest::new(None, &hash('a')).unwrap();
+        assert_eq!(resolve(&hash('a')).unwrap(), expected);
         let server = Server::start(|_| {
             let file = format!("{}  image.raw.gz\n", "a".repeat(64));
             Reply::whole(file.as_bytes(), "\"1\"")
         });
-        assert_eq!(resolve(None, &server.url).unwrap(), expected);
+        assert_eq!(resolve(&server.url).unwrap(), expected);
+        let failure = resolve(&format!("sha512:{}", server.url)).unwrap_err();
+        assert!(failure.details.contains("expected 128"), "{failure}");
         let server = Server::start(|_| Reply::whole(b"<html>no such file</html>", "\"1\""));
-        let failure = resolve(None, &server.url).unwrap_err();
+        let failure = resolve(&server.url).unwrap_err();
         assert_eq!(failure.class, Class::ImageDownloadError, "{failure}");
     }
 

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use landfall_boot_params::Setting;
+use landfall_boot_params::{GivenImage, Setting};
 use landfall_network_plan::Choice;
 use serde_json::Value;
 
-use super::default_image::{self, GivenImage};
+use super::default_image::{self, must_not_be_on};
 use super::first_boot_network::{FirstBootNetwork, choice_of_this_boot};
 use super::{checksum, image_server, root_disk, software_raid};
 use crate::commands::command::Node;
@@ -34,7 +34,7 @@ pub(super) async fn execute(
     permission: WritePermission,
 ) -> Result<Value> {
     let network = choice_of_this_boot(&machine.settings).await;
-    let image = match named_image(node) {
+    let image = match named_image(node)? {
         Some(image) => image,
         None => default_image::find(machine).await?,
     };
@@ -44,9 +44,9 @@ pub(super) async fn execute(
     let verified = !machine.http.insecure;
     let authorization = image_server::own_authorization(&machine.settings.params);
     let (image, asking) = (wanted.image.clone(), authorization.clone());
-    let digest = blocking(move || {
+    let proof = blocking(move || {
         let GivenImage { urls, checksum } = image;
-        checksum::resolve(&checksum, &urls, &asking, &client, md5_enabled, verified)
+        checksum::proof(checksum.as_ref(), &urls, &asking, &client, md5_enabled, verified)
     })
     .await?;
     // Old arrays are deleted before the root disk is chosen, as in OpenShift's
@@ -58,13 +58,13 @@ pub(super) async fn execute(
         // Look for any reason to reject the installation before anything is
         // deleted.
         let expected = root_disk::find_without_arrays(machine, node).await?;
-        wanted.image.must_not_be_on(&expected)?;
+        must_not_be_on(&wanted.image, &expected)?;
         if let Err(failure) = software_raid::delete(node, permission).await {
             tracing::warn!("{failure}; the installation continues");
         }
     }
     let disk = root_disk::find(machine, node).await?;
-    wanted.image.must_not_be_on(&disk)?;
+    must_not_be_on(&wanted.image, &disk)?;
     let boot_entry = BootEntry::new(*machine.settings.params.ignore_bootloader_failure);
     let (client, path) = (machine.client.clone(), disk.clone());
     let options = WriteOptions {
@@ -75,7 +75,7 @@ pub(super) async fn execute(
     blocking(move || {
         let image = ImageSource {
             urls: wanted.image.urls,
-            proof: digest.into(),
+            proof,
             authorization,
             patience,
             formats: FormatPolicy::default(),
@@ -135,19 +135,25 @@ impl Wanted {
 }
 
 /// The image that the node names, with its checksum.
-fn named_image(node: &Node) -> Option<GivenImage> {
+///
+/// # Errors
+/// If the checksum is malformed.
+fn named_image(node: &Node) -> Result<Option<GivenImage>> {
     let text = |key: &str| {
         let text = node.instance_info(key).and_then(Value::as_str);
         text.filter(|text| !text.is_empty()).map(str::to_owned)
     };
-    Some(GivenImage {
-        urls: vec![text("image_source")?],
-        checksum: GivenChecksum {
+    let Some(url) = text("image_source") else {
+        return Ok(None);
+    };
+    Ok(Some(GivenImage {
+        urls: vec![url],
+        checksum: checksum::parse(&GivenChecksum {
             os_hash_algo: text("image_os_hash_algo"),
             os_hash_value: text("image_os_hash_value"),
             checksum: text("image_checksum"),
-        },
-    })
+        })?,
+    }))
 }
 
 /// The Ignition config as bytes. A string is passed on exactly as the user wrote

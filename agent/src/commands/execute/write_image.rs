@@ -75,15 +75,15 @@ pub(super) async fn write(
         // Everything that can be checked in advance, including the config drive, is
         // checked before the disk is touched.
         let drive = drive.map(|drive| drive.load(&client)).transpose()?;
-        source.proof = checksum::resolve(
-            &info.checksum,
+        let checksum = checksum::parse(&info.checksum)?;
+        source.proof = checksum::proof(
+            checksum.as_ref(),
             &source.urls,
             &source.authorization,
             &client,
             md5_enabled,
             verified,
-        )?
-        .into();
+        )?;
         let target = Target::open(&path, &permission)?;
         // A boot entry names a boot loader on a partition, so there must be
         // partitions.

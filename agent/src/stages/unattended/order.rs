@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use landfall_boot_params::digest::Digest;
-use landfall_boot_params::{BootParams, CoreosInst};
+use landfall_boot_params::{BootParams, Checksum, CoreosInst};
 use reqwest::Url;
 
 use crate::failure::{Failure, Result};
@@ -90,32 +89,30 @@ impl Order {
         options: &mut InstallOptions,
         params: &BootParams,
     ) -> Result<()> {
-        let Some(image) = params
-            .coreos_image
-            .as_ref()
-            .filter(|_| !options.names_image())
-        else {
+        if options.names_image() {
+            return Ok(());
+        }
+        let Some(image) = params.given_image().map_err(Failure::invalid_params)? else {
             return Ok(());
         };
-        let checksum = image
-            .checksum(params.coreos_image_checksum.as_deref())
-            .map_err(Failure::invalid_params)?;
-        if let Some(text) = checksum {
-            let digest = text.parse::<Digest>().map_err(|fault| {
-                Failure::invalid_params(format!("landfall.coreos.image_checksum: {fault}"))
-            })?;
-            if let Some(other) = options
-                .image_digest
-                .as_ref()
-                .filter(|other| **other != digest)
-            {
+        let digest = match image.checksum {
+            None => None,
+            Some(Checksum::Digest(digest)) => Some(digest),
+            Some(Checksum::File { url, .. }) => {
                 return Err(Failure::invalid_params(format!(
-                    "landfall.coreos.image: expected one checksum, found {text} and the image digest {other}"
+                    "landfall.coreos.image_checksum: expected ALGORITHM:HEX, e.g. sha256:0123..., found {url:?}"
                 )));
             }
-            options.image_digest = Some(digest);
+        };
+        if let (Some(digest), Some(other)) = (&digest, &options.image_digest)
+            && digest != other
+        {
+            return Err(Failure::invalid_params(format!(
+                "landfall.coreos.image: expected one checksum, found {digest} and the image digest {other}"
+            )));
         }
-        options.image_url.clone_from(&image.urls);
+        options.image_digest = digest.or(options.image_digest.take());
+        options.image_url = image.urls;
         Ok(())
     }
 
