@@ -15,28 +15,23 @@ use crate::failure::{Class, Failure, Result};
 /// about 100 KiB.
 const FILE_LIMIT: usize = 1 << 20;
 
-/// The expected digest of the image at these URLs. Downloads the checksum file if
-/// there is one. `authorization` is sent only if the checksum file is on the server
-/// of one of the URLs.
+/// The expected digest of the image that `image` requests. Downloads the checksum
+/// file if there is one. Credentials are sent only if the checksum file is on a
+/// server of the image.
 ///
 /// # Errors
 /// If the checksum file cannot be downloaded, or has no digest of the image.
-pub fn resolve(
-    checksum: &Checksum,
-    image_urls: &[String],
-    authorization: Option<&str>,
-    client: &reqwest::Client,
-) -> Result<Digest> {
+pub fn resolve(checksum: &Checksum, image: &Request, client: &reqwest::Client) -> Result<Digest> {
     let (url, algorithm) = match checksum {
         Checksum::Digest(digest) => return Ok(digest.clone()),
         Checksum::File { url, algorithm } => (url, *algorithm),
     };
-    let is_theirs = image_urls.iter().any(|image| same_server(image, url));
+    let is_theirs = image.urls.iter().any(|image| same_server(image, url));
     let request = Request {
-        authorization: authorization.filter(|_| is_theirs).map(str::to_owned),
-        ..Request::small(url)
+        authorization: image.authorization.clone().filter(|_| is_theirs),
+        ..Request::new([url])
     };
-    let image_url = image_urls.first().map_or("", String::as_str);
+    let image_url = image.urls.first().map_or("", String::as_str);
     let hex = fetch_checksum(request, image_url, client)?;
     Digest::new(algorithm, &hex).map_err(Failure::invalid_params)
 }
@@ -141,7 +136,7 @@ mod tests {
         let client = http_client();
         let resolve = |text: &str| {
             let checksum = Checksum::parse(text).unwrap();
-            resolve(&checksum, &[URL.to_owned()], None, &client)
+            resolve(&checksum, &Request::new([URL]), &client)
         };
         let expected = Digest::new(None, &hash('a')).unwrap();
         assert_eq!(resolve(&hash('a')).unwrap(), expected);

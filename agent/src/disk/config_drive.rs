@@ -77,7 +77,7 @@ impl ConfigDrive {
                 Ok(Content::Files(files))
             }
             Self::Url(url) => {
-                let request = Request::small(url);
+                let request = Request::new([url]);
                 // The base64 text gets the same limit as the image, although it is
                 // longer: no real config drive comes near 64 MiB.
                 let body = fetch::small_file(request, client.clone(), SIZE as usize)?;

@@ -85,10 +85,10 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request for a small file at one URL, without credentials.
-    pub fn small(url: impl Into<String>) -> Self {
+    /// A request for a file at these URLs, without credentials.
+    pub fn new(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
-            urls: vec![url.into()],
+            urls: urls.into_iter().map(Into::into).collect(),
             authorization: None,
             checked: false,
             packed: false,

@@ -23,7 +23,7 @@ use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::Packing;
 use crate::disk::digest::Computed;
 use crate::disk::ends::Ends;
-use crate::disk::fetch::{Download, Patience, Request};
+use crate::disk::fetch::{Download, Request};
 use crate::disk::format_policy::{Format, FormatPolicy};
 use crate::disk::image_head::{self, Geometry, HEAD_LEN, Image, Promise};
 use crate::disk::pipeline::{Broken, Pipeline, Step, Stream, UNIT};
@@ -41,13 +41,25 @@ const SMALLEST_DISK: u64 = 4 << 20;
 /// Where an image comes from, and how it is verified.
 #[derive(Debug, Clone)]
 pub struct ImageSource {
-    /// URLs of the same image.
-    pub urls: Vec<String>,
+    pub request: Request,
     pub proof: Proof,
-    /// The complete value of an `Authorization` header.
-    pub authorization: Option<String>,
-    pub patience: Patience,
     pub formats: FormatPolicy,
+}
+
+impl ImageSource {
+    /// An image in any format.
+    pub fn new(request: Request, proof: Proof) -> Self {
+        let request = Request {
+            checked: !proof.is_nothing(),
+            packed: true,
+            ..request
+        };
+        Self {
+            request,
+            proof,
+            formats: FormatPolicy::default(),
+        }
+    }
 }
 
 /// How to write an image.
@@ -194,18 +206,8 @@ impl<'a> Work<'a> {
 
 impl Work<'_> {
     fn pipeline(&self) -> Result<Pipeline> {
-        let download = Download::start(self.request(), self.client.clone())?;
+        let download = Download::start(self.source.request.clone(), self.client.clone())?;
         Pipeline::start(download, self.source.proof.hashing(), self.disk.size)
-    }
-
-    fn request(&self) -> Request {
-        Request {
-            urls: self.source.urls.clone(),
-            authorization: self.source.authorization.clone(),
-            checked: !self.source.proof.is_nothing(),
-            packed: true,
-            patience: self.source.patience.clone(),
-        }
     }
 
     fn write(&self, pipeline: Pipeline) -> Result<(Stream, Plan, Placed)> {

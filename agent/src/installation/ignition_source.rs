@@ -98,7 +98,7 @@ fn of_server(url: &str, options: &InstallOptions, servers: &Servers) -> Result<V
     tracing::info!("fetching the Ignition config {}", fetch::shown(url));
     let request = Request {
         patience: options.patience(),
-        ..Request::small(url)
+        ..Request::new([url])
     };
     fetch::small_file(request, servers.client.clone(), LIMIT)
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use crate::disk::fetch::{self, Request};
-use crate::disk::format_policy::FormatPolicy;
 use crate::disk::proof::Proof;
 use crate::disk::signature::built_in_keys;
 use crate::disk::signature_file;
@@ -43,17 +42,15 @@ pub(super) fn choose(
     };
     let digest = options.image_digest.clone().or(known);
     tracing::info!("image: {}", shown_all(&urls));
+    let request = Request {
+        patience: options.patience(),
+        ..Request::new(urls)
+    };
     let proof = match digest {
         Some(digest) => Proof::Digest(digest),
-        None => signature(&urls, options, &servers.client)?,
+        None => signature(&request, options, &servers.client)?,
     };
-    Ok(ImageSource {
-        proof,
-        urls,
-        authorization: None,
-        patience: options.patience(),
-        formats: FormatPolicy::default(),
-    })
+    Ok(ImageSource::new(request, proof))
 }
 
 /// The image of the boot medium, unless the options name another image.
@@ -81,13 +78,12 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
 /// Fetches the signature next to the image, from any of its URLs. If there is none,
 /// only `--insecure` helps. A bad signature fails even then, because it is worse
 /// than none.
-fn signature(urls: &[String], options: &InstallOptions, client: &reqwest::Client) -> Result<Proof> {
-    let image = Request {
-        urls: urls.to_vec(),
-        patience: options.patience(),
-        ..Request::small("")
-    };
-    match signature_file::fetch(&image, client, &built_in_keys()) {
+fn signature(
+    image: &Request,
+    options: &InstallOptions,
+    client: &reqwest::Client,
+) -> Result<Proof> {
+    match signature_file::fetch(image, client, &built_in_keys()) {
         Err(failure) if failure.class == Class::ImageDownloadError && options.insecure => {
             tracing::warn!("{}; continuing because of --insecure", failure.details);
             Ok(Proof::Nothing)

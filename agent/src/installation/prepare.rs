@@ -50,7 +50,7 @@ impl InstallOptions {
         changes.check()?;
         changes.ignition = ignition_source::read(self, servers)?;
         let image = image_choice::choose(self, sector, servers, own_image)?;
-        refuse_medium(&disk, &image.urls)?;
+        refuse_medium(&disk, &image.request.urls)?;
         Ok(Installation {
             image,
             disk,

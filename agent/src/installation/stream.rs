@@ -77,7 +77,7 @@ pub(super) fn image(
     );
     let request = Request {
         patience: options.patience(),
-        ..Request::small(url.clone())
+        ..Request::new([&url])
     };
     let text = fetch::small_file(request, client.clone(), LIMIT)?;
     let architecture = options.architecture.as_deref().unwrap_or(ARCH);

@@ -117,7 +117,7 @@ impl<'a> Plan<'a> {
     }
 
     fn urls(&self) -> Vec<String> {
-        let urls = self.installation.image.urls.iter();
+        let urls = self.installation.image.request.urls.iter();
         urls.map(|url| shown(url)).collect()
     }
 }

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use landfall_boot_params::digest::Digest;
 
-use crate::disk::fetch::Patience;
-use crate::disk::format_policy::FormatPolicy;
+use crate::disk::fetch::Request;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, WriteOptions, write_image_with};
 use crate::failure::Result;
@@ -53,13 +52,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut http = machine_http::of_this_machine(arguments.cafile.clone())?;
     http.insecure |= arguments.insecure;
     let client = http_client::image_client(&http)?;
-    let source = ImageSource {
-        urls: vec![arguments.url.clone()],
-        proof: arguments.image_digest.clone().into(),
-        authorization: None,
-        patience: Patience::default(),
-        formats: FormatPolicy::default(),
-    };
+    let request = Request::new([&arguments.url]);
+    let source = ImageSource::new(request, arguments.image_digest.clone().into());
     let target = if arguments.disk.is_file() {
         Target::open_file(&arguments.disk, FILE_SECTOR, &permission)?
     } else {

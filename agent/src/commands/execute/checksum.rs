@@ -5,20 +5,20 @@ use landfall_boot_params::digest::Algorithm;
 
 use crate::commands::image_info::{GivenChecksum, MD5_ADVICE};
 use crate::disk::checksum_file;
+use crate::disk::fetch::Request;
 use crate::disk::proof::Proof;
 use crate::failure::{Failure, Result};
 
-/// What proves the image at these URLs. Fetches a checksum file if the checksum is
-/// a URL. `md5_enabled` is the setting of that name. `verified` is false if servers
-/// need no valid certificate (`ipa-insecure`).
+/// What proves the image that `image` requests. Fetches a checksum file if the
+/// checksum is a URL. `md5_enabled` is the setting of that name. `verified` is false
+/// if servers need no valid certificate (`ipa-insecure`).
 ///
 /// # Errors
 /// If a checksum was given but cannot be used. The image is never written without
 /// the check.
 pub(super) fn proof(
     checksum: Option<&Checksum>,
-    image_urls: &[String],
-    authorization: &Option<String>,
+    image: &Request,
     client: &reqwest::Client,
     md5_enabled: bool,
     verified: bool,
@@ -29,7 +29,7 @@ pub(super) fn proof(
     if let Some(warning) = proves_nothing(checksum, verified) {
         tracing::warn!("{warning}");
     }
-    let expected = checksum_file::resolve(checksum, image_urls, authorization.as_deref(), client)?;
+    let expected = checksum_file::resolve(checksum, image, client)?;
     if expected.algorithm() == Algorithm::Md5 && !md5_enabled {
         return Err(Failure::invalid_params(
             "checksum: expected sha256 or sha512, found MD5, which is disabled",
@@ -85,10 +85,9 @@ mod tests {
     #[test]
     fn md5_only_where_it_is_allowed() {
         let client = http_client();
-        let image = ["http://host/image".to_owned()];
+        let image = Request::new(["http://host/image"]);
         let md5 = Checksum::parse(&"0".repeat(32)).unwrap();
-        let proof =
-            |md5_enabled| proof(Some(&md5), &image, &None, &client, md5_enabled, true);
+        let proof = |md5_enabled| proof(Some(&md5), &image, &client, md5_enabled, true);
         assert!(matches!(proof(true), Ok(Proof::Digest(_))));
         let failure = proof(false).unwrap_err();
         assert_eq!(failure.class, Class::InvalidCommandParamsError);

@@ -13,7 +13,7 @@ use super::{checksum, image_server, root_disk, software_raid};
 use crate::commands::command::Node;
 use crate::commands::image_info::GivenChecksum;
 use crate::commands::machine::{Machine, blocking};
-use crate::disk::format_policy::FormatPolicy;
+use crate::disk::fetch::Request;
 use crate::disk::write_image::{ImageSource, WriteOptions};
 use crate::failure::{Class, Failure, Result};
 use crate::handover::ignition_file;
@@ -21,12 +21,6 @@ use crate::handover::install_coreos::CoreosChanges;
 use crate::host_name;
 use crate::installation::{BootEntry, Installation};
 use crate::permission::WritePermission;
-
-/// What the node asks for, read and checked before anything is touched.
-struct Wanted {
-    image: GivenImage,
-    changes: CoreosChanges,
-}
 
 pub(super) async fn execute(
     machine: &Arc<Machine>,
@@ -38,100 +32,106 @@ pub(super) async fn execute(
         Some(image) => image,
         None => default_image::find(machine).await?,
     };
-    let wanted = Wanted::read(machine, node, image, &network)?;
-    let client = machine.client.clone();
-    let md5_enabled = *machine.settings.params.md5_enabled;
-    let verified = !machine.http.insecure;
-    let authorization = image_server::own_authorization(&machine.settings.params);
-    let (image, asking) = (wanted.image.clone(), authorization.clone());
-    let proof = blocking(move || {
-        let GivenImage { urls, checksum } = image;
-        checksum::proof(checksum.as_ref(), &urls, &asking, &client, md5_enabled, verified)
-    })
-    .await?;
-    // Old arrays are deleted before the root disk is chosen, as in OpenShift's
-    // hardware manager. A running array may be the smallest disk, and its members
-    // are not chosen without a hint. The new system would also assemble any array
-    // that is left. If the operator has switched cleaning off, nothing is deleted.
-    if node.0.get("automated_clean") != Some(&Value::Bool(false)) {
-        root_disk::wait_for_all(machine, node).await;
-        // Look for any reason to reject the installation before anything is
-        // deleted.
-        let expected = root_disk::find_without_arrays(machine, node).await?;
-        must_not_be_on(&wanted.image, &expected)?;
-        if let Err(failure) = software_raid::delete(node, permission).await {
-            tracing::warn!("{failure}; the installation continues");
-        }
-    }
+    let changes = changes(machine, node, &network)?;
+    let image = source(machine, image).await?;
+    delete_old_arrays(machine, node, &image, permission).await?;
     let disk = root_disk::find(machine, node).await?;
-    must_not_be_on(&wanted.image, &disk)?;
-    let boot_entry = BootEntry::new(*machine.settings.params.ignore_bootloader_failure);
-    let (client, path) = (machine.client.clone(), disk.clone());
-    let options = WriteOptions {
-        verify: *machine.settings.params.verify,
-        ..WriteOptions::default()
+    must_not_be_on(&image, &disk)?;
+    let params = &machine.settings.params;
+    let installation = Installation {
+        image,
+        disk: disk.clone(),
+        options: WriteOptions {
+            verify: *params.verify,
+            ..WriteOptions::default()
+        },
+        changes,
+        boot_entry: BootEntry::new(*params.ignore_bootloader_failure),
     };
-    let patience = image_server::patience(&machine.settings.params);
-    blocking(move || {
-        let image = ImageSource {
-            urls: wanted.image.urls,
-            proof,
-            authorization,
-            patience,
-            formats: FormatPolicy::default(),
-        };
-        let installation = Installation {
-            image,
-            disk: path,
-            options,
-            changes: wanted.changes,
-            boot_entry,
-        };
-        installation.carry_out(&client, &permission)
-    })
-    .await?;
+    let client = machine.client.clone();
+    blocking(move || installation.carry_out(&client, &permission)).await?;
     machine.set_written_disk(&disk);
     Ok(Value::Null)
 }
 
-impl Wanted {
-    fn read(machine: &Machine, node: &Node, image: GivenImage, network: &Choice) -> Result<Self> {
-        let config_drive = match node.instance_info("configdrive") {
-            None => &Value::Null,
-            Some(drive @ Value::Object(_)) => drive,
-            Some(_) => {
-                return Err(Failure::new(
-                    Class::DeploymentError,
-                    "install_coreos: the config drive must be passed as JSON, found rendered text",
-                ));
-            }
-        };
-        let params = &machine.settings.params;
-        let meta_data = &config_drive["meta_data"];
-        let mut append_kargs = kernel_arguments(meta_data, "coreos_append_karg")?;
-        // OpenShift passes this argument to the ramdisk for the installed system.
-        append_kargs.extend(params.coreos_ip_options.as_deref().map(str::to_owned));
-        let user_data = ignition_config(&config_drive["user_data"]);
-        let host_name = host_name(&config_drive["meta_data"]);
-        let network = FirstBootNetwork::of_this_boot(
-            &machine.settings.command_line,
-            network,
-            may_copy_network(&config_drive["meta_data"], &params.coreos_copy_network),
-        );
-        let changes = CoreosChanges {
-            ignition: ignition_file::with_hostname(user_data.as_deref(), host_name.as_deref())?,
-            append_kargs,
-            // The original has no such key. It is needed because an image's
-            // consoles are often the wrong ones.
-            delete_kargs: kernel_arguments(meta_data, "coreos_delete_karg")?,
-            firstboot_args: network.arguments,
-            network_keyfiles: network.keyfiles,
-            ..CoreosChanges::default()
-        };
-        // Changes that cannot be written are rejected before the disk is touched.
-        changes.check()?;
-        Ok(Self { image, changes })
+/// The changes to the image that the node asks for. Those that cannot be written
+/// are rejected here, before the disk is touched.
+fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosChanges> {
+    let config_drive = match node.instance_info("configdrive") {
+        None => &Value::Null,
+        Some(drive @ Value::Object(_)) => drive,
+        Some(_) => {
+            return Err(Failure::new(
+                Class::DeploymentError,
+                "install_coreos: the config drive must be passed as JSON, found rendered text",
+            ));
+        }
+    };
+    let params = &machine.settings.params;
+    let meta_data = &config_drive["meta_data"];
+    let mut append_kargs = kernel_arguments(meta_data, "coreos_append_karg")?;
+    // OpenShift passes this argument to the ramdisk for the installed system.
+    append_kargs.extend(params.coreos_ip_options.as_deref().map(str::to_owned));
+    let user_data = ignition_config(&config_drive["user_data"]);
+    let host_name = host_name(meta_data);
+    let network = FirstBootNetwork::of_this_boot(
+        &machine.settings.command_line,
+        network,
+        may_copy_network(meta_data, &params.coreos_copy_network),
+    );
+    let changes = CoreosChanges {
+        ignition: ignition_file::with_hostname(user_data.as_deref(), host_name.as_deref())?,
+        append_kargs,
+        // The original has no such key. It is needed because an image's consoles
+        // are often the wrong ones.
+        delete_kargs: kernel_arguments(meta_data, "coreos_delete_karg")?,
+        firstboot_args: network.arguments,
+        network_keyfiles: network.keyfiles,
+        ..CoreosChanges::default()
+    };
+    changes.check()?;
+    Ok(changes)
+}
+
+/// The image with what proves it. Fetches a checksum file if there is one.
+async fn source(machine: &Machine, image: GivenImage) -> Result<ImageSource> {
+    let params = &machine.settings.params;
+    let request = Request {
+        authorization: image_server::own_authorization(params),
+        patience: image_server::patience(params),
+        ..Request::new(image.urls)
+    };
+    let (md5_enabled, verified) = (*params.md5_enabled, !machine.http.insecure);
+    let client = machine.client.clone();
+    blocking(move || {
+        let checksum = image.checksum.as_ref();
+        let proof = checksum::proof(checksum, &request, &client, md5_enabled, verified)?;
+        Ok(ImageSource::new(request, proof))
+    })
+    .await
+}
+
+/// Deletes old arrays before the root disk is chosen, as in OpenShift's hardware
+/// manager. A running array may be the smallest disk, and its members are not
+/// chosen without a hint. The new system would also assemble any array that is
+/// left. If the operator has switched cleaning off, nothing is deleted.
+async fn delete_old_arrays(
+    machine: &Arc<Machine>,
+    node: &Node,
+    image: &ImageSource,
+    permission: WritePermission,
+) -> Result<()> {
+    if node.0.get("automated_clean") == Some(&Value::Bool(false)) {
+        return Ok(());
     }
+    root_disk::wait_for_all(machine, node).await;
+    // Look for any reason to reject the installation before anything is deleted.
+    let expected = root_disk::find_without_arrays(machine, node).await?;
+    must_not_be_on(image, &expected)?;
+    if let Err(failure) = software_raid::delete(node, permission).await {
+        tracing::warn!("{failure}; the installation continues");
+    }
+    Ok(())
 }
 
 /// The image that the node names, with its checksum.

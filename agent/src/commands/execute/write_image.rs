@@ -8,8 +8,8 @@ use super::{checksum, config_drive, image_server, root_disk};
 use crate::commands::command::Node;
 use crate::commands::image_info::ImageInfo;
 use crate::commands::machine::{Machine, blocking};
+use crate::disk::fetch::Request;
 use crate::disk::mbr;
-use crate::disk::proof::Proof;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, WriteOptions, write_image_with};
 use crate::failure::Result;
@@ -53,13 +53,12 @@ pub(super) async fn write(
 
     let params = &machine.settings.params;
     let client = image_server::client(machine, &info)?;
-    let mut source = ImageSource {
-        urls: info.urls.clone(),
-        proof: Proof::Nothing,
+    let request = Request {
         authorization: image_server::authorization(params, &info)?,
         patience: image_server::patience(params),
-        formats: image_server::formats(params, &info),
+        ..Request::new(&info.urls)
     };
+    let formats = image_server::formats(params, &info);
     let (md5_enabled, rebuild) = (*params.md5_enabled, *params.config_drive_rebuild);
     let options = WriteOptions {
         verify: *params.verify,
@@ -76,14 +75,12 @@ pub(super) async fn write(
         // checked before the disk is touched.
         let drive = drive.map(|drive| drive.load(&client)).transpose()?;
         let checksum = checksum::parse(&info.checksum)?;
-        source.proof = checksum::proof(
-            checksum.as_ref(),
-            &source.urls,
-            &source.authorization,
-            &client,
-            md5_enabled,
-            verified,
-        )?;
+        let checksum = checksum.as_ref();
+        let proof = checksum::proof(checksum, &request, &client, md5_enabled, verified)?;
+        let source = ImageSource {
+            formats,
+            ..ImageSource::new(request, proof)
+        };
         let target = Target::open(&path, &permission)?;
         // A boot entry names a boot loader on a partition, so there must be
         // partitions.

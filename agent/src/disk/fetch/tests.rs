@@ -41,10 +41,6 @@ fn a_trickle_is_no_progress() {
         }
     });
     let request = Request {
-        urls: vec![url],
-        authorization: None,
-        checked: false,
-        packed: false,
         patience: Patience {
             stall: Duration::from_millis(500),
             give_up: Duration::from_secs(1),
@@ -52,6 +48,7 @@ fn a_trickle_is_no_progress() {
             longest_pause: Duration::from_millis(10),
             ..Patience::default()
         },
+        ..Request::new([url])
     };
     let (sender, outcome) = std::sync::mpsc::channel();
     thread::spawn(move || sender.send(small_file(request, client, 100)));
@@ -89,7 +86,7 @@ fn an_untrusted_certificate_is_final() {
         }
     });
     let started = Instant::now();
-    let failure = small_file(Request::small(url.clone()), client.clone(), 100).unwrap_err();
+    let failure = small_file(Request::new([&url]), client.clone(), 100).unwrap_err();
     assert!(
         failure.details.contains("its certificate is signed by"),
         "{failure}"
@@ -102,20 +99,14 @@ fn an_untrusted_certificate_is_final() {
     // The failure is not permanent, because the other place may have the file
     // later.
     let missing = Server::start(|_| Reply::status(404));
-    let request = Request {
-        urls: vec![url, missing.url.clone()],
-        ..Request::small("")
-    };
+    let request = Request::new([&url, &missing.url]);
     let failure = small_file(request, client, 100).unwrap_err();
     assert!(!failure.permanent, "{failure}");
 }
 
 fn from(urls: &[&str], checked: bool) -> Request {
     Request {
-        urls: urls.iter().map(ToString::to_string).collect(),
-        authorization: None,
         checked,
-        packed: false,
         patience: Patience {
             stall: Duration::from_millis(500),
             give_up: Duration::from_secs(2),
@@ -123,6 +114,7 @@ fn from(urls: &[&str], checked: bool) -> Request {
             longest_pause: Duration::from_millis(50),
             ..Patience::default()
         },
+        ..Request::new(urls.iter().copied())
     }
 }
 

@@ -46,7 +46,7 @@ impl<'a> PieceReader<'a> {
         let near = offset >= self.position && offset - self.position <= SHORT_GAP;
         if self.download.is_none() || (!near && self.by_range) {
             let download = Download::again(
-                self.work.request(),
+                self.work.source.request.clone(),
                 self.work.client.clone(),
                 self.stream.place.clone(),
                 offset,

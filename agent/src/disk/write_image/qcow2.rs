@@ -124,8 +124,8 @@ impl Work<'_> {
     /// unless the digest is the same as in the first pass.
     fn file_again(&self, stream: &Stream, inner: &mut Inner<'_>, first: &Computed) -> Result<()> {
         tracing::info!("{}: reading the image once more", stream.url);
-        let download =
-            Download::again(self.request(), self.client.clone(), stream.place.clone(), 0)?;
+        let (request, client) = (self.source.request.clone(), self.client.clone());
+        let download = Download::again(request, client, stream.place.clone(), 0)?;
         let pipeline = Pipeline::start(download, self.source.proof.hashing(), self.disk.size)?;
         let digest = self.whole_file(stream, pipeline, inner, None)?;
         if digest == *first {

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::disk::digest::Hasher;
+use crate::disk::fetch::Patience;
 use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client, loop_device, used_disk};
 use crate::disk::gpt::Table;
 use crate::permission::WritePermission;
@@ -52,14 +53,15 @@ fn impatient() -> Patience {
     }
 }
 
-fn source(server: &Server, digest: Option<Digest>) -> ImageSource {
-    ImageSource {
-        urls: vec![server.url.clone()],
-        proof: digest.into(),
-        authorization: None,
+fn request(server: &Server) -> Request {
+    Request {
         patience: impatient(),
-        formats: FormatPolicy::default(),
+        ..Request::new([&server.url])
     }
+}
+
+fn source(server: &Server, digest: Option<Digest>) -> ImageSource {
+    ImageSource::new(request(server), digest.into())
 }
 
 fn write(server: &Server, body: &[u8], disk: &NamedTempFile) -> Result<WrittenImage> {
@@ -245,7 +247,7 @@ fn too_long_a_download_has_its_own_class() {
     });
     let disk = disk(DISK);
     let mut source = source(&server, Some(sha256(&image)));
-    source.patience.deadline = Some(Duration::from_millis(300));
+    source.request.patience.deadline = Some(Duration::from_millis(300));
     let failure = write_image(&source, open(disk.path(), 512), &http_client()).unwrap_err();
     assert_eq!(failure.class, Class::ImageDownloadTimeoutError, "{failure}");
     assert_unbootable(&disk);
@@ -360,7 +362,7 @@ fn while_it_is_written_the_disk_does_not_boot() {
     });
     let disk = disk(DISK);
     let mut patient = source(&server, Some(sha256(&image)));
-    patient.patience.stall = Duration::from_secs(60);
+    patient.request.patience.stall = Duration::from_secs(60);
     let target = open(disk.path(), 512);
     let writer = std::thread::spawn(move || write_image(&patient, target, &http_client()));
     in_the_middle
@@ -443,7 +445,7 @@ fn statuses_that_pass_and_statuses_that_do_not() {
     assert_untouched(&untouched);
 
     let mut both = source(&gone, Some(sha256(&image)));
-    both.urls.push(correct(&image).url);
+    both.request.urls.push(correct(&image).url);
     let target = disk(DISK);
     let proven = write_image(&both, open(target.path(), 512), &http_client()).unwrap();
     proven.commit().unwrap();
@@ -849,8 +851,8 @@ fn an_image_comes_through_a_proxy() {
         .unwrap()
     };
     let mut source = source(&proxy, Some(sha256(&image)));
-    source.urls = vec!["http://images.invalid/image.raw".to_owned()];
-    source.patience.give_up = Duration::ZERO;
+    source.request.urls = vec!["http://images.invalid/image.raw".to_owned()];
+    source.request.patience.give_up = Duration::ZERO;
     let first = disk(DISK);
     let write = |disk: &NamedTempFile, exceptions: &str| {
         write_image(&source, open(disk.path(), 512), &through(exceptions))

@@ -4,7 +4,6 @@ use rsa::traits::PublicKeyParts as _;
 use rsa::{BigUint, Pkcs1v15Sign, RsaPrivateKey};
 
 use super::*;
-use crate::disk::fetch::Request;
 use crate::disk::proof::Proof;
 use crate::disk::signature::SigningKey;
 use crate::disk::signature_file;
@@ -86,21 +85,11 @@ fn serve(image: &[u8], signature: Option<Vec<u8>>) -> Server {
 }
 
 fn proof(server: &Server, keys: &[SigningKey]) -> Result<Proof> {
-    let request = Request {
-        urls: vec![server.url.clone()],
-        authorization: None,
-        checked: false,
-        packed: false,
-        patience: impatient(),
-    };
-    signature_file::fetch(&request, &http_client(), keys)
+    signature_file::fetch(&request(server), &http_client(), keys)
 }
 
 fn write_signed(server: &Server, proof: Proof, disk: &NamedTempFile) -> Result<WrittenImage> {
-    let source = ImageSource {
-        proof,
-        ..source(server, None)
-    };
+    let source = ImageSource::new(request(server), proof);
     write_image(&source, open(disk.path(), 512), &http_client())?.commit()
 }
 
