@@ -5,7 +5,7 @@ mod identity;
 mod open;
 
 pub use identity::Identity;
-pub use open::refuse_boot_medium;
+pub use open::{refuse_boot_medium, refuse_medium_of_image};
 
 use std::fs::{self, File};
 use std::io;

@@ -31,7 +31,7 @@ use crate::disk::proof::Proof;
 use crate::disk::proven_image::{ProvenImage, WrittenImage};
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::sparse_write::{SparseWriter, Written};
-use crate::disk::target::Target;
+use crate::disk::target::{Target, refuse_medium_of_image};
 use crate::failure::{Class, Failure, Result};
 use crate::report::{Progress, mib};
 
@@ -91,6 +91,7 @@ pub fn write_image_with(
     client: &reqwest::Client,
 ) -> Result<ProvenImage> {
     let started = Instant::now();
+    refuse_medium_of_image(target.path(), &source.request.urls)?;
     if source.proof.is_nothing() {
         tracing::warn!("no checksum was given, the image is written unverified");
     }
@@ -139,6 +140,7 @@ pub fn check_image(
     mut target: Target,
     client: &reqwest::Client,
 ) -> Result<()> {
+    refuse_medium_of_image(target.path(), &source.request.urls)?;
     let ends = Ends::find(&mut target, &options.saved, options.preserve_on_error)?;
     let work = Work::new(source, options, &target, ends, client)?;
     let pipeline = work.pipeline()?;

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::disk::fetch::{Patience, is_medium_of};
+use crate::disk::fetch::Patience;
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::write_image::WriteOptions;
 use crate::failure::{Class, Failure, Result};
@@ -50,7 +50,6 @@ impl InstallOptions {
         changes.check()?;
         changes.ignition = ignition_source::read(self, servers)?;
         let image = image_choice::choose(self, sector, servers, own_image)?;
-        refuse_medium(&disk, &image.request.urls)?;
         Ok(Installation {
             image,
             disk,
@@ -104,17 +103,6 @@ impl InstallOptions {
     }
 }
 
-/// Fails if the disk is the medium that holds the image.
-fn refuse_medium(disk: &Path, urls: &[String]) -> Result<()> {
-    if !is_medium_of(disk, urls) {
-        return Ok(());
-    }
-    Err(Failure::invalid_params(format!(
-        "{} is the medium that the image is on, expected another disk",
-        disk.display()
-    )))
-}
-
 /// The logical sector size of the disk in bytes; a stream has one image for each
 /// size.
 fn sector_size(disk: &Path) -> Result<u32> {
@@ -129,29 +117,4 @@ fn sector_size(disk: &Path) -> Result<u32> {
     File::open(disk)
         .and_then(|file| block_ioctl::logical_sector_size(&file))
         .map_err(|error| wrong(format!("asking for the sector size: {error}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use landfall_media_reader::coreos_image;
-
-    use super::*;
-    use crate::disk::fetch::medium_url;
-
-    #[test]
-    fn the_medium_of_the_image_is_not_its_target() {
-        let directory = tempfile::tempdir().unwrap();
-        // `/tmp` may be a link, and the function under test resolves links.
-        let directory = directory.path().canonicalize().unwrap();
-        let (stick, link) = (directory.join("sda"), directory.join("by-id"));
-        fs::write(&stick, "").unwrap();
-        std::os::unix::fs::symlink(&stick, &link).unwrap();
-        let of_stick = [medium_url(&stick, coreos_image::FILE)];
-        for disk in [&stick, &link] {
-            let failure = refuse_medium(disk, &of_stick).unwrap_err();
-            assert!(failure.details.contains("is the medium"), "{failure}");
-        }
-        refuse_medium(&directory.join("sdb"), &of_stick).unwrap();
-        refuse_medium(&stick, &["http://h/a".to_owned()]).unwrap();
-    }
 }

@@ -2,34 +2,15 @@
 //! the ramdisk. A kernel argument takes precedence over the image on the ramdisk's
 //! ISO.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use landfall_boot_params::{Checksum, GivenImage};
 use landfall_media_reader::coreos_image;
 
 use crate::commands::machine::{Machine, blocking};
-use crate::disk::fetch::{is_medium_of, medium_url};
-use crate::disk::write_image::ImageSource;
+use crate::disk::fetch::medium_url;
 use crate::failure::{Class, Failure, Result};
 use crate::media::{self, DRIVE_PATIENCE, ImageInDrive, NoImage, Places};
-
-/// # Errors
-/// If `disk` is the medium from which the image is read. A USB stick may well be
-/// the smallest disk of the machine.
-pub(super) fn must_not_be_on(image: &ImageSource, disk: &Path) -> Result<()> {
-    if !is_medium_of(disk, &image.request.urls) {
-        return Ok(());
-    }
-    Err(Failure::new(
-        Class::DeploymentError,
-        format!(
-            "install_coreos: {} is the medium that the image is on, expected another disk",
-            disk.display()
-        ),
-    )
-    .hint("set root device hints"))
-}
 
 /// The image of this boot.
 ///

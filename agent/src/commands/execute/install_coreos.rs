@@ -7,13 +7,13 @@ use landfall_boot_params::{GivenImage, Setting};
 use landfall_network_plan::Choice;
 use serde_json::Value;
 
-use super::default_image::{self, must_not_be_on};
 use super::first_boot_network::{FirstBootNetwork, choice_of_this_boot};
-use super::{checksum, image_server, root_disk, software_raid};
+use super::{checksum, default_image, image_server, root_disk, software_raid};
 use crate::commands::command::Node;
 use crate::commands::image_info::GivenChecksum;
 use crate::commands::machine::{Machine, blocking};
 use crate::disk::fetch::Request;
+use crate::disk::target::refuse_medium_of_image;
 use crate::disk::write_image::{ImageSource, WriteOptions};
 use crate::failure::{Class, Failure, Result};
 use crate::handover::ignition_file;
@@ -36,7 +36,6 @@ pub(super) async fn execute(
     let image = source(machine, image).await?;
     delete_old_arrays(machine, node, &image, permission).await?;
     let disk = root_disk::find(machine, node).await?;
-    must_not_be_on(&image, &disk)?;
     let params = &machine.settings.params;
     let installation = Installation {
         image,
@@ -127,7 +126,7 @@ async fn delete_old_arrays(
     root_disk::wait_for_all(machine, node).await;
     // Look for any reason to reject the installation before anything is deleted.
     let expected = root_disk::find_without_arrays(machine, node).await?;
-    must_not_be_on(image, &expected)?;
+    refuse_medium_of_image(&expected, &image.request.urls)?;
     if let Err(failure) = software_raid::delete(node, permission).await {
         tracing::warn!("{failure}; the installation continues");
     }

@@ -49,15 +49,15 @@ pub fn medium_url(device: &Path, path: &str) -> String {
     format!("medium://{}#{path}", device.display())
 }
 
-/// Whether any of these URLs names a file on the medium in `device`, whose path may
-/// be a symlink. Needed because a USB stick is also a disk and may be chosen as the
-/// target.
+/// Whether any of these URLs names a file on the medium in `device`. Both paths may
+/// be symlinks.
 pub fn is_medium_of(device: &Path, urls: &[String]) -> bool {
-    let node = device.canonicalize();
-    let node = node.as_deref().unwrap_or(device);
-    urls.iter().any(
-        |url| matches!(Location::parse(url), Ok(Location::Medium { device, .. }) if device == node),
-    )
+    let node = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let target = node(device);
+    urls.iter().any(|url| match Location::parse(url) {
+        Ok(Location::Medium { device, .. }) => node(&device) == target,
+        Ok(Location::Server | Location::File(_)) | Err(_) => false,
+    })
 }
 
 /// RFC 8089: `file:///path`, `file://localhost/path` and `file:/path`.
@@ -119,6 +119,22 @@ mod tests {
         ] {
             let reason = Location::parse(url).unwrap_err();
             assert!(reason.contains(part), "{url}: {reason}");
+        }
+    }
+
+    #[test]
+    fn a_medium_is_recognised_by_every_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str| directory.path().join(name);
+        let (stick, link) = (place("sda"), place("by-id"));
+        std::fs::write(&stick, "").unwrap();
+        std::os::unix::fs::symlink(&stick, &link).unwrap();
+        for url in [medium_url(&stick, "i"), medium_url(&link, "i")] {
+            let urls = ["http://h/i".to_owned(), url];
+            for (disk, expected) in [(&stick, true), (&link, true), (&place("sdb"), false)] {
+                assert_eq!(is_medium_of(disk, &urls), expected, "{urls:?} {disk:?}");
+            }
+            assert!(!is_medium_of(&stick, &urls[..1]));
         }
     }
 

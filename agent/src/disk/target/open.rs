@@ -11,6 +11,7 @@ use nix::sys::stat::{major, minor};
 use super::{Target, block_device_error};
 use crate::boot_medium::{self, BootMedia};
 use crate::disk::busy::{self, Device, KernelView};
+use crate::disk::fetch::is_medium_of;
 use crate::failure::{Class, Failure, Result};
 use crate::permission::WritePermission;
 use crate::sys::block_ioctl;
@@ -117,6 +118,19 @@ pub fn refuse_boot_medium(device: &SystemPath) -> Result<()> {
     let disk = Path::new("/dev").join(disk);
     let text = format!("nothing was written: it is {medium}");
     Err(block_device_error(&disk, &text).hint(boot_medium::HINT))
+}
+
+/// Like [`refuse_boot_medium`], for the medium that an image is read from: a USB
+/// stick may well be the smallest disk of the machine.
+///
+/// # Errors
+/// If one of these URLs of the image names a file on this disk.
+pub fn refuse_medium_of_image(disk: &Path, urls: &[String]) -> Result<()> {
+    if !is_medium_of(disk, urls) {
+        return Ok(());
+    }
+    let text = "nothing was written: it is the medium that the image is on";
+    Err(block_device_error(disk, text).hint(boot_medium::HINT))
 }
 
 fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()> {

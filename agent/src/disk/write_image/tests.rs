@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::disk::digest::Hasher;
-use crate::disk::fetch::Patience;
+use crate::disk::fetch::{Patience, medium_url};
 use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client, loop_device, used_disk};
 use crate::disk::gpt::Table;
 use crate::permission::WritePermission;
@@ -233,6 +233,23 @@ fn a_format_that_is_not_permitted_touches_nothing() {
     let failure = write_image(&source, open(disk.path(), 512), &http_client()).unwrap_err();
     assert_eq!(failure.class, Class::InvalidImage, "{failure}");
     assert!(failure.details.contains("found raw"), "{failure}");
+    assert_untouched(&disk);
+}
+
+/// Every path to a disk ends here: the steps, the sub-commands and the boot line.
+#[test]
+fn the_medium_of_the_image_is_not_its_target() {
+    let disk = disk(DISK);
+    let image = [medium_url(disk.path(), "landfall/coreos-image")];
+    let source = ImageSource::new(Request::new(image), Proof::Nothing);
+    let open = || open(disk.path(), 512);
+    let options = WriteOptions::default();
+    for failure in [
+        write_image(&source, open(), &http_client()).unwrap_err(),
+        check_image(&source, &options, open(), &http_client()).unwrap_err(),
+    ] {
+        assert!(failure.details.contains("it is the medium"), "{failure}");
+    }
     assert_untouched(&disk);
 }
 
