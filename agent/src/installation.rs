@@ -2,10 +2,13 @@
 //! step `install_coreos`, the sub-command `install` and the kernel arguments
 //! `coreos.inst.*` share this code.
 //!
-//! Every error that can be detected in advance is detected before the disk is
-//! touched. The partition table is written last, when everything else is on the
+//! [`Installation::prepare`] reads, fetches and checks all that the options name.
+//! (The step makes its `Installation` from the node.) [`Installation::carry_out`]
+//! writes. Every error that can be detected in advance is detected before the disk
+//! is touched. The partition table is written last, when everything else is on the
 //! disk.
 
+mod boot_entry;
 mod boot_line;
 mod config_file;
 mod ignition_source;
@@ -17,113 +20,21 @@ mod prepare;
 mod servers;
 pub(crate) mod stream;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::critical_section::{self, CriticalSection};
 use crate::disk::proven_image::WrittenImage;
 use crate::disk::target::Target;
 use crate::disk::write_image::{ImageSource, WriteOptions, check_image, write_image_with};
-use crate::failure::{Failure, Result};
-use crate::handover::efi_entry::{self, NoEntry};
+use crate::failure::Result;
 use crate::handover::install_coreos::{self, CoreosChanges};
 use crate::permission::WritePermission;
+use own_image::FindOwnImage;
 
+pub use boot_entry::BootEntry;
 pub use options::InstallOptions;
 pub use own_image::OwnImage;
 pub use servers::Servers;
-
-/// What to do with the firmware's boot entries once a disk is complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BootEntry {
-    /// Make an entry for the written disk, if the firmware is UEFI. If that fails,
-    /// the command fails, as Ironic expects of `install_bootloader`.
-    Required,
-    /// Make an entry. A failure is only a warning if the image has the loader that
-    /// firmware starts without an entry: the disk boots, and writing it again would
-    /// fail in the same way.
-    Wanted,
-    /// Make an entry. Every failure is only a warning.
-    Optional,
-    /// Make no entry: the disk is for another machine.
-    Leave,
-}
-
-impl BootEntry {
-    /// For an installation; `ignore_failure` is the setting
-    /// `ignore_bootloader_failure`.
-    pub fn new(ignore_failure: bool) -> Self {
-        if ignore_failure {
-            Self::Optional
-        } else {
-            Self::Wanted
-        }
-    }
-
-    /// Whether the agent rejects an image that this machine's firmware cannot boot
-    /// before it writes the image.
-    pub fn needs_efi(self) -> bool {
-        matches!(self, Self::Required | Self::Wanted) && efi_entry::booted_by_uefi()
-    }
-
-    /// Makes the boot entry; does nothing on a machine that was not booted by UEFI.
-    /// For `kept` see [`WrittenImage::kept`]. While `_section` is open, the agent
-    /// does not end the boot: with only some of its variables, the firmware might
-    /// not boot the disk.
-    ///
-    /// # Errors
-    /// If there is no entry and the disk needs one.
-    pub fn carry_out(
-        self,
-        disk: &Path,
-        kept: &[u32],
-        permission: &WritePermission,
-        _section: &CriticalSection,
-    ) -> Result<()> {
-        if self == Self::Leave {
-            return Ok(());
-        }
-        match efi_entry::make_boot_entry(disk, kept, permission) {
-            Ok(_) => Ok(()),
-            Err(reason) => self.judge(disk, reason),
-        }
-    }
-
-    fn judge(
-        self,
-        disk: &Path,
-        NoEntry {
-            failure,
-            lacks_fallback,
-        }: NoEntry,
-    ) -> Result<()> {
-        let disk = disk.display();
-        let is_failure = match self {
-            Self::Required => true,
-            Self::Wanted => lacks_fallback,
-            Self::Optional | Self::Leave => false,
-        };
-        if is_failure {
-            let details = format!(
-                "{disk} is complete, but this machine's firmware has no boot entry for it: {}",
-                failure.details
-            );
-            let hint = failure
-                .hint
-                .map_or_else(String::new, |hint| format!("{hint}; "));
-            return Err(Failure::new(failure.class, details).hint(format!(
-                "{hint}with ipa-ignore-bootloader-failure=1 the agent continues without an entry"
-            )));
-        }
-        let hint = failure.hint.as_deref().unwrap_or(
-            "if this machine does not boot from the disk, choose it in the firmware's setup",
-        );
-        tracing::warn!(
-            "{disk} is complete, continuing without a boot entry in the firmware: {} -- {hint}",
-            failure.details
-        );
-        Ok(())
-    }
-}
 
 #[derive(Debug, Clone)]
 pub struct Installation {
@@ -139,6 +50,32 @@ pub struct Installation {
 }
 
 impl Installation {
+    /// Prepares what the options say. `servers` fetches all URLs in them.
+    /// `own_image` finds the image if they name none.
+    ///
+    /// # Errors
+    /// If anything in the options is invalid or not available. The disk has only
+    /// been asked for its sector size by then.
+    pub fn prepare(
+        options: &InstallOptions,
+        servers: &Servers,
+        own_image: FindOwnImage<'_>,
+    ) -> Result<Self> {
+        options.refuse_secure_ipl()?;
+        let disk = options.disk()?;
+        let sector = prepare::sector_size(&disk)?;
+        let write_options = options.write_options()?;
+        let changes = options.changes(servers)?;
+        let image = image_choice::choose(options, sector, servers, own_image)?;
+        Ok(Self {
+            image,
+            disk,
+            options: write_options,
+            changes,
+            boot_entry: BootEntry::Wanted,
+        })
+    }
+
     /// Does everything that needs no write: checks that nothing uses the disk,
     /// reads the whole image and compares its digest.
     ///
@@ -148,11 +85,7 @@ impl Installation {
     pub fn check(&self, client: &reqwest::Client) -> Result<()> {
         self.changes.check()?;
         let target = Target::open_to_check(&self.disk)?;
-        let options = self.write_options();
-        if options.needs_partitions || options.needs_efi {
-            target.refuse_without_partitions()?;
-        }
-        check_image(&self.image, &options, target, client)
+        check_image(&self.image, &self.write_options(), target, client)
     }
 
     fn write_options(&self) -> WriteOptions {
@@ -193,11 +126,7 @@ impl Installation {
     ) -> Result<(WrittenImage, CriticalSection)> {
         self.changes.check()?;
         let target = Target::open(&self.disk, permission)?;
-        let options = self.write_options();
-        if options.needs_partitions || options.needs_efi {
-            target.refuse_without_partitions()?;
-        }
-        let mut proven = write_image_with(&self.image, &options, target, client)?;
+        let mut proven = write_image_with(&self.image, &self.write_options(), target, client)?;
         if !self.changes.is_empty() {
             // The config is written before the partition table, so a disk that
             // boots has both.
@@ -207,36 +136,5 @@ impl Installation {
         }
         let section = critical_section::enter();
         Ok((proven.commit_within(&section)?, section))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::failure::Class;
-
-    #[test]
-    fn a_disk_that_boots_without_an_entry_is_installed() {
-        for (entry, lacks_fallback, fails) in [
-            (BootEntry::Required, false, true),
-            (BootEntry::Required, true, true),
-            (BootEntry::Wanted, false, false),
-            (BootEntry::Wanted, true, true),
-            (BootEntry::Optional, false, false),
-            (BootEntry::Optional, true, false),
-        ] {
-            let failure = Failure::new(Class::DeploymentError, "no space");
-            let reason = NoEntry {
-                failure,
-                lacks_fallback,
-            };
-            let outcome = entry.judge(Path::new("/dev/sda"), reason);
-            assert_eq!(outcome.is_err(), fails, "{entry:?} {lacks_fallback}");
-            if let Err(failure) = outcome {
-                let details = &failure.details;
-                assert!(details.contains("/dev/sda is complete"), "{details}");
-                assert!(details.contains("no space"), "{details}");
-            }
-        }
     }
 }

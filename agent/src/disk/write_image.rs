@@ -91,11 +91,10 @@ pub fn write_image_with(
     client: &reqwest::Client,
 ) -> Result<ProvenImage> {
     let started = Instant::now();
-    refuse_medium_of_image(target.path(), &source.request.urls)?;
     if source.proof.is_nothing() {
         tracing::warn!("no checksum was given, the image is written unverified");
     }
-    let ends = Ends::find(&mut target, &options.saved, options.preserve_on_error)?;
+    let ends = find_ends(source, options, &mut target)?;
     if options.verify {
         target.remember_writes();
     }
@@ -140,11 +139,20 @@ pub fn check_image(
     mut target: Target,
     client: &reqwest::Client,
 ) -> Result<()> {
-    refuse_medium_of_image(target.path(), &source.request.urls)?;
-    let ends = Ends::find(&mut target, &options.saved, options.preserve_on_error)?;
+    let ends = find_ends(source, options, &mut target)?;
     let work = Work::new(source, options, &target, ends, client)?;
     let pipeline = work.pipeline()?;
     work.check(pipeline)
+}
+
+/// Rejects a disk that this image must not be written to, and reads what to keep.
+fn find_ends(source: &ImageSource, options: &WriteOptions, target: &mut Target) -> Result<Ends> {
+    refuse_medium_of_image(target.path(), &source.request.urls)?;
+    // A boot entry names a boot loader on a partition.
+    if options.needs_partitions || options.needs_efi {
+        target.refuse_without_partitions()?;
+    }
+    Ends::find(target, &options.saved, options.preserve_on_error)
 }
 
 /// The first MiB as it will be on the disk, and where the data must end.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use landfall_boot_params::digest::Digest;
+
 use crate::disk::fetch::{self, Request};
 use crate::disk::proof::Proof;
 use crate::disk::signature::built_in_keys;
@@ -23,34 +25,44 @@ pub(super) fn choose(
     servers: &Servers,
     own_image: FindOwnImage<'_>,
 ) -> Result<ImageSource> {
-    let (urls, known) = if !options.image_url.is_empty() {
-        (options.image_url.clone(), None)
-    } else if let Some(path) = &options.image_file {
-        (vec![file_url(path)?], None)
-    } else if let Some(own) = of_medium(options, own_image)? {
-        (vec![own.url], Some(own.digest))
-    } else {
-        let name = options.stream.as_deref().unwrap_or(DEFAULT_STREAM);
-        let found = stream::image(name, options, sector, &servers.client)?;
-        let trusted = options.insecure || stream::is_proven(options, servers.verified);
-        if !trusted {
-            tracing::warn!(
-                "stream {name}: its metadata came from a server whose identity is not verified, so the agent does not trust its digest and looks for a signature"
-            );
-        }
-        (vec![found.location], trusted.then_some(found.sha256))
-    };
-    let digest = options.image_digest.clone().or(known);
+    let (urls, digest) = find(options, sector, servers, own_image)?;
     tracing::info!("image: {}", shown_all(&urls));
     let request = Request {
         patience: options.patience(),
         ..Request::new(urls)
     };
-    let proof = match digest {
+    let proof = match options.image_digest.clone().or(digest) {
         Some(digest) => Proof::Digest(digest),
         None => signature(&request, options, &servers.client)?,
     };
     Ok(ImageSource::new(request, proof))
+}
+
+/// The URLs of the image, and its digest if a trusted source gives it.
+fn find(
+    options: &InstallOptions,
+    sector: u32,
+    servers: &Servers,
+    own_image: FindOwnImage<'_>,
+) -> Result<(Vec<String>, Option<Digest>)> {
+    if !options.image_url.is_empty() {
+        return Ok((options.image_url.clone(), None));
+    }
+    if let Some(path) = &options.image_file {
+        return Ok((vec![file_url(path)?], None));
+    }
+    if let Some(own) = of_medium(options, own_image)? {
+        return Ok((vec![own.url], Some(own.digest)));
+    }
+    let name = options.stream.as_deref().unwrap_or(DEFAULT_STREAM);
+    let found = stream::image(name, options, sector, &servers.client)?;
+    let trusted = options.insecure || stream::is_proven(options, servers.verified);
+    if !trusted {
+        tracing::warn!(
+            "stream {name}: its metadata came from a server whose identity is not verified, so the agent does not trust its digest and looks for a signature"
+        );
+    }
+    Ok((vec![found.location], trusted.then_some(found.sha256)))
 }
 
 /// The image of the boot medium, unless the options name another image.
@@ -78,11 +90,7 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
 /// Fetches the signature next to the image, from any of its URLs. If there is none,
 /// only `--insecure` helps. A bad signature fails even then, because it is worse
 /// than none.
-fn signature(
-    image: &Request,
-    options: &InstallOptions,
-    client: &reqwest::Client,
-) -> Result<Proof> {
+fn signature(image: &Request, options: &InstallOptions, client: &reqwest::Client) -> Result<Proof> {
     match signature_file::fetch(image, client, &built_in_keys()) {
         Err(failure) if failure.class == Class::ImageDownloadError && options.insecure => {
             tracing::warn!("{}; continuing because of --insecure", failure.details);

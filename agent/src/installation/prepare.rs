@@ -1,10 +1,9 @@
-//! Turns options into an installation. All inputs are read, fetched and checked
-//! here; nothing is written.
+//! Turns options into the parts of an installation. Nothing is written here.
 
 use std::env::consts::ARCH;
 use std::fs::{self, File};
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::disk::fetch::Patience;
@@ -13,31 +12,26 @@ use crate::disk::write_image::WriteOptions;
 use crate::failure::{Class, Failure, Result};
 use crate::handover::install_coreos::CoreosChanges;
 use crate::installation::options::{FetchRetries, InstallOptions};
-use crate::installation::own_image::FindOwnImage;
-use crate::installation::{
-    BootEntry, Installation, Servers, ignition_source, image_choice, keyfile_source,
-};
+use crate::installation::{Servers, ignition_source, keyfile_source};
 use crate::sys::block_ioctl;
 
 impl InstallOptions {
-    /// Prepares the installation. `servers` fetches all URLs in the options.
-    /// `own_image` finds the image if the options name none.
-    ///
-    /// # Errors
-    /// If anything in the options is invalid or not available. The disk has only
-    /// been asked for its sector size by then.
-    pub fn prepare(&self, servers: &Servers, own_image: FindOwnImage<'_>) -> Result<Installation> {
+    pub(super) fn refuse_secure_ipl(&self) -> Result<()> {
         if self.secure_ipl {
             return Err(Failure::invalid_params(format!(
                 "--secure-ipl: expected a machine of architecture s390x, found {ARCH}"
             )));
         }
-        let disk = self
-            .dest_device
-            .clone()
-            .ok_or_else(|| Failure::invalid_params("expected a destination device, found none"))?;
-        let sector = sector_size(&disk)?;
-        let options = self.write_options()?;
+        Ok(())
+    }
+
+    pub(super) fn disk(&self) -> Result<PathBuf> {
+        let disk = self.dest_device.clone();
+        disk.ok_or_else(|| Failure::invalid_params("expected a destination device, found none"))
+    }
+
+    /// The changes to the boot partition, with the content of all files in them.
+    pub(super) fn changes(&self, servers: &Servers) -> Result<CoreosChanges> {
         let mut changes = CoreosChanges {
             ignition: None,
             append_kargs: self.append_karg.clone(),
@@ -47,29 +41,22 @@ impl InstallOptions {
             platform: self.platform.clone(),
             consoles: self.console.clone(),
         };
+        // Before the Ignition config is fetched, which may take long.
         changes.check()?;
         changes.ignition = ignition_source::read(self, servers)?;
-        let image = image_choice::choose(self, sector, servers, own_image)?;
-        Ok(Installation {
-            image,
-            disk,
-            options,
-            changes,
-            boot_entry: BootEntry::Wanted,
-        })
+        Ok(changes)
     }
 
-    fn write_options(&self) -> Result<WriteOptions> {
+    pub(super) fn write_options(&self) -> Result<WriteOptions> {
+        let wrong = |option: &'static str| {
+            move |reason: String| Failure::invalid_params(format!("--{option}: {reason}"))
+        };
         let mut saved = Vec::new();
         for text in &self.save_partlabel {
-            saved.extend(PartitionFilter::parse_labels(text).map_err(|reason| {
-                Failure::invalid_params(format!("--save-partlabel: {reason}"))
-            })?);
+            saved.extend(PartitionFilter::parse_labels(text).map_err(wrong("save-partlabel"))?);
         }
         for text in &self.save_partindex {
-            saved.extend(PartitionFilter::parse_indexes(text).map_err(|reason| {
-                Failure::invalid_params(format!("--save-partindex: {reason}"))
-            })?);
+            saved.extend(PartitionFilter::parse_indexes(text).map_err(wrong("save-partindex"))?);
         }
         Ok(WriteOptions {
             saved,
@@ -105,7 +92,7 @@ impl InstallOptions {
 
 /// The logical sector size of the disk in bytes; a stream has one image for each
 /// size.
-fn sector_size(disk: &Path) -> Result<u32> {
+pub(super) fn sector_size(disk: &Path) -> Result<u32> {
     let wrong = |reason: String| {
         let details = format!("{}: {reason}", disk.display());
         Failure::new(Class::DeviceNotFound, details)

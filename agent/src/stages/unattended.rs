@@ -25,7 +25,7 @@ use crate::devices_settled;
 use crate::discovery::{Expected, Place, Wanted};
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
-use crate::installation::{BootEntry, InstallOptions, OwnImage, Servers};
+use crate::installation::{BootEntry, InstallOptions, Installation, OwnImage, Servers};
 use crate::inventory::named_disk;
 use crate::inventory::root_device::report_untouchable;
 use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
@@ -130,7 +130,8 @@ impl Boot {
         options.verify |= *self.settings.params.verify;
         let ignore_failure = *self.settings.params.ignore_bootloader_failure;
         blocking(move || {
-            let mut installation = options.prepare(&servers, &|_| Ok(own_image.clone()))?;
+            let own_image = |_| Ok(own_image.clone());
+            let mut installation = Installation::prepare(&options, &servers, &own_image)?;
             installation.boot_entry = BootEntry::new(ignore_failure);
             let changes = &mut installation.changes;
             if changes.firstboot_args.is_none() {

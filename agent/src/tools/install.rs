@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::failure::{Failure, Result};
-use crate::installation::{BootEntry, InstallOptions, Servers};
+use crate::installation::{BootEntry, InstallOptions, Installation, Servers};
 use crate::permission::WritePermission;
 use crate::stages::own_image;
 use crate::sys::mount::see_mounts_alone;
@@ -85,12 +85,9 @@ fn install(arguments: Arguments) -> Result<()> {
         )?),
     };
     let files = InstallOptions::from_config_files(&arguments.config_file)?;
-    let http = machine_http::of_this_machine(arguments.cafile)?;
-    let servers = Servers::new(&http)?;
-    let mut installation = arguments
-        .options
-        .over(files)
-        .prepare(&servers, &own_image)?;
+    let options = arguments.options.over(files);
+    let servers = Servers::new(&machine_http::of_this_machine(arguments.cafile)?)?;
+    let mut installation = Installation::prepare(&options, &servers, &own_image)?;
     // This may be a workstation with the disk of another machine: leave its boot
     // entries unchanged.
     if arguments.allow_this_machine && !arguments.boot_entry {
@@ -98,11 +95,7 @@ fn install(arguments: Arguments) -> Result<()> {
     }
     let Some(permission) = permission else {
         installation.check(&servers.client)?;
-        let plan = Plan::of(&installation)?;
-        if arguments.json {
-            return stdout::line(plan.json());
-        }
-        return plan.lines().iter().try_for_each(stdout::line);
+        return Plan::of(&installation)?.print(arguments.json);
     };
     if arguments.allow_this_machine
         && let Err(error) = see_mounts_alone()

@@ -12,6 +12,7 @@ use crate::handover::install_coreos;
 use crate::installation::{BootEntry, Installation};
 use crate::report::mib;
 use crate::sys::block_ioctl;
+use crate::tools::stdout;
 
 /// An installation and the disk that it is for.
 pub struct Plan<'a> {
@@ -39,8 +40,16 @@ impl<'a> Plan<'a> {
         })
     }
 
+    /// Prints the plan, for programs or for people.
+    pub fn print(&self, as_json: bool) -> Result<()> {
+        if as_json {
+            return stdout::line(self.json());
+        }
+        self.lines().iter().try_for_each(stdout::line)
+    }
+
     /// Text for people.
-    pub fn lines(&self) -> Vec<String> {
+    fn lines(&self) -> Vec<String> {
         let Installation {
             image,
             disk,
@@ -81,7 +90,7 @@ impl<'a> Plan<'a> {
     }
 
     /// JSON for programs.
-    pub fn json(&self) -> Value {
+    fn json(&self) -> Value {
         let Installation {
             image,
             disk,

@@ -82,11 +82,6 @@ pub(super) async fn write(
             ..ImageSource::new(request, proof)
         };
         let target = Target::open(&path, &permission)?;
-        // A boot entry names a boot loader on a partition, so there must be
-        // partitions.
-        if options.needs_efi {
-            target.refuse_without_partitions()?;
-        }
         let mut proven = write_image_with(&source, &options, target, &client)?;
         if let Some(drive) = drive {
             proven.write_config_drive(&drive, rebuild)?;
