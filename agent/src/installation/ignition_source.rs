@@ -132,8 +132,11 @@ mod tests {
 
     const CONFIG: &[u8] = b"{ \"ignition\" : {\"version\":\"3.2.0\"} }\n";
 
-    fn hash_of(bytes: &[u8]) -> Digest {
-        Hasher::digest(Algorithm::Sha512, bytes)
+    fn of_file(path: &Path) -> InstallOptions {
+        InstallOptions {
+            ignition_file: Some(path.to_owned()),
+            ..InstallOptions::default()
+        }
     }
 
     fn of_url(url: &str) -> InstallOptions {
@@ -144,118 +147,108 @@ mod tests {
         }
     }
 
-    fn servers() -> Servers {
-        Servers {
-            client: http_client(),
-            verified: true,
+    fn with_hash_of(config: &[u8], options: InstallOptions) -> InstallOptions {
+        InstallOptions {
+            ignition_hash: Some(Hasher::digest(Algorithm::Sha512, config)),
+            ..options
         }
     }
 
-    fn refused(options: &InstallOptions, reason: &str) {
-        let failure = read(options, &servers()).unwrap_err();
-        assert!(failure.details.contains(reason), "{failure}");
+    fn insecure(options: InstallOptions) -> InstallOptions {
+        InstallOptions {
+            insecure_ignition: true,
+            ..options
+        }
+    }
+
+    /// Fails unless the error contains `reason`. An empty reason stands for
+    /// success.
+    fn assert_outcome(options: &InstallOptions, verified: bool, reason: &str) {
+        let servers = Servers {
+            client: http_client(),
+            verified,
+        };
+        match read(options, &servers) {
+            Ok(config) => {
+                assert_eq!((config.as_deref(), reason), (Some(CONFIG), ""));
+            }
+            Err(failure) => assert!(
+                !reason.is_empty() && failure.details.contains(reason),
+                "{reason}: {failure}"
+            ),
+        }
     }
 
     #[test]
     fn a_file_keeps_its_bytes_and_is_what_its_digest_says() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), CONFIG).unwrap();
-        let mut options = InstallOptions {
-            ignition_file: Some(file.path().to_owned()),
-            ..InstallOptions::default()
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, content: &[u8]| {
+            let path = directory.path().join(name);
+            fs::write(&path, content).unwrap();
+            of_file(&path)
         };
-        let servers = servers();
-        assert_eq!(read(&options, &servers).unwrap().as_deref(), Some(CONFIG));
-        options.ignition_hash = Some(hash_of(CONFIG));
-        assert_eq!(read(&options, &servers).unwrap().as_deref(), Some(CONFIG));
-        options.ignition_hash = Some(hash_of(b"other"));
-        refused(&options, "sha512 expected ");
-        options.ignition_hash = None;
-        fs::write(file.path(), "ignition:\n").unwrap();
-        refused(&options, "expected JSON");
-        fs::write(file.path(), vec![b' '; LIMIT + 1]).unwrap();
-        refused(&options, "found more");
-        options.ignition_file = Some("/nonexistent.ign".into());
-        refused(&options, "/nonexistent.ign: No such file");
-        options.ignition_url = Some("https://h/".to_owned());
-        refused(&options, "found both");
-        let none = InstallOptions::default();
-        assert_eq!(read(&none, &servers).unwrap(), None);
-        let hash_alone = InstallOptions {
-            ignition_hash: Some(hash_of(CONFIG)),
-            ..InstallOptions::default()
+        let both = InstallOptions {
+            ignition_url: Some("https://h/".to_owned()),
+            ..file("a.ign", CONFIG)
         };
-        refused(&hash_alone, "found none");
+        for (options, reason) in [
+            (file("a.ign", CONFIG), ""),
+            (with_hash_of(CONFIG, file("a.ign", CONFIG)), ""),
+            (
+                with_hash_of(b"other", file("a.ign", CONFIG)),
+                "sha512 expected ",
+            ),
+            (file("b.ign", b"ignition:\n"), "expected JSON"),
+            (file("c.ign", &vec![b' '; LIMIT + 1]), "found more"),
+            (of_file("/none.ign".as_ref()), "/none.ign: No such file"),
+            (both, "found both"),
+            (
+                with_hash_of(CONFIG, InstallOptions::default()),
+                "found none",
+            ),
+        ] {
+            assert_outcome(&options, true, reason);
+        }
+        let servers = Servers {
+            client: http_client(),
+            verified: true,
+        };
+        let none = read(&InstallOptions::default(), &servers).unwrap();
+        assert_eq!(none, None);
     }
 
     #[test]
-    fn a_server_without_tls_needs_a_digest_or_a_word() {
+    fn a_server_needs_verified_tls_or_a_digest_or_a_word() {
         let server = Server::start(|_| Reply::whole(CONFIG, "\"1\""));
-        let servers = servers();
-        refused(&of_url(&server.url), "--insecure-ignition");
-        assert!(server.asked().is_empty(), "not even asked");
-        let allowed = InstallOptions {
-            insecure_ignition: true,
-            ..of_url(&server.url)
-        };
-        assert_eq!(read(&allowed, &servers).unwrap().as_deref(), Some(CONFIG));
-        let hashed = InstallOptions {
-            ignition_hash: Some(hash_of(CONFIG)),
-            ..of_url(&server.url)
-        };
-        assert_eq!(read(&hashed, &servers).unwrap().as_deref(), Some(CONFIG));
-        let other = InstallOptions {
-            ignition_hash: Some(hash_of(b"other")),
-            ..allowed
-        };
-        refused(&other, "nothing was written");
-    }
-
-    #[test]
-    fn https_without_verification_is_no_better_than_http() {
-        let url = "https://127.0.0.1:1/w.ign";
-        let insecure = Servers {
-            verified: false,
-            ..servers()
-        };
-        let of = |options: &InstallOptions| read(options, &insecure).unwrap_err();
-        let failure = of(&of_url(url));
-        assert!(failure.details.contains("ipa-insecure"), "{failure}");
-        for allowed in [
-            InstallOptions {
-                insecure_ignition: true,
-                ..of_url(url)
-            },
-            InstallOptions {
-                ignition_hash: Some(hash_of(CONFIG)),
-                ..of_url(url)
-            },
-        ] {
-            // The agent asks, but no server listens on this port.
-            assert_eq!(of(&allowed).class, Class::ImageDownloadError);
-        }
-    }
-
-    #[test]
-    fn only_http_and_https() {
-        for url in [
-            "ftp://h/a.ign",
-            "file:///a.ign",
-            "data:,{}",
-            "tftp://h/a",
-            "a.ign",
-        ] {
-            let insecure = InstallOptions {
-                insecure_ignition: true,
-                ..of_url(url)
-            };
-            refused(&insecure, "Ignition URL");
-        }
         let missing = Server::start(|_| Reply::status(404));
-        let options = InstallOptions {
-            insecure_ignition: true,
-            ..of_url(&missing.url)
-        };
-        refused(&options, "404");
+        let http = || of_url(&server.url);
+        // The agent asks, but no server listens on this port.
+        let https = || of_url("https://127.0.0.1:1/w.ign");
+        for (options, verified, reason) in [
+            (http(), true, "--insecure-ignition"),
+            (insecure(http()), true, ""),
+            (with_hash_of(CONFIG, http()), true, ""),
+            (
+                with_hash_of(b"other", insecure(http())),
+                true,
+                "nothing was written",
+            ),
+            (insecure(of_url(&missing.url)), true, "404"),
+            // Without verification, https is no better than http.
+            (https(), false, "ipa-insecure"),
+            (https(), true, "connection refused"),
+            (insecure(https()), false, "connection refused"),
+            (with_hash_of(CONFIG, https()), false, "connection refused"),
+            (insecure(of_url("ftp://h/a.ign")), true, "Ignition URL"),
+            (insecure(of_url("file:///a.ign")), true, "Ignition URL"),
+            (insecure(of_url("a.ign")), true, "Ignition URL"),
+        ] {
+            assert_outcome(&options, verified, reason);
+        }
+        assert_eq!(
+            server.asked().len(),
+            3,
+            "not asked without a reason to trust"
+        );
     }
 }

@@ -32,6 +32,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let params = BootParams::from_command_line(&line);
     let _ = (params.list().len(), params.to_arguments());
     let _ = (params.is_virtual_media(), params.wants_debug());
+    let _ = params.given_image();
     let _ = first_boot_arguments(&line);
     let inst = CoreosInst::from_command_line(&line);
     let _ = inst.list().len();

@@ -71,12 +71,7 @@ fn an_image_is_found_for_a_line_that_names_none() {
             image(GIVEN, Some(512)),
         ),
         (&format!("{checksum}=http://192.0.2.9/sums"), true, None),
-        // Nobody can know which of the two checksums is meant.
-        (
-            &format!("{given}?sha256={sum} landfall.coreos.image_checksum=sha256:{other}"),
-            true,
-            None,
-        ),
+        // Nobody can know which of the two digests is meant.
         (
             &format!("{given}?sha256={sum} landfall.coreos.inst.image_digest=sha256:{other}"),
             true,
