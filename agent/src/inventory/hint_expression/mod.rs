@@ -8,7 +8,6 @@
 //! class as in Python, because the class decides what happens next.
 
 mod grammar;
-mod python_literal;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -155,7 +154,7 @@ impl Expression {
             Operator::In => Ok(value.contains(first)),
             Operator::Or => Ok(self.operands.contains(&value)),
             Operator::AllIn | Operator::RangeIn => Err(HintError::new(
-                python_literal::error_of(&value),
+                class_of_no_list(&value),
                 format!("<all-in> and <range-in> cannot be used on the text \"{value}\""),
             )),
         }
@@ -228,6 +227,33 @@ fn normalize(text: &str) -> Result<Option<String>, HintError> {
 
 fn encode(text: &str) -> String {
     utf8_percent_encode(text, &ENCODED).to_string()
+}
+
+/// The class of the error if `<all-in>` is used on a device's text. The original
+/// agent evaluates the text as a Python literal and expects a list, which no text
+/// is: a number has the wrong type, a calculation with names is no literal, and
+/// other texts are not Python. Only a `ValueError` lets the comparison continue with
+/// the device's next text.
+fn class_of_no_list(text: &str) -> ErrorClass {
+    let is_name = |word: &str| {
+        word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+            && word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+    };
+    let is_integer = |word: &str| {
+        word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'))
+    };
+    let is_hex = |digits: &str| u128::from_str_radix(digits, 16).is_ok();
+    let leads_with_zero = text.len() > 1 && text.starts_with('0') && !text.contains(['.', 'e']);
+    let is_decimal = number(text).is_ok_and(f64::is_finite) && !leads_with_zero;
+    if is_decimal || text.strip_prefix("0x").is_some_and(is_hex) {
+        return ErrorClass::TypeError;
+    }
+    let is_operand =
+        |word: &str| !word.is_empty() && (is_integer(word) || word.split('.').all(is_name));
+    match text.split(['-', '/', '%']).all(is_operand) {
+        true => ErrorClass::ValueError,
+        false => ErrorClass::SyntaxError,
+    }
 }
 
 /// Accepts what Python's int() accepts: digits, a sign, and `_` between digits.
@@ -363,6 +389,34 @@ mod tests {
         let part = Expression::for_size("<in> 10").unwrap();
         let error = part.matches_size(10.0).unwrap_err();
         assert_eq!(error.class, ErrorClass::TypeError);
+    }
+
+    /// The expected errors come from Python 3.11.
+    #[test]
+    fn all_in_fails_as_in_python() {
+        for (text, expected) in [
+            ("10", ErrorClass::TypeError),
+            ("-3", ErrorClass::TypeError),
+            ("1e5", ErrorClass::TypeError),
+            ("0x50014EE20A1B2C3D", ErrorClass::TypeError),
+            ("acme", ErrorClass::ValueError),
+            ("inf", ErrorClass::ValueError),
+            ("a/b", ErrorClass::ValueError),
+            ("drive-scsi0", ErrorClass::ValueError),
+            ("x.y", ErrorClass::ValueError),
+            ("a ", ErrorClass::ValueError),
+            ("0123", ErrorClass::SyntaxError),
+            ("1.2.3", ErrorClass::SyntaxError),
+            ("eui.0025", ErrorClass::SyntaxError),
+            ("/dev/sda", ErrorClass::SyntaxError),
+            ("0:0:0:0", ErrorClass::SyntaxError),
+            ("3z8nb0k", ErrorClass::SyntaxError),
+            ("Samsung SSD", ErrorClass::SyntaxError),
+            ("st1000-0001", ErrorClass::SyntaxError),
+        ] {
+            let error = text_matches("<all-in> a", text).unwrap_err();
+            assert_eq!(error.class, expected, "{text}");
+        }
     }
 
     proptest! {
