@@ -9,170 +9,100 @@ use std::fmt;
 use landfall_boot_params::without_secrets;
 use serde_json::{Value, json};
 
-/// Ironic's error classes: every class of the original agent that can reach a
-/// conductor, including those that this agent never uses.
+/// Ironic's error classes that this agent uses.
 ///
 /// The conductor shows `details`, or `message` if there are no details. It acts on
 /// the type only for `TypeError` and for version mismatches.
-#[expect(
-    dead_code,
-    reason = "some are for what this agent refuses to carry (containers) or does otherwise"
-)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     AgentIsBusy,
     BlockDeviceEraseError,
     BlockDeviceError,
     CleaningError,
-    ClockSyncError,
     CommandExecutionError,
-    ContainerNotPermittedError,
     DeploymentError,
     DeviceNotFound,
-    HardwareManagerConfigurationError,
     HardwareManagerMethodNotFound,
-    HardwareManagerNotFound,
     ImageChecksumError,
     ImageDownloadError,
-    ImageDownloadFatalError,
-    ImageDownloadOutofSpaceError,
     ImageDownloadTimeoutError,
     ImageWriteError,
-    IncompatibleHardwareMethodError,
     InvalidCommandError,
     InvalidCommandParamsError,
-    InvalidContentError,
     InvalidImage,
-    NotFound,
     ProtectedDeviceError,
     RequestedObjectNotFoundError,
     ServicingError,
     SoftwareRaidError,
-    SystemRebootError,
     TypeError,
-    UnknownNodeError,
     VersionMismatch,
-    VirtualMediaBootError,
 }
 
 impl Class {
     /// The `type` in the error JSON. It is written out, so that renaming a variant
     /// does not change the protocol.
     pub fn name(self) -> &'static str {
-        self.row().0
+        match self {
+            Self::AgentIsBusy => "AgentIsBusy",
+            Self::BlockDeviceEraseError => "BlockDeviceEraseError",
+            Self::BlockDeviceError => "BlockDeviceError",
+            Self::CleaningError => "CleaningError",
+            Self::CommandExecutionError => "CommandExecutionError",
+            Self::DeploymentError => "DeploymentError",
+            Self::DeviceNotFound => "DeviceNotFound",
+            Self::HardwareManagerMethodNotFound => "HardwareManagerMethodNotFound",
+            Self::ImageChecksumError => "ImageChecksumError",
+            Self::ImageDownloadError => "ImageDownloadError",
+            Self::ImageDownloadTimeoutError => "ImageDownloadTimeoutError",
+            Self::ImageWriteError => "ImageWriteError",
+            Self::InvalidCommandError => "InvalidCommandError",
+            Self::InvalidCommandParamsError => "InvalidCommandParamsError",
+            Self::InvalidImage => "InvalidImage",
+            Self::ProtectedDeviceError => "ProtectedDeviceError",
+            Self::RequestedObjectNotFoundError => "RequestedObjectNotFoundError",
+            Self::ServicingError => "ServicingError",
+            Self::SoftwareRaidError => "SoftwareRAIDError",
+            Self::TypeError => "TypeError",
+            Self::VersionMismatch => "VersionMismatch",
+        }
     }
 
     /// The `code` in the error JSON, an HTTP status.
     pub fn code(self) -> u16 {
-        self.row().1
+        match self {
+            Self::InvalidCommandError | Self::InvalidCommandParamsError => 400,
+            Self::DeviceNotFound | Self::RequestedObjectNotFoundError => 404,
+            Self::ImageDownloadTimeoutError => 408,
+            Self::AgentIsBusy | Self::VersionMismatch => 409,
+            _ => 500,
+        }
     }
 
     /// The `message` in the error JSON, which describes the class.
     pub fn message(self) -> &'static str {
-        self.row().2
-    }
-
-    fn row(self) -> (&'static str, u16, &'static str) {
         match self {
-            Self::AgentIsBusy => ("AgentIsBusy", 409, "Agent is busy"),
-            Self::BlockDeviceEraseError => {
-                ("BlockDeviceEraseError", 500, "Error erasing block device")
+            Self::AgentIsBusy => "Agent is busy",
+            Self::BlockDeviceEraseError => "Error erasing block device",
+            Self::BlockDeviceError => "Block device caused unknown error",
+            Self::CleaningError => "Clean step failed",
+            Self::CommandExecutionError | Self::TypeError => "Command execution failed",
+            Self::DeploymentError => "Deploy step failed",
+            Self::DeviceNotFound => "Device not found",
+            Self::HardwareManagerMethodNotFound => "No HardwareManager found to handle method",
+            Self::ImageChecksumError => "Error verifying image checksum",
+            Self::ImageDownloadError => "Error downloading image",
+            Self::ImageDownloadTimeoutError => "Image download timeout",
+            Self::ImageWriteError => "Error writing image to device",
+            Self::InvalidCommandError => "Invalid command",
+            Self::InvalidCommandParamsError => "Invalid command parameters",
+            Self::InvalidImage => "The provided image is not valid for use",
+            Self::ProtectedDeviceError => "Protected device found, cleaning aborted",
+            Self::RequestedObjectNotFoundError => "Not found",
+            Self::ServicingError => "Service step failed",
+            Self::SoftwareRaidError => "Software RAID caused unknown error",
+            Self::VersionMismatch => {
+                "Hardware managers version mismatch, reload agent with correct version"
             }
-            Self::BlockDeviceError => {
-                ("BlockDeviceError", 500, "Block device caused unknown error")
-            }
-            Self::CleaningError => ("CleaningError", 500, "Clean step failed"),
-            Self::ClockSyncError => ("ClockSyncError", 500, "Error syncing system clock"),
-            Self::CommandExecutionError => {
-                ("CommandExecutionError", 500, "Command execution failed")
-            }
-            Self::ContainerNotPermittedError => (
-                "ContainerNotPermittedError",
-                500,
-                "Container image not permitted",
-            ),
-            Self::DeploymentError => ("DeploymentError", 500, "Deploy step failed"),
-            Self::DeviceNotFound => ("DeviceNotFound", 404, "Device not found"),
-            Self::HardwareManagerConfigurationError => (
-                "HardwareManagerConfigurationError",
-                500,
-                "Hardware manager configuration error",
-            ),
-            Self::HardwareManagerMethodNotFound => (
-                "HardwareManagerMethodNotFound",
-                500,
-                "No HardwareManager found to handle method",
-            ),
-            Self::HardwareManagerNotFound => (
-                "HardwareManagerNotFound",
-                500,
-                "No valid HardwareManager found",
-            ),
-            Self::ImageChecksumError => {
-                ("ImageChecksumError", 500, "Error verifying image checksum")
-            }
-            Self::ImageDownloadError => ("ImageDownloadError", 500, "Error downloading image"),
-            Self::ImageDownloadFatalError => {
-                ("ImageDownloadFatalError", 500, "Error downloading image")
-            }
-            Self::ImageDownloadOutofSpaceError => (
-                "ImageDownloadOutofSpaceError",
-                500,
-                "Error downloading image",
-            ),
-            Self::ImageDownloadTimeoutError => {
-                ("ImageDownloadTimeoutError", 408, "Image download timeout")
-            }
-            Self::ImageWriteError => ("ImageWriteError", 500, "Error writing image to device"),
-            Self::IncompatibleHardwareMethodError => (
-                "IncompatibleHardwareMethodError",
-                500,
-                "HardwareManager method is not compatible with hardware",
-            ),
-            Self::InvalidCommandError => ("InvalidCommandError", 400, "Invalid command"),
-            Self::InvalidCommandParamsError => (
-                "InvalidCommandParamsError",
-                400,
-                "Invalid command parameters",
-            ),
-            Self::InvalidContentError => ("InvalidContentError", 400, "Invalid request body"),
-            Self::InvalidImage => (
-                "InvalidImage",
-                500,
-                "The provided image is not valid for use",
-            ),
-            Self::NotFound => ("NotFound", 404, "Not found"),
-            Self::ProtectedDeviceError => (
-                "ProtectedDeviceError",
-                500,
-                "Protected device found, cleaning aborted",
-            ),
-            Self::RequestedObjectNotFoundError => {
-                ("RequestedObjectNotFoundError", 404, "Not found")
-            }
-            Self::ServicingError => ("ServicingError", 500, "Service step failed"),
-            Self::SoftwareRaidError => (
-                "SoftwareRAIDError",
-                500,
-                "Software RAID caused unknown error",
-            ),
-            Self::SystemRebootError => ("SystemRebootError", 500, "Error rebooting system"),
-            Self::TypeError => ("TypeError", 500, "Command execution failed"),
-            Self::UnknownNodeError => (
-                "UnknownNodeError",
-                500,
-                "Agent is not associated with an Ironic node",
-            ),
-            Self::VersionMismatch => (
-                "VersionMismatch",
-                409,
-                "Hardware managers version mismatch, reload agent with correct version",
-            ),
-            Self::VirtualMediaBootError => (
-                "VirtualMediaBootError",
-                500,
-                "Configuring agent from virtual media failed",
-            ),
         }
     }
 }

@@ -220,10 +220,7 @@ async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
 fn may_get_better(failure: &Failure) -> bool {
     let passes = matches!(
         failure.class,
-        Class::DeviceNotFound
-            | Class::ImageDownloadError
-            | Class::ImageDownloadFatalError
-            | Class::ImageDownloadTimeoutError
+        Class::DeviceNotFound | Class::ImageDownloadError | Class::ImageDownloadTimeoutError
     );
     passes && !failure.permanent
 }
