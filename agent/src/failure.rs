@@ -135,10 +135,46 @@ impl Failure {
         }
     }
 
+    /// A failure that no other class describes.
+    pub fn other(details: impl Into<String>) -> Self {
+        Self::new(Class::CommandExecutionError, details)
+    }
+
     /// A failure for invalid input, whoever gave it: Ironic, an operator or a boot
     /// argument.
     pub fn invalid_params(details: impl Into<String>) -> Self {
         Self::new(Class::InvalidCommandParamsError, details)
+    }
+
+    /// A failure of the installation, except for the download and the write.
+    pub fn deployment(details: impl Into<String>) -> Self {
+        Self::new(Class::DeploymentError, details)
+    }
+
+    pub fn device_not_found(details: impl Into<String>) -> Self {
+        Self::new(Class::DeviceNotFound, details)
+    }
+
+    /// A failure to use a disk. For writes see [`Failure::image_write`] and
+    /// [`Failure::erasure`].
+    pub fn block_device(details: impl Into<String>) -> Self {
+        Self::new(Class::BlockDeviceError, details)
+    }
+
+    pub fn erasure(details: impl Into<String>) -> Self {
+        Self::new(Class::BlockDeviceEraseError, details)
+    }
+
+    pub fn image_download(details: impl Into<String>) -> Self {
+        Self::new(Class::ImageDownloadError, details)
+    }
+
+    pub fn invalid_image(details: impl Into<String>) -> Self {
+        Self::new(Class::InvalidImage, details)
+    }
+
+    pub fn image_write(details: impl Into<String>) -> Self {
+        Self::new(Class::ImageWriteError, details)
     }
 
     #[must_use]

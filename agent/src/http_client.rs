@@ -20,7 +20,7 @@ pub use service_client::ServiceClient;
 pub use why::{is_untrusted, is_untrusted_for_good, why};
 pub use zoned_url::ZonedUrl;
 
-use crate::failure::{Class, Failure, Result, one_line};
+use crate::failure::{Failure, Result, one_line};
 use crate::tls::{Identity, ServerTrust, TlsPolicy};
 
 /// Follows the redirects of image servers, but not from https to http.
@@ -99,13 +99,10 @@ impl IdentityFiles {
 }
 
 fn half_a_pair(given: &str, file: &std::path::Path, missing: &str) -> Failure {
-    Failure::new(
-        Class::CommandExecutionError,
-        format!(
-            "{given} {}: expected {missing} in addition, found none",
-            file.display()
-        ),
-    )
+    Failure::other(format!(
+        "{given} {}: expected {missing} in addition, found none",
+        file.display()
+    ))
 }
 
 impl HttpOptions {
@@ -176,10 +173,11 @@ fn builder(
             true => Proxy::https(url),
         };
         let proxy = proxy.map_err(|error| {
-            Failure::new(
-                Class::CommandExecutionError,
-                format!("proxy {}: {}", without_secrets(url), one_line(&error)),
-            )
+            Failure::other(format!(
+                "proxy {}: {}",
+                without_secrets(url),
+                one_line(&error)
+            ))
         })?;
         builder = builder.proxy(proxy.no_proxy(none_for.clone()));
     }
@@ -187,10 +185,7 @@ fn builder(
 }
 
 fn finished(builder: reqwest::ClientBuilder) -> Result<reqwest::Client> {
-    builder.build().map_err(|error| {
-        Failure::new(
-            Class::CommandExecutionError,
-            format!("HTTP client: {}", one_line(&error)),
-        )
-    })
+    builder
+        .build()
+        .map_err(|error| Failure::other(format!("HTTP client: {}", one_line(&error))))
 }

@@ -11,7 +11,7 @@ mod live_system;
 use std::fs;
 use std::path::Path;
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// Init (PID 1) writes this file. It contains the kernel's boot id, so a copy from
 /// another boot is not valid. The builder recognises the agent by this path
@@ -58,7 +58,7 @@ impl Home {
                 let details = format!(
                     "this machine is not a suitable live system: {missing}; nothing was changed"
                 );
-                Failure::new(Class::CommandExecutionError, details)
+                Failure::other(details)
             })?;
             mark(Path::new(LIVE_SYSTEM_MARKER))?;
         }
@@ -85,10 +85,10 @@ fn mark(marker: &Path) -> Result<()> {
         .and_then(|()| fs::read(BOOT_ID))
         .and_then(|boot_id| fs::write(marker, boot_id));
     marked.map_err(|error| {
-        Failure::new(
-            Class::CommandExecutionError,
-            format!("recording this boot in {}: {error}", marker.display()),
-        )
+        Failure::other(format!(
+            "recording this boot in {}: {error}",
+            marker.display()
+        ))
     })
 }
 
@@ -132,13 +132,10 @@ impl WritePermission {
         let expected = fs::read_to_string(boot_id).unwrap_or_default();
         let found = fs::read_to_string(marker).unwrap_or_default();
         if expected.trim().is_empty() || expected.trim() != found.trim() {
-            return Err(Failure::new(
-                Class::CommandExecutionError,
-                format!(
-                    "this machine does not run the landfall ramdisk ({} does not hold this boot's id); nothing was changed",
-                    marker.display()
-                ),
-            ));
+            return Err(Failure::other(format!(
+                "this machine does not run the landfall ramdisk ({} does not hold this boot's id); nothing was changed",
+                marker.display()
+            )));
         }
         Ok(Self(()))
     }

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::backoff::Backoff;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use accounts::Password;
 
 /// Marks that the machine is in rescue during this boot. The original uses the same
@@ -96,13 +96,13 @@ fn layer_is_there(root: &Path) -> Result<()> {
         "this ramdisk has no rescue layer, so nobody could log in: expected {}, found none",
         missing.join(", ")
     );
-    Err(Failure::new(Class::CommandExecutionError, details).hint(
+    Err(Failure::other(details).hint(
         "build the ramdisk with landfall-image --rescue-layer, or set rescue_kernel and rescue_ramdisk in driver_info to another ramdisk",
     ))
 }
 
 fn fault(details: String) -> Failure {
-    Failure::new(Class::CommandExecutionError, format!("rescue: {details}"))
+    Failure::other(format!("rescue: {details}"))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use crate::commands;
 use crate::critical_section;
 use crate::devices_settled::{DevicesSettled, devices_settled};
 use crate::early::{self, Ending};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::handover::written_disk::release_left_mounts;
 use crate::http_client::ServiceClient;
 use crate::interface_names::{self, NamingPolicy};
@@ -134,7 +134,7 @@ async fn in_ramdisk(settings: Settings) -> Result<Ending> {
 async fn asked_to_end() -> Result<()> {
     let fault = |error: std::io::Error| {
         let details = format!("listening for the request to end: {error}");
-        Failure::new(Class::CommandExecutionError, details)
+        Failure::other(details)
     };
     let mut terminate = signal(SignalKind::terminate()).map_err(fault)?;
     terminate.recv().await;
@@ -213,7 +213,7 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
         // Init restarts the agent, which looks for Ironic again.
         Err(fault) => {
             let fault = format!("lookup: {fault}");
-            return Err(Failure::new(Class::CommandExecutionError, fault));
+            return Err(Failure::other(fault));
         }
     };
     boot.serve(&service, &found, node, &token).await
@@ -267,10 +267,7 @@ impl Boot {
             None => {
                 let setup = Setup::in_ramdisk(choice, naming);
                 network::start(setup).map_err(|error| {
-                    Failure::new(
-                        Class::CommandExecutionError,
-                        format!("the kernel's network interface: {error}"),
-                    )
+                    Failure::other(format!("the kernel's network interface: {error}"))
                 })?
             }
         };

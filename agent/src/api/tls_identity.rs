@@ -17,7 +17,7 @@ use rcgen::{
 use rustls::ServerConfig;
 
 use crate::discovery::Advertised;
-use crate::failure::{Class, Failure, Result, one_line};
+use crate::failure::{Failure, Result, one_line};
 use crate::state_file::StateFile;
 use crate::tls::{Identity, TlsPolicy};
 
@@ -65,7 +65,7 @@ impl TlsIdentity {
         }
         let failed = |text: String| {
             let what = format!("certificate for {address}: {text}");
-            Failure::new(Class::CommandExecutionError, what)
+            Failure::other(what)
         };
         let (certificate, key) =
             make(address, host_name, curve).map_err(|error| failed(one_line(&error)))?;

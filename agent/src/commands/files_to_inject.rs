@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRequest {
@@ -82,10 +82,10 @@ pub fn read(of_properties: &Value, of_step: &Value) -> Result<Vec<FileRequest>> 
     if faults.is_empty() {
         return Ok(files);
     }
-    Err(Failure::new(
-        Class::InvalidCommandParamsError,
-        format!("files to inject: {}", faults.join("; ")),
-    ))
+    Err(Failure::invalid_params(format!(
+        "files to inject: {}",
+        faults.join("; ")
+    )))
 }
 
 /// Names the file only by its path, because the content may be secret and long.
@@ -187,6 +187,7 @@ fn place(partition: Option<&Value>, path: &Path) -> std::result::Result<Where, S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Class;
     use serde_json::json;
 
     #[test]

@@ -105,10 +105,10 @@ impl Ledger {
                         request,
                     });
                 }
-                None => entry.end(Err(Failure::new(
-                    Class::CommandExecutionError,
-                    format!("the agent crashed while it executed {}", entry.name),
-                ))),
+                None => entry.end(Err(Failure::other(format!(
+                    "the agent crashed while it executed {}",
+                    entry.name
+                )))),
             }
         }
         let ledger = Self {
@@ -414,7 +414,7 @@ mod tests {
         let id = ledger.begin("sync", None).unwrap();
         let (ended, ()) = tokio::join!(ledger.ended(&id), async {
             tokio::task::yield_now().await;
-            ledger.end(&id, Err(Failure::new(Class::DeviceNotFound, "gone")));
+            ledger.end(&id, Err(Failure::device_not_found("gone")));
         });
         assert_eq!(ended.unwrap()["command_error"]["details"], "gone");
         assert_eq!(ledger.ended("nosuch").await, None);

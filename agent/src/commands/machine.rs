@@ -12,7 +12,7 @@ use super::command::Node;
 use super::departure::Departure;
 use super::image_info::ImageInfo;
 use crate::devices_settled::DevicesSettled;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::http_client::HttpOptions;
 use crate::live_system::LiveSystem;
 use crate::settings::Settings;
@@ -97,9 +97,8 @@ pub async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .unwrap_or_else(|error| {
-            Err(Failure::new(
-                Class::CommandExecutionError,
-                format!("a worker thread of the agent ended: {error}"),
-            ))
+            Err(Failure::other(format!(
+                "a worker thread of the agent ended: {error}"
+            )))
         })
 }

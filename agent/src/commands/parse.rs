@@ -310,13 +310,10 @@ impl Arguments<'_> {
                 arguments.extend(own.iter().map(|(key, value)| (key.clone(), value.clone())));
             }
             Some(other) => {
-                return Err(Failure::new(
-                    Class::InvalidCommandParamsError,
-                    format!(
-                        "{}: args of the step: expected an object, found {other}",
-                        self.command
-                    ),
-                ));
+                return Err(Failure::invalid_params(format!(
+                    "{}: args of the step: expected an object, found {other}",
+                    self.command
+                )));
             }
         }
         Ok(Command::ExecuteStep {
@@ -335,8 +332,7 @@ impl Arguments<'_> {
             None => String::new(),
             Some(Value::String(password)) => password,
             Some(_) => {
-                return Err(Failure::new(
-                    Class::InvalidCommandParamsError,
+                return Err(Failure::invalid_params(
                     "rescue.finalize_rescue: rescue_password must be a text",
                 ));
             }
@@ -352,8 +348,7 @@ impl Arguments<'_> {
         let mut info = self.object("node_info")?;
         let node = info["node"].take();
         if node["uuid"].as_str().is_none() {
-            return Err(Failure::new(
-                Class::InvalidCommandParamsError,
+            return Err(Failure::invalid_params(
                 "poll.set_node_info: expected the answer of a lookup, found no node with a uuid",
             ));
         }
@@ -363,10 +358,10 @@ impl Arguments<'_> {
     fn object(&mut self, key: &str) -> Result<Value, Failure> {
         let value = self.required(key)?;
         if !value.is_object() {
-            return Err(Failure::new(
-                Class::InvalidCommandParamsError,
-                format!("{}: argument {key} must be an object", self.command),
-            ));
+            return Err(Failure::invalid_params(format!(
+                "{}: argument {key} must be an object",
+                self.command
+            )));
         }
         Ok(value)
     }

@@ -247,10 +247,9 @@ pub fn check_version(planned: Option<&Value>) -> Result<()> {
 pub fn name(kind: StepKind, step: &Value) -> Result<&str> {
     step["step"].as_str().ok_or_else(|| {
         let word = kind.word();
-        Failure::new(
-            Class::CommandExecutionError,
-            format!("{word}_step: expected a key \"step\" with its name, found {step}"),
-        )
+        Failure::other(format!(
+            "{word}_step: expected a key \"step\" with its name, found {step}"
+        ))
     })
 }
 
@@ -378,7 +377,7 @@ mod tests {
 
     #[test]
     fn an_unexpected_failure_names_the_step() {
-        let generic = Failure::new(Class::CommandExecutionError, "text").hint("hint");
+        let generic = Failure::other("text").hint("hint");
         let failure = failed(StepKind::Service, "x", generic);
         assert_eq!(failure.class, Class::ServicingError);
         assert_eq!(
@@ -386,7 +385,7 @@ mod tests {
             "Unexpected exception performing service step x. CommandExecutionError: text"
         );
         assert_eq!(failure.hint.as_deref(), Some("hint"));
-        let known = Failure::new(Class::BlockDeviceEraseError, "text");
+        let known = Failure::erasure("text");
         assert_eq!(failed(StepKind::Clean, "x", known.clone()), known);
     }
 }

@@ -16,7 +16,7 @@ use super::search::{News, Reached, Search, Untrusted};
 use super::walk::Walker;
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Occasion};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::http_client::ServiceClient;
 use crate::network::NetworkState;
 use crate::network::reach::Reach;
@@ -220,7 +220,7 @@ async fn prefer(
 }
 
 fn not_trusted(Untrusted { url, reason, .. }: Untrusted) -> Failure {
-    Failure::new(Class::ImageDownloadError, format!("{url}: {reason}")).permanently()
+    Failure::image_download(format!("{url}: {reason}")).permanently()
 }
 
 /// Whether the date of the server's answer has set our clock. Uses the NIC that

@@ -9,7 +9,7 @@ use landfall_boot_params::Checksum;
 use landfall_boot_params::digest::{Digest, is_digest};
 
 use crate::disk::fetch::{self, Request};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// In bytes. The SHA256SUMS file for a distribution's whole mirror directory has
 /// about 100 KiB.
@@ -47,8 +47,7 @@ fn same_server(one: &str, other: &str) -> bool {
 
 fn fetch_checksum(request: Request, image_url: &str, client: &reqwest::Client) -> Result<String> {
     let shown = fetch::shown(request.urls.first().map_or("", String::as_str));
-    let unusable =
-        |reason: String| Failure::new(Class::ImageDownloadError, format!("{shown}: {reason}"));
+    let unusable = |reason: String| Failure::image_download(format!("{shown}: {reason}"));
     let body = fetch::small_file(request, client.clone(), FILE_LIMIT)?;
     let body = String::from_utf8(body)
         .map_err(|_| unusable("expected a checksum file, found no text".to_owned()))?;
@@ -124,6 +123,7 @@ fn fits(text: &str, name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::disk::fixtures::{Reply, Server, http_client};
+    use crate::failure::Class;
 
     const URL: &str = "http://host/path/image.raw.gz?token=1";
 

@@ -16,7 +16,7 @@ use crate::disk::file_system::{self, PROBE_LEN};
 use crate::disk::gpt::{Partition, Table};
 use crate::disk::target::Target;
 use crate::disk::{iso9660, mbr, vfat};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 mod parts;
 pub use parts::Parts;
@@ -298,7 +298,7 @@ fn write_content(target: &Target, partition: &Partition, image: &[u8]) -> Result
 }
 
 fn error(details: String) -> Failure {
-    Failure::new(Class::DeploymentError, format!("config drive: {details}"))
+    Failure::deployment(format!("config drive: {details}"))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::sys::stat::{major, minor};
 
 use crate::disk::busy::{Device, KernelView};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::permission::WritePermission;
 use crate::sys::dm_ioctl;
 
@@ -77,10 +77,7 @@ pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
 }
 
 fn failed(disk: &Path, what: &str) -> Failure {
-    Failure::new(
-        Class::BlockDeviceError,
-        format!("{}: {what}", disk.display()),
-    )
+    Failure::block_device(format!("{}: {what}", disk.display()))
 }
 
 fn remove(control: &File, device: &Device) -> io::Result<()> {

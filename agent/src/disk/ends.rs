@@ -15,7 +15,7 @@ use crate::disk::image_head::HEAD_LEN;
 use crate::disk::kept_partitions::{DiskEnds, HIDDEN_EFI_SYSTEM, KeptPartitions};
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::target::Target;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::report::mib;
 
 /// In bytes: this much is wiped at each end. That covers every partition table, and
@@ -163,12 +163,7 @@ fn find_kept(target: &Target, filters: &[PartitionFilter]) -> Result<Option<Kept
 /// directory, and logs how to restore the disk from it.
 fn save(kept: &KeptPartitions, disk: &Path) -> Result<PathBuf> {
     let path = std::env::temp_dir().join(format!("landfall-partitions-{}", Uuid::new_v4()));
-    let failed = |reason: String| {
-        Failure::new(
-            Class::DeploymentError,
-            format!("{}: {reason}", path.display()),
-        )
-    };
+    let failed = |reason: String| Failure::deployment(format!("{}: {reason}", path.display()));
     let mut head = vec![0; HEAD_LEN];
     kept.plain().map_err(failed)?.write_primary_alone(&mut head);
     fs::write(&path, &head).map_err(|error| failed(error.to_string()))?;

@@ -171,13 +171,13 @@ impl Download {
         known: Option<(Resource, u64)>,
     ) -> Result<Self> {
         if request.urls.is_empty() {
-            return Err(download_error("no image URL given"));
+            return Err(Failure::image_download("no image URL given"));
         }
         let (sender, events) = mpsc::channel(QUEUE);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|e| download_error(format!("starting the download: {e}")))?;
+            .map_err(|e| Failure::image_download(format!("starting the download: {e}")))?;
         thread::Builder::new()
             .name("image-fetch".into())
             .spawn(move || {
@@ -196,7 +196,7 @@ impl Download {
                 // Do not wait for a name lookup that hangs in its own thread.
                 runtime.shutdown_background();
             })
-            .map_err(|e| download_error(format!("starting the download: {e}")))?;
+            .map_err(|e| Failure::image_download(format!("starting the download: {e}")))?;
         Ok(Self { events })
     }
 
@@ -205,9 +205,11 @@ impl Download {
     /// # Errors
     /// If the download has failed after all retries.
     pub fn next(&mut self) -> Result<Event> {
-        self.events
-            .blocking_recv()
-            .unwrap_or_else(|| Err(download_error("the download thread ended without a result")))
+        self.events.blocking_recv().unwrap_or_else(|| {
+            Err(Failure::image_download(
+                "the download thread ended without a result",
+            ))
+        })
     }
 }
 
@@ -226,7 +228,7 @@ pub fn small_file(request: Request, client: reqwest::Client, limit: usize) -> Re
                 body.extend_from_slice(&chunk);
             }
             Event::Chunk(_) => {
-                return Err(download_error(format!(
+                return Err(Failure::image_download(format!(
                     "{url}: expected at most {limit} bytes, found more"
                 )));
             }
@@ -258,10 +260,6 @@ pub fn shown(url: &str) -> String {
         return parsed.into();
     }
     url.to_owned()
-}
-
-fn download_error(details: impl Into<String>) -> Failure {
-    Failure::new(Class::ImageDownloadError, details)
 }
 
 type Events = mpsc::Sender<Result<Event>>;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::sys::block_ioctl;
 
 /// Writes all cached data to the disks, and drops the kernel's caches of every
@@ -41,8 +41,5 @@ pub fn sync_disks() -> Result<()> {
 }
 
 fn fault(what: &str, error: &std::io::Error) -> Failure {
-    Failure::new(
-        Class::CommandExecutionError,
-        format!("flushing disks: {what}: {error}"),
-    )
+    Failure::other(format!("flushing disks: {what}: {error}"))
 }

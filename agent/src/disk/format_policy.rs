@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::disk::image_head;
 use crate::disk::qcow2::header::MAGIC;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// An image format that the agent can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +29,9 @@ impl Format {
             return image_head::refuse_foreign(start).map(|()| Self::Raw);
         }
         match image_head::second_format(start) {
-            Some(other) => Err(Failure::new(
-                Class::InvalidImage,
-                format!("the image matches more than one format: a qcow2 image and {other}"),
-            )),
+            Some(other) => Err(Failure::invalid_image(format!(
+                "the image matches more than one format: a qcow2 image and {other}"
+            ))),
             None => Ok(Self::Qcow2),
         }
     }
@@ -65,7 +64,7 @@ impl FormatPolicy {
             Format::Qcow2 => &["qcow2"],
         };
         if declared != UNKNOWN && !names.contains(&declared) {
-            return Err(refused(format!(
+            return Err(Failure::invalid_image(format!(
                 "expected an image of format {declared}, found {found}"
             ))
             .hint("set the image's disk_format to its real format"));
@@ -81,7 +80,7 @@ impl FormatPolicy {
             return Ok(());
         }
         let list = self.permitted.as_deref().unwrap_or_default().join(", ");
-        Err(refused(format!(
+        Err(Failure::invalid_image(format!(
             "images of format {found} are not permitted ({list})"
         ))
         .hint("see permitted_image_formats in the configuration of Ironic"))
@@ -91,13 +90,10 @@ impl FormatPolicy {
 /// What Ironic sends as `disk_format` if nobody has set it for the image.
 const UNKNOWN: &str = "unknown";
 
-fn refused(details: String) -> Failure {
-    Failure::new(Class::InvalidImage, details)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Class;
 
     fn policy(declared: Option<&str>, permitted: &[&str]) -> FormatPolicy {
         FormatPolicy {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::disk::file_system;
 use crate::disk::gpt::{self, BIOS_BOOT, EFI_SYSTEM, Table};
 use crate::disk::mbr;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// In bytes: this much of the image is inspected, held back and written last. It
 /// contains the MBR, the GPT and the BIOS boot code.
@@ -104,7 +104,7 @@ pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
     refuse_foreign(head)?;
     let gpt = find_gpt(head, disk.sector)?;
     if gpt.is_none() && !mbr::has_partitions(head) {
-        return Err(invalid(format!(
+        return Err(Failure::invalid_image(format!(
             "the image is no disk image: no GPT and no MBR in its first sectors, {}",
             preview(head)
         ))
@@ -115,8 +115,7 @@ pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
         .is_some_and(|table| table.partitions().is_empty())
     {
         // In these words, because people search for them.
-        return Err(Failure::new(
-            Class::DeploymentError,
+        return Err(Failure::deployment(
             "No partitions found on the device: the image's GPT has none",
         ));
     }
@@ -155,7 +154,7 @@ pub fn refuse_without_efi(head: &[u8], image: &Image) -> Result<()> {
     if has_partition {
         return Ok(());
     }
-    Err(invalid(
+    Err(Failure::invalid_image(
         "expected an EFI system partition, because this machine booted by UEFI; found none in the image",
     )
     .hint("choose an image for UEFI or boot the machine in BIOS (legacy) mode; ipa-ignore-bootloader-failure=1 writes the image anyway"))
@@ -169,7 +168,7 @@ pub fn refuse_without_efi(head: &[u8], image: &Image) -> Result<()> {
 /// first MiB.
 pub fn refuse_without_partitions(image: &Image) -> Result<()> {
     let Some(table) = &image.gpt else {
-        return Err(invalid(
+        return Err(Failure::invalid_image(
             "expected an image with a GPT, because the agent has to change its boot partition; found one with an MBR",
         )
         .hint("use a CoreOS image; for other images leave out Ignition config, kernel arguments and network settings (Ironic: use write_image and a config drive)"));
@@ -182,7 +181,7 @@ pub fn refuse_without_partitions(image: &Image) -> Result<()> {
             BIOS_BOOT => Ok(()),
             _ => partition.refuse_in_head(),
         })
-        .map_err(invalid)
+        .map_err(Failure::invalid_image)
 }
 
 /// A second format that the bytes match, besides the one that they start with.
@@ -211,17 +210,10 @@ pub fn second_format(head: &[u8]) -> Option<&'static str> {
 /// The failure for an image that is larger than the disk, in bytes. The agent may
 /// find this out only while it writes.
 pub fn too_large(image: u64, disk: u64) -> Failure {
-    Failure::new(
-        Class::ImageWriteError,
-        format!(
-            "the image is larger than the disk: image at least {image} bytes, disk {disk} bytes"
-        ),
-    )
+    Failure::image_write(format!(
+        "the image is larger than the disk: image at least {image} bytes, disk {disk} bytes"
+    ))
     .hint("choose a larger root disk (root device hints) or a smaller image")
-}
-
-fn invalid(details: impl Into<String>) -> Failure {
-    Failure::new(Class::InvalidImage, details)
 }
 
 /// Finds the header of a backup GPT that a piece of the image would put into the
@@ -250,15 +242,18 @@ pub fn refuse_foreign(head: &[u8]) -> Result<()> {
             .get(*offset..)
             .is_some_and(|rest| rest.starts_with(magic))
         {
-            return Err(
-                invalid(format!("the image is no raw disk image: it is {name}")).hint(*advice),
-            );
+            return Err(Failure::invalid_image(format!(
+                "the image is no raw disk image: it is {name}"
+            ))
+            .hint(*advice));
         }
     }
     let text = String::from_utf8_lossy(head.get(..64).unwrap_or(head)).to_ascii_lowercase();
     if text.trim_start().starts_with("<!doctype html") || text.trim_start().starts_with("<html") {
-        return Err(invalid("the image is no disk image: it is a web page")
-            .hint("open the image URL in a browser: it may ask for a login"));
+        return Err(
+            Failure::invalid_image("the image is no disk image: it is a web page")
+                .hint("open the image URL in a browser: it may ask for a login"),
+        );
     }
     Ok(())
 }
@@ -270,11 +265,11 @@ fn find_gpt(head: &[u8], sector: u32) -> Result<Option<Table>> {
     if gpt::has_signature(head, sector) {
         return Table::parse(head, sector)
             .map(Some)
-            .map_err(|reason| invalid(format!("the image's GPT: {reason}")));
+            .map_err(|reason| Failure::invalid_image(format!("the image's GPT: {reason}")));
     }
     if gpt::has_signature(head, other) {
         // In coreos-installer's words, because people search for them.
-        return Err(invalid(format!(
+        return Err(Failure::invalid_image(format!(
             "source has sector size {other} but destination has sector size {sector}"
         ))
         .hint(if sector == 4096 {

@@ -10,7 +10,7 @@ use crate::disk::gpt::{self, EFI_SYSTEM, Entry, Partition, Table};
 use crate::disk::image_head::HEAD_LEN;
 use crate::disk::mbr;
 use crate::disk::saved_partitions::PartitionFilter;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// The type of a kept EFI system partition until the commit. With its real type,
 /// firmware would boot the old system from a disk that is half overwritten. This is
@@ -120,9 +120,7 @@ impl KeptPartitions {
     pub fn refuse_collision(&self, image_end: u64) -> Result<()> {
         let end = image_end.max(HEAD_LEN as u64);
         match self.partitions().min_by_key(|partition| partition.offset) {
-            Some(first) if first.offset < end => Err(Failure::new(
-                Class::ImageWriteError,
-                format!(
+            Some(first) if first.offset < end => Err(Failure::image_write(format!(
                     "collision with partition {} ({:?}) at offset {}",
                     first.number, first.name, first.offset
                 ),
@@ -234,10 +232,7 @@ fn read_table(disk: &DiskEnds<'_>, filters: &[PartitionFilter]) -> Result<Option
 
 /// A failure before anything was written to the disk.
 fn unfit(reason: String) -> Failure {
-    Failure::new(
-        Class::DeploymentError,
-        format!("{reason}; the disk was not touched"),
-    )
+    Failure::deployment(format!("{reason}; the disk was not touched"))
 }
 
 #[cfg(test)]

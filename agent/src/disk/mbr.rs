@@ -9,7 +9,7 @@ use std::path::Path;
 use uuid::Uuid;
 
 use crate::disk::gpt::Partition;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// The byte where the disk signature begins (UEFI 2.10, 5.2.1). It is
 /// little-endian.
@@ -212,10 +212,7 @@ pub fn signature(disk: &Path) -> Result<String> {
     File::open(disk)
         .and_then(|file| file.read_exact_at(&mut bytes, SIGNATURE_OFFSET))
         .map_err(|error| {
-            Failure::new(
-                Class::BlockDeviceError,
-                format!("reading the MBR of {}: {error}", disk.display()),
-            )
+            Failure::block_device(format!("reading the MBR of {}: {error}", disk.display()))
         })?;
     Ok(format!("0x{:08x}", u32::from_le_bytes(bytes)))
 }

@@ -15,7 +15,7 @@ use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::decode::{Decoder, Packing};
 use crate::disk::digest::{Computed, Hasher, Hashing};
 use crate::disk::fetch::{Download, Event, Place};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::sys::freed_memory::FreedMemoryKept;
 
 /// In bytes: the size of a buffer of unpacked data, and so the longest write to the
@@ -99,12 +99,8 @@ impl Pipeline {
     /// # Errors
     /// If a thread cannot be started.
     pub fn start(download: Download, hashing: Hashing, disk_size: u64) -> Result<Self> {
-        let no_thread = |e: io::Error| {
-            Failure::new(
-                Class::ImageWriteError,
-                format!("starting a thread for the image: {e}"),
-            )
-        };
+        let no_thread =
+            |e: io::Error| Failure::image_write(format!("starting a thread for the image: {e}"));
         let kept = FreedMemoryKept::new();
         let (to_hash, chunks) = sync_channel::<Bytes>(HASH_QUEUE);
         let hasher = thread::Builder::new()
@@ -154,7 +150,7 @@ impl Pipeline {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => Ok(Step::Wait),
             Err(RecvTimeoutError::Disconnected) => Err(Broken {
-                failure: image_error("the decoder thread ended without a result"),
+                failure: Failure::image_write("the decoder thread ended without a result"),
                 digest_complete: false,
             }),
         }
@@ -181,12 +177,8 @@ impl Pipeline {
         drop((self.steps, self.free));
         self.hasher
             .join()
-            .map_err(|_| image_error("the digest ended without a result"))
+            .map_err(|_| Failure::image_write("the digest ended without a result"))
     }
-}
-
-fn image_error(text: &str) -> Failure {
-    Failure::new(Class::ImageWriteError, text)
 }
 
 fn hash(chunks: &Receiver<Bytes>, hashing: &Hashing) -> Computed {
@@ -220,7 +212,9 @@ impl Tee {
     fn begin(&mut self) -> Result<Place> {
         match self.download.next()? {
             Event::Begin(place) => Ok(place),
-            Event::Chunk(_) | Event::End => Err(image_error("the download began without a head")),
+            Event::Chunk(_) | Event::End => {
+                Err(Failure::image_write("the download began without a head"))
+            }
         }
     }
 }
@@ -324,10 +318,9 @@ fn decode(
 }
 
 fn endless(limit: u64) -> Failure {
-    Failure::new(
-        Class::InvalidImage,
-        format!("the image unpacks to almost nothing: gave up after {limit} packed bytes"),
-    )
+    Failure::invalid_image(format!(
+        "the image unpacks to almost nothing: gave up after {limit} packed bytes"
+    ))
     .hint("check the file on the server: it is not an image for this disk")
 }
 
@@ -340,10 +333,9 @@ fn carries_failure(error: &io::Error) -> bool {
 fn explain(error: io::Error, packing: Packing, url: &str, downloaded: u64) -> Failure {
     match error.downcast::<Failure>() {
         Ok(failure) => failure,
-        Err(error) => Failure::new(
-            Class::InvalidImage,
-            format!("{url}: unpacking {packing}, within the first {downloaded} bytes: {error}"),
-        )
+        Err(error) => Failure::invalid_image(format!(
+            "{url}: unpacking {packing}, within the first {downloaded} bytes: {error}"
+        ))
         .hint("the image is truncated or damaged: compare its checksum on the server"),
     }
 }

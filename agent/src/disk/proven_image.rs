@@ -25,7 +25,7 @@ use crate::disk::kept_partitions::KeptPartitions;
 use crate::disk::mbr;
 use crate::disk::sparse_write::Written;
 use crate::disk::target::{Identity, Target};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::permission::WritePermission;
 use crate::report::mib;
 use crate::sys::block_partition;
@@ -122,10 +122,7 @@ impl ProvenImage {
         let (sector, size) = (self.target.sector_size(), self.target.size());
         let mut table = mbr::Table::parse(&self.head, sector, size).map_err(|reason| {
             let path = self.target.path().display();
-            Failure::new(
-                Class::DeploymentError,
-                format!("config drive: {path}: {reason}"),
-            )
+            Failure::deployment(format!("config drive: {path}: {reason}"))
         })?;
         write_config_drive(&self.target, &mut table, drive, rebuild)?;
         table.write(&mut self.head);
@@ -135,10 +132,7 @@ impl ProvenImage {
     fn gpt(&self) -> Result<&Table> {
         self.table.as_ref().ok_or_else(|| {
             let path = self.target.path().display();
-            Failure::new(
-                Class::InvalidImage,
-                format!("{path}: expected an image with a GPT"),
-            )
+            Failure::invalid_image(format!("{path}: expected an image with a GPT"))
         })
     }
 
@@ -161,9 +155,9 @@ impl ProvenImage {
             // BIOS boot code may be there; `work` does not use it.
             if partition.kind != BIOS_BOOT {
                 let path = self.target.path().display();
-                partition.refuse_in_head().map_err(|reason| {
-                    Failure::new(Class::InvalidImage, format!("{path}: {reason}"))
-                })?;
+                partition
+                    .refuse_in_head()
+                    .map_err(|reason| Failure::invalid_image(format!("{path}: {reason}")))?;
             }
         }
         let identity = self.target.identity()?;
@@ -174,7 +168,7 @@ impl ProvenImage {
         let path = self.target.path().to_owned();
         let _lock = DeviceLock::take(&path).map_err(|error| {
             let details = format!("{}: locking: {error}", path.display());
-            Failure::new(Class::BlockDeviceError, details)
+            Failure::block_device(details)
         })?;
         drop(self.target);
         let kept: Vec<u32> = self
@@ -274,12 +268,7 @@ impl ShownPartitions {
         partitions: &[Partition],
         known: &[u32],
     ) -> Result<Self> {
-        let failed = |what: String| {
-            Failure::new(
-                Class::BlockDeviceError,
-                format!("{}: {what}", path.display()),
-            )
-        };
+        let failed = |what: String| Failure::block_device(format!("{}: {what}", path.display()));
         let disk = OpenOptions::new()
             .read(true)
             .open(path)

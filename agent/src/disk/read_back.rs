@@ -13,7 +13,7 @@ use flate2::Crc;
 
 use crate::disk::sparse_write::all_zero;
 use crate::disk::target::Target;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::report::{Progress, mib};
 
 /// In bytes: the longest read. Adjacent writes are compared together up to this
@@ -122,15 +122,12 @@ fn compare_hole(target: &Target, hole: Range<u64>, told: &mut impl FnMut(u64)) -
 }
 
 fn differs(target: &Target, range: Range<u64>, what: &str) -> Failure {
-    Failure::new(
-        Class::ImageWriteError,
-        format!(
-            "{}: read back, bytes {} to {} are not what was written: {what}",
-            target.path().display(),
-            range.start,
-            range.end
-        ),
-    )
+    Failure::image_write(format!(
+        "{}: read back, bytes {} to {} are not what was written: {what}",
+        target.path().display(),
+        range.start,
+        range.end
+    ))
     .hint("the disk or its controller is faulty")
 }
 
@@ -140,6 +137,7 @@ mod tests {
 
     use super::*;
     use crate::disk::aligned_buffer::AlignedBuffer;
+    use crate::failure::Class;
     use crate::permission::WritePermission;
 
     const MIB: u64 = 1 << 20;

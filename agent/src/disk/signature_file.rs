@@ -43,12 +43,8 @@ pub fn fetch(image: &Request, client: &reqwest::Client, keys: &[SigningKey]) -> 
 }
 
 fn beside(image: &str) -> Result<String> {
-    let mut url = Url::parse(image).map_err(|error| {
-        Failure::new(
-            Class::InvalidCommandParamsError,
-            format!("{image}: expected a URL: {error}"),
-        )
-    })?;
+    let mut url = Url::parse(image)
+        .map_err(|error| Failure::invalid_params(format!("{image}: expected a URL: {error}")))?;
     url.set_path(&format!("{}.sig", url.path()));
     Ok(url.into())
 }

@@ -24,7 +24,7 @@ use crate::disk::busy::{Device, KernelView};
 use crate::disk::gpt::Partition;
 use crate::disk::read_back::WrittenExtents;
 use crate::disk::slow_answer::{Request, SlowAnswer};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::sys::{block_ioctl, zero_range};
 
 /// BLKRRPART fails while any program has a partition open (blkid, or the handler of
@@ -391,10 +391,7 @@ impl Target {
     }
 
     fn write_error(&self, text: &str) -> Failure {
-        Failure::new(
-            Class::ImageWriteError,
-            format!("{}: {text}", self.path.display()),
-        )
+        Failure::image_write(format!("{}: {text}", self.path.display()))
     }
 }
 
@@ -413,10 +410,7 @@ fn without_partitions(directory: &Path) -> Option<String> {
 }
 
 fn block_device_error(path: &Path, text: &str) -> Failure {
-    Failure::new(
-        Class::BlockDeviceError,
-        format!("{}: {text}", path.display()),
-    )
+    Failure::block_device(format!("{}: {text}", path.display()))
 }
 
 #[cfg(test)]

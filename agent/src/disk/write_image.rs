@@ -32,7 +32,7 @@ use crate::disk::proven_image::{ProvenImage, WrittenImage};
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::sparse_write::{SparseWriter, Written};
 use crate::disk::target::{Target, refuse_medium_of_image};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::report::{Progress, mib};
 
 /// In bytes: the first MiB, the last MiB and something between them.
@@ -297,7 +297,7 @@ impl Work<'_> {
         let data_end = match (&mut image.gpt, ends.kept()) {
             (Some(table), kept) => {
                 table.move_backup_to_end(self.disk.size).map_err(|reason| {
-                    Failure::new(Class::InvalidImage, format!("the image's GPT: {reason}"))
+                    Failure::invalid_image(format!("the image's GPT: {reason}"))
                 })?;
                 if let Some(kept) = kept {
                     let numbers = kept
@@ -412,13 +412,10 @@ impl Work<'_> {
         if partitions_end <= image_bytes {
             return Ok(());
         }
-        Err(Failure::new(
-            Class::InvalidImage,
-            format!(
-                "{}: the image is truncated: its partitions end at byte {partitions_end}, it ends at byte {image_bytes}",
-                stream.url
-            ),
-        ))
+        Err(Failure::invalid_image(format!(
+            "{}: the image is truncated: its partitions end at byte {partitions_end}, it ends at byte {image_bytes}",
+            stream.url
+        )))
     }
 
     /// Chooses the better of two explanations: if the digest of the whole download
@@ -448,17 +445,11 @@ fn untouched(url: &str, failure: Failure) -> Failure {
 }
 
 fn cannot_keep(reason: String) -> Failure {
-    Failure::new(
-        Class::DeploymentError,
-        format!("partitions cannot be kept: {reason}"),
-    )
+    Failure::deployment(format!("partitions cannot be kept: {reason}"))
 }
 
 fn no_head(found: &str) -> Failure {
-    Failure::new(
-        Class::ImageWriteError,
-        format!("the image stream began with {found}"),
-    )
+    Failure::image_write(format!("the image stream began with {found}"))
 }
 
 mod check;

@@ -14,7 +14,7 @@ use nix::sys::stat::{major, minor};
 use crate::disk::busy::KernelView;
 use crate::disk::file_system::{self, FileSystem};
 use crate::disk::gpt::{Partition, Table};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 const LABEL: &str = "boot";
 
@@ -36,11 +36,11 @@ pub fn find(disk: &Path, table: &Table) -> Result<Found> {
     match (labelled.pop(), labelled.len()) {
         (Some(found), 0) => Ok(found),
         // Both errors use coreos-installer's words, because people search for them.
-        (Some(_), _) => Err(failure(format!(
+        (Some(_), _) => Err(Failure::deployment(format!(
             "found multiple devices on {} with label {LABEL:?}",
             disk.display()
         ))),
-        (None, _) => Err(failure(format!(
+        (None, _) => Err(Failure::deployment(format!(
             "couldn't find boot device for {}: no file system labelled {LABEL:?} on its partitions",
             disk.display()
         ))
@@ -81,7 +81,8 @@ fn labelled_boot(node: &Path) -> bool {
 
 /// The partitions of a disk whose file system the agent knows.
 fn partitions(disk: &Path, table: &Table) -> Result<Vec<Found>> {
-    let failed = |e: &dyn std::fmt::Display| failure(format!("{}: {e}", disk.display()));
+    let failed =
+        |e: &dyn std::fmt::Display| Failure::deployment(format!("{}: {e}", disk.display()));
     let file = File::open(disk).map_err(|e| failed(&e))?;
     let mut found = Vec::new();
     for partition in table.partitions() {
@@ -99,10 +100,6 @@ fn partitions(disk: &Path, table: &Table) -> Result<Vec<Found>> {
         }
     }
     Ok(found)
-}
-
-fn failure(details: String) -> Failure {
-    Failure::new(Class::DeploymentError, details)
 }
 
 #[cfg(test)]

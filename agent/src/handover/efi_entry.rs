@@ -10,7 +10,7 @@ use std::path::Path;
 
 use nix::mount::MsFlags;
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::handover::efi_load_option::{self, LoaderPath};
 use crate::handover::efi_loader::{self, Loader, Machine};
 use crate::handover::efi_system_partition::{self, EfiSystemPartition};
@@ -63,19 +63,18 @@ pub fn make_boot_entry(
         return Ok(None);
     }
     let esp = efi_system_partition::find(disk, kept)?.map_err(|reason| NoEntry {
-        failure: Failure::new(
-            Class::DeviceNotFound,
-            format!("{}: {reason}", disk.display()),
-        )
-        .hint("this host booted by UEFI, and the image is for BIOS hosts: use an image for UEFI"),
+        failure: Failure::device_not_found(format!("{}: {reason}", disk.display())).hint(
+            "this host booted by UEFI, and the image is for BIOS hosts: use an image for UEFI",
+        ),
         lacks_fallback: true,
     })?;
     let (loader, has_fallback) = look_for_loader(disk, &esp)?;
     let loader = loader.map_err(|reason| NoEntry {
-        failure: Failure::new(
-            Class::DeploymentError,
-            format!("{} partition {}: {reason}", disk.display(), esp.number),
-        )
+        failure: Failure::deployment(format!(
+            "{} partition {}: {reason}",
+            disk.display(),
+            esp.number
+        ))
         .hint("use an image for the architecture of this machine"),
         lacks_fallback: !has_fallback,
     })?;
@@ -116,10 +115,7 @@ fn look_for_loader(
 ) -> Result<(std::result::Result<Loader, String>, bool)> {
     let node = written_disk::node(disk, esp.number)?;
     let failed = |what: &str, e: std::io::Error| {
-        Failure::new(
-            Class::DeploymentError,
-            format!("{}: {what}: {e}", node.display()),
-        )
+        Failure::deployment(format!("{}: {what}: {e}", node.display()))
     };
     let mount_point = Path::new(written_disk::ESP_MOUNT_POINT);
     let mounted = written_disk::mount(&node, mount_point, "vfat", MsFlags::MS_RDONLY)?;
@@ -168,10 +164,9 @@ fn put_first(variables: &Variables, label: &str, path: &LoaderPath) -> Result<En
     if variables.entry(number)?.as_deref() != Some(&content[..])
         || variables.order()?.first() != Some(&number)
     {
-        return Err(Failure::new(
-            Class::DeploymentError,
-            format!("the firmware did not keep boot entry {number:04X} {label:?} as first"),
-        ));
+        return Err(Failure::deployment(format!(
+            "the firmware did not keep boot entry {number:04X} {label:?} as first"
+        )));
     }
     Ok(Entry {
         number,
@@ -182,12 +177,7 @@ fn put_first(variables: &Variables, label: &str, path: &LoaderPath) -> Result<En
 fn free_number(entries: &[Entry]) -> Result<u16> {
     (0..=u16::MAX)
         .find(|number| entries.iter().all(|entry| entry.number != *number))
-        .ok_or_else(|| {
-            Failure::new(
-                Class::DeploymentError,
-                "the firmware has no free boot entry",
-            )
-        })
+        .ok_or_else(|| Failure::deployment("the firmware has no free boot entry"))
 }
 
 fn order_text(variables: &Variables) -> Result<String> {
@@ -242,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_loader_that_nobody_could_read_is_no_fallback() {
-        let unread = Failure::new(Class::DeploymentError, "the partition cannot be read");
+        let unread = Failure::deployment("the partition cannot be read");
         assert!(NoEntry::from(unread).lacks_fallback);
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::libc;
 use nix::sys::statfs::{FsType, statfs};
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::handover::efi_load_option;
 use crate::sys::file_flags;
 
@@ -190,9 +190,7 @@ fn refuse_other_file_system(directory: &Path) -> Result<()> {
         Ok(_) => "another file system".to_owned(),
         Err(errno) => errno.desc().to_owned(),
     };
-    Err(Failure::new(
-        Class::DeploymentError,
-        format!(
+    Err(Failure::deployment(format!(
             "UEFI variables: expected efivarfs on {}, found {found}",
             directory.display()
         ),
@@ -222,10 +220,7 @@ fn entry_number(file_name: &str) -> Option<u16> {
 }
 
 fn error(name: &str, reason: &io::Error) -> Failure {
-    let failure = Failure::new(
-        Class::DeploymentError,
-        format!("UEFI variable {name}: {reason}"),
-    );
+    let failure = Failure::deployment(format!("UEFI variable {name}: {reason}"));
     match reason.raw_os_error() {
         Some(libc::ENOSPC) => failure.hint(
             "the firmware's variable store is full: remove old boot entries in its setup, or by the step clean_uefi_nvram",

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use nix::libc;
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::sys::xattr;
 
 /// Resolves all links of a path inside the partition.
@@ -175,10 +175,7 @@ fn sync_directory(path: &Path) -> Result<()> {
 }
 
 pub fn problem(path: &Path, reason: &dyn Display) -> Failure {
-    Failure::new(
-        Class::DeploymentError,
-        format!("{}: {reason}", path.display()),
-    )
+    Failure::deployment(format!("{}: {reason}", path.display()))
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use std::time::Instant;
 use nix::mount::MsFlags;
 
 use crate::disk::gpt::Table;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::Result;
 use crate::handover::console::{self, Console};
+use crate::handover::file_in_boot::problem;
 use crate::handover::kernel_args::{self, METAL, Step};
 use crate::handover::platform_table::PlatformTable;
 use crate::handover::{
@@ -144,10 +145,10 @@ fn change_mounted(
     apply(mount_point, changes)?;
     File::open(mount_point)
         .and_then(|root| nix::unistd::syncfs(root).map_err(Into::into))
-        .map_err(|e| failed(node, &format!("flushing: {e}")))?;
+        .map_err(|e| problem(node, &format!("flushing: {e}")))?;
     mounted
         .unmount()
-        .map_err(|e| failed(node, &format!("unmounting: {e}")))
+        .map_err(|e| problem(node, &format!("unmounting: {e}")))
 }
 
 /// Makes the changes in a mounted boot file system. Everything that can be rejected
@@ -230,13 +231,6 @@ pub fn summary(changes: &CoreosChanges) -> String {
         ));
     }
     parts.join("; ")
-}
-
-fn failed(path: &Path, reason: &dyn std::fmt::Display) -> Failure {
-    Failure::new(
-        Class::DeploymentError,
-        format!("{}: {reason}", path.display()),
-    )
 }
 
 #[cfg(test)]

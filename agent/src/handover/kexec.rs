@@ -11,7 +11,7 @@ use nix::libc;
 use nix::mount::MsFlags;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::handover::{boot_partition, file_in_boot, grub_choice, written_disk};
 use crate::permission::WritePermission;
 use crate::sys::kexec_file;
@@ -39,7 +39,7 @@ pub fn load_installed_system(disk: &Path, _permission: &WritePermission) -> Resu
     load(boot)?;
     mounted
         .unmount()
-        .map_err(|error| failed(format!("{}: unmounting: {error}", node.display())))?;
+        .map_err(|error| Failure::deployment(format!("{}: unmounting: {error}", node.display())))?;
     tracing::info!(
         "{}: its kernel is loaded ({:.1} s)",
         disk.display(),
@@ -51,10 +51,10 @@ pub fn load_installed_system(disk: &Path, _permission: &WritePermission) -> Resu
 fn load(boot: &Path) -> Result<()> {
     let next = grub_choice::read(boot)?;
     let command_line = CString::new(next.arguments.clone())
-        .map_err(|_| failed("kernel arguments: expected text without NUL".to_owned()))?;
+        .map_err(|_| Failure::deployment("kernel arguments: expected text without NUL"))?;
     let length = command_line.as_bytes_with_nul().len();
     if length > COMMAND_LINE {
-        return Err(failed(format!(
+        return Err(Failure::deployment(format!(
             "kernel arguments: expected at most {COMMAND_LINE} bytes, found {length}"
         )));
     }
@@ -63,8 +63,9 @@ fn load(boot: &Path) -> Result<()> {
         [single] => open(single)?,
         several => joined(several)?,
     };
-    kexec_file::load(&kernel, &initrd, &command_line)
-        .map_err(|error| failed(format!("{}: {}", next.kernel.display(), why(&error))))?;
+    kexec_file::load(&kernel, &initrd, &command_line).map_err(|error| {
+        Failure::deployment(format!("{}: {}", next.kernel.display(), why(&error)))
+    })?;
     tracing::info!("next kernel: {}", next.arguments);
     Ok(())
 }
@@ -88,7 +89,7 @@ fn open(path: &Path) -> Result<File> {
 
 /// The initrds one after the other, as a boot loader places them in memory.
 fn joined(paths: &[PathBuf]) -> Result<File> {
-    let in_memory = |error: io::Error| failed(format!("joining the initrds: {error}"));
+    let in_memory = |error: io::Error| Failure::deployment(format!("joining the initrds: {error}"));
     let memory = memfd_create(c"initrd", MFdFlags::MFD_CLOEXEC);
     let mut file = File::from(memory.map_err(|error| in_memory(error.into()))?);
     for path in paths {
@@ -96,7 +97,7 @@ fn joined(paths: &[PathBuf]) -> Result<File> {
         // The kernel expects each cpio archive at a multiple of four bytes.
         let length = file.stream_position().map_err(in_memory)?;
         if length > LARGEST_FILE {
-            return Err(failed(format!(
+            return Err(Failure::deployment(format!(
                 "initrds: expected at most {LARGEST_FILE} bytes together, found {length}"
             )));
         }
@@ -121,10 +122,6 @@ fn why(error: &io::Error) -> String {
         _ => return error.to_string(),
     };
     format!("{reason} ({error})")
-}
-
-fn failed(details: String) -> Failure {
-    Failure::new(Class::DeploymentError, details)
 }
 
 #[cfg(test)]

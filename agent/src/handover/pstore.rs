@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use nix::mount::MsFlags;
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::handover::efi_entry::booted_by_uefi;
 use crate::handover::efi_variables::Variables;
 use crate::permission::WritePermission;
@@ -38,9 +38,7 @@ pub fn erase(_permission: &WritePermission) -> Result<()> {
     }
     let backend = backend(&fs::read_to_string(BACKEND).unwrap_or_default()).map(str::to_owned);
     if Path::new(ERST_TABLE).exists() && backend.as_deref() != Some(ERST) {
-        return Err(Failure::new(
-            Class::CommandExecutionError,
-            format!(
+        return Err(Failure::other(format!(
                 "erasing pstore: the firmware has an error record store, expected the kernel to use it, found backend {}",
                 backend.as_deref().unwrap_or("none")
             ),
@@ -49,10 +47,7 @@ pub fn erase(_permission: &WritePermission) -> Result<()> {
     }
     if let Some(backend) = backend {
         deleted += in_mounted_pstore(empty).map_err(|error| {
-            Failure::new(
-                Class::CommandExecutionError,
-                format!("erasing pstore (backend {backend}): {error}"),
-            )
+            Failure::other(format!("erasing pstore (backend {backend}): {error}"))
         })?;
     }
     tracing::info!("{deleted} crash records deleted");

@@ -12,7 +12,7 @@ use nix::sys::stat::{major, minor};
 use crate::disk::busy::KernelView;
 use crate::disk::gpt::Table;
 use crate::disk::target::refuse_boot_medium;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::sys::block_ioctl;
 use crate::sys::mount::Mounted;
 use crate::system_path::SystemPath;
@@ -56,7 +56,7 @@ impl Head {
 pub fn read_head(disk: &Path) -> Result<Head> {
     File::open(disk)
         .and_then(|file| read(&file))
-        .map_err(|e| failure(format!("{}: {e}", disk.display())))
+        .map_err(|e| Failure::deployment(format!("{}: {e}", disk.display())))
 }
 
 /// Reads the partition table of a disk or image file, not from the kernel's cache.
@@ -64,7 +64,8 @@ pub fn read_head(disk: &Path) -> Result<Head> {
 /// # Errors
 /// If the disk cannot be read or has no valid GPT.
 pub fn read_table(disk: &Path) -> Result<Table> {
-    { read_head(disk)?.table() }.map_err(|e| failure(format!("{}: {e}", disk.display())))
+    { read_head(disk)?.table() }
+        .map_err(|e| Failure::deployment(format!("{}: {e}", disk.display())))
 }
 
 fn read(file: &File) -> io::Result<Head> {
@@ -99,13 +100,15 @@ pub fn node(disk: &Path, number: u32) -> Result<PathBuf> {
         kernel.partitions(&kernel.device(major(id), minor(id))?)
     };
     partitions()
-        .map_err(|e: io::Error| failure(format!("partitions of {}: {e}", disk.display())))?
+        .map_err(|e: io::Error| {
+            Failure::deployment(format!("partitions of {}: {e}", disk.display()))
+        })?
         .iter()
         .find(|part| part.partition == Some(number))
         .map(|part| Path::new("/dev").join(&part.name))
         .filter(|path| path.exists())
         .ok_or_else(|| {
-            failure(format!(
+            Failure::deployment(format!(
                 "the kernel shows no partition {number} of {}",
                 disk.display()
             ))
@@ -131,7 +134,7 @@ pub fn mount<'a>(
     let flags = more_flags | MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     fs::create_dir_all(mount_point)
         .and_then(|()| Mounted::new(node, mount_point, kind, flags))
-        .map_err(|e| failure(format!("{}: mounting as {kind}: {e}", node.display())))
+        .map_err(|e| Failure::deployment(format!("{}: mounting as {kind}: {e}", node.display())))
 }
 
 /// Unmounts what an agent that was killed during the handover left mounted.
@@ -145,10 +148,6 @@ pub fn release_left_mounts() {
             tracing::warn!("{mount_point} was left mounted by an earlier run, unmounted");
         }
     }
-}
-
-fn failure(details: String) -> Failure {
-    Failure::new(Class::DeploymentError, details)
 }
 
 #[cfg(test)]

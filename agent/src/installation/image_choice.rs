@@ -77,13 +77,13 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
             Ok(None)
         }
         Ok(own) => Ok(own),
-        Err(reason) if options.offline => Err(Failure::new(
-            Class::InvalidImage,
-            format!("--offline: {reason}"),
-        )),
+        Err(reason) if options.offline => {
+            Err(Failure::invalid_image(format!("--offline: {reason}")))
+        }
         // A stream would install a different system from the one on the medium.
-        Err(reason) => Err(Failure::new(Class::InvalidImage, reason)
-            .hint("name the image, or remove the other medium")),
+        Err(reason) => {
+            Err(Failure::invalid_image(reason).hint("name the image, or remove the other medium"))
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::disk::fetch::Patience;
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::write_image::WriteOptions;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::handover::install_coreos::CoreosChanges;
 use crate::installation::options::{FetchRetries, InstallOptions};
 use crate::installation::{Servers, ignition_source, keyfile_source};
@@ -95,7 +95,7 @@ impl InstallOptions {
 pub(super) fn sector_size(disk: &Path) -> Result<u32> {
     let wrong = |reason: String| {
         let details = format!("{}: {reason}", disk.display());
-        Failure::new(Class::DeviceNotFound, details)
+        Failure::device_not_found(details)
     };
     let metadata = fs::metadata(disk).map_err(|error| wrong(error.to_string()))?;
     if !metadata.file_type().is_block_device() {

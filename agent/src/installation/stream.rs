@@ -9,7 +9,7 @@ use landfall_boot_params::digest::{Algorithm, Digest};
 use serde::Deserialize;
 
 use crate::disk::fetch::{self, Request};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::installation::options::{InstallOptions, STREAM_BASE_URL};
 
 /// The stream of an installation that names no image.
@@ -83,10 +83,7 @@ pub(super) fn image(
     let architecture = options.architecture.as_deref().unwrap_or(ARCH);
     let found = find(&text, architecture, sector).map_err(|reason| {
         let url = fetch::shown(&url);
-        Failure::new(
-            Class::InvalidImage,
-            format!("stream {name} ({url}): {reason}"),
-        )
+        Failure::invalid_image(format!("stream {name} ({url}): {reason}"))
     })?;
     tracing::info!("stream {name} is at release {}", found.release);
     Ok(found)

@@ -5,7 +5,7 @@
 use super::report_types::Disk;
 use super::udev_properties;
 use crate::boot_medium;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::sysfs;
 use crate::system_path::SystemPath;
 
@@ -24,7 +24,7 @@ const OF_DISKS: [&str; 2] = ["/dev/disk/by-id/", "/dev/disk/by-path/"];
 pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a Disk> {
     if let Some(kind) = other_links(path) {
         let expected = OF_DISKS.join("... or ");
-        return Err(not_found(format!(
+        return Err(Failure::device_not_found(format!(
             "{path}: {kind} names no disk, expected a device node, {expected}..."
         )));
     }
@@ -47,7 +47,7 @@ pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a 
         [disk] => disk,
         [] => return Err(missing(root, path, disks, is_link)),
         [..] => {
-            return Err(not_found(format!(
+            return Err(Failure::device_not_found(format!(
                 "{path}: expected one disk of this name, found {}",
                 list(root, named.into_iter(), is_link)
             ))
@@ -58,8 +58,8 @@ pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a 
         return Ok(disk);
     };
     let failure = match is_link {
-        true => not_found(format!("{path} ({}) is {reason}", disk.name)),
-        false => not_found(format!("{path} is {reason}")),
+        true => Failure::device_not_found(format!("{path} ({}) is {reason}", disk.name)),
+        false => Failure::device_not_found(format!("{path} is {reason}")),
     };
     Err(match disk.traits.boot_medium {
         Some(_) => failure.hint(boot_medium::HINT),
@@ -77,13 +77,13 @@ fn missing(root: &SystemPath, path: &str, disks: &[Disk], is_link: bool) -> Fail
     let kernel_name = path.trim_start_matches("/dev/");
     let class = root.join("sys/class/block").join(kernel_name);
     if !is_link && sysfs::number::<u32>(&class.join("partition")).is_some() {
-        return not_found(format!("{path} is a partition, expected a whole disk"));
+        return Failure::device_not_found(format!("{path} is a partition, expected a whole disk"));
     }
     if disks.is_empty() {
-        return not_found(format!("{path}: the kernel knows of no disk in this machine"))
+        return Failure::device_not_found(format!("{path}: the kernel knows of no disk in this machine"))
             .hint("check the storage controller's mode (AHCI or HBA instead of RAID or VMD) and that the ramdisk has its driver");
     }
-    not_found(format!(
+    Failure::device_not_found(format!(
         "{path}: no disk of this name, found {}",
         list(root, disks.iter(), is_link)
     ))
@@ -121,10 +121,6 @@ fn list<'a>(root: &SystemPath, disks: impl Iterator<Item = &'a Disk>, links: boo
         texts.push(format!("{left} more"));
     }
     texts.join("; ")
-}
-
-fn not_found(details: String) -> Failure {
-    Failure::new(Class::DeviceNotFound, details)
 }
 
 #[cfg(test)]

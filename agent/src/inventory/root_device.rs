@@ -11,7 +11,7 @@ use super::hint_candidate::GIB;
 use super::report_types::Disk;
 use super::root_device_hints::{RootDeviceHints, SkipList};
 use crate::disk_sets::DiskSets;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::system_path::SystemPath;
 
 /// In bytes: a smaller disk is never chosen without hints. The original agent has
@@ -66,9 +66,7 @@ pub fn choose<'a>(
     sets: &dyn Fn(&Disk) -> DiskSets,
 ) -> Result<&'a Disk> {
     if disks.is_empty() {
-        return Err(Failure::new(
-            Class::DeviceNotFound,
-            "no disk found: the kernel knows of no disk in this machine",
+        return Err(Failure::device_not_found("no disk found: the kernel knows of no disk in this machine",
         )
         .hint("check the storage controller's mode (AHCI or HBA instead of RAID or VMD) and that the ramdisk has its driver"));
     }
@@ -193,14 +191,10 @@ fn list(losses: &[String]) -> String {
 fn none_left(hints: Option<&RootDeviceHints>, losses: &[String]) -> Failure {
     let losses = list(losses);
     match hints {
-        Some(hints) => Failure::new(
-            Class::DeviceNotFound,
-            format!("no disk matches the root device hints ({hints}): {losses}"),
+        Some(hints) => Failure::device_not_found(format!("no disk matches the root device hints ({hints}): {losses}"),
         )
         .hint("correct root_device in the node's properties or instance_info"),
-        None => Failure::new(
-            Class::DeviceNotFound,
-            format!("no disk can be the root disk: {losses}"),
+        None => Failure::device_not_found(format!("no disk can be the root disk: {losses}"),
         )
         .hint("name the disk by root_device in the node's properties; the step delete_configuration deletes software RAID"),
     }

@@ -389,9 +389,6 @@ impl SkipList {
 }
 
 fn unusable_skip_list(reason: &str) -> Failure {
-    Failure::new(
-        Class::CommandExecutionError,
-        format!("skip_block_devices cannot be used: {reason}"),
-    )
-    .hint("correct skip_block_devices in the node's properties")
+    Failure::other(format!("skip_block_devices cannot be used: {reason}"))
+        .hint("correct skip_block_devices in the node's properties")
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, OwnedObjectPath, Proxy};
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// The first call to a service starts it, which takes time: systemd gives a unit 90
 /// s, and a live system on slow media may need half of this.
@@ -26,7 +26,7 @@ impl Bus {
         match tokio::time::timeout(CALL_LIMIT, connected).await {
             Ok(Ok(connection)) => Ok(Self(connection)),
             Ok(Err(error)) => Err(fault("connecting to the system's D-Bus", &error)),
-            Err(_) => Err(failure(format!(
+            Err(_) => Err(Failure::other(format!(
                 "the system's D-Bus does not answer within {} s",
                 CALL_LIMIT.as_secs()
             ))),
@@ -63,9 +63,5 @@ impl Bus {
 
 /// A failure with a text for people: `WHAT: org.freedesktop.NAME: TEXT`.
 pub(super) fn fault(what: &str, error: &zbus::Error) -> Failure {
-    failure(format!("{what}: {error}"))
-}
-
-pub(super) fn failure(details: impl Into<String>) -> Failure {
-    Failure::new(Class::CommandExecutionError, details)
+    Failure::other(format!("{what}: {error}"))
 }

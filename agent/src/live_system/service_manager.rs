@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use zbus::OwnedObjectPath;
 
 use super::bus::{Bus, Object, fault};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 const SYSTEMD: &str = "org.freedesktop.systemd1";
 
@@ -29,10 +29,9 @@ pub(super) async fn run_to_end(bus: &Bus, name: &str) -> Result<()> {
     let ended = run(bus, name).await;
     match ended.map_err(|error| fault(name, &error))? {
         // The message of the original, because people search for it.
-        Standing::Failed(result) => Err(Failure::new(
-            Class::DeploymentError,
-            format!("Assisted Installer Agent has failed with result \"{result}\": {name}"),
-        )
+        Standing::Failed(result) => Err(Failure::deployment(format!(
+            "Assisted Installer Agent has failed with result \"{result}\": {name}"
+        ))
         .hint("see the journal of the live system; it is among the logs that Ironic collects")),
         Standing::Running | Standing::Ended => Ok(()),
     }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use landfall_network_plan::NetworkPlan;
 
 use crate::early::Ending;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// Has no values.
 #[derive(Debug, Clone)]
@@ -16,8 +16,7 @@ impl LiveSystem {
     pub async fn connect() -> Result<Self> {
         let details =
             "this agent is built for its own ramdisk, without the cargo feature live-system";
-        Err(Failure::new(Class::CommandExecutionError, details)
-            .hint("build an agent for a live system with `make live-agent`"))
+        Err(Failure::other(details).hint("build an agent for a live system with `make live-agent`"))
     }
 
     /// Cannot be called, like all methods below, because no value of this type

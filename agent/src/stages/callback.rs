@@ -5,10 +5,9 @@ use std::path::Path;
 use landfall_boot_params::argument_value::Scheme;
 
 use super::Boot;
-use super::meeting::failure;
 use crate::api::TlsIdentity;
 use crate::discovery::{self, AdvertiseRules, Advertised, Found};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::host_name;
 use crate::ironic::Service;
 use crate::state_file::StateFile;
@@ -26,7 +25,7 @@ impl Boot {
         let kept = StateFile::new(self.state, "advertised");
         discovery::advertise(&rules, &found.urls, &mut self.network, &kept)
             .await
-            .map_err(failure)
+            .map_err(Failure::other)
     }
 
     /// The certificate with which the API serves HTTPS: the operator's, or one of
@@ -41,7 +40,7 @@ impl Boot {
         if *params.listen_tls {
             let file = |name: &str, value: &Option<String>| {
                 let missing =
-                    || failure(format!("listen_tls: expected {name} as well, found none"));
+                    || Failure::other(format!("listen_tls: expected {name} as well, found none"));
                 value.clone().ok_or_else(missing)
             };
             let certificate = file("tls_cert_file", &params.tls_cert_file)?;

@@ -9,7 +9,7 @@ use landfall_boot_params::{BootParams, Origin};
 
 use super::{Boot, mdns_settings};
 use crate::discovery::{self, Expected, Found, Place, Question, Wanted};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::ironic::{self, AgentToken, LookupAnswer, NoNode, Query, Service, Transport};
 use crate::network;
 use crate::state_file::StateFile;
@@ -50,7 +50,7 @@ impl Boot {
             let network = &mut self.network;
             let set = self.clock.set_by_ntp_within(NTP_LIMIT, &server, network);
             return set.await.map_err(|fault| {
-                failure(format!("clock: NTP: {fault}"))
+                Failure::other(format!("clock: NTP: {fault}"))
                     .hint("check that this machine reaches the NTP server, or remove fail_if_clock_not_set")
             });
         }
@@ -215,10 +215,6 @@ fn warn_all(warnings: &[String]) {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-}
-
-pub(super) fn failure(details: String) -> Failure {
-    Failure::new(Class::CommandExecutionError, details)
 }
 
 /// Waits for slow controllers as long as the operator has set.

@@ -12,7 +12,7 @@ use crate::api::{self, Api, Listening, TlsIdentity};
 use crate::commands::{Departure, Dispatcher, Interrupted, Ledger, Machine, Node};
 use crate::discovery::{self, Advertised, Found};
 use crate::early::Ending;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::http_client;
 use crate::ironic::{self, Callback, LookupAnswer, Service};
 use crate::rescue;
@@ -117,11 +117,11 @@ impl Boot {
             wanted = work.departure.wait_for(Option::is_some) => match wanted {
                 Ok(departure) => Ok(*departure),
                 // Fails only without a sender, and the dispatcher keeps one.
-                Err(_) => Err(failure("no task is left that could end this boot".to_owned())),
+                Err(_) => Err(Failure::other("no task is left that could end this boot".to_owned())),
             },
             fault = heartbeats => match fault {
                 Ok(never) => match never {},
-                Err(fault) => Err(failure(format!("heartbeat: {fault}"))),
+                Err(fault) => Err(Failure::other(format!("heartbeat: {fault}"))),
             },
             () = discovery::address_lost(address, &mut self.network) => Ok(None),
             never = repeat_remarks(&self.remarks) => never,
@@ -148,7 +148,7 @@ impl Boot {
         });
         let port = *params.listen_port;
         api::listen(params.listen_host.value, port, tls.transpose()?, routes)
-            .map_err(|error| failure(format!("listening on port {port}: {error}")))
+            .map_err(|error| Failure::other(format!("listening on port {port}: {error}")))
     }
 
     fn callback(
@@ -170,8 +170,4 @@ impl Boot {
             token: token.to_owned(),
         }
     }
-}
-
-fn failure(details: String) -> Failure {
-    Failure::new(Class::CommandExecutionError, details)
 }

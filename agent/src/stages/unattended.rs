@@ -152,8 +152,7 @@ impl Boot {
     /// Waits for the disk that the options name, because it may appear late.
     async fn disk(&self, options: &InstallOptions) -> Result<PathBuf> {
         let Some(path) = options.dest_device.clone() else {
-            return Err(Failure::new(
-                Class::InvalidCommandParamsError,
+            return Err(Failure::invalid_params(
                 "expected coreos.inst.install_dev=DISK, found none",
             ));
         };
@@ -164,12 +163,8 @@ impl Boot {
         blocking(move || {
             let root = SystemPath::live();
             let is_there = |disks: &[_]| named_disk::find(&root, &path, disks).is_ok();
-            let disks = wait_for_disk(&root, patience, is_there).map_err(|error| {
-                Failure::new(
-                    Class::CommandExecutionError,
-                    format!("waiting for {path}: {error}"),
-                )
-            })?;
+            let disks = wait_for_disk(&root, patience, is_there)
+                .map_err(|error| Failure::other(format!("waiting for {path}: {error}")))?;
             report_untouchable(&disks);
             named_disk::find(&root, &path, &disks).map(|disk| PathBuf::from(&disk.name))
         })
@@ -208,7 +203,7 @@ async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
     // The agent retries, because the drive may be readable a moment later. It takes
     // no other image, because the operator wants the one on the medium.
     let unfit = |reason: String| {
-        Failure::new(Class::ImageDownloadError, reason)
+        Failure::image_download(reason)
             .hint("give coreos.inst.image_url=URL, or remove the other medium")
     };
     blocking(move || own_image(must_be_there).map_err(unfit)).await
@@ -254,7 +249,7 @@ mod tests {
                 "{class:?}"
             );
         }
-        let refused = Failure::new(Class::ImageDownloadError, "x").permanently();
+        let refused = Failure::image_download("x").permanently();
         assert!(!may_get_better(&refused));
     }
 }

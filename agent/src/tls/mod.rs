@@ -17,7 +17,7 @@ pub use pem_files::Identity;
 pub use server_trust::ServerTrust;
 pub(crate) use server_trust::UnknownAuthority;
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 const ONLY_1_3: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
 
@@ -96,5 +96,5 @@ impl TlsPolicy {
 }
 
 fn refused(what: &str, error: &rustls::Error) -> Failure {
-    Failure::new(Class::CommandExecutionError, format!("{what}: {error}"))
+    Failure::other(format!("{what}: {error}"))
 }

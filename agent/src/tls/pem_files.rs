@@ -7,7 +7,7 @@ use std::path::Path;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// The maximum size of a PEM file in bytes. The bundles of operating systems have
 /// about 250 kB.
@@ -111,5 +111,5 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 fn fault(name: &str, what: &str) -> Failure {
-    Failure::new(Class::CommandExecutionError, format!("{name}: {what}"))
+    Failure::other(format!("{name}: {what}"))
 }

@@ -23,7 +23,7 @@ use rustls::{
 use super::issuer_name::issuer_name;
 use super::pem_files::certificates;
 use super::system_authorities::of_this_system;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// Which servers are trusted.
 #[derive(Debug, Clone, Default)]
@@ -66,12 +66,9 @@ impl ServerTrust {
         // is enough.
         let (_, unusable) = roots.add_parsable_certificates(certificates.iter().cloned());
         if roots.is_empty() {
-            return Err(Failure::new(
-                Class::CommandExecutionError,
-                format!(
-                    "{name}: expected certificates of authorities, found none that can be read"
-                ),
-            ));
+            return Err(Failure::other(format!(
+                "{name}: expected certificates of authorities, found none that can be read"
+            )));
         }
         if unusable > 0 {
             tracing::warn!(

@@ -4,7 +4,7 @@
 use clap::Args;
 use landfall_boot_params::CommandLine;
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::media::Media;
 use crate::settings::{ConfigFiles, Settings};
 
@@ -26,12 +26,8 @@ impl CommandLineSource {
                 Media::default(),
                 ConfigFiles::default(),
             )),
-            None => Settings::of_this_boot().map_err(|error| {
-                Failure::new(
-                    Class::CommandExecutionError,
-                    format!("/proc/cmdline: {error}"),
-                )
-            }),
+            None => Settings::of_this_boot()
+                .map_err(|error| Failure::other(format!("/proc/cmdline: {error}"))),
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::command_line_source::CommandLineSource;
 use crate::clock::Clock;
 use crate::discovery::{self, Expected, Found, NicWay, Place, Wanted};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::http_client::ServiceClient;
 use crate::network::reach::Reach;
 use crate::network::{self, NetworkState};
@@ -53,7 +53,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| fault(error.to_string()))?;
+        .map_err(|error| Failure::other(error.to_string()))?;
     let place = place(arguments.urls, &settings);
     let places = match &place {
         Place::Urls(urls) => urls.join(", "),
@@ -75,7 +75,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     }
     match report.found {
         Some(_) => Ok(()),
-        None => Err(fault(format!(
+        None => Err(Failure::other(format!(
             "no provisioning service answered within {} s at {places}",
             limit.as_secs()
         ))),
@@ -93,7 +93,7 @@ struct Report {
 async fn look(client: &ServiceClient, wanted: &Wanted, limit: Duration) -> Result<Report> {
     let state = network::observe()
         .await
-        .map_err(|error| fault(format!("the kernel's network interface: {error}")))?;
+        .map_err(|error| Failure::other(format!("the kernel's network interface: {error}")))?;
     // Nothing configures the network during this run, so nobody reports changes.
     let (_, mut network) = watch::channel(state);
     let (reach, _) = watch::channel(Reach::default());
@@ -168,8 +168,4 @@ fn place_of_service(text: &str) -> std::result::Result<String, String> {
         _ => String::new(),
     };
     Err(format!("expected mdns or {}{advice}", HttpUrl::EXPECTED))
-}
-
-fn fault(text: String) -> Failure {
-    Failure::new(Class::CommandExecutionError, text)
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::disk::fetch::shown;
 use crate::disk::proof::Proof;
 use crate::disk::proven_image::WrittenImage;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::handover::install_coreos;
 use crate::installation::{BootEntry, Installation};
 use crate::report::mib;
@@ -31,7 +31,7 @@ impl<'a> Plan<'a> {
         };
         let (disk_bytes, sector_bytes) = size().map_err(|error: std::io::Error| {
             let details = format!("{}: {error}", installation.disk.display());
-            Failure::new(Class::BlockDeviceError, details)
+            Failure::block_device(details)
         })?;
         Ok(Self {
             installation,

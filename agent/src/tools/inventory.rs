@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::interface_names::{InterfaceName, Scheme};
 use crate::inventory::collect::{CollectOptions, collect};
 use crate::inventory::disks;
@@ -37,10 +37,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let root = match &arguments.root {
         None => SystemPath::live(),
         Some(directory) => SystemPath::captured(directory).map_err(|error| {
-            Failure::new(
-                Class::CommandExecutionError,
-                format!("opening the captured tree {}: {error}", directory.display()),
-            )
+            Failure::other(format!(
+                "opening the captured tree {}: {error}",
+                directory.display()
+            ))
         })?,
     };
     let options = CollectOptions {

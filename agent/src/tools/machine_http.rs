@@ -4,7 +4,7 @@
 use std::env;
 use std::path::PathBuf;
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::http_client::{HttpOptions, Proxies};
 use crate::settings::Settings;
 use crate::stages::http_options;
@@ -17,7 +17,7 @@ use crate::stages::http_options;
 pub fn of_this_machine(cafile: Option<PathBuf>) -> Result<HttpOptions> {
     let settings = Settings::of_this_boot().map_err(|error| {
         let details = format!("/proc/cmdline: {error}");
-        Failure::new(Class::CommandExecutionError, details)
+        Failure::other(details)
     })?;
     let mut options = http_options(&settings)?;
     // `SSL_CERT_FILE` is OpenSSL's own variable.

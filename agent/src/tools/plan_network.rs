@@ -11,7 +11,7 @@ use landfall_boot_params::NetArgs;
 use landfall_network_plan::{MacAddr, NetworkPlan, describe, from_network_data, from_nmstate};
 
 use super::command_line_source::CommandLineSource;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::network::read_firmware_nics;
 use crate::private_file;
 use crate::system_path::SystemPath;
@@ -96,7 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     match plan.warnings.len() {
-        count if arguments.strict && count > 0 => Err(operator(&format!(
+        count if arguments.strict && count > 0 => Err(Failure::other(format!(
             "expected no warning because of --strict, found {count}"
         ))),
         _ => Ok(()),
@@ -144,7 +144,7 @@ fn plan(arguments: &Arguments) -> Result<NetworkPlan> {
         1 => "1 fault".to_owned(),
         count => format!("{count} faults"),
     };
-    Err(operator(&format!(
+    Err(Failure::other(format!(
         "{}: {count} -- correct the document, or see with --lenient what the boot does",
         file.display()
     )))
@@ -194,11 +194,7 @@ fn write_keyfiles(plan: &NetworkPlan, directory: &Path) -> Result<()> {
 }
 
 fn of_path(path: &Path, error: &io::Error) -> Failure {
-    operator(&format!("{}: {error}", path.display()))
-}
-
-fn operator(text: &str) -> Failure {
-    Failure::new(Class::CommandExecutionError, text)
+    Failure::other(format!("{}: {error}", path.display()))
 }
 
 /// Name and hardware address of every NIC that has an address. The names are those

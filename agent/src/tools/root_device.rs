@@ -9,7 +9,7 @@ use clap::Args;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::inventory::hint_candidate::{Candidate as _, GIB};
 use crate::inventory::hint_expression::{ErrorClass, HintError};
 use crate::inventory::root_device::MIN_DEFAULT_SIZE;
@@ -53,15 +53,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.json {
         stdout::line(json_answer(&chosen, arguments.all))?;
     }
-    let names =
-        chosen.map_err(|error| fault(format!("the hints cannot be used: {}", error.message)))?;
+    let names = chosen
+        .map_err(|error| Failure::other(format!("the hints cannot be used: {}", error.message)))?;
     if names.is_empty() {
         let file = arguments.devices.display();
         let count = match devices.len() {
             1 => "1 disk".to_owned(),
             count => format!("{count} disks"),
         };
-        return Err(fault(format!(
+        return Err(Failure::other(format!(
             "no disk matches: {file} has {count}, and the hints are {}",
             arguments.hints
         )));
@@ -83,11 +83,7 @@ fn read_devices(arguments: &Arguments) -> Result<Vec<Value>> {
 }
 
 fn unreadable(what: &str, error: &dyn fmt::Display) -> Failure {
-    fault(format!("reading {what}: {error}"))
-}
-
-fn fault(details: String) -> Failure {
-    Failure::new(Class::CommandExecutionError, details)
+    Failure::other(format!("reading {what}: {error}"))
 }
 
 /// The names of the disks that match the hints, the chosen disk first; empty if no

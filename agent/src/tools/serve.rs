@@ -16,7 +16,7 @@ use tokio::sync::{Notify, watch};
 use crate::api::{self, Api, TlsIdentity};
 use crate::commands::{Dispatcher, Ledger, Machine};
 use crate::discovery::Advertised;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::http_client::{self, HttpOptions};
 use crate::media::Media;
 use crate::settings::{ConfigFiles, Settings};
@@ -45,12 +45,14 @@ pub struct Arguments {
 /// listen.
 pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.agent_token.is_empty() {
-        return Err(fault("--agent-token: expected a token, found nothing"));
+        return Err(Failure::other(
+            "--agent-token: expected a token, found nothing",
+        ));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| fault(error.to_string()))?;
+        .map_err(|error| Failure::other(error.to_string()))?;
     runtime.block_on(serve(arguments))
 }
 
@@ -94,7 +96,7 @@ async fn serve(arguments: &Arguments) -> Result<()> {
             refused: Arc::default(),
         }),
     )
-    .map_err(|error| fault(format!("listening at {}: {error}", arguments.listen)))?;
+    .map_err(|error| Failure::other(format!("listening at {}: {error}", arguments.listen)))?;
     // A program that reads this line can connect from here on.
     stdout::line(format!("serving at {scheme}://{}", server.address()))?;
     // In our own ramdisk a command may end the server. The boot continues there.
@@ -110,8 +112,4 @@ fn identity(address: IpAddr) -> Result<TlsIdentity> {
         "localhost",
         CertificateCurve::P384,
     )
-}
-
-fn fault(details: impl Into<String>) -> Failure {
-    Failure::new(Class::CommandExecutionError, details)
 }

@@ -10,7 +10,7 @@ use landfall_boot_params::{CoreosInst, Origin};
 use serde_json::{Value, json};
 
 use super::command_line_source::CommandLineSource;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::media::{Media, MediaText};
 use crate::settings::{ConfigFiles, Settings};
 use crate::tools::stdout;
@@ -129,8 +129,5 @@ fn print_row(key: &str, value: &str, origin: &Origin) -> Result<()> {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(
-        Class::CommandExecutionError,
-        format!("{}: {error}", path.display()),
-    )
+    Failure::other(format!("{}: {error}", path.display()))
 }

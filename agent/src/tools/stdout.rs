@@ -4,17 +4,16 @@
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// Prints a line. A reader that closes the pipe early (`| head`) is not an error.
 /// Fails if standard output takes no data, for example on a full disk.
 pub(super) fn line(text: impl Display) -> Result<()> {
     // In one write, so that a reader that closes the pipe gets whole lines.
     match io::stdout().write_all(format!("{text}\n").as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::new(
-            Class::CommandExecutionError,
-            format!("writing to standard output: {error}"),
-        )),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::other(format!(
+            "writing to standard output: {error}"
+        ))),
         _ => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::critical_section;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::handover::efi_entry;
 use crate::installation::BootEntry;
 use crate::permission::WritePermission;
@@ -32,10 +32,9 @@ pub(super) fn install(
     let is_file_system = !root_uuid.is_empty() && !root_uuid.starts_with(SIGNATURE);
     let needs_loader = is_file_system && !efi_entry::booted_by_uefi();
     if needs_loader && !ignore_failure {
-        return Err(Failure::new(
-            Class::InvalidImage,
-            format!("expected an image that contains a boot loader, found root {root_uuid}"),
-        ));
+        return Err(Failure::invalid_image(format!(
+            "expected an image that contains a boot loader, found root {root_uuid}"
+        )));
     }
     let entry = if ignore_failure {
         BootEntry::Optional

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::commands::command::Node;
 use crate::disk::config_drive::{ConfigDrive, Parts};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// Reads the config drive of a command. Returns `None` if there is none. If it
 /// comes as separate parts, its metadata gets the node's UUID and name, as when a
@@ -13,12 +13,7 @@ use crate::failure::{Class, Failure, Result};
 /// # Errors
 /// If the value has none of the forms of a config drive.
 pub(super) fn read(value: &Value, node: &Node) -> Result<Option<ConfigDrive>> {
-    let wrong = |reason: String| {
-        Failure::new(
-            Class::InvalidCommandParamsError,
-            format!("config drive: {reason}"),
-        )
-    };
+    let wrong = |reason: String| Failure::invalid_params(format!("config drive: {reason}"));
     match value {
         Value::Null => Ok(None),
         Value::String(text) if text.trim().is_empty() => Ok(None),

@@ -9,7 +9,7 @@ use landfall_media_reader::coreos_image;
 
 use crate::commands::machine::{Machine, blocking};
 use crate::disk::fetch::medium_url;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::media::{self, DRIVE_PATIENCE, ImageInDrive, NoImage, Places};
 
 /// The image of this boot.
@@ -26,9 +26,7 @@ pub(super) async fn find(machine: &Arc<Machine>) -> Result<GivenImage> {
 
 fn of_medium(found: std::result::Result<ImageInDrive, NoImage>) -> Result<GivenImage> {
     let ImageInDrive { device, image } = found.map_err(|reason| {
-        Failure::new(
-            Class::DeploymentError,
-            format!("install_coreos: the node has no image_source, the kernel command line has no landfall.coreos.image, and {reason}"),
+        Failure::deployment(format!("install_coreos: the node has no image_source, the kernel command line has no landfall.coreos.image, and {reason}"),
         )
         .hint(
             "set instance_info.image_source, boot with landfall.coreos.image=URL, or build the ISO with --coreos-image",

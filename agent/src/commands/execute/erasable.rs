@@ -401,16 +401,12 @@ pub(super) fn inspect_again(disk: &Erasable, guarded: bool) -> Result<Erasable> 
     let name = disk.name();
     let devices = block_devices::collect(&SystemPath::live());
     let Some(device) = devices.iter().find(|device| device.disk.name == name) else {
-        return Err(Failure::new(
-            Class::DeviceNotFound,
-            format!("{name}: the disk went away"),
-        ));
+        return Err(Failure::device_not_found(format!(
+            "{name}: the disk went away"
+        )));
     };
     if let Some(medium) = medium(&device.disk) {
-        return Err(Failure::new(
-            Class::BlockDeviceEraseError,
-            format!("{name}: it is {medium}"),
-        ));
+        return Err(Failure::erasure(format!("{name}: it is {medium}")));
     }
     let mut found = inspect(&KernelView::default(), device);
     found.erasable_namespaces = disk.erasable_namespaces;
@@ -506,7 +502,7 @@ pub(super) fn joined(failures: &[(String, Failure)]) -> Option<Failure> {
         .iter()
         .map(|(name, failure)| format!("\"{name}\": {failure}"))
         .collect();
-    Some(Failure::new(Class::BlockDeviceEraseError, texts.join("; ")))
+    Some(Failure::erasure(texts.join("; ")))
 }
 
 #[cfg(test)]

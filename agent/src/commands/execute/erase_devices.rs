@@ -14,7 +14,7 @@ use crate::commands::machine::{Machine, blocking};
 use crate::disk::erase::overwrite::{Passes, overwrite};
 use crate::disk::erase::{ata, nvme};
 use crate::disk::target::Target;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::permission::WritePermission;
 
 /// The maximum number of disks that are erased at a time: each needs a thread.
@@ -187,9 +187,7 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
         Some(Obstacle::InUse(uses)) => return Err(in_use(uses)),
         Some(Obstacle::Unreadable(reason)) => return Err(unreadable(reason)),
         Some(Obstacle::ReadOnly) if !options.skip_read_only => {
-            return Err(Failure::new(
-                Class::BlockDeviceEraseError,
-                "it is read-only, and the conductor does not allow the agent to skip read-only disks",
+            return Err(Failure::erasure("it is read-only, and the conductor does not allow the agent to skip read-only disks",
             )
             .hint("name it in skip_block_devices of the node's properties, or set [deploy]erase_skip_read_only in Ironic's configuration"));
         }
@@ -247,18 +245,13 @@ fn erase_nvme(disk: &Erasable, permission: &WritePermission) -> Result<()> {
     let target: Target = erase_metadata::open_when_free(&disk.disk, permission)?;
     let method = nvme::erase(target.device(), disk.erasable_namespaces)
         .map_err(|e| own_means_failed("NVMe format", &e))?
-        .ok_or_else(|| {
-            Failure::new(
-                Class::BlockDeviceEraseError,
-                "NVMe format: the controller does not support it",
-            )
-        })?;
+        .ok_or_else(|| Failure::erasure("NVMe format: the controller does not support it"))?;
     tracing::info!("{}: erased by NVMe format ({method:?})", disk.name());
     target.reread_partitions()
 }
 
 fn own_means_failed(what: &str, error: &std::io::Error) -> Failure {
-    Failure::new(Class::BlockDeviceEraseError, format!("{what}: {error}"))
+    Failure::erasure(format!("{what}: {error}"))
 }
 
 #[cfg(test)]
@@ -331,7 +324,7 @@ mod tests {
             thread::sleep(Duration::from_millis(20));
             now.fetch_sub(1, Ordering::SeqCst);
             if disk.name().ends_with(['2', '7']) {
-                return Err(Failure::new(Class::BlockDeviceEraseError, "no"));
+                return Err(Failure::erasure("no"));
             }
             Ok(())
         });

@@ -77,19 +77,14 @@ pub(super) fn erase_disk(disk: &Erasable, permission: &WritePermission) -> Vec<(
 
 /// The failure for a disk that is in use and must not be touched.
 pub(super) fn in_use(uses: &str) -> Failure {
-    Failure::new(
-        Class::BlockDeviceEraseError,
-        format!("it is in use: {uses}"),
-    )
-    .hint("unmount it, or name it in skip_block_devices of the node's properties")
+    Failure::erasure(format!("it is in use: {uses}"))
+        .hint("unmount it, or name it in skip_block_devices of the node's properties")
 }
 
 /// The failure for an unreadable disk: its content decides whether it may be
 /// erased.
 pub(super) fn unreadable(reason: &str) -> Failure {
-    Failure::new(
-        Class::BlockDeviceEraseError,
-        format!("it was not erased, because its content could not be read: {reason}"),
+    Failure::erasure(format!("it was not erased, because its content could not be read: {reason}"),
     )
     .hint("replace the disk, or name it in skip_block_devices of the node's properties; if it is locked with a password, the step erase_devices unlocks it")
 }

@@ -5,7 +5,7 @@ use regex_lite::{Regex, RegexBuilder};
 use serde_json::{Value, json};
 
 use crate::commands::machine::blocking;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::handover::{boot_entries, pstore};
 use crate::permission::WritePermission;
 
@@ -34,22 +34,16 @@ fn patterns(given: &Value) -> Result<Vec<Regex>> {
     let default = json!(DEFAULT_PATTERNS);
     let given = if given.is_null() { &default } else { given };
     let invalid = |reason: &str| {
-        Failure::new(
-            Class::InvalidCommandParamsError,
-            format!(
-                "match_patterns: expected a list of regular expressions, found {given}: {reason}"
-            ),
-        )
+        Failure::invalid_params(format!(
+            "match_patterns: expected a list of regular expressions, found {given}: {reason}"
+        ))
     };
     let list = given.as_array().ok_or_else(|| invalid("no list"))?;
     if list.len() > PATTERNS {
-        return Err(Failure::new(
-            Class::InvalidCommandParamsError,
-            format!(
-                "match_patterns: expected at most {PATTERNS}, found {}",
-                list.len()
-            ),
-        ));
+        return Err(Failure::invalid_params(format!(
+            "match_patterns: expected at most {PATTERNS}, found {}",
+            list.len()
+        )));
     }
     list.iter()
         .map(|pattern| {
@@ -75,6 +69,7 @@ pub(super) async fn erase_pstore(permission: WritePermission) -> Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Class;
 
     #[test]
     fn patterns_are_a_list_of_texts() {

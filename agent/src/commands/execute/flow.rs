@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::commands::command::FlowTask;
 use crate::commands::machine::Machine;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// # Errors
 /// The first command that fails ends the flow. The failure names this command and
@@ -20,10 +20,7 @@ pub(super) async fn execute(machine: &Arc<Machine>, tasks: Vec<FlowTask>) -> Res
             Err(failure) => Err(failure),
         };
         if let Err(failure) = outcome {
-            return Err(Failure::new(
-                Class::CommandExecutionError,
-                format!("{name} was failed: {failure}"),
-            ));
+            return Err(Failure::other(format!("{name} was failed: {failure}")));
         }
     }
     Ok(Value::Null)

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::inventory::collect::{CollectOptions, collect as collect_inventory};
 use crate::sys::interface_addresses::interface_addresses;
 use crate::system_path::SystemPath;
@@ -30,6 +30,5 @@ pub(super) fn collect(bootif: Option<&str>, hide_bmc_nics: bool) -> Result<Value
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    serde_json::to_value(&inventory)
-        .map_err(|error| Failure::new(Class::CommandExecutionError, format!("inventory: {error}")))
+    serde_json::to_value(&inventory).map_err(|error| Failure::other(format!("inventory: {error}")))
 }

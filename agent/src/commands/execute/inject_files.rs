@@ -18,7 +18,7 @@ use crate::commands::machine::{Machine, blocking};
 use crate::commands::url_template;
 use crate::disk::fetch::{self, Request};
 use crate::disk::file_system::{self, PROBE_LEN};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::handover::injected_file::{self, InjectedFile};
 use crate::handover::written_disk;
 use crate::inventory::block_devices;
@@ -53,10 +53,7 @@ pub(super) async fn execute(
     blocking(move || {
         for file in &files {
             let failed = |failure: Failure| {
-                Failure::new(
-                    Class::CommandExecutionError,
-                    format!("{}: {}", file.path.display(), failure.details),
-                )
+                Failure::other(format!("{}: {}", file.path.display(), failure.details))
             };
             let content = load(file, &node, &client).map_err(failed)?;
             let change = InjectedFile {
@@ -120,15 +117,12 @@ fn find_partition(disk: &Path, directory: &Path) -> Result<PathBuf> {
             Err(failure) => seen.push(failure.details),
         }
     }
-    Err(Failure::new(
-        Class::DeviceNotFound,
-        format!(
-            "expected a partition of {} with directory {}, found none: {}",
-            disk.display(),
-            directory.display(),
-            seen.join("; ")
-        ),
-    )
+    Err(Failure::device_not_found(format!(
+        "expected a partition of {} with directory {}, found none: {}",
+        disk.display(),
+        directory.display(),
+        seen.join("; ")
+    ))
     .hint("name the partition by \"partition\""))
 }
 
@@ -139,13 +133,10 @@ fn mounted<T>(partition: &Path, flags: MsFlags, work: impl FnOnce(&Path) -> T) -
         .and_then(|device| device.read_exact_at(&mut start, 0))
         .map_err(|error| io_failure(partition, &error))?;
     let found = file_system::identify(&start).ok_or_else(|| {
-        Failure::new(
-            Class::CommandExecutionError,
-            format!(
-                "{}: expected ext4, xfs or vfat, found no file system that is known here",
-                partition.display()
-            ),
-        )
+        Failure::other(format!(
+            "{}: expected ext4, xfs or vfat, found no file system that is known here",
+            partition.display()
+        ))
     })?;
     let mount_point = Path::new(written_disk::INJECTED_MOUNT_POINT);
     let mounted = written_disk::mount(partition, mount_point, found.kind, flags)?;
@@ -157,8 +148,5 @@ fn mounted<T>(partition: &Path, flags: MsFlags, work: impl FnOnce(&Path) -> T) -
 }
 
 fn io_failure(partition: &Path, error: &io::Error) -> Failure {
-    Failure::new(
-        Class::CommandExecutionError,
-        format!("{}: {error}", partition.display()),
-    )
+    Failure::other(format!("{}: {error}", partition.display()))
 }

@@ -15,7 +15,7 @@ use crate::commands::machine::{Machine, blocking};
 use crate::disk::fetch::Request;
 use crate::disk::target::refuse_medium_of_image;
 use crate::disk::write_image::{ImageSource, WriteOptions};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::handover::ignition_file;
 use crate::handover::install_coreos::CoreosChanges;
 use crate::host_name;
@@ -60,8 +60,7 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
         None => &Value::Null,
         Some(drive @ Value::Object(_)) => drive,
         Some(_) => {
-            return Err(Failure::new(
-                Class::DeploymentError,
+            return Err(Failure::deployment(
                 "install_coreos: the config drive must be passed as JSON, found rendered text",
             ));
         }
@@ -181,12 +180,7 @@ fn host_name(meta_data: &Value) -> Option<String> {
 /// into one argument, which no kernel splits.)
 fn kernel_arguments(meta_data: &Value, key: &str) -> Result<Vec<String>> {
     let given = &meta_data[key];
-    let invalid = || {
-        Failure::new(
-            Class::DeploymentError,
-            format!("{key}: expected a list of texts, found {given}"),
-        )
-    };
+    let invalid = || Failure::deployment(format!("{key}: expected a list of texts, found {given}"));
     match given {
         Value::Null => Ok(Vec::new()),
         Value::String(one) => Ok(vec![one.clone()]),

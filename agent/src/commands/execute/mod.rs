@@ -38,7 +38,7 @@ use super::machine::{Machine, blocking};
 use super::steps::{self, StepSettings};
 use crate::disk::{flush, mbr};
 use crate::early::Ending;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::memory_use;
 use crate::permission::WritePermission;
 use crate::sys::freed_memory;
@@ -190,8 +190,7 @@ impl Machine {
 }
 
 fn nothing_written() -> Failure {
-    Failure::new(
-        Class::DeviceNotFound,
+    Failure::device_not_found(
         "no image has been written in this boot, so there is no disk to boot from",
     )
 }

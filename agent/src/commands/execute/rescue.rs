@@ -4,7 +4,7 @@ use sha_crypt::{PasswordHasher as _, ShaCrypt};
 use uuid::Uuid;
 
 use crate::commands::command::RescuePassword;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::rescue;
 
 /// Allows the user to log in with this password.
@@ -17,9 +17,7 @@ pub(super) fn finalize(password: &RescuePassword) -> Result<()> {
 
 /// The error in a live system, which has its own users and its own SSH server.
 pub(super) fn refusal_in_live_system() -> Failure {
-    Failure::new(
-        Class::CommandExecutionError,
-        "rescue is not supported in a live system",
+    Failure::other("rescue is not supported in a live system",
     )
     .hint("set rescue_kernel and rescue_ramdisk in driver_info to a ramdisk that landfall-image --rescue-layer built")
 }
@@ -46,10 +44,7 @@ fn hashed(password: &str) -> Result<String> {
 }
 
 fn fault(details: &str) -> Failure {
-    Failure::new(
-        Class::CommandExecutionError,
-        format!("rescue password: {details}"),
-    )
+    Failure::other(format!("rescue password: {details}"))
 }
 
 #[cfg(test)]

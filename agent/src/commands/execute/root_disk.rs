@@ -10,7 +10,7 @@ use crate::commands::machine::{Machine, blocking};
 use crate::devices_settled;
 use crate::disk_sets::{DiskSets, Membership};
 use crate::driver_faults::{self, Purpose};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::inventory::report_types::Disk;
 use crate::inventory::root_device::{choose_for_node, report_untouchable, sets_below};
 use crate::inventory::root_device_hints::RootDeviceHints;
@@ -107,17 +107,12 @@ async fn choose_when_there(
         let disks = wait_for_disk(&root, patience, |disks| {
             choose_for_node(Some(&node), disks, &sets).is_ok()
         })
-        .map_err(|error| {
-            Failure::new(
-                Class::CommandExecutionError,
-                format!("waiting for a disk: {error}"),
-            )
-        })?;
+        .map_err(|error| Failure::other(format!("waiting for a disk: {error}")))?;
         tell(&disks);
         if disks.is_empty() {
             let why = driver_faults::why_none(&root, Purpose::Storage);
             let details = format!("no disk found: {}", why.cause);
-            return Err(Failure::new(Class::DeviceNotFound, details).hint(why.remedy));
+            return Err(Failure::device_not_found(details).hint(why.remedy));
         }
         choose_for_node(Some(&node), &disks, &sets).cloned()
     })

@@ -46,10 +46,10 @@ pub fn refuse_shared(disk: &Path, partitions: &[impl AsRef<Path>]) -> Result<()>
         Ok(None)
     };
     let what = check().map_err(|e| {
-        Failure::new(
-            Class::BlockDeviceEraseError,
-            format!("{}: looking for shared file systems: {e}", disk.display()),
-        )
+        Failure::erasure(format!(
+            "{}: looking for shared file systems: {e}",
+            disk.display()
+        ))
     })?;
     what.map_or(Ok(()), |what| Err(protected(disk, what)))
 }

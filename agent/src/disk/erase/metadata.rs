@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::signatures::SIGNATURES;
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::target::Target;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// Bytes that are always zeroed at both ends. That is more than the partition
 /// tables that ironic-python-agent zeroes (33 sectors of 512 bytes or 5 of 4096
@@ -37,14 +37,11 @@ pub fn erase_metadata(target: &Target) -> Result<Vec<&'static str>> {
         return Ok(kinds.into_iter().collect());
     }
     let kept: Vec<&str> = kept.into_iter().collect();
-    Err(Failure::new(
-        Class::BlockDeviceEraseError,
-        format!(
-            "{}: expected no metadata, found {} again after zeroing it",
-            target.path().display(),
-            kept.join(", ")
-        ),
-    )
+    Err(Failure::erasure(format!(
+        "{}: expected no metadata, found {} again after zeroing it",
+        target.path().display(),
+        kept.join(", ")
+    ))
     .hint("the disk or its controller is faulty, or another machine writes to it"))
 }
 

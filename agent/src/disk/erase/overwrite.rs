@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::target::Target;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 const CHUNK: u64 = 4 << 20;
 /// Interval of the progress lines on the console.
@@ -30,10 +30,10 @@ pub fn overwrite(target: &Target, passes: Passes) -> Result<()> {
             .then(Random::seeded)
             .transpose()
             .map_err(|e| {
-                Failure::new(
-                    Class::BlockDeviceEraseError,
-                    format!("{}: getting random bytes: {e}", target.path().display()),
-                )
+                Failure::erasure(format!(
+                    "{}: getting random bytes: {e}",
+                    target.path().display()
+                ))
             })?;
         let what = format!(
             "{}: pass {} of {total} ({})",

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::pace::Pace;
-use super::{Event, Events, Place, Request, download_error};
+use super::{Event, Events, Place, Request};
 use crate::disk::resume::Resource;
 use crate::failure::Failure;
 
@@ -38,7 +38,7 @@ pub(super) fn later(reason: impl Into<String>) -> Break {
 }
 
 pub(super) fn final_at(shown: &str, reason: impl std::fmt::Display) -> Break {
-    Break::Final(download_error(format!("{shown}: {reason}")))
+    Break::Final(Failure::image_download(format!("{shown}: {reason}")))
 }
 
 /// A file that is being delivered to the reader.

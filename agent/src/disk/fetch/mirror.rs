@@ -58,7 +58,7 @@ impl<'a> Mirror<'a> {
         // If no byte was delivered yet, only the length must match.
         let checked = course.request.checked || course.received == 0;
         same_file(file, now, checked).map_err(|reason| {
-            Break::Final(super::download_error(format!(
+            Break::Final(Failure::image_download(format!(
                 "{}: expected the same file as at the start of the download: {reason}",
                 self.shown
             )))

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::course::{Break, Course};
 use super::mirror::Mirror;
 use super::pace::PROGRESS;
-use super::{Events, Request, download_error};
+use super::{Events, Request};
 use crate::backoff::Backoff;
 use crate::disk::resume::Resource;
 use crate::failure::{Failure, Result};
@@ -175,7 +175,7 @@ impl Endurance {
 
 fn given_up(mirrors: &[Mirror<'_>], course: &Course<'_>, endurance: &Endurance) -> Failure {
     let troubles: Vec<String> = mirrors.iter().filter_map(why_not).collect();
-    download_error(format!(
+    Failure::image_download(format!(
         "{}; gave up at byte {} of {} after {} s without progress",
         troubles.join("; "),
         course.received,

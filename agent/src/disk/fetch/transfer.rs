@@ -10,10 +10,10 @@ use reqwest::header::{
 
 use super::Request;
 use super::course::{Break, Course, Outcome, final_at, later};
-use super::download_error;
 use super::mirror::Mirror;
 use super::pace::{PROGRESS, Pace};
 use crate::disk::resume::{Answer, Resource, Verdict, judge, may_be_taken_as_sent};
+use crate::failure::Failure;
 use crate::http_client::{is_untrusted, is_untrusted_for_good, why};
 
 pub(super) struct Transfer<'a, 'url> {
@@ -40,7 +40,7 @@ impl<'a, 'url> Transfer<'a, 'url> {
             Verdict::Never(reason) => return Err(final_at(&mirror.shown, reason)),
             Verdict::Changed(difference) => {
                 return Err(Break::Final(
-                    download_error(format!(
+                    Failure::image_download(format!(
                         "{}: the file changed on the server at byte {}: {difference}",
                         mirror.shown, course.received
                     ))

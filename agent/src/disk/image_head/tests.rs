@@ -1,6 +1,7 @@
 use std::process::Command;
 
 use super::*;
+use crate::failure::Class;
 use uuid::Uuid;
 
 use crate::disk::fixtures::{gpt_image, used_disk};

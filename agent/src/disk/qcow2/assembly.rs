@@ -12,7 +12,7 @@ use crate::disk::qcow2::header::Header;
 use crate::disk::qcow2::unpack::Unpacker;
 use crate::disk::qcow2::unpack_threads::UnpackThreads;
 use crate::disk::qcow2::window::{Fingerprint, PIECE, Piece, Window, fingerprint};
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// Limit of noted extents; they take 12 MiB. A table that needs more is read in a
 /// later pass.
@@ -345,7 +345,7 @@ fn beyond(host: u64, len: u64) -> Failure {
 }
 
 fn invalid(reason: String) -> Failure {
-    Failure::new(Class::InvalidImage, format!("the qcow2 image: {reason}"))
+    Failure::invalid_image(format!("the qcow2 image: {reason}"))
 }
 
 mod read_tables;

@@ -12,7 +12,7 @@ use super::{Target, block_device_error};
 use crate::boot_medium::{self, BootMedia};
 use crate::disk::busy::{self, Device, KernelView};
 use crate::disk::fetch::is_medium_of;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::permission::WritePermission;
 use crate::sys::block_ioctl;
 use crate::system_path::SystemPath;
@@ -157,5 +157,5 @@ fn busy(path: &Path, uses: &str) -> Failure {
 }
 
 fn not_found(path: &Path, text: &str) -> Failure {
-    Failure::new(Class::DeviceNotFound, format!("{}: {text}", path.display()))
+    Failure::device_not_found(format!("{}: {text}", path.display()))
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::failure::Class;
 use crate::permission::WritePermission;
 use crate::sys_tree::plant;
 

@@ -16,7 +16,7 @@ use crate::disk::qcow2::assembly::{Assembly, Next, Sink};
 use crate::disk::qcow2::header::Header;
 use crate::disk::qcow2::window::{Piece, fingerprint};
 use crate::disk::sparse_write::SparseWriter;
-use crate::failure::{Class, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::report::{Progress, mib};
 
 impl Work<'_> {
@@ -37,10 +37,7 @@ impl Work<'_> {
             }
         }
         let (plan, mut disk) = inner.begun.ok_or_else(|| {
-            Failure::new(
-                Class::ImageWriteError,
-                format!("{}: the first MiB was not found", stream.url),
-            )
+            Failure::image_write(format!("{}: the first MiB was not found", stream.url))
         })?;
         disk.writer.finish(disk.end)?;
         self.target.sync()?;
@@ -60,7 +57,7 @@ impl Work<'_> {
     /// disk inside. Does not touch the target.
     pub(super) fn open_qcow2(&self, stream: &Stream, start: &[u8]) -> Result<(Assembly, u64)> {
         let invalid = |reason: String| {
-            let failure = Failure::new(Class::InvalidImage, format!("the qcow2 image: {reason}"));
+            let failure = Failure::invalid_image(format!("the qcow2 image: {reason}"));
             untouched(&stream.url, failure)
         };
         let header = Header::parse(start).map_err(|reason| {
@@ -159,13 +156,10 @@ impl Work<'_> {
 }
 
 fn changed(url: &str, offset: u64) -> Failure {
-    Failure::new(
-        Class::ImageDownloadError,
-        format!(
-            "{}: the file changed on the server: read a second time, it differs from byte {offset} on",
-            shown(url)
-        ),
-    )
+    Failure::image_download(format!(
+        "{}: the file changed on the server: read a second time, it differs from byte {offset} on",
+        shown(url)
+    ))
     .hint("deploy again: the new file must be read from its start")
 }
 

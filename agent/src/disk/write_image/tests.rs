@@ -12,6 +12,7 @@ use crate::disk::digest::Hasher;
 use crate::disk::fetch::{Patience, medium_url};
 use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client, loop_device, used_disk};
 use crate::disk::gpt::Table;
+use crate::failure::Class;
 use crate::permission::WritePermission;
 use crate::skip::skip;
 

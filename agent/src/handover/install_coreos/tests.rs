@@ -5,6 +5,7 @@ use std::process::Command;
 
 use super::*;
 use crate::disk::fixtures::loop_device;
+use crate::failure::Class;
 use crate::skip::skip;
 
 const OPTIONS: &str =

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::disk::pipeline::UNIT;
 use crate::disk::qcow2::header::Compression;
+use crate::failure::Class;
 use crate::skip::skip;
 
 const MIB: u64 = 1 << 20;
