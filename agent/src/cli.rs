@@ -1,7 +1,8 @@
 //! The syntax of the command line. The code that carries it out is elsewhere.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
+use crate::stages::RunArguments;
 use crate::tools::Tool;
 
 /// The agent that a bare server boots
@@ -40,18 +41,6 @@ pub enum Command {
     Run(RunArguments),
     #[command(flatten)]
     Tool(Tool),
-}
-
-/// `run`
-#[derive(Debug, Args)]
-pub struct RunArguments {
-    /// Declare that this live system is in memory: disks may be written
-    ///
-    /// For systemd units of live systems other than CoreOS, which the agent
-    /// recognises by /run/ostree-live. The agent still refuses to run if a
-    /// disk is mounted, and in a container.
-    #[arg(long, verbatim_doc_comment)]
-    pub live_system: bool,
 }
 
 #[cfg(test)]

@@ -40,6 +40,7 @@ pub mod fuzz_entry;
 mod handover;
 mod host_name;
 mod http_client;
+mod http_options;
 mod installation;
 mod interface_names;
 mod inventory;
@@ -48,6 +49,7 @@ mod live_system;
 mod logs;
 #[cfg(test)]
 mod loop_device;
+mod mdns_question;
 mod media;
 mod memory_use;
 mod network;

@@ -40,6 +40,7 @@ const ROWS: &[&[&str]] = &[
     &[
         "media",
         "settings",
+        "http_options",
         "early",
         "devices_settled",
         "interface_names",
@@ -47,6 +48,7 @@ const ROWS: &[&[&str]] = &[
         "network",
         "clock",
         "discovery",
+        "mdns_question",
         "inventory",
         "ironic",
         "rescue",

@@ -11,7 +11,7 @@ use landfall_network_plan::needs_lldp;
 use tokio::sync::{oneshot, watch};
 
 use super::Boot;
-use super::meeting::{FAR_ADDRESS_LIMIT, IRONIC, question};
+use super::search::FAR_ADDRESS_LIMIT;
 use crate::commands;
 use crate::devices_settled;
 use crate::discovery;
@@ -20,6 +20,7 @@ use crate::inventory::inspection::{self, Circumstances};
 use crate::inventory::report_types::Disk;
 use crate::inventory::{disks, lldp, wait_for_disk};
 use crate::ironic::{self, NotTaken, Retry};
+use crate::mdns_question::{IRONIC, question};
 use crate::network::{self, HeardVlans, NetworkState, WaitFor};
 use crate::system_path::SystemPath;
 

@@ -4,11 +4,7 @@
 use landfall_boot_params::BootParams;
 use landfall_boot_params::argument_value::ServiceUrls;
 
-/// Whether servers must prove who they are: the operator has named the authorities
-/// that sign their certificates.
-pub(super) fn https_only(params: &BootParams) -> bool {
-    params.cafile.is_some() && !*params.insecure
-}
+use crate::mdns_question::https_only;
 
 /// Applies a setting of an mDNS answer and returns warnings. If servers are
 /// verified, the inventory must not go to a server without TLS.

@@ -6,14 +6,15 @@ use std::time::SystemTime;
 
 use tokio::sync::{Notify, watch};
 
-use super::http_options::{image_options, tls_policy};
-use super::{Boot, repeat_remarks};
+use super::Boot;
+use super::remarks::repeat_remarks;
 use crate::api::{self, Api, Listening, TlsIdentity};
 use crate::commands::{Departure, Dispatcher, Interrupted, Ledger, Machine, Node};
 use crate::discovery::{self, Advertised, Found};
 use crate::early::Ending;
 use crate::failure::{Failure, Result};
 use crate::http_client;
+use crate::http_options::{image_options, tls_policy};
 use crate::ironic::{self, Callback, LookupAnswer, Service};
 use crate::rescue;
 use crate::state_file::StateFile;
@@ -117,7 +118,7 @@ impl Boot {
             wanted = work.departure.wait_for(Option::is_some) => match wanted {
                 Ok(departure) => Ok(*departure),
                 // Fails only without a sender, and the dispatcher keeps one.
-                Err(_) => Err(Failure::other("no task is left that could end this boot".to_owned())),
+                Err(_) => Err(Failure::other("no task is left that could end this boot")),
             },
             fault = heartbeats => match fault {
                 Ok(never) => match never {},

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 pub(super) use order::Order;
 
-use super::http_options::image_options;
+use super::Boot;
 use super::own_image::own_image;
-use super::{Boot, SAID_AGAIN};
+use super::remarks::SAID_AGAIN;
 use crate::backoff::Backoff;
 use crate::commands::{self, FirstBootNetwork, blocking};
 use crate::critical_section::CriticalSection;
@@ -25,6 +25,7 @@ use crate::devices_settled;
 use crate::discovery::{Expected, Place, Wanted};
 use crate::early::Ending;
 use crate::failure::{Class, Failure, Result};
+use crate::http_options::image_options;
 use crate::installation::{BootEntry, InstallOptions, Installation, OwnImage, Servers};
 use crate::inventory::named_disk;
 use crate::inventory::root_device::report_untouchable;

@@ -14,10 +14,11 @@ use crate::clock::Clock;
 use crate::discovery::{self, Expected, Found, NicWay, Place, Wanted};
 use crate::failure::{Failure, Result};
 use crate::http_client::ServiceClient;
+use crate::http_options::http_options;
+use crate::mdns_question::ironic_by_mdns;
 use crate::network::reach::Reach;
 use crate::network::{self, NetworkState};
 use crate::settings::Settings;
-use crate::stages::{http_options, ironic_by_mdns};
 use crate::tools::stdout;
 
 /// `discover`

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use crate::failure::{Failure, Result};
 use crate::http_client::{HttpOptions, Proxies};
+use crate::http_options::http_options;
 use crate::settings::Settings;
-use crate::stages::http_options;
 
 /// `cafile`: the authorities to trust instead of all others.
 ///

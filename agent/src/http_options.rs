@@ -25,7 +25,7 @@ pub fn http_options(settings: &Settings) -> Result<HttpOptions> {
 }
 
 /// The options for image downloads, which have their own timeout.
-pub(super) fn image_options(settings: &Settings) -> Result<HttpOptions> {
+pub fn image_options(settings: &Settings) -> Result<HttpOptions> {
     Ok(HttpOptions {
         timeout: Some(*settings.params.image_download_connection_timeout),
         ..http_options(settings)?
@@ -33,7 +33,7 @@ pub(super) fn image_options(settings: &Settings) -> Result<HttpOptions> {
 }
 
 /// The TLS versions and cipher suites that this boot allows.
-pub(super) fn tls_policy(settings: &Settings) -> TlsPolicy {
+pub fn tls_policy(settings: &Settings) -> TlsPolicy {
     let params = &settings.params;
     TlsPolicy::new(*params.tls_min_version, params.tls_cipher_suites.as_deref())
 }

@@ -1,0 +1,52 @@
+//! The stage that sets the clock, before any certificate is checked.
+
+use std::time::Duration;
+
+use super::Boot;
+use crate::failure::{Failure, Result};
+use crate::network;
+
+/// How long the agent asks an NTP server that does not answer at first. The
+/// drivers, the spanning tree and DHCP of the last NIC take less than this
+/// together.
+const NTP_LIMIT: Duration = Duration::from_secs(600);
+
+impl Boot {
+    /// Sets the clock from the operator's NTP server. If the server does not answer
+    /// at first, the boot waits for it only with `fail_if_clock_not_set`, and fails
+    /// if the clock still cannot be set. Otherwise the boot continues and the agent
+    /// keeps asking in the background.
+    pub(super) async fn set_clock(&mut self) -> Result<()> {
+        let params = &self.settings.params;
+        let Some(server) = params.ntp_server.as_ref().map(|server| server.0.clone()) else {
+            return Ok(());
+        };
+        let must = *params.fail_if_clock_not_set;
+        network::first_address(&mut self.network).await;
+        let Err(fault) = self.clock.set_by_ntp(&server).await else {
+            return Ok(());
+        };
+        let minutes = NTP_LIMIT.as_secs() / 60;
+        let again = format!("retrying for {minutes} min, and whenever the network changes");
+        if must {
+            tracing::warn!(
+                "clock: NTP: {fault}; fail_if_clock_not_set is given, so the boot waits: {again}"
+            );
+            let network = &mut self.network;
+            let set = self.clock.set_by_ntp_within(NTP_LIMIT, &server, network);
+            return set.await.map_err(|fault| {
+                Failure::other(format!("clock: NTP: {fault}"))
+                    .hint("check that this machine reaches the NTP server, or remove fail_if_clock_not_set")
+            });
+        }
+        tracing::warn!("clock: NTP: {fault}; the boot continues: {again}");
+        let (mut clock, mut network) = (self.clock.clone(), self.network.clone());
+        tokio::spawn(async move {
+            let set = clock.set_by_ntp_within(NTP_LIMIT, &server, &mut network);
+            if let Err(fault) = set.await {
+                tracing::warn!("clock: NTP: {fault}; the agent stops asking");
+            }
+        });
+        Ok(())
+    }
+}

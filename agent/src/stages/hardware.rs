@@ -1,0 +1,34 @@
+//! The pause that an operator has set for slow hardware.
+
+use landfall_boot_params::BootParams;
+
+/// Waits for slow controllers as long as the operator has set.
+pub(super) async fn wait_for_hardware(params: &BootParams) {
+    let delay = *params.hardware_initialization_delay;
+    if !delay.is_zero() {
+        let seconds = delay.as_secs();
+        tracing::info!(
+            "waiting {seconds} s for the hardware, as ipa-hardware-initialization-delay requires"
+        );
+        tokio::time::sleep(delay).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use landfall_boot_params::CommandLine;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn hardware_gets_the_time_that_was_set_for_it() {
+        for (line, seconds) in [("", 0), ("ipa-hardware-initialization-delay=45", 45)] {
+            let params = BootParams::from_command_line(&CommandLine::parse(line));
+            let began = tokio::time::Instant::now();
+            wait_for_hardware(&params).await;
+            assert_eq!(began.elapsed(), Duration::from_secs(seconds), "{line}");
+        }
+    }
+}

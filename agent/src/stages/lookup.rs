@@ -1,0 +1,72 @@
+//! The stage in which Ironic says which node this machine is.
+
+use std::sync::Arc;
+
+use super::{Boot, warn_all};
+use crate::discovery::Found;
+use crate::failure::{Failure, Result};
+use crate::ironic::{self, AgentToken, LookupAnswer, NoNode, Query, Service, Transport};
+use crate::state_file::StateFile;
+
+/// The end of a lookup.
+pub(super) enum Lookup {
+    /// Ironic knows this machine as `node` and accepts `token`.
+    Known { node: LookupAnswer, token: String },
+    /// Ironic gives no token, and only an operator can change this.
+    LockDown,
+}
+
+impl Boot {
+    pub(super) fn service(&self, found: &Found) -> Service {
+        Service::new(
+            self.transport(),
+            &found.urls,
+            &found.document,
+            self.settings.params.ironic_api_version.value,
+        )
+    }
+
+    pub(super) fn transport(&self) -> Transport {
+        let params = &self.settings.params;
+        Transport {
+            client: self.client.clone(),
+            request_id: params.global_request_id.as_ref().map(|id| id.0.clone()),
+            timeout: *params.http_request_timeout,
+        }
+    }
+
+    /// Asks until Ironic knows this machine. Settings in the answer override those of
+    /// the boot.
+    pub(super) async fn look_up(
+        &mut self,
+        service: &Service,
+        node_uuid: Option<String>,
+    ) -> Result<Lookup> {
+        let params = &self.settings.params;
+        let given = params.agent_token.as_ref().map(|secret| secret.0.as_str());
+        let mut token = AgentToken::restore(StateFile::new(self.state, "token"), given);
+        let mut query = Query {
+            network: self.network.clone(),
+            with_bmc_nics: *params.bmc_nics,
+            boot_mac: params.boot_interface.as_ref().map(|nic| nic.mac),
+            node_uuid,
+        };
+        let patience = ironic::Patience {
+            interval: *params.lookup_interval,
+            total: *params.lookup_timeout,
+        };
+        match ironic::look_up_until_known(service, &mut query, &mut token, patience).await {
+            Ok((node, token)) => {
+                let settings = Arc::make_mut(&mut self.settings);
+                warn_all(&settings.apply_lookup_config(&node.config));
+                Ok(Lookup::Known { node, token })
+            }
+            Err(reason @ NoNode::TokenTold) => {
+                tracing::error!("lookup: {reason}");
+                Ok(Lookup::LockDown)
+            }
+            // Init restarts the agent, which looks for Ironic again.
+            Err(reason) => Err(Failure::other(format!("lookup: {reason}"))),
+        }
+    }
+}

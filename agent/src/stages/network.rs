@@ -1,0 +1,41 @@
+//! The stage that configures the network.
+
+use landfall_boot_params::NetArgs;
+use landfall_network_plan::Choice;
+
+use super::home::live_network;
+use crate::early;
+use crate::failure::{Failure, Result};
+use crate::interface_names::{self, NamingPolicy};
+use crate::live_system::LiveSystem;
+use crate::network::{self, Network, Setup};
+use crate::settings::Settings;
+use crate::system_path::SystemPath;
+
+/// Chooses the network of this boot and starts to configure it. `live` is `None` in
+/// the ramdisk.
+pub(super) fn start_network(settings: &Settings, live: Option<&LiveSystem>) -> Result<Network> {
+    let mut args = NetArgs::from_command_line(&settings.command_line);
+    let (naming, warnings) = NamingPolicy::from_command_line(&settings.command_line);
+    if live.is_none() && args.needs_firmware() {
+        // The iBFT is a firmware table, not a device, so nothing else loads its
+        // driver.
+        early::modprobe(&"iscsi_ibft".into());
+        let machine = SystemPath::live();
+        let names = interface_names::names(&machine, &naming);
+        network::read_firmware_nics(&mut args, &machine.join("sys"), &names);
+    }
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    let given = settings.network_data.as_ref();
+    let given = given.map(|found| found.text.as_str());
+    let mut choice = Choice::for_boot(&settings.embedded, given, &args);
+    let vlans = &settings.params.enable_vlan_interfaces;
+    choice.plan.add_vlans(vlans, *settings.params.collect_lldp);
+    match live {
+        Some(services) => Ok(live_network(services.clone(), choice)),
+        None => network::start(Setup::in_ramdisk(choice, naming))
+            .map_err(|error| Failure::other(format!("the kernel's network interface: {error}"))),
+    }
+}

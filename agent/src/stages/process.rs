@@ -1,0 +1,139 @@
+//! The process around the boot: its messages, its runtime, and its end.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::boot;
+use crate::critical_section;
+use crate::early::{self, Ending};
+use crate::failure::{Failure, Result};
+use crate::live_system::{self, LiveSystem};
+use crate::permission::Home;
+use crate::report::{self, Output};
+use crate::settings::Settings;
+
+/// How long the last lines may take to reach a slow console.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// `run`
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// Declare that this live system is in memory: disks may be written
+    ///
+    /// For systemd units of live systems other than CoreOS, which the agent
+    /// recognises by /run/ostree-live. The agent still refuses to run if a
+    /// disk is mounted, and in a container.
+    #[arg(long, verbatim_doc_comment)]
+    pub live_system: bool,
+}
+
+/// Runs the agent until the boot is to end. In the ramdisk the exit code says how:
+/// see [`Ending`]. Any other code means a failure. In a live system no init of ours
+/// reads the code, so the agent ends the boot through logind.
+pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
+    let home = match Home::find(arguments.live_system) {
+        Ok(home) => home,
+        Err(failure) => {
+            // The agent stops here, because it would also take over the network of
+            // this machine.
+            report::start(Output::Stderr, debug);
+            tracing::error!("{failure}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let output = match home {
+        Home::Ramdisk => Output::Consoles,
+        Home::LiveSystem => Output::Journal,
+    };
+    let settings = match Settings::of_this_boot() {
+        Ok(settings) => settings,
+        Err(error) => {
+            report::start(output, debug);
+            tracing::error!("/proc/cmdline: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let flush = report::start(output, debug || settings.params.wants_debug());
+    report::tell_panics(&flush);
+    // One thread runs all network tasks. Disks are written on other threads.
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!("starting the agent: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcome = runtime.block_on(async {
+        match home {
+            Home::Ramdisk => in_ramdisk(settings).await.map(Some),
+            Home::LiveSystem => in_live_system(settings).await,
+        }
+    });
+    if let Err(failure) = &outcome {
+        tracing::error!("{failure}");
+    }
+    // A thread that waits for a disk or a server must not keep the process alive.
+    runtime.shutdown_background();
+    flush.wait(LAST_LINES);
+    match (outcome, home) {
+        (Ok(Some(ending)), Home::Ramdisk) => ExitCode::from(ending.exit_code()),
+        // logind has not ended the boot, so the agent does.
+        (Ok(Some(ending)), Home::LiveSystem) => early::carry_out(ending, || ()),
+        (Ok(None), _) => ExitCode::SUCCESS,
+        (Err(_), _) => ExitCode::FAILURE,
+    }
+}
+
+/// Runs the boot. Init can end it early.
+async fn in_ramdisk(settings: Settings) -> Result<Ending> {
+    tokio::spawn(async { early::give_signs_of_life().await });
+    tokio::select! {
+        outcome = boot(settings, None) => outcome,
+        // Init knows which ending was ordered, and overrides this one.
+        asked = asked_to_end() => asked.map(|()| Ending::PowerOff),
+    }
+}
+
+/// Waits until init (see `early::supervise`) or systemd requests the end and no
+/// commit is in progress. The boot continues meanwhile, because a commit may need
+/// it.
+async fn asked_to_end() -> Result<()> {
+    let fault = |error: std::io::Error| {
+        let details = format!("listening for the request to end: {error}");
+        Failure::other(details)
+    };
+    let mut terminate = signal(SignalKind::terminate()).map_err(fault)?;
+    terminate.recv().await;
+    let closing = tokio::task::spawn_blocking(|| {
+        critical_section::close(|| tracing::info!("ending after the commit"));
+    });
+    closing.await.map_err(|error| fault(error.into()))
+}
+
+/// Runs the boot under systemd. Tells systemd that the agent is alive, and ends the
+/// boot through logind. `None` if systemd requested the end of the agent or of the
+/// machine.
+async fn in_live_system(settings: Settings) -> Result<Option<Ending>> {
+    tracing::info!("landfall {} in a live system", env!("CARGO_PKG_VERSION"));
+    live_system::keep_watchdog();
+    let services = LiveSystem::connect().await?;
+    live_system::tell_ready();
+    let boot = async {
+        let ending = boot(settings, Some(services.clone())).await?;
+        services.end(ending).await;
+        Ok(Some(ending))
+    };
+    tokio::select! {
+        outcome = boot => outcome,
+        asked = asked_to_end() => {
+            asked?;
+            Ok(None)
+        }
+    }
+}

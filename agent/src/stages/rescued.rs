@@ -1,0 +1,18 @@
+//! A boot after the command `rescue`: the machine is for its user.
+
+use std::convert::Infallible;
+
+use crate::commands::blocking;
+use crate::failure::Result;
+use crate::rescue;
+
+/// Restores what the rescue set up before the agent was restarted, and then leaves
+/// the machine to the user.
+pub(super) async fn stay_rescued() -> Result<Infallible> {
+    blocking(|| {
+        rescue::resume();
+        Ok(())
+    })
+    .await?;
+    match rescue::leave_to_the_user().await {}
+}

@@ -1,0 +1,106 @@
+//! The stage that looks for Ironic: at its URLs, or by mDNS.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use landfall_boot_params::Origin;
+use landfall_boot_params::argument_value::ServiceUrls;
+
+use super::{Boot, mdns_settings, warn_all};
+use crate::discovery::{self, Expected, Found, Place, Wanted};
+use crate::failure::Result;
+use crate::mdns_question::ironic_by_mdns;
+use crate::network;
+
+/// If a link-local address may be enough, the agent waits this long for a better
+/// one. A router and a DHCP server take less.
+pub(super) const FAR_ADDRESS_LIMIT: Duration = Duration::from_secs(10);
+
+impl Boot {
+    /// Waits for a service that answers. `None` if nothing says where to look, or
+    /// if the search fails.
+    pub(super) async fn find_service(&mut self) -> Option<Found> {
+        let params = &self.settings.params;
+        let timeout = *params.http_request_timeout;
+        let place = match &params.api_url.value {
+            Some(ServiceUrls::Urls(urls)) => Place::Urls(urls.clone()),
+            Some(ServiceUrls::Mdns) => Place::Mdns(ironic_by_mdns(params)),
+            None if *params.use_mdns && params.inspection_callback_url.is_none() => {
+                self.first_address_or(FAR_ADDRESS_LIMIT).await;
+                let question = ironic_by_mdns(&self.settings.params);
+                match discovery::ask_network(&question).await {
+                    Ok((_, endpoint)) => {
+                        self.take_mdns(&endpoint.settings);
+                        Place::Urls(vec![endpoint.url])
+                    }
+                    Err(fault) => {
+                        tracing::warn!("mDNS: {fault}");
+                        return None;
+                    }
+                }
+            }
+            None => return None,
+        };
+        let by_link_local = match &place {
+            Place::Urls(urls) => urls.iter().any(|url| url.contains("://[fe80:")),
+            Place::Mdns(_) => true,
+        };
+        if by_link_local {
+            self.first_address_or(FAR_ADDRESS_LIMIT).await;
+        }
+        let wanted = Wanted {
+            what: discovery::PROVISIONING_SERVICE,
+            place,
+            expected: Expected::Ironic,
+            timeout,
+            must_be_trusted: false,
+        };
+        let found = match self.reach(&wanted).await {
+            Ok(found) => found,
+            Err(failure) => {
+                tracing::error!("{failure}");
+                return None;
+            }
+        };
+        // The settings of the answer take effect only now, when a service has been
+        // reached.
+        self.take_mdns(&found.settings);
+        let settings = Arc::make_mut(&mut self.settings);
+        if settings.params.api_url.value != Some(ServiceUrls::Urls(found.urls.clone()))
+            && !matches!(settings.params.api_url.value, Some(ServiceUrls::Urls(_)))
+        {
+            let urls = found.urls.join(",");
+            let ignored = settings
+                .params
+                .apply_override("api_url", &urls, Origin::Mdns);
+            warn_all(&ignored);
+        }
+        Some(found)
+    }
+
+    /// Looks for a server through every NIC at once until one answers. If the clock
+    /// is obviously wrong, the date of the answer sets it before any certificate is
+    /// checked. Fails as [`discovery::find`] does.
+    pub(super) async fn reach(&mut self, wanted: &Wanted) -> Result<Found> {
+        discovery::find(
+            &self.client,
+            wanted,
+            &mut self.network,
+            &self.reach,
+            &mut self.clock,
+        )
+        .await
+    }
+
+    pub(super) async fn first_address_or(&mut self, limit: Duration) {
+        // After the limit the boot continues with the addresses that are there.
+        let _ = tokio::time::timeout(limit, network::first_address(&mut self.network)).await;
+    }
+
+    pub(super) fn take_mdns(&mut self, told: &[(String, String)]) {
+        let params = &mut Arc::make_mut(&mut self.settings).params;
+        for (key, value) in told {
+            warn_all(&mdns_settings::take(params, key, value));
+        }
+    }
+}
