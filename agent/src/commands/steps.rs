@@ -25,11 +25,50 @@ fn hardware_manager_version() -> Value {
         .into()
 }
 
-/// A row of the table of steps.
-struct Step {
+/// Every step that this agent executes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    EraseDevices,
+    EraseDevicesMetadata,
+    EraseDevicesExpress,
+    ErasePstore,
+    CleanUefiNvram,
+    DeleteConfiguration,
+    WriteImage,
+    InjectFiles,
+    InstallCoreos,
+    StartAssistedInstall,
+}
+
+impl Step {
+    /// The name by which Ironic orders the step.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EraseDevices => "erase_devices",
+            Self::EraseDevicesMetadata => "erase_devices_metadata",
+            Self::EraseDevicesExpress => "erase_devices_express",
+            Self::ErasePstore => "erase_pstore",
+            Self::CleanUefiNvram => "clean_uefi_nvram",
+            Self::DeleteConfiguration => "delete_configuration",
+            Self::WriteImage => "write_image",
+            Self::InjectFiles => "inject_files",
+            Self::InstallCoreos => "install_coreos",
+            Self::StartAssistedInstall => "start_assisted_install",
+        }
+    }
+
+    /// `None` if this agent has no step of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        let mut steps = OFFERS.iter().map(|offer| offer.step);
+        steps.find(|step| step.name() == name)
+    }
+}
+
+/// A row of the table of steps that are offered to Ironic.
+struct Offer {
+    step: Step,
     /// The class in the original that has this step. It is the key in the answer.
     manager: &'static str,
-    name: &'static str,
     interface: &'static str,
     /// The operations that have this step, with its priority. Priority 0 means that
     /// the step only runs if it is requested by name.
@@ -60,9 +99,10 @@ struct Argument {
 const GENERIC: &str = "GenericHardwareManager";
 const BY_NAME: Option<Priority> = Some(Priority::Fixed(0));
 
-const NOWHERE: Step = Step {
+/// The defaults of a row.
+const NOWHERE: Offer = Offer {
+    step: Step::EraseDevices,
     manager: GENERIC,
-    name: "",
     interface: "deploy",
     clean: None,
     deploy: None,
@@ -72,30 +112,30 @@ const NOWHERE: Step = Step {
     live_system_only: false,
 };
 
-const STEPS: &[Step] = &[
-    Step {
-        name: "erase_devices",
+const OFFERS: &[Offer] = &[
+    Offer {
+        step: Step::EraseDevices,
         clean: Some(Priority::Fixed(10)),
         ..NOWHERE
     },
-    Step {
-        name: "erase_devices_metadata",
+    Offer {
+        step: Step::EraseDevicesMetadata,
         clean: Some(Priority::Fixed(99)),
         deploy: BY_NAME,
         ..NOWHERE
     },
-    Step {
-        name: "erase_devices_express",
+    Offer {
+        step: Step::EraseDevicesExpress,
         clean: BY_NAME,
         ..NOWHERE
     },
-    Step {
-        name: "erase_pstore",
+    Offer {
+        step: Step::ErasePstore,
         clean: BY_NAME,
         ..NOWHERE
     },
-    Step {
-        name: "clean_uefi_nvram",
+    Offer {
+        step: Step::CleanUefiNvram,
         clean: BY_NAME,
         deploy: BY_NAME,
         arguments: Some(&[Argument {
@@ -105,22 +145,22 @@ const STEPS: &[Step] = &[
         }]),
         ..NOWHERE
     },
-    Step {
-        name: "delete_configuration",
+    Offer {
+        step: Step::DeleteConfiguration,
         interface: "raid",
         clean: BY_NAME,
         service: BY_NAME,
         abortable_service: true,
         ..NOWHERE
     },
-    Step {
-        name: "write_image",
+    Offer {
+        step: Step::WriteImage,
         deploy: BY_NAME,
         service: BY_NAME,
         ..NOWHERE
     },
-    Step {
-        name: "inject_files",
+    Offer {
+        step: Step::InjectFiles,
         deploy: Some(Priority::OfInjectFiles),
         service: Some(Priority::OfInjectFiles),
         arguments: Some(&[
@@ -137,16 +177,16 @@ const STEPS: &[Step] = &[
         ]),
         ..NOWHERE
     },
-    Step {
+    Offer {
+        step: Step::InstallCoreos,
         manager: "CoreOSInstallHardwareManager",
-        name: "install_coreos",
         deploy: BY_NAME,
         arguments: Some(&[]),
         ..NOWHERE
     },
-    Step {
+    Offer {
+        step: Step::StartAssistedInstall,
         manager: "CoreOSInstallHardwareManager",
-        name: "start_assisted_install",
         deploy: BY_NAME,
         arguments: Some(&[]),
         live_system_only: true,
@@ -167,12 +207,12 @@ pub struct StepSettings {
 /// of the original's hardware managers.
 pub fn list(kind: StepKind, settings: StepSettings) -> Value {
     let mut managers = Map::new();
-    for step in STEPS {
-        let Some(description) = step.describe(kind, settings) else {
+    for offer in OFFERS {
+        let Some(description) = offer.describe(kind, settings) else {
             continue;
         };
         let steps = managers
-            .entry(step.manager)
+            .entry(offer.manager)
             .or_insert_with(|| Value::Array(Vec::new()));
         if let Value::Array(steps) = steps {
             steps.push(description);
@@ -184,7 +224,7 @@ pub fn list(kind: StepKind, settings: StepSettings) -> Value {
     })
 }
 
-impl Step {
+impl Offer {
     /// The step in the form that Ironic reads, or `None` if this operation does not
     /// have it.
     fn describe(&self, kind: StepKind, settings: StepSettings) -> Option<Value> {
@@ -201,7 +241,7 @@ impl Step {
             Priority::OfInjectFiles => settings.inject_files_priority.0,
         };
         let mut step = json!({
-            "step": self.name,
+            "step": self.step.name(),
             "priority": priority,
             "interface": self.interface,
             "reboot_requested": false,

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::commands::steps;
+use crate::commands::steps::{self, Step};
 use crate::failure::Result;
 use crate::live_system::LiveSystem;
 use crate::permission::WritePermission;
@@ -15,7 +15,7 @@ const UNIT: &str = "agent.service";
 /// caller must hold the permission.
 pub(super) async fn execute(live: Option<&LiveSystem>, _: WritePermission) -> Result<Value> {
     // The ramdisk has no such step and does not list it.
-    let services = live.ok_or_else(|| steps::unknown("start_assisted_install"))?;
+    let services = live.ok_or_else(|| steps::unknown(Step::StartAssistedInstall.name()))?;
     services.run_unit(UNIT).await?;
     tracing::info!("{UNIT} has ended successfully");
     Ok(Value::Null)

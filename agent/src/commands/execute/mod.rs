@@ -35,7 +35,7 @@ use super::command::{Command, Node};
 use super::departure::Departure;
 use super::dispatch::Executor;
 use super::machine::{Machine, blocking};
-use super::steps::{self, StepSettings};
+use super::steps::{self, Step, StepSettings};
 use crate::disk::{flush, mbr};
 use crate::early::Ending;
 use crate::failure::{Failure, Result};
@@ -137,23 +137,25 @@ impl Machine {
     async fn step(self: &Arc<Self>, name: &str, node: &Node, arguments: Value) -> Result<Value> {
         // An unknown step is reported as unknown even on a machine without write
         // permission.
+        let step = Step::by_name(name).ok_or_else(|| steps::unknown(name))?;
         let permission = WritePermission::in_ramdisk();
-        match name {
-            "erase_devices_metadata" => erase_metadata::execute(self, node, permission?).await,
-            "erase_devices" => erase_devices::execute(self, node, permission?).await,
-            "erase_devices_express" => {
+        match step {
+            Step::EraseDevicesMetadata => erase_metadata::execute(self, node, permission?).await,
+            Step::EraseDevices => erase_devices::execute(self, node, permission?).await,
+            Step::EraseDevicesExpress => {
                 erase_devices::execute_express(self, node, permission?).await
             }
-            "erase_pstore" => firmware_traces::erase_pstore(permission?).await,
-            "clean_uefi_nvram" => firmware_traces::clean_uefi_nvram(&arguments, permission?).await,
-            "delete_configuration" => software_raid::delete(node, permission?).await,
-            "write_image" => write_image::execute(self, node, &arguments, permission).await,
-            "inject_files" => inject_files::execute(self, node, &arguments, permission?).await,
-            "install_coreos" => install_coreos::execute(self, node, permission?).await,
-            "start_assisted_install" => {
+            Step::ErasePstore => firmware_traces::erase_pstore(permission?).await,
+            Step::CleanUefiNvram => {
+                firmware_traces::clean_uefi_nvram(&arguments, permission?).await
+            }
+            Step::DeleteConfiguration => software_raid::delete(node, permission?).await,
+            Step::WriteImage => write_image::execute(self, node, &arguments, permission).await,
+            Step::InjectFiles => inject_files::execute(self, node, &arguments, permission?).await,
+            Step::InstallCoreos => install_coreos::execute(self, node, permission?).await,
+            Step::StartAssistedInstall => {
                 assisted_install::execute(self.live.as_ref(), permission?).await
             }
-            _ => Err(steps::unknown(name)),
         }
     }
 
