@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::command::Node;
 use super::departure::Departure;
 use super::image_info::ImageInfo;
+use super::node::Node;
 use crate::devices_settled::DevicesSettled;
 use crate::failure::{Failure, Result};
 use crate::http_client::HttpOptions;

@@ -12,12 +12,12 @@ pub(crate) mod files_to_inject;
 pub(crate) mod image_info;
 mod ledger;
 mod machine;
+mod node;
 pub(crate) mod parse;
 mod partition_image;
 pub(crate) mod steps;
 pub(crate) mod url_template;
 
-pub use command::Node;
 pub use departure::Departure;
 pub use dispatch::Dispatcher;
 #[cfg(test)]
@@ -27,5 +27,6 @@ pub use execute::{
 };
 pub use ledger::{Interrupted, Ledger};
 pub use machine::{Machine, blocking};
+pub use node::Node;
 pub use parse::Refusal;
 pub use steps::HARDWARE_MANAGERS;

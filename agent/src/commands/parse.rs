@@ -4,8 +4,9 @@
 
 use serde_json::{Map, Value};
 
-use super::command::{Command, FlowTask, Node, RescuePassword, StepKind};
+use super::command::{Command, FlowTask, RescuePassword, StepKind};
 use super::image_info::ImageInfo;
+use super::node::Node;
 use super::partition_image;
 use crate::failure::{Class, Failure};
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::command::Node;
+use super::node::Node;
 use crate::failure::{Failure, Result};
 
 /// The error for this image. Another `image_type` would not help: the image has no

@@ -7,6 +7,7 @@ pub(crate) mod mdns_advert;
 mod other_answers;
 mod provisioning_service;
 mod reach_screen;
+mod reached;
 mod search;
 mod walk;
 

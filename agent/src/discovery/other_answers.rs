@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::search::{Place, Reached};
+use super::reached::{Place, Reached};
 
 /// How long to wait for a better answer, or for one from a trusted server. A switch
 /// port with spanning tree forwards only 30 to 50 s after its carrier comes up, and

@@ -11,9 +11,10 @@ use tokio::time::{Instant, sleep_until};
 use super::expected::Expected;
 use super::other_answers::{GRACE, GRACE_ALONE, Other, OtherAnswers};
 use super::reach_screen;
+use super::reached::{Place, Reached};
 use super::walk::{Outcome, Start, Walk, Walker, length};
 use crate::backoff::Backoff;
-use crate::http_client::{Answer, NoAnswer, ServiceClient};
+use crate::http_client::{NoAnswer, ServiceClient};
 use crate::network::NetworkState;
 use crate::network::reach::Reach;
 use crate::network::state::{AddressState, NicState};
@@ -33,16 +34,6 @@ const FIRST_SCREEN: Duration = Duration::from_secs(15);
 const SCREEN_PAUSE: Duration = Duration::from_secs(5);
 /// The minimum time between two screens that are the same.
 const SCREEN_AGAIN: Duration = Duration::from_secs(60);
-
-/// A server's answer, and the NIC that it came over.
-#[derive(Debug)]
-pub(super) struct Reached {
-    /// The URL that answered.
-    pub url: String,
-    pub answer: Answer,
-    /// The kernel's index of the NIC that was used, or `None` if the route decided.
-    pub over: Option<u32>,
-}
 
 /// A server whose certificate is not trusted.
 #[derive(Debug, Clone)]
@@ -67,9 +58,6 @@ pub(super) enum News {
     /// The caller must decide about this server. The search can continue.
     Untrusted(Untrusted),
 }
-
-/// The index of the NIC that is used, or `None` if the route decides.
-pub(super) type Place = Option<u32>;
 
 /// A search in progress.
 pub(super) struct Search {

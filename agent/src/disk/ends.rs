@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
-use crate::disk::image_head::HEAD_LEN;
+use crate::disk::gpt::HEAD_LEN;
 use crate::disk::kept_partitions::{DiskEnds, HIDDEN_EFI_SYSTEM, KeptPartitions};
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::target::Target;

@@ -24,8 +24,6 @@ use tokio::sync::mpsc;
 
 use crate::disk::resume::Resource;
 use crate::failure::{Class, Failure, Result};
-use local::Local;
-use transfer::Transfer;
 
 pub use location::{is_medium_of, medium_url};
 

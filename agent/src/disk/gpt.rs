@@ -14,9 +14,16 @@ use std::io::Cursor;
 use flate2::Crc;
 use uuid::Uuid;
 
-use crate::disk::image_head::HEAD_LEN;
-
 pub use entries::Entry;
+
+/// In bytes: this much of the image is inspected, held back and written last. It
+/// contains the MBR, the GPT and the BIOS boot code.
+///
+/// Firmware needs it to start anything. A BIOS runs the first sector, UEFI accepts
+/// no partition without an MBR in it (UEFI 2.10, 5.2), and the volume descriptors
+/// of ISO 9660 and UDF are at byte 32768. Only the backup of a GPT is elsewhere:
+/// see [`crate::disk::image_head::stale_backup`].
+pub const HEAD_LEN: usize = 1 << 20;
 
 /// The first bytes of a header.
 pub const SIGNATURE: &[u8; 8] = b"EFI PART";

@@ -9,15 +9,6 @@ use crate::disk::gpt::{self, BIOS_BOOT, EFI_SYSTEM, Table};
 use crate::disk::mbr;
 use crate::failure::{Failure, Result};
 
-/// In bytes: this much of the image is inspected, held back and written last. It
-/// contains the MBR, the GPT and the BIOS boot code.
-///
-/// Firmware needs it to start anything. A BIOS runs the first sector, UEFI accepts
-/// no partition without an MBR in it (UEFI 2.10, 5.2), and the volume descriptors
-/// of ISO 9660 and UDF are at byte 32768. Only the backup of a GPT is elsewhere:
-/// see [`stale_backup`].
-pub const HEAD_LEN: usize = 1 << 20;
-
 /// The properties of a disk that an image must fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {

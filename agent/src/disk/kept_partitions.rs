@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use uuid::Uuid;
 
+use crate::disk::gpt::HEAD_LEN;
 use crate::disk::gpt::{self, EFI_SYSTEM, Entry, Partition, Table};
-use crate::disk::image_head::HEAD_LEN;
 use crate::disk::mbr;
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::failure::{Failure, Result};

@@ -36,6 +36,8 @@ pub mod sparse_write;
 pub mod target;
 pub mod vfat;
 pub mod write_image;
+pub mod written_extents;
+pub mod zeros;
 
 #[cfg(test)]
 pub mod fixtures;

@@ -6,105 +6,55 @@
 //! zeroes only a part leaves old data in the middle of a file system. All this
 //! costs a read of the image's whole virtual size.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use flate2::Crc;
 
-use crate::disk::sparse_write::all_zero;
 use crate::disk::target::Target;
+use crate::disk::written_extents::{LONGEST, WrittenExtents};
+use crate::disk::zeros::all_zero;
 use crate::failure::{Failure, Result};
 use crate::report::{Progress, mib};
 
-/// In bytes: the longest read. Adjacent writes are compared together up to this
-/// length, and holes in pieces of it. So the place of a mismatch is known this
-/// precisely.
-const LONGEST: u64 = 1 << 20;
-
-/// The checksums of what was sent to the disk, by offset.
-#[derive(Debug, Default)]
-pub struct WrittenExtents {
-    by_offset: BTreeMap<u64, Extent>,
+/// Reads a range of the disk and compares it with what was written; everything else
+/// in it must be zeros. Does nothing unless [`Target::remember_writes`] was called.
+///
+/// # Errors
+/// If the disk reports an error or returns other bytes. The message has the place.
+pub fn read_back(target: &Target, range: Range<u64>) -> Result<()> {
+    match target.written_extents() {
+        Some(extents) => compare(target, &extents, range),
+        None => Ok(()),
+    }
 }
 
-#[derive(Debug)]
-struct Extent {
-    len: u64,
-    crc: Crc,
-}
-
-impl WrittenExtents {
-    /// Records a write. A write of zeros counts as a hole.
-    pub fn record(&mut self, offset: u64, bytes: &[u8]) {
-        let len = bytes.len() as u64;
-        self.record_zeros(offset..offset + len);
-        if all_zero(bytes) {
-            return;
+fn compare(target: &Target, extents: &WrittenExtents, range: Range<u64>) -> Result<()> {
+    let len = range.end.saturating_sub(range.start);
+    let mut progress = Progress::new("reading the image back", Some(len));
+    let mut told = |at: u64| {
+        if let Some(line) = progress.at(at - range.start) {
+            tracing::info!("{line}");
         }
-        if let Some((&start, last)) = self.by_offset.range_mut(..offset).next_back()
-            && start + last.len == offset
-            && last.len + len <= LONGEST
-        {
-            last.crc.update(bytes);
-            last.len += len;
-            return;
-        }
+    };
+    let mut at = range.start;
+    for (offset, extent) in extents.within(range.clone()) {
+        compare_hole(target, at..offset, &mut told)?;
         let mut crc = Crc::new();
-        crc.update(bytes);
-        self.by_offset.insert(offset, Extent { len, crc });
-    }
-
-    /// Records that a range was zeroed, and forgets the earlier writes that it
-    /// overlaps. A write that it overlaps only in part is forgotten as a whole,
-    /// because a checksum cannot be split. The rest of such a write must not be
-    /// compared any more.
-    pub fn record_zeros(&mut self, range: Range<u64>) {
-        let overlapping: Vec<u64> = self
-            .by_offset
-            .range(..range.end)
-            .rev()
-            .take_while(|(start, extent)| *start + extent.len > range.start)
-            .map(|(start, _)| *start)
-            .collect();
-        for start in overlapping {
-            self.by_offset.remove(&start);
+        // The cast is lossless: at most as long as LONGEST or one write.
+        crc.update(&target.read_at(offset, extent.len as usize)?);
+        if crc.sum() != extent.crc.sum() {
+            return Err(differs(target, offset..offset + extent.len, "other bytes"));
         }
+        at = offset + extent.len;
+        told(at);
     }
-
-    /// Reads every block of the range. Compares what was written; everything else
-    /// must be zeros.
-    ///
-    /// # Errors
-    /// If the disk reports an error or returns other bytes. The message has the
-    /// place.
-    pub fn compare(&self, target: &Target, range: Range<u64>) -> Result<()> {
-        let len = range.end.saturating_sub(range.start);
-        let mut progress = Progress::new("reading the image back", Some(len));
-        let mut told = |at: u64| {
-            if let Some(line) = progress.at(at - range.start) {
-                tracing::info!("{line}");
-            }
-        };
-        let mut at = range.start;
-        for (&offset, extent) in self.by_offset.range(range.clone()) {
-            compare_hole(target, at..offset, &mut told)?;
-            let mut crc = Crc::new();
-            // The cast is lossless: at most as long as LONGEST or one write.
-            crc.update(&target.read_at(offset, extent.len as usize)?);
-            if crc.sum() != extent.crc.sum() {
-                return Err(differs(target, offset..offset + extent.len, "other bytes"));
-            }
-            at = offset + extent.len;
-            told(at);
-        }
-        compare_hole(target, at..range.end, &mut told)?;
-        tracing::info!(
-            "{}: {} read back, all as written",
-            target.path().display(),
-            mib(len)
-        );
-        Ok(())
-    }
+    compare_hole(target, at..range.end, &mut told)?;
+    tracing::info!(
+        "{}: {} read back, all as written",
+        target.path().display(),
+        mib(len)
+    );
+    Ok(())
 }
 
 fn compare_hole(target: &Target, hole: Range<u64>, told: &mut impl FnMut(u64)) -> Result<()> {
@@ -164,13 +114,13 @@ mod tests {
     #[test]
     fn what_was_written_is_there() {
         let (_file, target) = written();
-        target.read_back(MIB..8 * MIB).unwrap();
-        target.read_back(MIB..4 * MIB).unwrap();
-        target.read_back(MIB..MIB).unwrap();
+        read_back(&target, MIB..8 * MIB).unwrap();
+        read_back(&target, MIB..4 * MIB).unwrap();
+        read_back(&target, MIB..MIB).unwrap();
         // The same place is written once more: the last bytes count.
         let other = AlignedBuffer::padded(&[9; 4096], 512);
         target.write_at(&other, MIB + 4096).unwrap();
-        target.read_back(MIB + 4096..MIB + 8192).unwrap();
+        read_back(&target, MIB + 4096..MIB + 8192).unwrap();
     }
 
     #[test]
@@ -189,7 +139,7 @@ mod tests {
             let mut byte = [0];
             file.as_file().read_exact_at(&mut byte, place).unwrap();
             file.as_file().write_all_at(&[byte[0] ^ 1], place).unwrap();
-            let failure = target.read_back(MIB..8 * MIB).unwrap_err();
+            let failure = read_back(&target, MIB..8 * MIB).unwrap_err();
             assert!(failure.details.contains(expected), "{failure}");
             assert_eq!(failure.class, Class::ImageWriteError);
         }
@@ -201,10 +151,10 @@ mod tests {
         let (_file, target) = written();
         let zeros = AlignedBuffer::zeroed(300 << 10);
         target.write_at(&zeros, 3 * MIB).unwrap();
-        target.read_back(2 * MIB..4 * MIB).unwrap();
+        read_back(&target, 2 * MIB..4 * MIB).unwrap();
         let (_file, target) = written();
         assert!(target.punch_zeros(2 * MIB, 2 * MIB).unwrap());
-        target.read_back(2 * MIB..4 * MIB).unwrap();
+        read_back(&target, 2 * MIB..4 * MIB).unwrap();
     }
 
     #[test]
@@ -212,6 +162,6 @@ mod tests {
         let (file, _) = written();
         let permission = WritePermission::by_operator();
         let target = Target::open_file(file.path(), 512, &permission).unwrap();
-        target.read_back(0..8 * MIB).unwrap();
+        read_back(&target, 0..8 * MIB).unwrap();
     }
 }

@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::target::Target;
+use crate::disk::zeros::all_zero;
 use crate::failure::Result;
 
 /// In bytes: how much the device zeroes in one call. The call must return before
@@ -136,12 +137,6 @@ impl<'a> SparseWriter<'a> {
         let granule = self.target.read_at(offset, len)?;
         Ok(all_zero(&granule))
     }
-}
-
-pub fn all_zero(bytes: &[u8]) -> bool {
-    // The compiler vectorises this for whole words.
-    let (words, rest) = bytes.as_chunks::<16>();
-    words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|&b| b == 0)
 }
 
 /// The ranges of granules that are not all zero. Adjacent granules form one range.

@@ -12,7 +12,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ use nix::sys::stat::{major, minor};
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::busy::{Device, KernelView};
 use crate::disk::gpt::Partition;
-use crate::disk::read_back::WrittenExtents;
 use crate::disk::slow_answer::{Request, SlowAnswer};
+use crate::disk::written_extents::WrittenExtents;
 use crate::failure::{Failure, Result};
 use crate::sys::{block_ioctl, zero_range};
 
@@ -84,25 +84,15 @@ impl Target {
     }
 
     /// From now on keeps checksums of everything that is written, for
-    /// [`Target::read_back`].
+    /// [`read_back`](crate::disk::read_back::read_back).
     pub fn remember_writes(&mut self) {
         self.extents = Some(Mutex::new(WrittenExtents::default()));
     }
 
-    /// Reads a range and compares it with what was written; everything else in it
-    /// must be zeros. Does nothing unless [`Target::remember_writes`] was called.
-    ///
-    /// # Errors
-    /// If the disk reports an error or returns other bytes. The message has the
-    /// place.
-    pub fn read_back(&self, range: Range<u64>) -> Result<()> {
-        match &self.extents {
-            Some(extents) => {
-                let extents = extents.lock().unwrap_or_else(PoisonError::into_inner);
-                extents.compare(self, range)
-            }
-            None => Ok(()),
-        }
+    /// What was written since [`Target::remember_writes`]; `None` without it.
+    pub fn written_extents(&self) -> Option<MutexGuard<'_, WrittenExtents>> {
+        let extents = self.extents.as_ref()?;
+        Some(extents.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Also records writes, zeroings and flushes in this journal.
@@ -172,8 +162,7 @@ impl Target {
         if let Some(journal) = &self.journal {
             journal.write(offset, bytes);
         }
-        if let Some(extents) = &self.extents {
-            let mut extents = extents.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut extents) = self.written_extents() {
             extents.record(offset, bytes);
         }
         let written = self.watched("writing", offset, bytes.len() as u64, || {
@@ -248,8 +237,7 @@ impl Target {
         if let Some(journal) = &self.journal {
             journal.zero(offset, len);
         }
-        if let Some(extents) = &self.extents {
-            let mut extents = extents.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut extents) = self.written_extents() {
             extents.record_zeros(offset..offset + len);
         }
         let zeroed = self.watched("zeroing", offset, len, || {

@@ -25,10 +25,12 @@ use crate::disk::digest::Computed;
 use crate::disk::ends::Ends;
 use crate::disk::fetch::{Download, Request};
 use crate::disk::format_policy::{Format, FormatPolicy};
-use crate::disk::image_head::{self, Geometry, HEAD_LEN, Image, Promise};
+use crate::disk::gpt::HEAD_LEN;
+use crate::disk::image_head::{self, Geometry, Image, Promise};
 use crate::disk::pipeline::{Broken, Pipeline, Step, Stream, UNIT};
 use crate::disk::proof::Proof;
 use crate::disk::proven_image::{ProvenImage, WrittenImage};
+use crate::disk::read_back::read_back;
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::sparse_write::{SparseWriter, Written};
 use crate::disk::target::{Target, refuse_medium_of_image};
@@ -403,8 +405,7 @@ impl Work<'_> {
     /// set.
     fn read_back(&self, end: u64) -> Result<()> {
         let end = end.next_multiple_of(u64::from(self.disk.sector));
-        self.target
-            .read_back(HEAD_LEN as u64..end.max(HEAD_LEN as u64))
+        read_back(self.target, HEAD_LEN as u64..end.max(HEAD_LEN as u64))
     }
 
     fn check_complete(&self, stream: &Stream, plan: &Plan, image_bytes: u64) -> Result<()> {

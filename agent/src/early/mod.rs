@@ -62,7 +62,7 @@ pub fn run() -> ! {
     tracing::info!(
         "landfall {} on Linux {}",
         env!("CARGO_PKG_VERSION"),
-        modules::kernel_release()
+        module_file::kernel_release()
     );
     for fault in mount_faults {
         tracing::warn!("{fault}");
@@ -88,13 +88,16 @@ pub fn run() -> ! {
     }));
     power_button::watch_in_background(&supervisor);
     ctrl_alt_del::watch_in_background(&supervisor);
-    watchdog::feed_in_background(&supervisor);
+    watchdog::feed_in_background(
+        Arc::clone(&supervisor.progress),
+        Arc::clone(&supervisor.fed_watchdogs),
+    );
     // From here on a boot that makes no progress is noticed, even before there is
     // an agent.
     supervisor.progress.heard();
     let pipes = Pipes {
         devices_settled: driver_loader::load_in_background(),
-        signs_of_life: progress::receive_in_background(&supervisor),
+        signs_of_life: progress::receive_in_background(Arc::clone(&supervisor.progress)),
     };
     supervisor.watch_for_stuck_agent();
     supervisor.agent_until_its_end(&pipes);

@@ -8,13 +8,19 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::kmod::{ModuleInitFlags, finit_module, init_module};
 
-use super::modules::kernel_release;
-
 /// `MODULE_INIT_COMPRESSED_FILE` of <linux/module.h>, which nix lacks.
 const COMPRESSED_FILE: ModuleInitFlags = ModuleInitFlags::from_bits_retain(4);
 
 /// Size limit for a module that init unpacks itself. amdgpu has 25 MB.
 const UNPACKED_LIMIT: u64 = 64 << 20;
+
+/// `uname -r`, or `?` if it is unknown.
+pub(super) fn kernel_release() -> String {
+    nix::sys::utsname::uname().map_or_else(
+        |_| "?".to_owned(),
+        |name| name.release().to_string_lossy().into_owned(),
+    )
+}
 
 pub(super) fn insert(path: &Path) -> Result<(), String> {
     let parameters = parameters(path);

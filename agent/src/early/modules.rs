@@ -11,14 +11,6 @@ use landfall_module_index::{INDEX_NAME, Index, MAX_INDEX_BYTES, ModuleId, Resolu
 
 use super::module_file;
 
-/// `uname -r`, or `?` if it is unknown.
-pub(super) fn kernel_release() -> String {
-    nix::sys::utsname::uname().map_or_else(
-        |_| "?".to_owned(),
-        |name| name.release().to_string_lossy().into_owned(),
-    )
-}
-
 type Insert = Box<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
 
 pub(super) struct Modules {
@@ -50,7 +42,7 @@ pub(super) enum Outcome {
 impl Modules {
     /// The modules that the builder put into the ramdisk for the running kernel.
     pub(super) fn of_running_kernel() -> Result<Self, String> {
-        let directory = Path::new("/lib/modules").join(kernel_release());
+        let directory = Path::new("/lib/modules").join(module_file::kernel_release());
         let path = directory.join(INDEX_NAME);
         let mut text = String::new();
         File::open(&path)

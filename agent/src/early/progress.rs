@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::shutdown::Ending;
-use super::supervise::Supervisor;
 
 /// Interval between two signs of life.
 const SIGN: Duration = Duration::from_secs(10);
@@ -84,7 +83,7 @@ impl Progress {
 
 /// Returns the pipe for the agent's signs of life and starts a thread that reads
 /// it.
-pub(super) fn receive_in_background(supervisor: &Arc<Supervisor>) -> Option<PipeWriter> {
+pub(super) fn receive_in_background(progress: Arc<Progress>) -> Option<PipeWriter> {
     let opened = io::pipe().and_then(|(reader, writer)| {
         // A full pipe must not block the agent.
         fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
@@ -92,11 +91,8 @@ pub(super) fn receive_in_background(supervisor: &Arc<Supervisor>) -> Option<Pipe
     });
     match opened {
         Ok((reader, writer)) => {
-            let supervisor = Arc::clone(supervisor);
             let consequence = "the watchdog is fed for 5 minutes only";
-            super::spawn("progress", consequence, move || {
-                receive(reader, &supervisor)
-            });
+            super::spawn("progress", consequence, move || receive(reader, &progress));
             Some(writer)
         }
         Err(error) => {
@@ -106,12 +102,12 @@ pub(super) fn receive_in_background(supervisor: &Arc<Supervisor>) -> Option<Pipe
     }
 }
 
-fn receive(mut reader: PipeReader, supervisor: &Supervisor) {
+fn receive(mut reader: PipeReader, progress: &Progress) {
     let mut signs = [0; 64];
     loop {
         match reader.read(&mut signs) {
             Ok(0) => return,
-            Ok(_) => supervisor.progress.heard(),
+            Ok(_) => progress.heard(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 tracing::warn!("reading the agent's signs of life: {error}");

@@ -43,8 +43,8 @@ pub(super) struct Pipes {
 pub(super) struct Supervisor {
     state: Mutex<State>,
     changed: Condvar,
-    pub(super) progress: Progress,
-    pub(super) fed_watchdogs: FedWatchdogs,
+    pub(super) progress: Arc<Progress>,
+    pub(super) fed_watchdogs: Arc<FedWatchdogs>,
     carry_out: CarryOut,
 }
 
@@ -63,8 +63,8 @@ impl Supervisor {
         Self {
             state: Mutex::default(),
             changed: Condvar::new(),
-            progress: Progress::default(),
-            fed_watchdogs: FedWatchdogs::default(),
+            progress: Arc::default(),
+            fed_watchdogs: Arc::default(),
             carry_out: Box::new(carry_out),
         }
     }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::supervise::Supervisor;
+use super::progress::Progress;
 use crate::sys::uevent::{Action, Received, UeventSocket};
 use crate::sys::watchdog_ioctl::set_timeout;
 
@@ -32,16 +32,15 @@ const NEXT_SYSTEM_SECONDS: [i32; 3] = [600, 300, 120];
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Starts a thread that feeds running watchdogs while the boot makes progress.
-pub(super) fn feed_in_background(supervisor: &Arc<Supervisor>) {
-    let supervisor = Arc::clone(supervisor);
+pub(super) fn feed_in_background(progress: Arc<Progress>, for_the_end: Arc<FedWatchdogs>) {
     super::spawn("watchdog", "the kernel alone feeds a watchdog", move || {
-        if let Err(error) = feed(&supervisor) {
+        if let Err(error) = feed(&progress, &for_the_end) {
             tracing::warn!("watchdogs: {error}; the kernel alone feeds them");
         }
     });
 }
 
-fn feed(supervisor: &Supervisor) -> std::io::Result<()> {
+fn feed(progress: &Progress, for_the_end: &FedWatchdogs) -> std::io::Result<()> {
     let socket = UeventSocket::open()?;
     let mut fed = HashMap::new();
     let mut look_at = Some(Instant::now() + SETTLE);
@@ -68,10 +67,10 @@ fn feed(supervisor: &Supervisor) -> std::io::Result<()> {
         if look_at.is_some_and(|at| at <= now) {
             // Look again at a driver that is still loading.
             let class = Path::new("/sys/class/watchdog");
-            let loading = take_over_running(class, &mut fed, &supervisor.fed_watchdogs);
+            let loading = take_over_running(class, &mut fed, for_the_end);
             look_at = loading.then(|| now + SETTLE);
         }
-        match supervisor.progress.hangs_since(now) {
+        match progress.hangs_since(now) {
             None => {
                 hangs = false;
                 fed.values_mut().for_each(Watchdog::feed);

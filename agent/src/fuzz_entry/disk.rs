@@ -15,7 +15,9 @@ use crate::disk::qcow2::header::Header;
 use crate::disk::qcow2::window::Piece;
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::signature::{ImageSignature, SigningKey, built_in_keys};
-use crate::disk::{checksum_file, config_drive, file_system, image_head, iso9660, resume, vfat};
+use crate::disk::{
+    checksum_file, config_drive, file_system, gpt, image_head, iso9660, resume, vfat,
+};
 use crate::disk_sets::lvm;
 use crate::disk_sets::md_superblock::{MdSuperblock, Version};
 
@@ -28,7 +30,7 @@ pub fn image(data: &[u8]) {
     let Ok((mut decoder, promised)) = Decoder::new(BufReader::new(data)) else {
         return;
     };
-    let mut head = vec![0; image_head::HEAD_LEN];
+    let mut head = vec![0; gpt::HEAD_LEN];
     let Ok(filled) = decoder.fill(&mut head) else {
         let _ = decoder.into_input();
         return;

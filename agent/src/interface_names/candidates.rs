@@ -1,6 +1,6 @@
 //! The names that udev's net_id would give an interface.
 
-use super::other_buses::Child;
+use super::other_buses::{BusNames, Child};
 use super::pci_location::PciLocation;
 use super::scheme::{BridgeSlot, Scheme};
 use crate::sysfs;
@@ -55,7 +55,13 @@ pub fn candidates(root: &SystemPath, interface: &SystemPath, scheme: &Scheme) ->
         interface,
         device: &device,
     };
-    child.add_names(&mut found, scheme);
+    // PCI and USB come afterwards, as in udev, and replace these names.
+    let BusNames {
+        onboard,
+        slot,
+        path,
+    } = child.names(scheme);
+    (found.onboard, found.slot, found.path) = (onboard, slot, path);
     if let Some(place) = Place::behind_virtio(&device, scheme) {
         if let Some(index) = place.index(scheme) {
             found.onboard = Some(format!(

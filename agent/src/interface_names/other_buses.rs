@@ -1,7 +1,6 @@
 //! Names of interfaces whose parent is neither PCI nor USB: firmware tables,
 //! mainframe channels, hypervisors, the kernel's simulator.
 
-use super::candidates::Candidates;
 use super::scheme::Scheme;
 use crate::sysfs;
 use crate::system_path::SystemPath;
@@ -19,23 +18,28 @@ pub(super) struct Child<'a> {
     pub(super) device: &'a SystemPath,
 }
 
+/// The names that come from the bus of the parent, as in `Candidates`.
+pub(super) struct BusNames {
+    pub(super) onboard: Option<String>,
+    pub(super) slot: Option<String>,
+    pub(super) path: Option<String>,
+}
+
 impl Child<'_> {
-    /// Sets the names that come from the parent's bus. PCI and USB come afterwards,
-    /// as in udev, and replace them.
-    pub(super) fn add_names(&self, found: &mut Candidates, scheme: &Scheme) {
+    pub(super) fn names(&self, scheme: &Scheme) -> BusNames {
         let prefix = self.prefix;
         let named = |text: Option<String>| text.map(|text| format!("{prefix}{text}"));
-        if scheme.device_tree {
-            found.onboard = named(self.device_tree(scheme));
-        }
+        let device_tree = || scheme.device_tree.then(|| self.device_tree(scheme));
+        let xen = || scheme.xen.then(|| self.xen());
         let simulated = || scheme.netdevsim.then(|| self.netdevsim()).flatten();
         let path = simulated()
             .or_else(|| self.platform())
             .or_else(|| self.vio())
             .or_else(|| self.channel());
-        found.path = named(path);
-        if scheme.xen {
-            found.slot = named(self.xen());
+        BusNames {
+            onboard: named(device_tree().flatten()),
+            slot: named(xen().flatten()),
+            path: named(path),
         }
     }
 

@@ -7,7 +7,12 @@ use tokio::time::Instant;
 use zbus::OwnedObjectPath;
 
 use super::bus::Bus;
-use super::network_manager::{ACTIVE_CONNECTION, SERVICE};
+
+/// NetworkManager's name on the bus.
+pub(super) const SERVICE: &str = "org.freedesktop.NetworkManager";
+
+/// The D-Bus interface of an active connection.
+pub(super) const ACTIVE_CONNECTION: &str = "org.freedesktop.NetworkManager.Connection.Active";
 
 /// NetworkManager gives DHCP 45 s. A bond on a switch that blocks its ports for 30
 /// s more needs all of this.

@@ -11,15 +11,9 @@ use futures_util::future::join_all;
 use landfall_network_plan::{Keyfile, NetworkPlan};
 use zbus::{ObjectPath, OwnedObjectPath};
 
-use super::active_connection::{ACTIVATION_LIMIT, Outcome, follow};
+use super::active_connection::{ACTIVATION_LIMIT, ACTIVE_CONNECTION, Outcome, SERVICE, follow};
 use super::bus::{Bus, Object};
 use crate::private_file;
-
-/// NetworkManager's name on the bus.
-pub(super) const SERVICE: &str = "org.freedesktop.NetworkManager";
-
-/// The D-Bus interface of an active connection.
-pub(super) const ACTIVE_CONNECTION: &str = "org.freedesktop.NetworkManager.Connection.Active";
 
 /// Where NetworkManager keeps permanent profiles.
 const PROFILES: &str = "/etc/NetworkManager/system-connections";

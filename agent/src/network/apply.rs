@@ -16,7 +16,7 @@ use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use rtnetlink::packet_route::route::{RouteMessage, RouteProtocol, RouteScope, RouteType};
 use rtnetlink::{AddressAddRequest, Handle, LinkUnspec, RouteMessageBuilder};
 
-use super::nic::DeviceRoute;
+use super::device_route::DeviceRoute;
 
 /// The netlink connection that makes the changes.
 #[derive(Clone)]

@@ -37,7 +37,6 @@ use super::state_json::StoredState;
 use crate::interface_names::NamingPolicy;
 
 use configurator::Configurator;
-pub(super) use link_retries::pauses;
 
 /// What to configure, and the paths of the files that the task writes.
 #[derive(Debug, Clone)]

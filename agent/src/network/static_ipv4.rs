@@ -17,8 +17,8 @@ use landfall_network_plan::{IpPrefix, MacAddr};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use super::client_tag::ClientTag;
 use super::dhcp::conflict::{self, Asker};
-use super::nic::ClientTag;
 use crate::backoff::between;
 
 /// How long it may take until an operator who has moved the other machine sees the

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::commands::command::Node;
+use crate::commands::node::Node;
 use crate::disk::config_drive::{ConfigDrive, Parts};
 use crate::failure::{Failure, Result};
 

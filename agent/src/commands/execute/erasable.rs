@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
-use crate::commands::command::Node;
 use crate::commands::machine::{Machine, blocking};
+use crate::commands::node::Node;
 use crate::disk::busy::{self, Device, KernelView, Use, UseKind};
 use crate::disk::device_mapper;
 use crate::disk::erase::guard;

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::erasable::{self, Erasable, Obstacle};
 use super::erase_metadata::{self, in_use, unreadable};
-use crate::commands::command::Node;
 use crate::commands::machine::{Machine, blocking};
+use crate::commands::node::Node;
 use crate::disk::erase::overwrite::{Passes, overwrite};
 use crate::disk::erase::{ata, nvme};
 use crate::disk::target::Target;

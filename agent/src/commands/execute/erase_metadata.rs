@@ -11,8 +11,8 @@ use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
 use super::erasable::{self, Erasable, Obstacle};
-use crate::commands::command::Node;
 use crate::commands::machine::{Machine, blocking};
+use crate::commands::node::Node;
 use crate::disk::busy::KernelView;
 use crate::disk::erase::metadata::erase_metadata;
 use crate::disk::target::Target;

@@ -12,9 +12,9 @@ use nix::mount::MsFlags;
 use serde_json::Value;
 
 use super::root_disk;
-use crate::commands::command::Node;
 use crate::commands::files_to_inject::{Content, FileRequest, Where, read};
 use crate::commands::machine::{Machine, blocking};
+use crate::commands::node::Node;
 use crate::commands::url_template;
 use crate::disk::fetch::{self, Request};
 use crate::disk::file_system::{self, PROBE_LEN};

@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::first_boot_network::{FirstBootNetwork, choice_of_this_boot};
 use super::{checksum, default_image, image_server, root_disk, software_raid};
-use crate::commands::command::Node;
 use crate::commands::image_info::GivenChecksum;
 use crate::commands::machine::{Machine, blocking};
+use crate::commands::node::Node;
 use crate::disk::fetch::Request;
 use crate::disk::target::refuse_medium_of_image;
 use crate::disk::write_image::{ImageSource, WriteOptions};

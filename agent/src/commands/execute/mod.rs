@@ -31,10 +31,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::command::{Command, Node};
+use super::command::Command;
 use super::departure::Departure;
 use super::dispatch::Executor;
 use super::machine::{Machine, blocking};
+use super::node::Node;
 use super::steps::{self, Step, StepSettings};
 use crate::disk::{flush, mbr};
 use crate::early::Ending;

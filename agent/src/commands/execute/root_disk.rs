@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::erasable;
-use crate::commands::command::Node;
 use crate::commands::machine::{Machine, blocking};
+use crate::commands::node::Node;
 use crate::devices_settled;
 use crate::disk_sets::{DiskSets, Membership};
 use crate::driver_faults::{self, Purpose};

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::erasable::{self, Arrays, Obstacle};
 use super::erase_metadata::unreadable;
-use crate::commands::command::Node;
 use crate::commands::machine::blocking;
+use crate::commands::node::Node;
 use crate::disk::software_raid::{self, Candidate, Keep};
 use crate::failure::Result;
 use crate::permission::WritePermission;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{checksum, config_drive, image_server, root_disk};
-use crate::commands::command::Node;
 use crate::commands::image_info::ImageInfo;
 use crate::commands::machine::{Machine, blocking};
+use crate::commands::node::Node;
 use crate::disk::fetch::Request;
 use crate::disk::mbr;
 use crate::disk::target::Target;

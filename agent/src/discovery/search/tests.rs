@@ -1,5 +1,5 @@
 use super::*;
-use crate::http_client::HttpOptions;
+use crate::http_client::{Answer, HttpOptions};
 use crate::network::state::tests::nic;
 
 #[test]

@@ -132,7 +132,7 @@ fn open(location: &Location, from: u64) -> Result<Source, Trouble> {
     let (source, start) = match location {
         Location::File(path) => (regular_file(path)?, 0),
         Location::Medium { device, path } => on_medium(device, path)?,
-        // `Mirror::go_on` uses `Transfer` for servers.
+        // `mirrors` uses `Transfer` for servers.
         Location::Server => return Err(Trouble::Lasting("expected a file".to_owned())),
     };
     let mut file = &source.file;

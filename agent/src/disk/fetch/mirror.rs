@@ -1,9 +1,8 @@
 //! One mirror: a URL of the file, what its server reported about the file, and the
 //! errors.
 
-use super::course::{Break, Course, Outcome, final_at};
-use super::location::Location;
-use super::{Local, Transfer, shown};
+use super::course::{Break, Course, Outcome};
+use super::shown;
 use crate::disk::resume::{Resource, same_file};
 use crate::failure::Failure;
 
@@ -29,23 +28,6 @@ impl<'a> Mirror<'a> {
             sends_anew: false,
             trouble: None,
             lost: None,
-        }
-    }
-
-    /// Reads the file from this mirror until its end or an error. `anew`: whether to
-    /// accept a large part of the file a second time from a server that ignores
-    /// Range; otherwise the result is [`Break::Anew`].
-    pub(super) async fn go_on(
-        &mut self,
-        course: &mut Course<'_>,
-        client: &reqwest::Client,
-        anew: bool,
-    ) -> Outcome<()> {
-        let location = Location::parse(self.url).map_err(|reason| final_at(&self.shown, reason))?;
-        if location == Location::Server {
-            Transfer::new(self, client).go_on(course, anew).await
-        } else {
-            Local::new(self, location).go_on(course).await
         }
     }
 

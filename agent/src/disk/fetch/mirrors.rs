@@ -8,9 +8,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::course::{Break, Course};
+use super::course::{Break, Course, Outcome, final_at};
+use super::local::Local;
+use super::location::Location;
 use super::mirror::Mirror;
 use super::pace::PROGRESS;
+use super::transfer::Transfer;
 use super::{Events, Request};
 use crate::backoff::Backoff;
 use crate::disk::resume::Resource;
@@ -36,7 +39,7 @@ pub(super) async fn fetch(
     loop {
         let before = course.received;
         let anew = endurance.tries > 0 || !mirrors_that_resume(&mirrors, at);
-        let outcome = mirrors[at].go_on(&mut course, client, anew).await;
+        let outcome = read_from(&mut mirrors[at], &mut course, client, anew).await;
         let (reason, asked) = match outcome {
             Ok(()) | Err(Break::Stopped) => return Ok(()),
             Err(Break::Final(failure)) => {
@@ -97,6 +100,23 @@ pub(super) async fn fetch(
             }
         }
         at = next;
+    }
+}
+
+/// Reads the file from this mirror until its end or an error. `anew`: whether to
+/// accept a large part of the file a second time from a server that ignores
+/// Range; otherwise the result is [`Break::Anew`].
+async fn read_from(
+    mirror: &mut Mirror<'_>,
+    course: &mut Course<'_>,
+    client: &reqwest::Client,
+    anew: bool,
+) -> Outcome<()> {
+    let location = Location::parse(mirror.url).map_err(|reason| final_at(&mirror.shown, reason))?;
+    if location == Location::Server {
+        Transfer::new(mirror, client).go_on(course, anew).await
+    } else {
+        Local::new(mirror, location).go_on(course).await
     }
 }
 

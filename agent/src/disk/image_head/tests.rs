@@ -1,6 +1,7 @@
 use std::process::Command;
 
 use super::*;
+use crate::disk::gpt::HEAD_LEN;
 use crate::failure::Class;
 use uuid::Uuid;
 

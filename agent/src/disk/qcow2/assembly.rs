@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
-use crate::disk::image_head::HEAD_LEN;
+use crate::disk::gpt::HEAD_LEN;
 use crate::disk::qcow2::batch::Batch;
 use crate::disk::qcow2::extents::{Extent, Extents, Role, Scale};
 use crate::disk::qcow2::header::Header;

@@ -9,15 +9,16 @@ use landfall_network_plan::{IpPrefix, NetworkPlan};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::preference::Preference;
 use super::timers::{Timer, Timers};
 use super::{HeardVlans, Setup};
 use crate::network::advertisements::UserOptions;
 use crate::network::announce::announce;
 use crate::network::apply::Changes;
+use crate::network::client_tag::ClientTag;
 use crate::network::links::{LinkEvent, LinkWatch, Snapshot};
-use crate::network::nic::{ClientTag, Nic};
+use crate::network::nic::Nic;
 use crate::network::reach::Reach;
+use crate::network::routes::Route;
 use crate::network::state::NetworkState;
 use crate::network::static_ipv4::Verdict;
 use crate::network::{arp_sysctl, dhcp, dhcp6, linkdown, resolv_conf};
@@ -58,6 +59,16 @@ pub(super) struct Configurator {
     pub(super) reach: watch::Receiver<Reach>,
     heard_vlans: mpsc::Receiver<HeardVlans>,
     pub(super) preference: Preference,
+}
+
+/// The preferred NIC and the routes added for it.
+#[derive(Debug, Default)]
+pub(super) struct Preference {
+    /// The kernel's index.
+    pub(super) over: Option<u32>,
+    /// The NIC's routes may have changed.
+    pub(super) is_stale: bool,
+    pub(super) copies: Vec<Route>,
 }
 
 impl Configurator {

@@ -12,9 +12,10 @@ use super::configurator::Configurator;
 use super::link_setup::add_planned;
 use super::timers::Timer;
 use crate::backoff::between;
+use crate::network::client_tag::ClientTag;
 use crate::network::dhcp::conflict::Asker;
 use crate::network::links::LinkAddress;
-use crate::network::nic::{ClientTag, metric};
+use crate::network::nic::metric;
 use crate::network::static_ipv4::{self, Verdict};
 
 impl Configurator {

@@ -8,8 +8,10 @@ use super::configurator::Configurator;
 use super::link_setup::{note, told_route};
 use super::mtu::leased_mtu;
 use crate::network::apply::Lifetime;
+use crate::network::client_tag::ClientTag;
+use crate::network::device_route::leased_routes;
 use crate::network::dhcp::{self, Lease};
-use crate::network::nic::{ClientTag, DhcpClient, Nic, leased_routes, metric};
+use crate::network::nic::{DhcpClient, Nic, metric};
 
 /// The length of a series of attempts if the plan does not set it.
 pub(super) const SERIES: Duration = Duration::from_secs(90);

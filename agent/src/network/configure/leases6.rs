@@ -11,10 +11,11 @@ use super::leases::SERIES;
 use super::link_setup::note;
 use crate::network::apply::Lifetime;
 use crate::network::automatic_ipv6::{Client, Kind};
+use crate::network::client_tag::ClientTag;
 use crate::network::dhcp::Reporter;
 use crate::network::dhcp6::{self, Lease, LeasedAddress};
 use crate::network::links::LinkAddress;
-use crate::network::nic::{ClientTag, metric};
+use crate::network::nic::metric;
 
 impl Configurator {
     /// Replaces the NIC's client, if it has one.

@@ -6,22 +6,10 @@
 //! reports when the obstacle is gone, so a timer retries as long as the link is not
 //! as planned.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::configurator::Configurator;
 use super::timers::Timer;
-use crate::backoff::Backoff;
-
-/// A link that has just been switched on is reported as off for a moment.
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
-/// The pauses between the attempts for one link.
-pub(in crate::network) fn pauses() -> Backoff {
-    Backoff::new(FIRST_PAUSE, LONGEST_PAUSE)
-}
 
 impl Configurator {
     /// Starts the retry timer of a link that is not as planned, unless it is

@@ -6,9 +6,9 @@ use std::path::Path;
 use landfall_network_plan::{Ethtool, Interface, IpPlan};
 
 use crate::network::apply::{Changes, Lifetime};
+use crate::network::device_route::{DeviceRoute, planned_routes};
 use crate::network::ipv6_sysctl;
 use crate::network::links::Link;
-use crate::network::nic::{DeviceRoute, planned_routes};
 use crate::sys::ethtool;
 
 /// Sets the hardware address, MTU, link mode and IPv6 switches and switches the

@@ -15,16 +15,6 @@ use crate::network::routes::Route;
 /// names.
 const METRIC: u32 = 20;
 
-/// The preferred NIC and the routes added for it.
-#[derive(Debug, Default)]
-pub(super) struct Preference {
-    /// The kernel's index.
-    pub(super) over: Option<u32>,
-    /// The NIC's routes may have changed.
-    pub(super) is_stale: bool,
-    copies: Vec<Route>,
-}
-
 impl Configurator {
     pub(super) fn on_reach(&mut self) {
         let over = self.reach.borrow_and_update().over;

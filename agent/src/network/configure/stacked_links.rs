@@ -7,7 +7,7 @@ use landfall_network_plan::InterfaceKind;
 
 use super::configurator::Configurator;
 use super::link_setup::{note, told_route};
-use crate::network::nic::planned_routes;
+use crate::network::device_route::planned_routes;
 use crate::network::stacked_link::{self, StackedLink};
 use crate::network::{policy_rule, vrf_sysctl};
 
