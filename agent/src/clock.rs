@@ -140,12 +140,12 @@ fn is_plausible(time: SystemTime) -> bool {
     range.contains(&time)
 }
 
-/// Whether `told`, an unauthenticated time, is better than our own `now`. If a
+/// Whether `proposed`, an unauthenticated time, is better than our own `now`. If a
 /// certificate is rejected because of its dates, even a small difference may be the
 /// cause. A false date cannot make an invalid certificate valid, only an expired
 /// one.
-fn is_better(now: SystemTime, told: SystemTime, occasion: Occasion) -> bool {
-    let apart = told
+fn is_better(now: SystemTime, proposed: SystemTime, occasion: Occasion) -> bool {
+    let apart = proposed
         .duration_since(now)
         .unwrap_or_else(|before| before.duration());
     let tolerated = match occasion {
@@ -153,7 +153,7 @@ fn is_better(now: SystemTime, told: SystemTime, occasion: Occasion) -> bool {
         // A `Date` has whole seconds, and it took time to arrive.
         Occasion::RefusedCertificate => Duration::from_secs(2),
     };
-    is_plausible(told) && (!is_plausible(now) || apart > tolerated)
+    is_plausible(proposed) && (!is_plausible(now) || apart > tolerated)
 }
 
 /// Parses a header `Date`, for the fuzzer.

@@ -27,7 +27,7 @@ pub(super) enum Endpoint {
 
 /// The result of the look-up of a method and path.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Route {
     /// The path exists and allows the method.
     Endpoint(Endpoint),
     /// The same path with a final slash exists and allows the method.
@@ -42,20 +42,20 @@ const READ: &str = "GET, HEAD";
 const READ_OR_COMMAND: &str = "GET, HEAD, POST";
 
 /// Looks up a request. Every path below `/v1` also exists without that prefix.
-pub(super) fn find(method: &Method, path: &str) -> Found {
+pub(super) fn find(method: &Method, path: &str) -> Route {
     let path = percent_decode_str(path).decode_utf8_lossy();
     if let Some(endpoint) = endpoint(&path) {
         return if allows(&endpoint, method) {
-            Found::Endpoint(endpoint)
+            Route::Endpoint(endpoint)
         } else if endpoint == Endpoint::Commands {
-            Found::OtherMethod(READ_OR_COMMAND)
+            Route::OtherMethod(READ_OR_COMMAND)
         } else {
-            Found::OtherMethod(READ)
+            Route::OtherMethod(READ)
         };
     }
     match endpoint(&Cow::from(format!("{path}/"))) {
-        Some(endpoint) if allows(&endpoint, method) => Found::WithSlash,
-        _ => Found::Nothing,
+        Some(endpoint) if allows(&endpoint, method) => Route::WithSlash,
+        _ => Route::Nothing,
     }
 }
 
@@ -97,12 +97,12 @@ mod tests {
             };
             let found = find(&method.parse().unwrap(), path);
             let expected = match *status {
-                "404" => matches!(found, Found::Nothing),
-                "308" => matches!(found, Found::WithSlash),
-                "405" => found == Found::OtherMethod(allow[0]),
+                "404" => matches!(found, Route::Nothing),
+                "308" => matches!(found, Route::WithSlash),
+                "405" => found == Route::OtherMethod(allow[0]),
                 // The original answered, or rejected the request for lack of a
                 // token.
-                _ => matches!(found, Found::Endpoint(_)),
+                _ => matches!(found, Route::Endpoint(_)),
             };
             assert!(expected, "{line}: {found:?}");
             judged += 1;
@@ -112,10 +112,10 @@ mod tests {
 
     #[test]
     fn an_id_is_decoded_and_whole() {
-        let command = |id: &str| Found::Endpoint(Endpoint::Command(id.to_owned()));
+        let command = |id: &str| Route::Endpoint(Endpoint::Command(id.to_owned()));
         assert_eq!(find(&Method::GET, "/v1/commands/a%20b"), command("a b"));
         assert_eq!(find(&Method::GET, "/commands/%ff"), command("\u{fffd}"));
-        assert_eq!(find(&Method::GET, "/v1/v1/status"), Found::Nothing);
-        assert_eq!(find(&Method::GET, "*"), Found::Nothing);
+        assert_eq!(find(&Method::GET, "/v1/v1/status"), Route::Nothing);
+        assert_eq!(find(&Method::GET, "*"), Route::Nothing);
     }
 }

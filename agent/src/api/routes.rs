@@ -14,7 +14,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::body::{self, Unreadable};
-use super::endpoint::{self, Endpoint, Found};
+use super::endpoint::{self, Endpoint, Route};
 use super::places::Caller;
 use super::{answer, documents, query};
 use crate::commands::{Dispatcher, Refusal};
@@ -61,10 +61,10 @@ pub fn router(api: Api) -> Router {
 async fn respond(State(api): State<Api>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let endpoint = match endpoint::find(&head.method, head.uri.path()) {
-        Found::Endpoint(endpoint) => endpoint,
-        Found::WithSlash => return answer::moved(&with_slash(&base(&api, &head), &head.uri)),
-        Found::OtherMethod(allowed) => return answer::method_not_allowed(allowed),
-        Found::Nothing => return answer::no_such_path(),
+        Route::Endpoint(endpoint) => endpoint,
+        Route::WithSlash => return answer::moved(&with_slash(&base(&api, &head), &head.uri)),
+        Route::OtherMethod(allowed) => return answer::method_not_allowed(allowed),
+        Route::Nothing => return answer::no_such_path(),
     };
     match endpoint {
         Endpoint::Root => return answer::ok(&documents::root(&base(&api, &head))),

@@ -14,5 +14,5 @@ mod walk;
 pub use advertised_address::{AdvertiseRules, Advertised, address_lost, advertise, source_towards};
 pub use expected::Expected;
 pub use mdns::{Question, ask_network};
-pub use provisioning_service::{Found, PROVISIONING_SERVICE, Place, Wanted, find};
+pub use provisioning_service::{FoundService, PROVISIONING_SERVICE, Place, Wanted, find};
 pub use reach_screen::{NicWay, screen, ways};

@@ -62,7 +62,7 @@ pub enum Place {
 
 /// A service that answered.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundService {
     /// All base URLs without a trailing slash: the one that answered, then those
     /// after it in the list, then those before it.
     pub urls: Vec<String>,
@@ -90,7 +90,7 @@ pub async fn find(
     network: &mut watch::Receiver<NetworkState>,
     reach: &watch::Sender<Reach>,
     clock: &mut Clock,
-) -> Result<Found> {
+) -> Result<FoundService> {
     loop {
         let (urls, settings, limit) = match &wanted.place {
             Place::Urls(urls) => (urls.clone(), Vec::new(), None),
@@ -114,7 +114,7 @@ pub async fn find(
         };
         let first = urls.iter().position(|url| *url == reached.url);
         urls.rotate_left(first.unwrap_or(0));
-        return Ok(Found {
+        return Ok(FoundService {
             urls,
             document: reached.answer.body,
             settings,

@@ -77,11 +77,11 @@ fn first_steps(nic: &NicState) -> Vec<StepResult> {
         };
         nic.addresses.iter().filter(fits)
     };
-    let told: Vec<_> = far(true)
+    let addresses: Vec<_> = far(true)
         .map(|known| format!("{} from {}", known.prefix, known.origin))
         .collect();
     let address = match (&nic.trouble, far(false).next()) {
-        _ if !told.is_empty() => StepResult::done(Step::Address, told.join(", ")),
+        _ if !addresses.is_empty() => StepResult::done(Step::Address, addresses.join(", ")),
         (Some(trouble), _) => {
             let trouble = trouble.strip_prefix(&nic.name).unwrap_or(trouble);
             StepResult::failed(Step::Address, trouble.trim_start())

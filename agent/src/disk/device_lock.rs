@@ -31,9 +31,9 @@ impl DeviceLock {
         Self::take_within(path, PATIENCE)
     }
 
-    fn take_within(path: &Path, patience: Duration) -> io::Result<Self> {
+    fn take_within(path: &Path, timeout: Duration) -> io::Result<Self> {
         let disk = File::open(path)?;
-        let end = Instant::now() + patience;
+        let end = Instant::now() + timeout;
         loop {
             match disk.try_lock() {
                 Ok(()) => return Ok(Self { _disk: disk }),

@@ -34,7 +34,7 @@ const QUEUE: usize = 8;
 
 /// The time limits and the pauses of a download.
 #[derive(Debug, Clone)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// The agent closes a connection that delivers no byte for this long.
     pub stall: Duration,
     /// The download fails after this long without progress, but not before
@@ -50,7 +50,7 @@ pub struct Patience {
     pub longest_pause: Duration,
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             stall: Duration::from_secs(60),
@@ -79,7 +79,7 @@ pub struct Request {
     /// The caller detects the compression from the content (see
     /// `may_be_taken_as_sent` in `resume`).
     pub packed: bool,
-    pub patience: Patience,
+    pub retry_policy: RetryPolicy,
 }
 
 impl Request {
@@ -90,7 +90,7 @@ impl Request {
             authorization: None,
             checked: false,
             packed: false,
-            patience: Patience::default(),
+            retry_policy: RetryPolicy::default(),
         }
     }
 }
@@ -264,7 +264,7 @@ type Events = mpsc::Sender<Result<Event>>;
 
 /// Fails if the work takes longer than the request allows.
 async fn in_time(request: &Request, work: impl Future<Output = Result<()>>) -> Result<()> {
-    let Some(deadline) = request.patience.deadline else {
+    let Some(deadline) = request.retry_policy.deadline else {
         return work.await;
     };
     tokio::time::timeout(deadline, work)

@@ -31,14 +31,14 @@ pub fn read_back(target: &Target, range: Range<u64>) -> Result<()> {
 fn compare(target: &Target, extents: &WrittenExtents, range: Range<u64>) -> Result<()> {
     let len = range.end.saturating_sub(range.start);
     let mut progress = Progress::new("reading the image back", Some(len));
-    let mut told = |at: u64| {
+    let mut report = |at: u64| {
         if let Some(line) = progress.at(at - range.start) {
             tracing::info!("{line}");
         }
     };
     let mut at = range.start;
     for (offset, extent) in extents.within(range.clone()) {
-        compare_hole(target, at..offset, &mut told)?;
+        compare_hole(target, at..offset, &mut report)?;
         let mut crc = Crc::new();
         // The cast is lossless: at most as long as LONGEST or one write.
         crc.update(&target.read_at(offset, extent.len as usize)?);
@@ -46,9 +46,9 @@ fn compare(target: &Target, extents: &WrittenExtents, range: Range<u64>) -> Resu
             return Err(differs(target, offset..offset + extent.len, "other bytes"));
         }
         at = offset + extent.len;
-        told(at);
+        report(at);
     }
-    compare_hole(target, at..range.end, &mut told)?;
+    compare_hole(target, at..range.end, &mut report)?;
     tracing::info!(
         "{}: {} read back, all as written",
         target.path().display(),
@@ -57,7 +57,7 @@ fn compare(target: &Target, extents: &WrittenExtents, range: Range<u64>) -> Resu
     Ok(())
 }
 
-fn compare_hole(target: &Target, hole: Range<u64>, told: &mut impl FnMut(u64)) -> Result<()> {
+fn compare_hole(target: &Target, hole: Range<u64>, report: &mut impl FnMut(u64)) -> Result<()> {
     let mut at = hole.start;
     while at < hole.end {
         let len = (hole.end - at).min(LONGEST);
@@ -66,7 +66,7 @@ fn compare_hole(target: &Target, hole: Range<u64>, told: &mut impl FnMut(u64)) -
             return Err(differs(target, at..at + len, "data instead of zeros"));
         }
         at += len;
-        told(at);
+        report(at);
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::failure::{Failure, Result};
 const LABEL: &str = "boot";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct BootPartition {
     pub partition: Partition,
     pub file_system: FileSystem,
 }
@@ -28,8 +28,8 @@ pub struct Found {
 ///
 /// # Errors
 /// If there is none or more than one.
-pub fn find(disk: &Path, table: &Table) -> Result<Found> {
-    let mut labelled: Vec<Found> = partitions(disk, table)?
+pub fn find(disk: &Path, table: &Table) -> Result<BootPartition> {
+    let mut labelled: Vec<BootPartition> = partitions(disk, table)?
         .into_iter()
         .filter(|found| found.file_system.label == LABEL)
         .collect();
@@ -80,7 +80,7 @@ fn labelled_boot(node: &Path) -> bool {
 }
 
 /// The partitions of a disk whose file system the agent knows.
-fn partitions(disk: &Path, table: &Table) -> Result<Vec<Found>> {
+fn partitions(disk: &Path, table: &Table) -> Result<Vec<BootPartition>> {
     let failed =
         |e: &dyn std::fmt::Display| Failure::deployment(format!("{}: {e}", disk.display()));
     let file = File::open(disk).map_err(|e| failed(&e))?;
@@ -93,7 +93,7 @@ fn partitions(disk: &Path, table: &Table) -> Result<Vec<Found>> {
         file.read_exact_at(&mut start, partition.offset)
             .map_err(|e| failed(&format!("partition {}: {e}", partition.number)))?;
         if let Some(file_system) = file_system::identify(&start) {
-            found.push(Found {
+            found.push(BootPartition {
                 partition: partition.clone(),
                 file_system,
             });
@@ -129,7 +129,7 @@ mod tests {
         file
     }
 
-    fn find_on(disk: &tempfile::NamedTempFile) -> Result<Found> {
+    fn find_on(disk: &tempfile::NamedTempFile) -> Result<BootPartition> {
         find(disk.path(), &read_table(disk.path()).unwrap())
     }
 

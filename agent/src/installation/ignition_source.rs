@@ -97,7 +97,7 @@ fn of_server(url: &str, options: &InstallOptions, servers: &Servers) -> Result<V
     }
     tracing::info!("fetching the Ignition config {}", fetch::shown(url));
     let request = Request {
-        patience: options.patience(),
+        retry_policy: options.retry_policy(),
         ..Request::new([url])
     };
     fetch::small_file(request, servers.client.clone(), LIMIT)

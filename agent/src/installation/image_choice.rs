@@ -28,7 +28,7 @@ pub(super) fn choose(
     let (urls, digest) = find(options, sector, servers, own_image)?;
     tracing::info!("image: {}", shown_all(&urls));
     let request = Request {
-        patience: options.patience(),
+        retry_policy: options.retry_policy(),
         ..Request::new(urls)
     };
     let proof = match options.image_digest.clone().or(digest) {
@@ -77,12 +77,12 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
             Ok(None)
         }
         Ok(own) => Ok(own),
-        Err(reason) if options.offline => {
-            Err(Failure::invalid_image(format!("--offline: {reason}")))
+        Err(Failure { details, .. }) if options.offline => {
+            Err(Failure::invalid_image(format!("--offline: {details}")))
         }
         // A stream would install a different system from the one on the medium.
-        Err(reason) => {
-            Err(Failure::invalid_image(reason).hint("name the image, or remove the other medium"))
+        Err(Failure { details, .. }) => {
+            Err(Failure::invalid_image(details).hint("name the image, or remove the other medium"))
         }
     }
 }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_medium_that_cannot_be_read_is_not_replaced_by_a_stream() {
         let options = InstallOptions::default();
-        let unfit = |_| Err("two media bring different images".to_owned());
+        let unfit = |_| Err(Failure::other("two media bring different images"));
         let failure = choose(&options, 512, &servers(true), &unfit).unwrap_err();
         assert!(failure.details.contains("two media"), "{failure}");
     }

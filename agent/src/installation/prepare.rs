@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::disk::fetch::Patience;
+use crate::disk::fetch::RetryPolicy;
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::write_image::WriteOptions;
 use crate::failure::{Failure, Result};
@@ -68,21 +68,21 @@ impl InstallOptions {
 
     /// How long to retry servers. A broken download resumes where it stopped; that
     /// counts as a retry unless it makes progress.
-    pub(super) fn patience(&self) -> Patience {
-        let usual = Patience::default();
+    pub(super) fn retry_policy(&self) -> RetryPolicy {
+        let usual = RetryPolicy::default();
         match self.fetch_retries {
             // coreos-installer gives up at once. But a server or a link that is
             // down for a moment should not fail an installation.
-            None => Patience {
+            None => RetryPolicy {
                 give_up: usual.stall,
                 ..usual
             },
-            Some(FetchRetries::Times(retries)) => Patience {
+            Some(FetchRetries::Times(retries)) => RetryPolicy {
                 give_up: Duration::ZERO,
                 retries,
                 ..usual
             },
-            Some(FetchRetries::Infinite) => Patience {
+            Some(FetchRetries::Infinite) => RetryPolicy {
                 give_up: Duration::MAX,
                 ..usual
             },

@@ -76,7 +76,7 @@ pub(super) fn image(
         fetch::shown(&url)
     );
     let request = Request {
-        patience: options.patience(),
+        retry_policy: options.retry_policy(),
         ..Request::new([&url])
     };
     let text = fetch::small_file(request, client.clone(), LIMIT)?;

@@ -12,7 +12,7 @@ use super::report_types::{Configuration, InspectionBody, Inventory, Manager};
 use super::root_device::{choose, sets_below};
 use super::root_device_hints::SkipList;
 use super::system_path::SystemPath;
-use super::wait_for_disk::{Patience, wait_for_disk};
+use super::wait_for_disk::{DiskWait, wait_for_disk};
 use crate::network::NetworkState;
 
 /// Inputs of the inspection that are not part of the inventory.
@@ -21,7 +21,7 @@ pub struct Circumstances {
     /// The names of the collectors, in the operator's order.
     pub collectors: Vec<String>,
     /// How long to wait for a disk.
-    pub patience: Patience,
+    pub disk_wait: DiskWait,
     /// How long to listen for LLDP neighbours.
     pub lldp_timeout: Duration,
     /// Also put the LLDP data into each interface, the older format
@@ -54,17 +54,17 @@ pub async fn inspect(root: SystemPath, mut circumstances: Circumstances) -> Resu
         tracing::warn!("{fault}");
     }
     let listens = chosen.contains(&Collector::Lldp) || circumstances.lldp_in_interfaces;
-    let patience = circumstances.patience;
+    let disk_wait = circumstances.disk_wait;
     let waited_below = root.clone();
     let disks = tokio::task::spawn_blocking(move || {
         let mut said = false;
         // Without kernel events, the current list of disks must do.
-        let _ = wait_for_disk(&waited_below, patience, |disks| {
+        let _ = wait_for_disk(&waited_below, disk_wait, |disks| {
             let any = disks
                 .iter()
                 .any(|disk| disk.traits.why_untouchable().is_none());
             if !any && !std::mem::replace(&mut said, true) {
-                let seconds = patience.timeout.as_secs();
+                let seconds = disk_wait.timeout.as_secs();
                 tracing::info!("no disk yet: waiting for one, at most {seconds} s");
             }
             any

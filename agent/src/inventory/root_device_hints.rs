@@ -254,8 +254,8 @@ impl Hint {
         let compare = || match &self.test {
             Test::Rotational(wanted) => {
                 let found = device.rotational();
-                let told = found.map_or("not known".into(), |found| found.to_string());
-                Ok((found == Some(*wanted), told))
+                let text = found.map_or("not known".into(), |found| found.to_string());
+                Ok((found == Some(*wanted), text))
             }
             Test::Size(expression) => {
                 let gib = device.size_gib()?;

@@ -15,7 +15,7 @@ use super::inspection::{self, Circumstances};
 use super::report_types::{Disk, InspectionBody, Inventory};
 use super::sys_tree::{captured, plant, test_data};
 use super::udev_properties::UdevProperties;
-use super::wait_for_disk::Patience;
+use super::wait_for_disk::DiskWait;
 use crate::network::NetworkState;
 use crate::network::state::{AddressOrigin, AddressState, NicState};
 use crate::skip::skip;
@@ -152,7 +152,7 @@ fn gathered(machine: &str, names: &str) -> InspectionBody {
 fn circumstances(names: &str) -> Circumstances {
     Circumstances {
         collectors: names.split(',').map(str::to_owned).collect(),
-        patience: Patience::of_attempts(1, Duration::ZERO),
+        disk_wait: DiskWait::of_attempts(1, Duration::ZERO),
         lldp_timeout: Duration::ZERO,
         lldp_in_interfaces: false,
         neighbours: None,

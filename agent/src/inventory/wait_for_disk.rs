@@ -13,7 +13,7 @@ use super::{disks, sysfs};
 use crate::sys::uevent::{Received, Uevent, UeventSocket};
 
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct DiskWait {
     /// The longest wait for the wanted disk.
     pub timeout: Duration,
     /// Once the wanted disk is there, the wait for more disks while a controller is
@@ -35,7 +35,7 @@ pub const ALL_DISKS: Duration = Duration::from_secs(3);
 /// A longer timeout can only be a typing error.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-impl Patience {
+impl DiskWait {
     /// The settings give a number of attempts and the delay between them. Here that
     /// is one wait of the same total length.
     pub fn of_attempts(attempts: u32, delay: Duration) -> Self {
@@ -64,13 +64,13 @@ impl Patience {
 /// If the kernel's events cannot be received.
 pub fn wait_for_disk(
     root: &SystemPath,
-    patience: Patience,
+    disk_wait: DiskWait,
     wanted: impl FnMut(&[Disk]) -> bool,
 ) -> io::Result<Vec<Disk>> {
     // The socket is opened before the first look, so that no event is lost.
     let socket = UeventSocket::open()?;
     wait(
-        patience,
+        disk_wait,
         || {
             let at_work = nvme_at_work(root) || scsi_at_work(root) || usb_at_work(root);
             (disks::collect(root), at_work)
@@ -123,21 +123,21 @@ fn nvme_at_work(root: &SystemPath) -> bool {
 }
 
 fn wait(
-    patience: Patience,
+    disk_wait: DiskWait,
     mut list: impl FnMut() -> (Vec<Disk>, bool),
     mut wanted: impl FnMut(&[Disk]) -> bool,
     mut receive: impl FnMut(Duration) -> io::Result<Received>,
 ) -> io::Result<Vec<Disk>> {
-    let end = Instant::now() + patience.timeout;
+    let end = Instant::now() + disk_wait.timeout;
     loop {
         let (found, more_to_come) = list();
         let left = end.saturating_duration_since(Instant::now());
-        let early = patience.not_before.map_or(Duration::ZERO, |moment| {
+        let early = disk_wait.not_before.map_or(Duration::ZERO, |moment| {
             moment.saturating_duration_since(Instant::now())
         });
         let pause = match (wanted(&found), more_to_come) {
             (true, false) => early.min(left),
-            (true, true) => patience.quiet.max(early).min(left),
+            (true, true) => disk_wait.quiet.max(early).min(left),
             (false, _) => left,
         };
         if pause.is_zero() || !disks_changed(pause, &mut receive)? {
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::inventory::sys_tree::PlantedTree;
 
-    const PATIENCE: Patience = Patience {
+    const DISK_WAIT: DiskWait = DiskWait {
         timeout: Duration::from_secs(60),
         quiet: Duration::from_millis(300),
         not_before: None,
@@ -209,7 +209,7 @@ mod tests {
         let events = RefCell::new(VecDeque::from(events));
         let received = Cell::new(0);
         let found = wait(
-            PATIENCE,
+            DISK_WAIT,
             || {
                 lists.set(lists.get() + 1);
                 (disks::collect(root.path()), true)
@@ -283,7 +283,7 @@ mod tests {
         let root = PlantedTree::new();
         make_disk(root.directory(), "sda");
         let found = wait(
-            PATIENCE,
+            DISK_WAIT,
             || (disks::collect(root.path()), false),
             |disks| !disks.is_empty(),
             |_| panic!("waited for an event"),
@@ -297,12 +297,12 @@ mod tests {
         let root = PlantedTree::new();
         make_disk(root.directory(), "sda");
         let received = Cell::new(0);
-        let patience = Patience {
+        let disk_wait = DiskWait {
             not_before: Some(Instant::now() + Duration::from_secs(60)),
-            ..PATIENCE
+            ..DISK_WAIT
         };
         let found = wait(
-            patience,
+            disk_wait,
             || (disks::collect(root.path()), false),
             |disks| !disks.is_empty(),
             |_| {
@@ -365,7 +365,7 @@ mod tests {
     fn without_patience_there_is_one_look() {
         let root = PlantedTree::new();
         make_disk(root.directory(), "sda");
-        let none = Patience {
+        let none = DiskWait {
             timeout: Duration::ZERO,
             quiet: Duration::from_secs(9),
             not_before: None,
@@ -378,7 +378,7 @@ mod tests {
     fn real_socket_times_out() {
         let root = PlantedTree::new();
         let started = Instant::now();
-        let brief = Patience {
+        let brief = DiskWait {
             timeout: Duration::from_millis(50),
             quiet: Duration::ZERO,
             not_before: None,

@@ -84,7 +84,7 @@ fn encoded(text: &str) -> String {
 
 /// How long to retry.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// The first and shortest pause.
     pub interval: Duration,
     /// The time limit for all attempts together.
@@ -121,9 +121,9 @@ pub async fn look_up_until_known(
     service: &Service,
     query: &mut Query,
     token: &mut AgentToken,
-    patience: Patience,
+    retry_policy: RetryPolicy,
 ) -> Result<(LookupAnswer, String), NoNode> {
-    let first = patience.interval.max(Duration::from_millis(100));
+    let first = retry_policy.interval.max(Duration::from_millis(100));
     let mut backoff = Backoff::new(first, LONGEST_PAUSE);
     let mut locked = LOCKED.iter().chain(std::iter::repeat(&LOCKED[2]));
     let since = Instant::now();
@@ -156,10 +156,10 @@ pub async fn look_up_until_known(
             }
             Err(fault) => fault,
         };
-        let left = patience.total.saturating_sub(since.elapsed());
+        let left = retry_policy.total.saturating_sub(since.elapsed());
         if left.is_zero() {
             return Err(NoNode::NotInTime {
-                seconds: patience.total.as_secs(),
+                seconds: retry_policy.total.as_secs(),
                 fault,
                 macs: macs.join(", "),
             });

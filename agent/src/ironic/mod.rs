@@ -14,7 +14,7 @@ mod tests;
 pub use agent_token::AgentToken;
 pub use heartbeat::{AGENT_VERSION, Callback, beat_forever};
 pub use inspection_callback::{NotTaken, Retry, post_inventory};
-pub use lookup::{NoNode, Patience, Query, look_up_until_known};
+pub use lookup::{NoNode, Query, RetryPolicy, look_up_until_known};
 pub use service::Service;
 pub use transport::Transport;
 pub use wire::LookupAnswer;

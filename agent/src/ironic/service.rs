@@ -90,8 +90,8 @@ impl Service {
             body: None,
         };
         if let Ok(answer) = self.transport.ask(&self.places, &request).await {
-            let told = version_in(&answer.body);
-            *self.version.lock().unwrap_or_else(PoisonError::into_inner) = told;
+            let version = version_in(&answer.body);
+            *self.version.lock().unwrap_or_else(PoisonError::into_inner) = version;
         }
     }
 

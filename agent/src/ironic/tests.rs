@@ -72,7 +72,7 @@ fn known(token: &str) -> Reply {
     )
 }
 
-const QUICK: Patience = Patience {
+const QUICK: RetryPolicy = RetryPolicy {
     interval: Duration::from_millis(1),
     total: Duration::from_secs(20),
 };
@@ -134,7 +134,7 @@ fn a_nic_whose_driver_loads_late_is_looked_up_at_once() {
     let ironic = Ironic::start([Reply::new(404, "{}"), known(&format!("\"{TOKEN}\""))]);
     let dir = TempDir::new().unwrap();
     let service = Service::new(transport(), &[ironic.url()], NEW, None);
-    let patience = Patience {
+    let retry_policy = RetryPolicy {
         interval: Duration::from_secs(60),
         total: Duration::from_secs(300),
     };
@@ -152,7 +152,7 @@ fn a_nic_whose_driver_loads_late_is_looked_up_at_once() {
             sender.send_replace(machine(&["52:54:00:00:00:02", "52:54:00:00:00:03"]));
             sender.closed().await;
         });
-        look_up_until_known(&service, &mut query, &mut token(&dir), patience).await
+        look_up_until_known(&service, &mut query, &mut token(&dir), retry_policy).await
     })
     .unwrap();
     assert!(since.elapsed() < Duration::from_secs(20), "{since:?}");
@@ -185,7 +185,7 @@ fn lookup_ends_when_its_time_is_over() {
     let ironic = Ironic::start(std::iter::repeat_n(Reply::new(404, "{}"), 1000));
     let dir = TempDir::new().unwrap();
     let service = Service::new(transport(), &[ironic.url()], NEW, None);
-    let patience = Patience {
+    let retry_policy = RetryPolicy {
         total: Duration::from_secs(1),
         ..QUICK
     };
@@ -194,7 +194,7 @@ fn lookup_ends_when_its_time_is_over() {
         &service,
         &mut query(),
         &mut token(&dir),
-        patience,
+        retry_policy,
     ))
     .unwrap_err();
     assert!(matches!(fault, NoNode::NotInTime { .. }), "{fault}");

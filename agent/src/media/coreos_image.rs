@@ -16,7 +16,7 @@ use crate::sys::uevent::UeventSocket;
 
 /// How long to wait for a drive that must exist: a BMC may take this long to
 /// present its medium again.
-pub const DRIVE_PATIENCE: Duration = Duration::from_secs(10);
+pub const DRIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often the agent looks at the drives while the medium is missing.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -45,15 +45,15 @@ impl fmt::Display for NoImage {
     }
 }
 
-/// Looks for the image in the drives of this machine. Waits up to `patience`,
+/// Looks for the image in the drives of this machine. Waits up to `timeout`,
 /// because a BMC may present its drive late.
 ///
 /// # Errors
 /// What the drives contain instead.
-pub fn find(places: &Places, patience: Duration) -> Result<ImageInDrive, NoImage> {
+pub fn find(places: &Places, timeout: Duration) -> Result<ImageInDrive, NoImage> {
     // Opened before the first look, so that no event is missed.
     let events = UeventSocket::open().ok();
-    let end = Instant::now() + patience;
+    let end = Instant::now() + timeout;
     loop {
         let found = look(places);
         let left = end.saturating_duration_since(Instant::now());

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::state_file::{STATE_DIRECTORY, StateFile};
 use volumes::Volume;
 
-pub use coreos_image::{DRIVE_PATIENCE, ImageInDrive, NoImage, find as coreos_image};
+pub use coreos_image::{DRIVE_TIMEOUT, ImageInDrive, NoImage, find as coreos_image};
 
 /// What to look for in this boot.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -37,7 +37,7 @@ pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -
     let events = UeventSocket::open().ok();
     let start = Instant::now();
     let mut first_seen = None;
-    let mut told = false;
+    let mut logged = false;
     loop {
         // Read before the look at the drives, so the look sees every device that
         // has settled by now.
@@ -58,8 +58,8 @@ pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -
             return Search { volumes, warnings };
         }
         let elapsed = now - start;
-        if announced && !told && elapsed > TELL_AFTER {
-            told = true;
+        if announced && !logged && elapsed > TELL_AFTER {
+            logged = true;
             tracing::info!("waiting for virtual media, at most {} s", limit.as_secs());
         }
         if elapsed >= limit {

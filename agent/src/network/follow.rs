@@ -155,13 +155,13 @@ impl Observer {
         let (name, prefix) = (&nic.link.name, address.prefix);
         if address.duplicate {
             tracing::warn!("{name} {prefix}: another machine on this link has the address");
-        } else if !address.tentative && !nic.told.contains(&prefix.address) {
+        } else if !address.tentative && !nic.logged_addresses.contains(&prefix.address) {
             match origin {
                 AddressOrigin::LinkLocal => tracing::debug!("{name} {prefix} {origin}"),
                 AddressOrigin::Foreign => tracing::info!("{name} {prefix}"),
                 _ => tracing::info!("{name} {prefix} from {origin}"),
             }
-            nic.told.push(prefix.address);
+            nic.logged_addresses.push(prefix.address);
         }
     }
 

@@ -41,7 +41,7 @@ pub(super) struct Nic {
     pub(super) configured: bool,
     pub(super) addresses: Vec<LinkAddress>,
     /// Addresses that have been logged.
-    pub(super) told: Vec<IpAddr>,
+    pub(super) logged_addresses: Vec<IpAddr>,
     pub(super) client: Option<DhcpClient>,
     pub(super) lease: Option<Lease>,
     /// The address of the last lease, even if that has ended.
@@ -81,7 +81,7 @@ impl Nic {
             missed_carrier: false,
             configured: false,
             addresses: Vec::new(),
-            told: Vec::new(),
+            logged_addresses: Vec::new(),
             client: None,
             lease: None,
             leased_before: None,
@@ -134,7 +134,7 @@ impl Nic {
 
     pub(super) fn forget_address(&mut self, address: IpAddr) {
         self.addresses.retain(|a| a.prefix.address != address);
-        self.told.retain(|told| *told != address);
+        self.logged_addresses.retain(|logged| *logged != address);
     }
 
     pub(super) fn origin(

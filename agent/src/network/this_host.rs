@@ -49,7 +49,7 @@ async fn look(
     let start = Instant::now();
     let mut last_news = start;
     let mut is_settled = settled.borrow_and_update().is_some();
-    let mut told = false;
+    let mut logged = false;
     loop {
         let (mut watch, snapshot) = LinkWatch::open().await?;
         nics.clear();
@@ -68,7 +68,7 @@ async fn look(
             if is_settled && !nics.is_empty() {
                 end = end.min(last_news + QUIET);
             }
-            let wake = if told {
+            let wake = if logged {
                 end
             } else {
                 end.min(start + TELL_AFTER)
@@ -94,7 +94,7 @@ async fn look(
                     if wake == end {
                         return Ok(());
                     }
-                    told = true;
+                    logged = true;
                     let count = hosts.hosts.len();
                     let limit = LIMIT.as_secs();
                     tracing::info!(

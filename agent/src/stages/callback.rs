@@ -6,7 +6,7 @@ use landfall_boot_params::argument_value::Scheme;
 
 use super::Boot;
 use crate::api::TlsIdentity;
-use crate::discovery::{self, AdvertiseRules, Advertised, Found};
+use crate::discovery::{self, AdvertiseRules, Advertised, FoundService};
 use crate::failure::{Failure, Result};
 use crate::host_name;
 use crate::ironic::Service;
@@ -14,7 +14,7 @@ use crate::state_file::StateFile;
 
 impl Boot {
     /// The address that Ironic is to call.
-    pub(super) async fn advertised(&mut self, found: &Found) -> Result<Advertised> {
+    pub(super) async fn advertised(&mut self, found: &FoundService) -> Result<Advertised> {
         let params = &self.settings.params;
         let rules = AdvertiseRules {
             host: params.advertise_host.value.clone(),

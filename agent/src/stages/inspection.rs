@@ -43,11 +43,11 @@ impl Boot {
         };
         network::first_address(&mut self.network).await;
         let params = &self.settings.params;
-        let patience = wait_for_disk::Patience::of_attempts(
+        let disk_wait = wait_for_disk::DiskWait::of_attempts(
             *params.disk_wait_attempts,
             *params.disk_wait_delay,
         );
-        let settled = devices_settled::wait(self.devices_settled.clone(), patience.timeout).await;
+        let settled = devices_settled::wait(self.devices_settled.clone(), disk_wait.timeout).await;
         let neighbours = self.make_vlans_by_lldp().await;
         let params = &self.settings.params;
         wait_for_addresses(params, &mut self.network).await;
@@ -57,7 +57,7 @@ impl Boot {
             lldp_in_interfaces: *params.collect_lldp,
             neighbours,
             logs: commands::logs_for_inspection,
-            patience: patience.for_all_disks(settled),
+            disk_wait: disk_wait.for_all_disks(settled),
             network: self.network.clone(),
             bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),
             hide_bmc_nics: !*params.bmc_nics,
@@ -65,14 +65,14 @@ impl Boot {
         };
         let mut is_first = true;
         let posted = loop {
-            let told = of_inventory(&self.network.borrow());
+            let reported = of_inventory(&self.network.borrow());
             let inspected = inspection::inspect(SystemPath::live(), circumstances.clone()).await;
             if std::mem::replace(&mut is_first, false)
                 && let Ok(Some(remark)) = commands::blocking(|| Ok(missing_disks())).await
             {
                 self.remark(remark);
             }
-            let out_of_date = other_network_than(told, self.network.clone());
+            let out_of_date = other_network_than(reported, self.network.clone());
             let posted = match inspected {
                 Ok(body) => {
                     let transport = self.transport();
@@ -205,8 +205,8 @@ fn of_inventory(state: &NetworkState) -> OfInventory {
 
 /// Returns when the network no longer matches the inventory, which may never
 /// happen.
-async fn other_network_than(told: OfInventory, mut network: watch::Receiver<NetworkState>) {
-    let is_another = |state: &NetworkState| of_inventory(state) != told;
+async fn other_network_than(reported: OfInventory, mut network: watch::Receiver<NetworkState>) {
+    let is_another = |state: &NetworkState| of_inventory(state) != reported;
     if network.wait_for(is_another).await.is_err() {
         // The network's task has ended, so the state does not change any more.
         std::future::pending().await

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Boot, warn_all};
-use crate::discovery::Found;
+use crate::discovery::FoundService;
 use crate::failure::{Failure, Result};
 use crate::ironic::{self, AgentToken, LookupAnswer, NoNode, Query, Service, Transport};
 use crate::state_file::StateFile;
@@ -17,7 +17,7 @@ pub(super) enum Lookup {
 }
 
 impl Boot {
-    pub(super) fn service(&self, found: &Found) -> Service {
+    pub(super) fn service(&self, found: &FoundService) -> Service {
         Service::new(
             self.transport(),
             &found.urls,
@@ -51,11 +51,11 @@ impl Boot {
             boot_mac: params.boot_interface.as_ref().map(|nic| nic.mac),
             node_uuid,
         };
-        let patience = ironic::Patience {
+        let retry_policy = ironic::RetryPolicy {
             interval: *params.lookup_interval,
             total: *params.lookup_timeout,
         };
-        match ironic::look_up_until_known(service, &mut query, &mut token, patience).await {
+        match ironic::look_up_until_known(service, &mut query, &mut token, retry_policy).await {
             Ok((node, token)) => {
                 let settings = Arc::make_mut(&mut self.settings);
                 warn_all(&settings.apply_lookup_config(&node.config));

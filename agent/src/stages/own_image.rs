@@ -6,7 +6,7 @@ use landfall_media_reader::coreos_image;
 
 use crate::disk::fetch::medium_url;
 use crate::installation::OwnImage;
-use crate::media::{self, DRIVE_PATIENCE, NoImage, Places};
+use crate::media::{self, DRIVE_TIMEOUT, NoImage, Places};
 
 /// Looks for the image in the drives. With `must_be_there` there is no other image,
 /// so the agent waits for a drive that a BMC shows late.
@@ -15,12 +15,12 @@ use crate::media::{self, DRIVE_PATIENCE, NoImage, Places};
 /// A text for the operator: what is wrong with the image in a drive, or that an
 /// image that must be there is missing.
 pub fn own_image(must_be_there: bool) -> Result<Option<OwnImage>, String> {
-    let patience = if must_be_there {
-        DRIVE_PATIENCE
+    let timeout = if must_be_there {
+        DRIVE_TIMEOUT
     } else {
         Duration::ZERO
     };
-    let found = match media::coreos_image(&Places::of_ramdisk(), patience) {
+    let found = match media::coreos_image(&Places::of_ramdisk(), timeout) {
         Ok(found) => found,
         Err(NoImage::Missing(reason)) if !must_be_there => {
             tracing::info!("{reason}");

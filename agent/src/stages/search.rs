@@ -7,7 +7,7 @@ use landfall_boot_params::Origin;
 use landfall_boot_params::argument_value::ServiceUrls;
 
 use super::{Boot, mdns_settings, warn_all};
-use crate::discovery::{self, Expected, Found, Place, Wanted};
+use crate::discovery::{self, Expected, FoundService, Place, Wanted};
 use crate::failure::Result;
 use crate::mdns_question::ironic_by_mdns;
 use crate::network;
@@ -19,7 +19,7 @@ pub(super) const FAR_ADDRESS_LIMIT: Duration = Duration::from_secs(10);
 impl Boot {
     /// Waits for a service that answers. `None` if nothing says where to look, or
     /// if the search fails.
-    pub(super) async fn find_service(&mut self) -> Option<Found> {
+    pub(super) async fn find_service(&mut self) -> Option<FoundService> {
         let params = &self.settings.params;
         let timeout = *params.http_request_timeout;
         let place = match &params.api_url.value {
@@ -81,7 +81,7 @@ impl Boot {
     /// Looks for a server through every NIC at once until one answers. If the clock
     /// is obviously wrong, the date of the answer sets it before any certificate is
     /// checked. Fails as [`discovery::find`] does.
-    pub(super) async fn reach(&mut self, wanted: &Wanted) -> Result<Found> {
+    pub(super) async fn reach(&mut self, wanted: &Wanted) -> Result<FoundService> {
         discovery::find(
             &self.client,
             wanted,
@@ -97,9 +97,9 @@ impl Boot {
         let _ = tokio::time::timeout(limit, network::first_address(&mut self.network)).await;
     }
 
-    pub(super) fn take_mdns(&mut self, told: &[(String, String)]) {
+    pub(super) fn take_mdns(&mut self, settings: &[(String, String)]) {
         let params = &mut Arc::make_mut(&mut self.settings).params;
-        for (key, value) in told {
+        for (key, value) in settings {
             warn_all(&mdns_settings::take(params, key, value));
         }
     }

@@ -10,7 +10,7 @@ use super::Boot;
 use super::remarks::repeat_remarks;
 use crate::api::{self, Api, Listening, TlsIdentity};
 use crate::commands::{Departure, Dispatcher, Interrupted, Ledger, Machine, Node};
-use crate::discovery::{self, Advertised, Found};
+use crate::discovery::{self, Advertised, FoundService};
 use crate::early::Ending;
 use crate::failure::{Failure, Result};
 use crate::http_client;
@@ -39,7 +39,7 @@ impl Boot {
     pub(super) async fn serve(
         mut self,
         service: &Service,
-        found: &Found,
+        found: &FoundService,
         node: LookupAnswer,
         token: &str,
     ) -> Result<Ending> {

@@ -29,7 +29,7 @@ use crate::http_options::image_options;
 use crate::installation::{BootEntry, InstallOptions, Installation, OwnImage, Servers};
 use crate::inventory::named_disk;
 use crate::inventory::root_device::report_untouchable;
-use crate::inventory::wait_for_disk::{Patience, wait_for_disk};
+use crate::inventory::wait_for_disk::{DiskWait, wait_for_disk};
 use crate::permission::WritePermission;
 use crate::state_file::StateFile;
 use crate::system_path::SystemPath;
@@ -159,12 +159,12 @@ impl Boot {
         };
         let path = path.to_string_lossy().into_owned();
         let params = &self.settings.params;
-        let patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
-        devices_settled::wait(self.devices_settled.clone(), patience.timeout).await;
+        let disk_wait = DiskWait::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
+        devices_settled::wait(self.devices_settled.clone(), disk_wait.timeout).await;
         blocking(move || {
             let root = SystemPath::live();
             let is_there = |disks: &[_]| named_disk::find(&root, &path, disks).is_ok();
-            let disks = wait_for_disk(&root, patience, is_there)
+            let disks = wait_for_disk(&root, disk_wait, is_there)
                 .map_err(|error| Failure::other(format!("waiting for {path}: {error}")))?;
             report_untouchable(&disks);
             named_disk::find(&root, &path, &disks).map(|disk| PathBuf::from(&disk.name))

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::command_line_source::CommandLineSource;
 use crate::clock::Clock;
-use crate::discovery::{self, Expected, Found, NicWay, Place, Wanted};
+use crate::discovery::{self, Expected, FoundService, NicWay, Place, Wanted};
 use crate::failure::{Failure, Result};
 use crate::http_client::ServiceClient;
 use crate::http_options::http_options;
@@ -88,7 +88,7 @@ struct Report {
     network: NetworkState,
     reach: Reach,
     /// The service, and either our address towards it or why it cannot call back.
-    found: Option<(Found, std::result::Result<String, String>)>,
+    found: Option<(FoundService, std::result::Result<String, String>)>,
 }
 
 async fn look(client: &ServiceClient, wanted: &Wanted, limit: Duration) -> Result<Report> {

@@ -10,7 +10,7 @@ use landfall_media_reader::coreos_image;
 use crate::commands::machine::{Machine, blocking};
 use crate::disk::fetch::medium_url;
 use crate::failure::{Failure, Result};
-use crate::media::{self, DRIVE_PATIENCE, ImageInDrive, NoImage, Places};
+use crate::media::{self, DRIVE_TIMEOUT, ImageInDrive, NoImage, Places};
 
 /// The image of this boot.
 ///
@@ -21,7 +21,7 @@ pub(super) async fn find(machine: &Arc<Machine>) -> Result<GivenImage> {
     if let Some(image) = given.map_err(Failure::invalid_params)? {
         return Ok(image);
     }
-    blocking(|| of_medium(media::coreos_image(&Places::of_ramdisk(), DRIVE_PATIENCE))).await
+    blocking(|| of_medium(media::coreos_image(&Places::of_ramdisk(), DRIVE_TIMEOUT))).await
 }
 
 fn of_medium(found: std::result::Result<ImageInDrive, NoImage>) -> Result<GivenImage> {

@@ -7,7 +7,7 @@ use landfall_boot_params::argument_value::ImageServerAuth;
 
 use crate::commands::image_info::{ImageInfo, basic};
 use crate::commands::machine::Machine;
-use crate::disk::fetch::Patience;
+use crate::disk::fetch::RetryPolicy;
 use crate::disk::format_policy::FormatPolicy;
 use crate::failure::Result;
 use crate::http_client::{HttpOptions, Proxies, image_client};
@@ -53,15 +53,15 @@ fn own(params: &BootParams) -> Option<(&str, &str)> {
 /// Converts the original's settings. The original limits the number of attempts.
 /// Here an attempt that received data does not count, and a broken download resumes
 /// where it stopped.
-pub(super) fn patience(params: &BootParams) -> Patience {
+pub(super) fn retry_policy(params: &BootParams) -> RetryPolicy {
     let interval = *params.image_download_connection_retry_interval;
     let retries = *params.image_download_connection_retries;
     let longest = *params.image_download_max_duration;
-    Patience {
+    RetryPolicy {
         stall: (*params.image_download_connection_timeout).max(Duration::from_secs(1)),
         give_up: interval * retries,
         retries,
-        first_pause: interval.min(Patience::default().first_pause),
+        first_pause: interval.min(RetryPolicy::default().first_pause),
         longest_pause: interval,
         deadline: (!longest.is_zero()).then_some(longest),
     }

@@ -96,7 +96,7 @@ async fn source(machine: &Machine, image: GivenImage) -> Result<ImageSource> {
     let params = &machine.settings.params;
     let request = Request {
         authorization: image_server::own_authorization(params),
-        patience: image_server::patience(params),
+        retry_policy: image_server::retry_policy(params),
         ..Request::new(image.urls)
     };
     let (md5_enabled, verified) = (*params.md5_enabled, !machine.http.insecure);

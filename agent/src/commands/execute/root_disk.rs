@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::inventory::report_types::Disk;
 use crate::inventory::root_device::{choose_for_node, report_untouchable, sets_below};
 use crate::inventory::root_device_hints::RootDeviceHints;
-use crate::inventory::wait_for_disk::{ALL_DISKS, Patience, wait_for_disk};
+use crate::inventory::wait_for_disk::{ALL_DISKS, DiskWait, wait_for_disk};
 use crate::system_path::SystemPath;
 
 /// Whether the hints identify a disk, so that a disk that appears later cannot
@@ -32,8 +32,8 @@ fn names_one_disk(node: &Node) -> bool {
 /// If the hints name the root disk, it does not wait for late disks.
 pub(super) async fn wait_for_all(machine: &Machine, node: &Node) {
     let params = &machine.settings.params;
-    let patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
-    let settled = devices_settled::wait(machine.devices_settled.clone(), patience.timeout).await;
+    let disk_wait = DiskWait::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
+    let settled = devices_settled::wait(machine.devices_settled.clone(), disk_wait.timeout).await;
     if !names_one_disk(node) {
         tokio::time::sleep_until((settled + ALL_DISKS).into()).await;
     }
@@ -96,15 +96,15 @@ async fn choose_when_there(
     tell: fn(&[Disk]),
 ) -> Result<Disk> {
     let params = &machine.settings.params;
-    let mut patience = Patience::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
-    let settled = devices_settled::wait(machine.devices_settled.clone(), patience.timeout).await;
+    let mut disk_wait = DiskWait::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
+    let settled = devices_settled::wait(machine.devices_settled.clone(), disk_wait.timeout).await;
     if !names_one_disk(node) {
-        patience = patience.for_all_disks(settled);
+        disk_wait = disk_wait.for_all_disks(settled);
     }
     let node = node.0.clone();
     blocking(move || {
         let root = SystemPath::live();
-        let disks = wait_for_disk(&root, patience, |disks| {
+        let disks = wait_for_disk(&root, disk_wait, |disks| {
             choose_for_node(Some(&node), disks, &sets).is_ok()
         })
         .map_err(|error| Failure::other(format!("waiting for a disk: {error}")))?;

@@ -55,7 +55,7 @@ pub(super) async fn write(
     let client = image_server::client(machine, &info)?;
     let request = Request {
         authorization: image_server::authorization(params, &info)?,
-        patience: image_server::patience(params),
+        retry_policy: image_server::retry_policy(params),
         ..Request::new(&info.urls)
     };
     let formats = image_server::formats(params, &info);

@@ -60,7 +60,7 @@ fn wanted(urls: Vec<String>, expected: Expected) -> Wanted {
     }
 }
 
-fn found(urls: Vec<String>, expected: Expected) -> Found {
+fn found(urls: Vec<String>, expected: Expected) -> FoundService {
     let client = ServiceClient::new(&HttpOptions::default()).unwrap();
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -42,7 +42,7 @@ pub(super) fn final_at(shown: &str, reason: impl std::fmt::Display) -> Break {
 }
 
 /// A file that is being delivered to the reader.
-pub(super) struct Course<'a> {
+pub(super) struct DownloadState<'a> {
     pub(super) request: &'a Request,
     events: &'a Events,
     /// What the first place reported about the file.
@@ -52,7 +52,7 @@ pub(super) struct Course<'a> {
     begun: bool,
 }
 
-impl<'a> Course<'a> {
+impl<'a> DownloadState<'a> {
     /// `known`: a file that was begun before, and the offset at which to continue.
     pub(super) fn new(
         request: &'a Request,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use landfall_media_reader::iso9660::{Iso, IsoError};
 
-use super::course::{Course, Outcome, final_at, later};
+use super::course::{DownloadState, Outcome, final_at, later};
 use super::location::Location;
 use super::mirror::Mirror;
 use super::pace::Pace;
@@ -50,11 +50,11 @@ impl<'a, 'url> Local<'a, 'url> {
         Self { mirror, location }
     }
 
-    /// Reads the file from `course.received` to its end.
-    pub(super) async fn go_on(self, course: &mut Course<'_>) -> Outcome<()> {
-        let stall = course.request.patience.stall;
+    /// Reads the file from `state.received` to its end.
+    pub(super) async fn go_on(self, state: &mut DownloadState<'_>) -> Outcome<()> {
+        let stall = state.request.retry_policy.stall;
         let Self { mirror, location } = self;
-        let from = course.received;
+        let from = state.received;
         let opened = in_thread(stall, move || open(&location, from)).await?;
         let mut source = opened.map_err(|trouble| match trouble {
             Trouble::Passing(reason) => later(reason),
@@ -75,12 +75,12 @@ impl<'a, 'url> Local<'a, 'url> {
                 format!("the file changed: {difference}"),
             ));
         }
-        mirror.must_be_same(course, &resource)?;
+        mirror.must_be_same(state, &resource)?;
         mirror.known = Some(resource.clone());
-        course.begin_at(mirror.url, resource, 0, true).await?;
-        let mut pace = Pace::new(course.request.patience.give_up.max(stall));
-        while course.received < source.len {
-            let left = source.len - course.received;
+        state.begin_at(mirror.url, resource, 0, true).await?;
+        let mut pace = Pace::new(state.request.retry_policy.give_up.max(stall));
+        while state.received < source.len {
+            let left = source.len - state.received;
             let (back, read) = in_thread(stall, move || {
                 let read = chunk(&mut source.file, left);
                 (source, read)
@@ -89,7 +89,7 @@ impl<'a, 'url> Local<'a, 'url> {
             source = back;
             let bytes = read.map_err(|error| later(why(&error)))?;
             pace.received(bytes.len() as u64).map_err(later)?;
-            course.deliver(&mirror.shown, bytes, &mut pace).await?;
+            state.deliver(&mirror.shown, bytes, &mut pace).await?;
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ fn regular_file(path: &Path) -> Result<Source, Trouble> {
 
 fn on_medium(device: &Path, path: &str) -> Result<(Source, u64), Trouble> {
     // A drive may disappear and come back with its device node. If it stays away,
-    // the download gives up after `Patience::give_up`.
+    // the download gives up after `RetryPolicy::give_up`.
     let file = File::open(device).map_err(|error| Trouble::Passing(why(&error)))?;
     let mut iso = Iso::open(&file).map_err(trouble_of_iso)?;
     let extent = iso.find(path).map_err(trouble_of_iso)?;

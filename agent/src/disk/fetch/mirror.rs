@@ -1,7 +1,7 @@
 //! One mirror: a URL of the file, what its server reported about the file, and the
 //! errors.
 
-use super::course::{Break, Course, Outcome};
+use super::course::{Break, DownloadState, Outcome};
 use super::shown;
 use crate::disk::resume::{Resource, same_file};
 use crate::failure::Failure;
@@ -33,12 +33,12 @@ impl<'a> Mirror<'a> {
 
     /// Fails unless this place has the file that the download began with. Checks
     /// only a place that has not sent any of it yet.
-    pub(super) fn must_be_same(&self, course: &Course<'_>, now: &Resource) -> Outcome<()> {
-        let Some(file) = course.file.as_ref().filter(|_| self.known.is_none()) else {
+    pub(super) fn must_be_same(&self, state: &DownloadState<'_>, now: &Resource) -> Outcome<()> {
+        let Some(file) = state.file.as_ref().filter(|_| self.known.is_none()) else {
             return Ok(());
         };
         // If no byte was delivered yet, only the length must match.
-        let checked = course.request.checked || course.received == 0;
+        let checked = state.request.checked || state.received == 0;
         same_file(file, now, checked).map_err(|reason| {
             Break::Final(Failure::image_download(format!(
                 "{}: expected the same file as at the start of the download: {reason}",

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::course::{Break, Course, Outcome, final_at};
+use super::course::{Break, DownloadState, Outcome, final_at};
 use super::local::Local;
 use super::location::Location;
 use super::mirror::Mirror;
@@ -33,13 +33,13 @@ pub(super) async fn fetch(
     if let (Some(first), Some((resource, _))) = (mirrors.first_mut(), &known) {
         first.known = Some(resource.clone());
     }
-    let mut course = Course::new(request, events, known);
-    let mut endurance = Endurance::new(request, course.received);
+    let mut state = DownloadState::new(request, events, known);
+    let mut budget = RetryBudget::new(request, state.received);
     let mut at = 0;
     loop {
-        let before = course.received;
-        let anew = endurance.tries > 0 || !mirrors_that_resume(&mirrors, at);
-        let outcome = read_from(&mut mirrors[at], &mut course, client, anew).await;
+        let before = state.received;
+        let anew = budget.tries > 0 || !mirrors_that_resume(&mirrors, at);
+        let outcome = read_from(&mut mirrors[at], &mut state, client, anew).await;
         let (reason, asked) = match outcome {
             Ok(()) | Err(Break::Stopped) => return Ok(()),
             Err(Break::Final(failure)) => {
@@ -64,27 +64,27 @@ pub(super) async fn fetch(
             }
             Err(Break::Later(reason, asked)) => (reason, asked),
         };
-        endurance.got_to(course.received);
+        budget.got_to(state.received);
         mirrors[at].trouble = Some(reason.clone());
-        if endurance.is_over() {
-            return Err(given_up(&mirrors, &course, &endurance));
+        if budget.is_over() {
+            return Err(given_up(&mirrors, &state, &budget));
         }
-        let brought = course.received >= before + PROGRESS;
+        let brought = state.received >= before + PROGRESS;
         let next = match after(&mirrors, at) {
             Some(next) if !brought => next,
             _ => at,
         };
-        let what = match course.file {
+        let what = match state.file {
             Some(_) => format!(
                 "connection lost at byte {} of {}",
-                course.received,
-                course.total_text()
+                state.received,
+                state.total_text()
             ),
             None => "no answer yet".to_owned(),
         };
         let (from, to) = (&mirrors[at].shown, &mirrors[next].shown);
         let places = mirrors.iter().filter(|mirror| mirror.lost.is_none());
-        match endurance.pause(brought, places.count(), asked) {
+        match budget.pause(brought, places.count(), asked) {
             None => tracing::warn!("image {from}: {what} ({reason}), continuing with {to}"),
             Some(wait) => {
                 let how = if next == at {
@@ -108,15 +108,15 @@ pub(super) async fn fetch(
 /// Range; otherwise the result is [`Break::Anew`].
 async fn read_from(
     mirror: &mut Mirror<'_>,
-    course: &mut Course<'_>,
+    state: &mut DownloadState<'_>,
     client: &reqwest::Client,
     anew: bool,
 ) -> Outcome<()> {
     let location = Location::parse(mirror.url).map_err(|reason| final_at(&mirror.shown, reason))?;
     if location == Location::Server {
-        Transfer::new(mirror, client).go_on(course, anew).await
+        Transfer::new(mirror, client).go_on(state, anew).await
     } else {
-        Local::new(mirror, location).go_on(course).await
+        Local::new(mirror, location).go_on(state).await
     }
 }
 
@@ -130,15 +130,15 @@ fn after(mirrors: &[Mirror<'_>], at: usize) -> Option<usize> {
         .or_else(|| others().find(left))
 }
 
-/// Whether any place other than `but` may be able to continue in the middle of the
-/// file.
-fn mirrors_that_resume(mirrors: &[Mirror<'_>], but: usize) -> bool {
-    let mut others = mirrors.iter().enumerate().filter(|(at, _)| *at != but);
+/// Whether any place other than `except` may be able to continue in the middle of
+/// the file.
+fn mirrors_that_resume(mirrors: &[Mirror<'_>], except: usize) -> bool {
+    let mut others = mirrors.iter().enumerate().filter(|(at, _)| *at != except);
     others.any(|(_, mirror)| mirror.lost.is_none() && !mirror.sends_anew)
 }
 
 /// Tracks how long the download has made no progress.
-struct Endurance {
+struct RetryBudget {
     give_up: Duration,
     retries: u32,
     backoff: Backoff,
@@ -150,13 +150,13 @@ struct Endurance {
     failures: usize,
 }
 
-impl Endurance {
+impl RetryBudget {
     fn new(request: &Request, received: u64) -> Self {
-        let patience = &request.patience;
+        let retry_policy = &request.retry_policy;
         Self {
-            give_up: patience.give_up,
-            retries: patience.retries,
-            backoff: Backoff::new(patience.first_pause, patience.longest_pause),
+            give_up: retry_policy.give_up,
+            retries: retry_policy.retries,
+            backoff: Backoff::new(retry_policy.first_pause, retry_policy.longest_pause),
             mark: received,
             since: Instant::now(),
             tries: 0,
@@ -193,14 +193,14 @@ impl Endurance {
     }
 }
 
-fn given_up(mirrors: &[Mirror<'_>], course: &Course<'_>, endurance: &Endurance) -> Failure {
+fn given_up(mirrors: &[Mirror<'_>], state: &DownloadState<'_>, budget: &RetryBudget) -> Failure {
     let troubles: Vec<String> = mirrors.iter().filter_map(why_not).collect();
     Failure::image_download(format!(
         "{}; gave up at byte {} of {} after {} s without progress",
         troubles.join("; "),
-        course.received,
-        course.total_text(),
-        endurance.since.elapsed().as_secs(),
+        state.received,
+        state.total_text(),
+        budget.since.elapsed().as_secs(),
     ))
     .hint("is the image server up and reachable from this host?")
 }

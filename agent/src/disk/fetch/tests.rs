@@ -41,12 +41,12 @@ fn a_trickle_is_no_progress() {
         }
     });
     let request = Request {
-        patience: Patience {
+        retry_policy: RetryPolicy {
             stall: Duration::from_millis(500),
             give_up: Duration::from_secs(1),
             first_pause: Duration::from_millis(10),
             longest_pause: Duration::from_millis(10),
-            ..Patience::default()
+            ..RetryPolicy::default()
         },
         ..Request::new([url])
     };
@@ -107,12 +107,12 @@ fn an_untrusted_certificate_is_final() {
 fn from(urls: &[&str], checked: bool) -> Request {
     Request {
         checked,
-        patience: Patience {
+        retry_policy: RetryPolicy {
             stall: Duration::from_millis(500),
             give_up: Duration::from_secs(2),
             first_pause: Duration::from_millis(10),
             longest_pause: Duration::from_millis(50),
-            ..Patience::default()
+            ..RetryPolicy::default()
         },
         ..Request::new(urls.iter().copied())
     }
@@ -276,9 +276,9 @@ fn places_take_turns_while_they_fail() {
         busy.asked().len()
     );
     let request = Request {
-        patience: Patience {
+        retry_policy: RetryPolicy {
             give_up: Duration::from_millis(200),
-            ..from(&[], false).patience
+            ..from(&[], false).retry_policy
         },
         ..from(&[&busy.url, gone], false)
     };

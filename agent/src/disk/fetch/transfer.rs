@@ -1,5 +1,5 @@
-//! One connection to a server, which reads the file from `Course::received` to its
-//! end.
+//! One connection to a server, which reads the file from `DownloadState::received`
+//! to its end.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use reqwest::header::{
 };
 
 use super::Request;
-use super::course::{Break, Course, Outcome, final_at, later};
+use super::course::{Break, DownloadState, Outcome, final_at, later};
 use super::mirror::Mirror;
 use super::pace::{PROGRESS, Pace};
 use crate::disk::resume::{Answer, Resource, Verdict, judge, may_be_taken_as_sent};
@@ -29,12 +29,12 @@ impl<'a, 'url> Transfer<'a, 'url> {
 
     /// Reads to the end of the file. `anew`: whether a server that ignores Range
     /// may send more than [`PROGRESS`] bytes a second time.
-    pub(super) async fn go_on(self, course: &mut Course<'_>, anew: bool) -> Outcome<()> {
-        let stall = course.request.patience.stall;
-        let mut response = self.ask(course, stall).await?;
-        let answer = answer_of(&response, course.request);
+    pub(super) async fn go_on(self, state: &mut DownloadState<'_>, anew: bool) -> Outcome<()> {
+        let stall = state.request.retry_policy.stall;
+        let mut response = self.ask(state, stall).await?;
+        let answer = answer_of(&response, state.request);
         let mirror = self.mirror;
-        let (resource, mut skip) = match judge(mirror.known.as_ref(), course.received, &answer) {
+        let (resource, mut skip) = match judge(mirror.known.as_ref(), state.received, &answer) {
             Verdict::Go { resource, skip } => (resource, skip),
             Verdict::Later(reason, asked) => return Err(Break::Later(reason, asked)),
             Verdict::Never(reason) => return Err(final_at(&mirror.shown, reason)),
@@ -42,26 +42,26 @@ impl<'a, 'url> Transfer<'a, 'url> {
                 return Err(Break::Final(
                     Failure::image_download(format!(
                         "{}: the file changed on the server at byte {}: {difference}",
-                        mirror.shown, course.received
+                        mirror.shown, state.received
                     ))
                     .hint("deploy again: the new file must be read from its start"),
                 ));
             }
         };
-        mirror.must_be_same(course, &resource)?;
+        mirror.must_be_same(state, &resource)?;
         if skip > PROGRESS && !anew {
             return Err(Break::Anew);
         }
         mirror.known = Some(merged(mirror.known.take(), &resource));
-        course
+        state
             .begin_at(mirror.url, resource, skip, answer.status == 206)
             .await?;
-        let patience = &course.request.patience;
-        let mut pace = Pace::new(patience.give_up.max(stall));
-        while !course.is_complete() {
+        let retry_policy = &state.request.retry_policy;
+        let mut pace = Pace::new(retry_policy.give_up.max(stall));
+        while !state.is_complete() {
             let chunk = match tokio::time::timeout(stall, response.chunk()).await {
                 Ok(Ok(Some(chunk))) => chunk,
-                Ok(Ok(None)) if course.total().is_none() && skip == 0 => break,
+                Ok(Ok(None)) if state.total().is_none() && skip == 0 => break,
                 Ok(Ok(None)) => return Err(later("the body ended early")),
                 Ok(Err(e)) => return Err(later(why(&e))),
                 Err(_) => return Err(later(format!("no byte for {} s", stall.as_secs()))),
@@ -72,23 +72,23 @@ impl<'a, 'url> Transfer<'a, 'url> {
             skip -= known_already;
             // At most the length of the chunk, so it fits.
             let fresh = chunk.slice(usize::try_from(known_already).unwrap_or(usize::MAX)..);
-            course.deliver(&mirror.shown, fresh, &mut pace).await?;
+            state.deliver(&mirror.shown, fresh, &mut pace).await?;
         }
         Ok(())
     }
 
-    async fn ask(&self, course: &Course<'_>, stall: Duration) -> Outcome<reqwest::Response> {
+    async fn ask(&self, state: &DownloadState<'_>, stall: Duration) -> Outcome<reqwest::Response> {
         // With a content encoding, the received bytes would not be those that the
         // digest covers.
         let mut request = self
             .client
             .get(self.mirror.url)
             .header(ACCEPT_ENCODING, "identity");
-        if let Some(value) = &course.request.authorization {
+        if let Some(value) = &state.request.authorization {
             request = request.header(AUTHORIZATION, value);
         }
-        if course.received > 0 {
-            request = request.header(RANGE, format!("bytes={}-", course.received));
+        if state.received > 0 {
+            request = request.header(RANGE, format!("bytes={}-", state.received));
             if let Some(validator) = self.mirror.known.as_ref().and_then(Resource::validator) {
                 request = request.header(IF_RANGE, validator);
             }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::disk::digest::Hasher;
-use crate::disk::fetch::{Patience, medium_url};
+use crate::disk::fetch::{RetryPolicy, medium_url};
 use crate::disk::fixtures::{Asked, Reply, Server, gpt_image, http_client, loop_device, used_disk};
 use crate::disk::gpt::Table;
 use crate::failure::Class;
@@ -44,19 +44,19 @@ fn sha256(bytes: &[u8]) -> Digest {
     Hasher::digest(Algorithm::Sha256, bytes)
 }
 
-fn impatient() -> Patience {
-    Patience {
+fn quick_retries() -> RetryPolicy {
+    RetryPolicy {
         stall: Duration::from_millis(400),
         give_up: Duration::from_secs(3),
         first_pause: Duration::from_millis(20),
         longest_pause: Duration::from_millis(100),
-        ..Patience::default()
+        ..RetryPolicy::default()
     }
 }
 
 fn request(server: &Server) -> Request {
     Request {
-        patience: impatient(),
+        retry_policy: quick_retries(),
         ..Request::new([&server.url])
     }
 }
@@ -265,7 +265,7 @@ fn too_long_a_download_has_its_own_class() {
     });
     let disk = disk(DISK);
     let mut source = source(&server, Some(sha256(&image)));
-    source.request.patience.deadline = Some(Duration::from_millis(300));
+    source.request.retry_policy.deadline = Some(Duration::from_millis(300));
     let failure = write_image(&source, open(disk.path(), 512), &http_client()).unwrap_err();
     assert_eq!(failure.class, Class::ImageDownloadTimeoutError, "{failure}");
     assert_unbootable(&disk);
@@ -380,7 +380,7 @@ fn while_it_is_written_the_disk_does_not_boot() {
     });
     let disk = disk(DISK);
     let mut patient = source(&server, Some(sha256(&image)));
-    patient.request.patience.stall = Duration::from_secs(60);
+    patient.request.retry_policy.stall = Duration::from_secs(60);
     let target = open(disk.path(), 512);
     let writer = std::thread::spawn(move || write_image(&patient, target, &http_client()));
     in_the_middle
@@ -870,7 +870,7 @@ fn an_image_comes_through_a_proxy() {
     };
     let mut source = source(&proxy, Some(sha256(&image)));
     source.request.urls = vec!["http://images.invalid/image.raw".to_owned()];
-    source.request.patience.give_up = Duration::ZERO;
+    source.request.retry_policy.give_up = Duration::ZERO;
     let first = disk(DISK);
     let write = |disk: &NamedTempFile, exceptions: &str| {
         write_image(&source, open(disk.path(), 512), &through(exceptions))

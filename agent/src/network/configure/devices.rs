@@ -155,12 +155,12 @@ impl Configurator {
         // first address and runs again with each later one. If the plan requires
         // IPv6, a missing router is reported.
         let ipv6 = interface.ipv6.as_ref().filter(is_automatic);
-        let patience = ipv6.and_then(|ip| match ip.required_timeout_ms {
+        let timeout = ipv6.and_then(|ip| match ip.required_timeout_ms {
             Some(time) => Some(Duration::from_millis(time.into())),
             None => ip.required.then_some(ADVERTISEMENT_EXPECTED),
         });
-        if let Some(patience) = patience {
-            let at = Instant::now() + patience;
+        if let Some(timeout) = timeout {
+            let at = Instant::now() + timeout;
             self.timers.start(Timer::Advertisement(index), at);
         }
         if interface.ipv4.as_ref().is_some_and(|ip| is_automatic(&ip)) {
@@ -197,14 +197,14 @@ impl Configurator {
             return;
         };
         let (name, prefix) = (&nic.link.name, address.prefix);
-        if !address.tentative && !nic.told.contains(&prefix.address) {
+        if !address.tentative && !nic.logged_addresses.contains(&prefix.address) {
             match origin {
                 // The lease has been logged already.
                 AddressOrigin::Dhcp(_) => {}
                 AddressOrigin::LinkLocal => tracing::debug!("{name} {prefix} {origin}"),
                 _ => tracing::info!("{name} {prefix} from {origin}"),
             }
-            nic.told.push(prefix.address);
+            nic.logged_addresses.push(prefix.address);
         }
         self.begin_ipv6(address.index).await;
     }

@@ -159,7 +159,7 @@ impl<'a> Search<'a> {
         let end = self.start + self.settings.series;
         let mut wait = FIRST_WAIT;
         let mut sent = 0;
-        let mut told = false;
+        let mut logged = false;
         while Instant::now() < end {
             self.send(Request::Discover)?;
             sent += 1;
@@ -179,8 +179,8 @@ impl<'a> Search<'a> {
                 }
             }
             // A series may end before the usual silence is over.
-            if !told && (sent >= SILENCE || Instant::now() >= end) {
-                told = true;
+            if !logged && (sent >= SILENCE || Instant::now() >= end) {
+                logged = true;
                 if reporter
                     .tell(Event::Silent(self.start.elapsed()))
                     .await
