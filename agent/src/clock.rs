@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::calendar;
+use crate::failure::Failure;
 use crate::sys::wall_clock;
 
 /// A correct clock is not earlier than this: 2026-01-01. It is a constant and not
@@ -75,15 +76,16 @@ impl Clock {
     ///
     /// # Errors
     /// If the clock could not be set, with the reason.
-    pub async fn set_by_ntp(&mut self, server: &str) -> Result<(), String> {
-        let time = ntp::time_of(server).await?;
+    pub async fn set_by_ntp(&mut self, server: &str) -> Result<(), Failure> {
+        let time = ntp::time_of(server).await.map_err(Failure::other)?;
         if !is_plausible(time) {
-            return Err(format!(
+            return Err(Failure::other(format!(
                 "{server}: expected a time from 2026 to 2099, found {}",
                 calendar::shown(time)
-            ));
+            )));
         }
-        self.set(time, &format!("NTP server {server}"))?;
+        self.set(time, &format!("NTP server {server}"))
+            .map_err(Failure::other)?;
         self.sources.ntp.store(true, Ordering::Relaxed);
         Ok(())
     }

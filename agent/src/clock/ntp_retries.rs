@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Clock;
 use crate::backoff::Backoff;
+use crate::failure::Failure;
 use crate::network::NetworkState;
 use crate::network::state::NicState;
 
@@ -28,7 +29,7 @@ impl Clock {
         limit: Duration,
         server: &str,
         network: &mut watch::Receiver<NetworkState>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         let end = Instant::now() + limit;
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {

@@ -9,6 +9,7 @@ use nix::net::if_::{if_indextoname, if_nametoindex};
 use reqwest::Url;
 use tokio::sync::watch;
 
+use crate::failure::Failure;
 use crate::http_client::ZonedUrl;
 use crate::network::{AddressOrigin, NetworkState};
 use crate::state_file::StateFile;
@@ -76,7 +77,7 @@ pub async fn advertise(
     urls: &[String],
     network: &mut watch::Receiver<NetworkState>,
     kept: &StateFile,
-) -> Result<Advertised, String> {
+) -> Result<Advertised, Failure> {
     if let Some(host) = &rules.host {
         return Ok(Advertised::parse(host));
     }
@@ -97,7 +98,7 @@ pub async fn advertise(
         }
         let found = match &rules.interface {
             Some(interface) => address_of(&state, interface),
-            None => source_towards(urls).await,
+            None => first_source(urls).await,
         };
         match found {
             Ok(address) => {
@@ -107,7 +108,9 @@ pub async fn advertise(
             Err(text) => fault = text,
         }
     }
-    Err(format!("no address for Ironic to call back: {fault}"))
+    Err(Failure::other(format!(
+        "no address for Ironic to call back: {fault}"
+    )))
 }
 
 /// Waits until the machine has lost the address and has another one that can
@@ -166,7 +169,11 @@ fn address_of(state: &NetworkState, interface: &str) -> Result<IpAddr, String> {
 ///
 /// # Errors
 /// The reason why there is none for the last URL.
-pub async fn source_towards(urls: &[String]) -> Result<IpAddr, String> {
+pub async fn source_towards(urls: &[String]) -> Result<IpAddr, Failure> {
+    first_source(urls).await.map_err(Failure::other)
+}
+
+async fn first_source(urls: &[String]) -> Result<IpAddr, String> {
     let mut fault = "no URL".to_owned();
     for url in urls {
         match source_towards_one(url).await {

@@ -11,6 +11,7 @@ use mdns_sd::{IfKind, Receiver, ResolvedService, ScopedIp, ServiceDaemon, Servic
 
 use super::advertised_address::route_source;
 use super::mdns_advert::{Advert, AdvertAddress, Endpoint};
+use crate::failure::Failure;
 use crate::http_client::ZonedUrl;
 
 const SERVICE_TYPE: &str = "_openstack._tcp.local.";
@@ -48,7 +49,7 @@ pub struct Question {
 ///
 /// # Errors
 /// If no host answered in time, or if the answer is unusable.
-pub async fn ask_network(question: &Question) -> Result<(&'static str, Endpoint), String> {
+pub async fn ask_network(question: &Question) -> Result<(&'static str, Endpoint), Failure> {
     let mut pause = FIRST_PAUSE;
     let mut fault = String::new();
     for attempt in 0..question.attempts.max(1) {
@@ -63,7 +64,7 @@ pub async fn ask_network(question: &Question) -> Result<(&'static str, Endpoint)
             Err(text) => fault = text,
         }
     }
-    Err(fault)
+    Err(Failure::other(fault))
 }
 
 async fn attempt_once(question: &Question) -> Result<(&'static str, Endpoint), String> {

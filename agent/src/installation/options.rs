@@ -8,6 +8,7 @@ use std::str::FromStr;
 use clap::Args;
 use landfall_boot_params::digest::Digest;
 
+use crate::failure::{Failure, Result};
 use crate::handover::console::Console;
 
 /// The default of `--stream-base-url`.
@@ -25,15 +26,15 @@ pub enum FetchRetries {
 }
 
 impl FromStr for FetchRetries {
-    type Err = String;
+    type Err = Failure;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         if text == "infinite" {
             return Ok(Self::Infinite);
         }
-        text.parse()
-            .map(Self::Times)
-            .map_err(|_| format!("expected a number or infinite, found {text:?}"))
+        text.parse().map(Self::Times).map_err(|_| {
+            Failure::invalid_params(format!("expected a number or infinite, found {text:?}"))
+        })
     }
 }
 

@@ -3,6 +3,8 @@
 
 use landfall_boot_params::digest::Digest;
 
+use crate::failure::Result;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnImage {
     pub url: String,
@@ -11,6 +13,5 @@ pub struct OwnImage {
 
 /// Looks for the image. The argument says whether it must be there: with `true` the
 /// function waits for it and fails without it, with `false` there may be none. An
-/// image that is there but unusable is an error. The error is a text for the
-/// operator.
-pub type FindOwnImage<'a> = &'a dyn Fn(bool) -> Result<Option<OwnImage>, String>;
+/// image that is there but unusable is an error.
+pub type FindOwnImage<'a> = &'a dyn Fn(bool) -> Result<Option<OwnImage>>;

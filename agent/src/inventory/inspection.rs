@@ -13,6 +13,7 @@ use super::root_device::{choose, sets_below};
 use super::root_device_hints::SkipList;
 use super::system_path::SystemPath;
 use super::wait_for_disk::{DiskWait, wait_for_disk};
+use crate::failure::Failure;
 use crate::network::NetworkState;
 
 /// Inputs of the inspection that are not part of the inventory.
@@ -48,7 +49,10 @@ pub struct Circumstances {
 /// # Errors
 /// If the thread panics, or the result cannot be serialised as JSON: both are bugs
 /// in the agent.
-pub async fn inspect(root: SystemPath, mut circumstances: Circumstances) -> Result<String, String> {
+pub async fn inspect(
+    root: SystemPath,
+    mut circumstances: Circumstances,
+) -> Result<String, Failure> {
     let (chosen, faults) = collectors::by_names(&circumstances.collectors);
     for fault in &faults {
         tracing::warn!("{fault}");
@@ -82,15 +86,16 @@ pub async fn inspect(root: SystemPath, mut circumstances: Circumstances) -> Resu
     } else {
         None
     };
-    disks
-        .await
-        .map_err(|error| format!("the thread that waits for a disk ended: {error}"))?;
+    disks.await.map_err(|error| {
+        Failure::other(format!("the thread that waits for a disk ended: {error}"))
+    })?;
     tokio::task::spawn_blocking(move || {
         let body = gather(&root, &circumstances, &chosen, faults, neighbours);
-        serde_json::to_string(&body).map_err(|error| format!("the inventory as JSON: {error}"))
+        serde_json::to_string(&body)
+            .map_err(|error| Failure::other(format!("the inventory as JSON: {error}")))
     })
     .await
-    .map_err(|error| format!("the thread that inspects ended: {error}"))?
+    .map_err(|error| Failure::other(format!("the thread that inspects ended: {error}")))?
 }
 
 /// Runs the collectors below `root`. `faults` has the earlier errors. If there are

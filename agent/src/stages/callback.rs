@@ -23,9 +23,7 @@ impl Boot {
             pause: *params.ip_lookup_timeout,
         };
         let kept = StateFile::new(self.state, "advertised");
-        discovery::advertise(&rules, &found.urls, &mut self.network, &kept)
-            .await
-            .map_err(Failure::other)
+        discovery::advertise(&rules, &found.urls, &mut self.network, &kept).await
     }
 
     /// The certificate with which the API serves HTTPS: the operator's, or one of

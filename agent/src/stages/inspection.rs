@@ -78,7 +78,7 @@ impl Boot {
                     let transport = self.transport();
                     ironic::post_inventory(&transport, &urls, &body, retry, out_of_date).await
                 }
-                Err(fault) => Err(NotTaken::Failed(fault)),
+                Err(failure) => Err(NotTaken::Failed(failure.to_string())),
             };
             if !matches!(posted, Err(NotTaken::OutOfDate)) {
                 break posted;

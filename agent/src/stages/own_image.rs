@@ -5,6 +5,7 @@ use std::time::Duration;
 use landfall_media_reader::coreos_image;
 
 use crate::disk::fetch::medium_url;
+use crate::failure::{Failure, Result};
 use crate::installation::OwnImage;
 use crate::media::{self, DRIVE_TIMEOUT, NoImage, Places};
 
@@ -12,9 +13,9 @@ use crate::media::{self, DRIVE_TIMEOUT, NoImage, Places};
 /// so the agent waits for a drive that a BMC shows late.
 ///
 /// # Errors
-/// A text for the operator: what is wrong with the image in a drive, or that an
-/// image that must be there is missing.
-pub fn own_image(must_be_there: bool) -> Result<Option<OwnImage>, String> {
+/// What is wrong with the image in a drive, or that an image that must be there is
+/// missing.
+pub fn own_image(must_be_there: bool) -> Result<Option<OwnImage>> {
     let timeout = if must_be_there {
         DRIVE_TIMEOUT
     } else {
@@ -26,7 +27,7 @@ pub fn own_image(must_be_there: bool) -> Result<Option<OwnImage>, String> {
             tracing::info!("{reason}");
             return Ok(None);
         }
-        Err(reason) => return Err(reason.to_string()),
+        Err(reason) => return Err(Failure::image_download(reason.to_string())),
     };
     Ok(Some(OwnImage {
         url: medium_url(&found.device, coreos_image::FILE),

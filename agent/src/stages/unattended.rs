@@ -203,9 +203,8 @@ async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
     let must_be_there = options.offline;
     // The agent retries, because the drive may be readable a moment later. It takes
     // no other image, because the operator wants the one on the medium.
-    let unfit = |reason: String| {
-        Failure::image_download(reason)
-            .hint("give coreos.inst.image_url=URL, or remove the other medium")
+    let unfit = |failure: Failure| {
+        failure.hint("give coreos.inst.image_url=URL, or remove the other medium")
     };
     blocking(move || own_image(must_be_there).map_err(unfit)).await
 }

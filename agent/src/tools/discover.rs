@@ -88,7 +88,7 @@ struct Report {
     network: NetworkState,
     reach: Reach,
     /// The service, and either our address towards it or why it cannot call back.
-    found: Option<(FoundService, std::result::Result<String, String>)>,
+    found: Option<(FoundService, Result<String>)>,
 }
 
 async fn look(client: &ServiceClient, wanted: &Wanted, limit: Duration) -> Result<Report> {

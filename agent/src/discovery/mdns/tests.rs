@@ -123,7 +123,7 @@ async fn found(question: &Question, url: &str) -> Endpoint {
         match ask_network(question).await {
             Ok((_, endpoint)) if endpoint.url == url => return endpoint,
             Ok((_, endpoint)) => last = endpoint.url,
-            Err(fault) => last = fault,
+            Err(failure) => last = failure.details,
         }
     }
     panic!("expected {url}, found {last}");
@@ -163,7 +163,9 @@ fn ironic_is_found_behind_the_second_nic() {
         };
         let fault = ask_network(&elsewhere).await.unwrap_err();
         assert!(
-            fault.contains("nobody on this network publishes baremetal"),
+            fault
+                .details
+                .contains("nobody on this network publishes baremetal"),
             "{fault}"
         );
     });
