@@ -12,7 +12,7 @@ use std::fmt;
 use std::fs::File;
 
 use landfall_boot_params::CommandLine;
-use landfall_media_reader::Medium;
+use landfall_media_formats::Medium;
 
 use crate::sysfs;
 use crate::system_path::SystemPath;

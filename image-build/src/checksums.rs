@@ -14,7 +14,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use landfall_initramfs::digest_writer::DigestWriter;
-use landfall_media_reader::iso9660::{Extent, Iso, IsoError};
+use landfall_media_formats::iso9660::{Extent, Iso, IsoError};
 
 use crate::areas;
 

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use landfall_boot_params::digest::{Algorithm, Digest};
 use landfall_boot_params::{BootParams, CommandLine};
 use landfall_initramfs::digest_writer::{self, DigestWriter};
-use landfall_media_reader::coreos_image::CoreosImage;
+use landfall_media_formats::coreos_image::CoreosImage;
 use sha2::{Digest as _, Sha512};
 
 use crate::cli::CoreosImageArguments;

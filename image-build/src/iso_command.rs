@@ -11,7 +11,7 @@ use landfall_initramfs::free_space;
 use landfall_initramfs::kernel_image::KernelImage;
 use landfall_initramfs::output_file::OutputFile;
 use landfall_initramfs::temporary::TemporaryPath;
-use landfall_media_reader::coreos_image::CoreosImage;
+use landfall_media_formats::coreos_image::CoreosImage;
 use serde::Serialize;
 
 use crate::cli::IsoArguments;

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 use landfall_initramfs::temporary;
-use landfall_media_reader::coreos_image;
+use landfall_media_formats::coreos_image;
 
 use crate::areas::{self, Areas};
 use crate::boot_parts::{self, Part};

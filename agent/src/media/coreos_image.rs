@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use landfall_media_reader::coreos_image::CoreosImage;
+use landfall_media_formats::coreos_image::CoreosImage;
 
 use super::volumes::{self, Volume};
 use super::{Places, search};

@@ -3,8 +3,8 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use landfall_media_reader::coreos_image::{self, CoreosImage};
-use landfall_media_reader::{Medium, MediumError};
+use landfall_media_formats::coreos_image::{self, CoreosImage};
+use landfall_media_formats::{Medium, MediumError};
 
 use super::MediaText;
 

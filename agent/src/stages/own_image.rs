@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use landfall_media_reader::coreos_image;
+use landfall_media_formats::coreos_image;
 
 use crate::disk::fetch::medium_url;
 use crate::failure::{Failure, Result};

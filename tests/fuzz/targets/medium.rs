@@ -2,8 +2,8 @@
 
 use std::io::Cursor;
 
-use landfall_media_reader::Medium;
-use landfall_media_reader::iso9660::VOLUME_OFFSET;
+use landfall_media_formats::Medium;
+use landfall_media_formats::iso9660::VOLUME_OFFSET;
 
 // The first byte chooses between a FAT file system and an ISO. The input of an ISO
 // starts at its first volume descriptor, because the reader ignores everything

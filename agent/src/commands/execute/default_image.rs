@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use landfall_boot_params::{Checksum, GivenImage};
-use landfall_media_reader::coreos_image;
+use landfall_media_formats::coreos_image;
 
 use crate::commands::machine::{Machine, blocking};
 use crate::disk::fetch::medium_url;

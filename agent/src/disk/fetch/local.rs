@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use landfall_media_reader::iso9660::{Iso, IsoError};
+use landfall_media_formats::iso9660::{Iso, IsoError};
 
 use super::course::{DownloadState, Outcome, final_at, later};
 use super::location::Location;
