@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use landfall_media_formats::little_endian::{u16_at, u32_at};
+
 use crate::path_error::{PathError, read_bounded};
 
 /// Distribution kernels are 8 to 15 MB. A debug kernel with a built-in initramfs
@@ -53,9 +55,8 @@ impl KernelImage {
         if image.get(0x202..0x206) != Some(b"HdrS") {
             return Err(BOOT_HEADER);
         }
-        let pointer = image.get(0x20e..0x210).ok_or(BOOT_HEADER)?;
         // Relative to the boot header; 0 means that there is no version.
-        let offset = usize::from(u16::from_le_bytes([pointer[0], pointer[1]]));
+        let offset = usize::from(u16_at(image, 0x20e).ok_or(BOOT_HEADER)?);
         let text = image
             .get(0x200 + offset..)
             .filter(|_| offset != 0)
@@ -81,20 +82,17 @@ impl KernelImage {
 /// Reads data directory 4 of a PE32+ image (Microsoft's "PE Format"). `None` if the
 /// image is not PE32+.
 fn certificate_table_size(image: &[u8]) -> Option<u32> {
-    let u32_at = |at: usize| {
-        let field = image.get(at..at.checked_add(4)?)?;
-        Some(u32::from_le_bytes([field[0], field[1], field[2], field[3]]))
-    };
     if !image.starts_with(b"MZ") {
         return None;
     }
-    let header = usize::try_from(u32_at(0x3c)?).ok()?;
+    let header = usize::try_from(u32_at(image, 0x3c)?).ok()?;
     let optional_header = header.checked_add(24)?;
-    let magic = image.get(optional_header..optional_header.checked_add(2)?)?;
-    if u32_at(header)? != u32::from_le_bytes(*b"PE\0\0") || magic != [0x0b, 0x02] {
+    if u32_at(image, header)? != u32::from_le_bytes(*b"PE\0\0")
+        || u16_at(image, optional_header)? != 0x020b
+    {
         return None;
     }
-    u32_at(optional_header + 112 + 4 * 8 + 4)
+    u32_at(image, optional_header + 112 + 4 * 8 + 4)
 }
 
 #[cfg(test)]

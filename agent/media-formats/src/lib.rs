@@ -8,6 +8,7 @@
 pub mod coreos_image;
 pub mod fat;
 pub mod iso9660;
+pub mod little_endian;
 
 use std::io::{self, Read, Seek, SeekFrom};
 

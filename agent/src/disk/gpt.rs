@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use flate2::Crc;
+use landfall_media_formats::little_endian;
 use uuid::Uuid;
 
 pub use entries::Entry;
@@ -394,16 +395,14 @@ fn crc32(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
+/// A field of a header or an entry, which has its full length.
 fn get_u32(bytes: &[u8], at: usize) -> u32 {
-    let mut value = [0; 4];
-    value.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(value)
+    little_endian::u32_at(bytes, at).unwrap_or_default()
 }
 
+/// A field of a header or an entry, which has its full length.
 fn get_u64(bytes: &[u8], at: usize) -> u64 {
-    let mut value = [0; 8];
-    value.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(value)
+    little_endian::u64_at(bytes, at).unwrap_or_default()
 }
 
 fn put_u32(bytes: &mut [u8], at: usize, value: u32) {

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use landfall_media_formats::little_endian::u32_at;
 use uuid::Uuid;
 
 use crate::disk::gpt::Partition;
@@ -53,11 +54,8 @@ pub fn entries(sector: &[u8]) -> Option<[Entry; 4]> {
     }
     let entry = |index: usize| {
         let at = ENTRIES.start + index * ENTRY_LEN;
-        let number = |at: usize| {
-            let mut value = [0; 4];
-            value.copy_from_slice(&sector[at..at + 4]);
-            u64::from(u32::from_le_bytes(value))
-        };
+        // The signature is after the entries, so they have their full length.
+        let number = |at: usize| u64::from(u32_at(sector, at).unwrap_or_default());
         Entry {
             status: sector[at],
             kind: sector[at + 4],
@@ -198,8 +196,7 @@ impl Table {
 /// The disk signature in the first bytes of a disk: a number that identifies the
 /// disk.
 pub fn signature_in(head: &[u8]) -> Option<u32> {
-    let bytes = head.get(SIGNATURE_OFFSET as usize..)?.first_chunk()?;
-    Some(u32::from_le_bytes(*bytes))
+    u32_at(head, SIGNATURE_OFFSET as usize)
 }
 
 /// Reads the disk signature from a disk. Returns it as `0x` and eight hexadecimal

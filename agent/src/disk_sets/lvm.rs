@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
+use landfall_media_formats::little_endian::{u32_at, u64_at};
+
 /// The label is in one of the first four sectors of 512 bytes.
 const LABEL_SECTORS: usize = 4;
 const SECTOR: usize = 512;
@@ -79,13 +81,9 @@ pub struct Place {
 }
 
 fn place(bytes: &[u8], at: usize) -> Option<Place> {
-    let number = |at: usize| -> Option<u64> {
-        let bytes = bytes.get(at..at.checked_add(8)?)?;
-        Some(u64::from_le_bytes(bytes.try_into().ok()?))
-    };
     Some(Place {
-        offset: number(at)?,
-        size: number(at.checked_add(8)?)?,
+        offset: u64_at(bytes, at)?,
+        size: u64_at(bytes, at.checked_add(8)?)?,
     })
 }
 
@@ -95,7 +93,7 @@ pub fn metadata_areas(head: &[u8]) -> Option<Vec<Place>> {
     let label = head.chunks(SECTOR).take(LABEL_SECTORS).find(|sector| {
         sector.starts_with(b"LABELONE") && sector.get(24..32) == Some(b"LVM2 001")
     })?;
-    let offset = u32::from_le_bytes(label.get(20..24)?.try_into().ok()?);
+    let offset = u32_at(label, 20)?;
     // After the identity of 32 bytes and the size come the data areas, up to one of
     // zeros, then the metadata areas, up to another one of zeros.
     let mut at = (offset as usize).checked_add(40)?;

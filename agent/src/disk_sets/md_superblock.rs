@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
+use landfall_media_formats::little_endian::{u32_at, u64_at};
 use uuid::Uuid;
 
 /// The number of bytes that [`MdSuperblock::parse`] uses at most. The kernel writes
@@ -64,9 +65,7 @@ impl MdSuperblock {
         if bytes.len() < 256 {
             return None;
         }
-        let little = |at: usize| -> Option<u32> {
-            Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-        };
+        let little = |at: usize| u32_at(bytes, at);
         if version == Version::V0_90 {
             // Version 0.90 has the byte order of the machine that made it.
             let big = |at: usize| little(at).map(u32::swap_bytes);
@@ -92,7 +91,7 @@ impl MdSuperblock {
                 name: None,
             });
         }
-        let sector = u64::from_le_bytes(bytes.get(144..152)?.try_into().ok()?);
+        let sector = u64_at(bytes, 144)?;
         if little(0) != Some(MAGIC) || little(4) != Some(1) || sector != offset / 512 {
             return None;
         }

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use landfall_media_formats::little_endian::{all_u16, u16_at, u32_at, u64_at};
 use uuid::Uuid;
 
 /// The nodes of a path, joined. The text ends at the first broken node.
@@ -196,18 +197,6 @@ fn guid(data: &[u8]) -> Option<String> {
     Some(Uuid::from_bytes_le(bytes).to_string())
 }
 
-fn u16_at(data: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(data.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn u32_at(data: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn u64_at(data: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(data.get(at..at + 8)?.try_into().ok()?))
-}
-
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a String does not fail.
@@ -217,10 +206,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn utf16(data: &[u8]) -> String {
-    let units = data
-        .chunks_exact(2)
-        .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
-        .take_while(|&unit| unit != 0);
+    let units = all_u16(data).take_while(|&unit| unit != 0);
     char::decode_utf16(units)
         .map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER))
         .collect()

@@ -1,6 +1,7 @@
 //! Builds and reads the bytes of a firmware boot entry: an EFI_LOAD_OPTION with the
 //! device path of a file on a partition (UEFI 2.10, sections 3.1.3 and 10.3.5).
 
+use landfall_media_formats::little_endian::{all_u16, u16_at};
 use uuid::Uuid;
 
 /// LOAD_OPTION_ACTIVE: the boot manager tries the entry.
@@ -86,18 +87,14 @@ fn utf16(text: &str) -> Vec<u8> {
 
 /// The label of an entry; `None` if the bytes are not an entry.
 pub fn label(entry: &[u8]) -> Option<String> {
-    let units: Vec<u16> = entry
-        .get(6..)?
-        .chunks_exact(2)
-        .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
-        .collect();
+    let units: Vec<u16> = all_u16(entry.get(6..)?).collect();
     let end = units.iter().position(|&unit| unit == 0)?;
     Some(String::from_utf16_lossy(&units[..end]))
 }
 
 /// The device path of an entry; `None` if the bytes are not an entry.
 pub fn device_path_of(entry: &[u8]) -> Option<&[u8]> {
-    let length = u16::from_le_bytes(entry.get(4..6)?.try_into().ok()?);
+    let length = u16_at(entry, 4)?;
     let label = entry.get(6..)?;
     let end = label.chunks_exact(2).position(|pair| pair == [0, 0])?;
     label.get((end + 1) * 2..)?.get(..length.into())

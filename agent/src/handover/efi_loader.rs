@@ -9,6 +9,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use landfall_media_formats::little_endian::all_u16;
+
 use crate::handover::file_in_boot;
 
 /// In bytes; a CSV has one line of some 150 bytes.
@@ -232,12 +234,10 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// text is UTF-16, with a byte order mark or else little endian (shim, fallback.c).
 /// Only the first line is used.
 pub(crate) fn parse_csv(bytes: &[u8]) -> Option<(String, String)> {
-    let little = |pair: &[u8]| u16::from_le_bytes([pair[0], pair[1]]);
-    let big = |pair: &[u8]| u16::from_be_bytes([pair[0], pair[1]]);
     let units: Vec<u16> = match bytes {
-        [0xff, 0xfe, rest @ ..] => rest.chunks_exact(2).map(little).collect(),
-        [0xfe, 0xff, rest @ ..] => rest.chunks_exact(2).map(big).collect(),
-        rest => rest.chunks_exact(2).map(little).collect(),
+        [0xff, 0xfe, rest @ ..] => all_u16(rest).collect(),
+        [0xfe, 0xff, rest @ ..] => all_u16(rest).map(u16::swap_bytes).collect(),
+        rest => all_u16(rest).collect(),
     };
     let text = String::from_utf16(&units).ok()?;
     let mut fields = text.lines().next()?.split(',').map(str::trim);

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use landfall_media_formats::little_endian::all_u16;
 use nix::libc;
 use nix::sys::statfs::{FsType, statfs};
 
@@ -103,10 +104,7 @@ impl Variables {
     /// none.
     pub fn order(&self) -> Result<Vec<u16>> {
         let content = self.read("BootOrder")?.unwrap_or_default();
-        Ok(content
-            .chunks_exact(2)
-            .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
-            .collect())
+        Ok(all_u16(&content).collect())
     }
 
     pub fn set_order(&self, order: &[u16]) -> Result<()> {

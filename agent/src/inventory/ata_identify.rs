@@ -3,6 +3,8 @@
 //!
 //! All of this comes from the disk, so nothing in it is trusted.
 
+use landfall_media_formats::little_endian::u16_at;
+
 use super::vpd::{Kind, designators};
 
 /// Length of IDENTIFY data in bytes.
@@ -33,7 +35,7 @@ pub fn parse(identify: &[u8]) -> Option<AtaIdentity> {
     if identify.iter().all(|byte| *byte == 0) {
         return None;
     }
-    let word = |index: usize| u16::from_le_bytes([identify[2 * index], identify[2 * index + 1]]);
+    let word = |index: usize| u16_at(identify, 2 * index).unwrap_or_default();
     // Words are little-endian, but a text has its first character in the high byte.
     let text = |first: usize, last: usize| {
         let bytes: Vec<u8> = (first..=last)

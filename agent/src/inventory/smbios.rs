@@ -5,6 +5,8 @@
 //! formatted part, handle), the formatted part, and text that ends with two NUL
 //! bytes.
 
+use landfall_media_formats::little_endian;
+
 /// The end-of-table structure (DSP0134 7.45); only padding follows.
 const END_OF_TABLE: u8 = 127;
 
@@ -27,14 +29,12 @@ impl Structure<'_> {
 
     /// The 16-bit number at this offset; `None` if the structure is shorter.
     pub fn word(&self, offset: usize) -> Option<u16> {
-        let bytes = self.data.get(offset..)?.first_chunk()?;
-        Some(u16::from_le_bytes(*bytes))
+        little_endian::u16_at(self.data, offset)
     }
 
     /// The 32-bit number at this offset; `None` if the structure is shorter.
     pub fn double_word(&self, offset: usize) -> Option<u32> {
-        let bytes = self.data.get(offset..)?.first_chunk()?;
-        Some(u32::from_le_bytes(*bytes))
+        little_endian::u32_at(self.data, offset)
     }
 }
 

@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
+use landfall_media_formats::little_endian::u16_at;
+
 use super::ata_pass_through::{AtaData, BLOCK, ata};
 
 const IDENTIFY_DEVICE: u8 = 0xec;
@@ -59,8 +61,7 @@ pub enum Plan {
 impl Security {
     /// Parses the 256 words of IDENTIFY DEVICE.
     pub fn parse(identify: &[u8; BLOCK]) -> Self {
-        let word =
-            |number: usize| u16::from_le_bytes([identify[number * 2], identify[number * 2 + 1]]);
+        let word = |number: usize| u16_at(identify, 2 * number).unwrap_or_default();
         let bit = |number: usize, bit: u16| word(number) & 1 << bit != 0;
         let duration = |number: usize| {
             // In units of two minutes. If bit 15 is set, the count has 15 bits,

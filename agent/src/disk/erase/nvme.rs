@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
+use landfall_media_formats::little_endian::u32_at;
+
 use crate::sys::nvme_ioctl::{self, AdminCommand};
 
 const IDENTIFY: u8 = 0x06;
@@ -54,8 +56,7 @@ pub fn count_namespaces(list: &[u8]) -> usize {
 
 /// NN, bytes 516 to 519: the highest namespace number.
 fn most_namespaces(controller: &[u8]) -> usize {
-    let number = controller.get(516..520).and_then(|nn| nn.try_into().ok());
-    number.map_or(usize::MAX, |nn| u32::from_le_bytes(nn) as usize)
+    u32_at(controller, 516).map_or(usize::MAX, |number| number as usize)
 }
 
 /// Dword 10 of a Format NVM command that keeps the current format, which comes from
