@@ -13,14 +13,14 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 use landfall_initramfs::temporary;
-use landfall_media_formats::coreos_image;
+use landfall_media_formats::{coreos_image, fat};
 
 use crate::areas::{self, Areas};
 use crate::boot_parts::{self, Part};
 use crate::coreos_image::PlacedImage;
 use crate::kernel_args::KernelArgs;
 use crate::medium_identity::MediumIdentity;
-use crate::{checksums, fat_image, grub_cfg};
+use crate::{checksums, grub_cfg};
 
 /// At most 32 characters of A-Z, 0-9 and `_`.
 pub(crate) const VOLUME_LABEL: &str = "LANDFALL";
@@ -183,7 +183,7 @@ fn efi_partition(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
             "x86_64-efi",
             &modules.copied().collect::<Vec<_>>(),
         )?;
-        return fat_image::build(&[("EFI/BOOT/BOOTX64.EFI", core)], serial);
+        return fat_image(&[("EFI/BOOT/BOOTX64.EFI", core)], serial);
     }
     let read = |part: Part| fs::read(part.what).with_context(|| format!("reading {}", part.what));
     // Without fbx64.efi: on removable media shim would run it, and it would add
@@ -196,7 +196,22 @@ fn efi_partition(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
             grub_cfg::find_medium(&medium.identity.volume_uuid).into_bytes(),
         ),
     ];
-    fat_image::build(&files, serial)
+    fat_image(&files, serial)
+}
+
+/// The smallest EFI system partition with these files, which all have 8.3 names.
+fn fat_image(files: &[(&str, Vec<u8>)], serial: u32) -> Result<Vec<u8>> {
+    let layout = fat::Layout {
+        label: VOLUME_LABEL,
+        serial,
+        sector: 512,
+        cluster: 2048,
+        root_entries: 64,
+        names: fat::Names::Short,
+        size: fat::Size::Smallest,
+    };
+    let files = files.iter().map(|(path, bytes)| (*path, &bytes[..]));
+    fat::build(files, &layout).context("EFI system partition")
 }
 
 fn grub_core(medium: &Medium<'_>, work: &Path, format: &str, modules: &[&str]) -> Result<Vec<u8>> {

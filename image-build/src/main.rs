@@ -26,7 +26,6 @@ mod coreos_image;
 mod coreos_live_command;
 mod disk_image;
 mod epoch;
-mod fat_image;
 mod grub_cfg;
 mod hosts;
 mod hosts_command;

@@ -1,9 +1,10 @@
-//! Reads files from the media that a host can be booted with: ISO 9660 and FAT.
+//! The formats of the media that a host can be booted with: a reader of ISO 9660 and
+//! FAT file systems, and a writer of FAT file systems.
 //!
 //! The code reads the device directly. A mount would need drivers that must be
 //! loaded first and a mount point, and the kernel would have to trust whatever
-//! somebody has put into a drive. Nothing here writes. The caller or a constant
-//! bounds every length that a medium gives.
+//! somebody has put into a drive. The caller or a constant bounds every length that
+//! a medium gives. The writer returns bytes; nothing here writes to a file.
 
 pub mod coreos_image;
 pub mod fat;

@@ -8,6 +8,7 @@ use std::io::Read;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::MultiGzDecoder;
+use landfall_media_formats::fat;
 use uuid::Uuid;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
@@ -15,7 +16,7 @@ use crate::disk::fetch::{self, Request};
 use crate::disk::file_system::{self, PROBE_LEN};
 use crate::disk::gpt::{Partition, Table};
 use crate::disk::target::Target;
-use crate::disk::{iso9660, mbr, vfat};
+use crate::disk::{iso9660, mbr};
 use crate::failure::{Failure, Result};
 
 mod parts;
@@ -200,9 +201,9 @@ pub fn write_config_drive(
     // with larger sectors.
     let is_iso = found.is_some_and(|found| found.kind == "iso9660");
     let image = match content {
-        Content::Image(image) if is_iso && (rebuild || target.sector_size() > 2048) => {
-            Cow::Owned(as_vfat(image, target, partition.len)?)
-        }
+        Content::Image(image) if is_iso && (rebuild || target.sector_size() > 2048) => Cow::Owned(
+            as_vfat(image, target.sector_size() as usize, partition.len)?,
+        ),
         Content::Image(image) => Cow::Borrowed(&image[..]),
         Content::Files(files) => Cow::Owned(vfat_of(
             files,
@@ -261,23 +262,41 @@ fn label(target: &Target, partition: &Partition) -> Result<String> {
 }
 
 /// Converts an ISO 9660 image to a VFAT file system for a partition of `len` bytes.
-fn as_vfat(image: &[u8], target: &Target, len: u64) -> Result<Vec<u8>> {
+pub(crate) fn as_vfat(image: &[u8], sector: usize, len: u64) -> Result<Vec<u8>> {
     let files = iso9660::files(image)
         .map_err(|reason| error(format!("reading the ISO 9660 image: {reason}")))?;
-    build_vfat(&files, target.sector_size() as usize, len)
+    let files = files.iter();
+    build_vfat(
+        files.map(|(path, content)| (path.as_str(), *content)),
+        sector,
+        len,
+    )
 }
 
 fn vfat_of(files: &[(String, Vec<u8>)], sector: usize, len: u64) -> Result<Vec<u8>> {
-    let files: Vec<_> = files
-        .iter()
-        .map(|(path, content)| (path.clone(), &content[..]))
-        .collect();
-    build_vfat(&files, sector, len)
+    let files = files.iter();
+    build_vfat(
+        files.map(|(path, content)| (path.as_str(), &content[..])),
+        sector,
+        len,
+    )
 }
 
-fn build_vfat(files: &[iso9660::File<'_>], sector: usize, len: u64) -> Result<Vec<u8>> {
-    let label = LABEL.to_ascii_uppercase();
-    vfat::build(files, &label, sector, len)
+fn build_vfat<'a>(
+    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    sector: usize,
+    len: u64,
+) -> Result<Vec<u8>> {
+    let layout = fat::Layout {
+        label: &LABEL.to_ascii_uppercase(),
+        serial: u32::from_le_bytes(*b"CFG2"),
+        sector,
+        cluster: 4096,
+        root_entries: 512,
+        names: fat::Names::Long,
+        size: fat::Size::Bytes(len),
+    };
+    fat::build(files, &layout)
         .map_err(|reason| error(format!("making a VFAT file system: {reason}")))
 }
 

@@ -34,7 +34,6 @@ pub mod slow_answer;
 pub mod software_raid;
 pub mod sparse_write;
 pub mod target;
-pub mod vfat;
 pub mod write_image;
 pub mod written_extents;
 pub mod zeros;

@@ -15,9 +15,7 @@ use crate::disk::qcow2::header::Header;
 use crate::disk::qcow2::window::Piece;
 use crate::disk::saved_partitions::PartitionFilter;
 use crate::disk::signature::{ImageSignature, SigningKey, built_in_keys};
-use crate::disk::{
-    checksum_file, config_drive, file_system, gpt, image_head, iso9660, resume, vfat,
-};
+use crate::disk::{checksum_file, config_drive, file_system, gpt, image_head, resume};
 use crate::disk_sets::lvm;
 use crate::disk_sets::md_superblock::{MdSuperblock, Version};
 
@@ -173,9 +171,7 @@ pub fn config_drive(data: &[u8]) {
     let image = config_drive::decode_base64(data).unwrap_or_else(|_| data.to_vec());
     if let Ok(image) = config_drive::unpack(image) {
         let _ = file_system::identify(&image[..image.len().min(file_system::PROBE_LEN)]);
-        if let Ok(files) = iso9660::files(&image)
-            && let Ok(rebuilt) = vfat::build(&files, "CONFIG-2", 4096, 64 << 20)
-        {
+        if let Ok(rebuilt) = config_drive::as_vfat(&image, 4096, 64 << 20) {
             assert!(rebuilt.len() <= 64 << 20, "larger than its partition");
         }
     }

@@ -187,7 +187,6 @@ fn parts_become_a_file_system_of_the_partitions_size() {
         let written = &disk[added.offset as usize..][..added.len as usize];
         let found = file_system::identify(&written[..PROBE_LEN]).unwrap();
         assert_eq!((found.kind, found.label.as_str()), ("vfat", "CONFIG-2"));
-        // In the tests of vfat.rs, other programs read such a file system.
         let script = b"#cloud-config\n";
         let copies = written.windows(script.len()).filter(|w| *w == script);
         assert_eq!(copies.count(), 2, "one for each version");
