@@ -1,12 +1,18 @@
-//! Reads files from an ISO 9660 image: Landfall's own media and those that Ironic
-//! builds.
+//! Reads files from an ISO 9660 image: Landfall's own media, those that Ironic
+//! builds, and config drives. Every length that the image gives is bounded.
 //!
-//! It reads the volume descriptor, directory records and Rock Ridge names (ECMA-119
-//! sections 8 and 9; IEEE P1281 `CE`, P1282 `NM` and `SL`). Every length that the
-//! image gives is bounded.
+//! Files have the names that Linux shows: those of Rock Ridge, else those of the
+//! Joliet tree, else the plain ones in lower case (ECMA-119 sections 8 and 9; IEEE
+//! P1281 and P1282; Joliet Specification, 1995).
 
 use std::io::{self, Read, Seek, SeekFrom};
 
+use record::{DIRECTORY, MULTI_EXTENT, Record, RockRidge};
+
+mod record;
+mod volume;
+
+/// In bytes. Every program that writes ISO images uses this block size.
 const SECTOR: u64 = 2048;
 /// Offset of the volume descriptors in bytes.
 pub const VOLUME_OFFSET: u64 = 16 * SECTOR;
@@ -16,18 +22,21 @@ pub const MARK: [u8; 6] = *b"\x01CD001";
 const MAX_DIRECTORY: u32 = 1 << 20;
 /// ECMA-119, 6.8.2.1 allows eight levels; Landfall's own media have three.
 const MAX_DEPTH: usize = 8;
+/// Largest number of files and directories that are listed. A config drive has
+/// about a dozen.
 const MAX_ENTRIES: usize = 10_000;
 /// Largest number of continuation areas that are read for one record.
 const MAX_CONTINUATIONS: usize = 4;
-/// ECMA-119, 9.1.6: the file flags of a directory, and of a file with several
-/// extents.
-const DIRECTORY: u8 = 1 << 1;
-const MULTI_EXTENT: u8 = 1 << 7;
 
 #[derive(Debug)]
 pub struct Iso<R> {
     image: R,
     root: Extent,
+    /// The tree of `root`.
+    tree: Tree,
+    /// In bytes. The label of a medium with another block size can be read, but not
+    /// its files.
+    block_size: u16,
     pub label: String,
     /// The publisher; Ironic writes an id of its own here.
     pub publisher: String,
@@ -35,6 +44,13 @@ pub struct Iso<R> {
     pub uuid: String,
     /// Size of the volume in bytes; the image may be longer.
     pub size: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tree {
+    /// Its names may be followed by Rock Ridge fields.
+    Primary,
+    Joliet,
 }
 
 /// Where a file is in the image, always as one piece. A file of 4 GiB and more has
@@ -47,12 +63,28 @@ pub struct Extent {
     pub size: u64,
 }
 
+impl Extent {
+    /// The content of the file in an image in memory; `None` if the image is cut
+    /// off.
+    pub fn content<'a>(&self, image: &'a [u8]) -> Option<&'a [u8]> {
+        let start = usize::try_from(self.offset).ok()?;
+        let size = usize::try_from(self.size).ok()?;
+        // An empty file may be anywhere.
+        if size == 0 {
+            return Some(&[]);
+        }
+        image.get(start..start.checked_add(size)?)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     File,
     Directory,
-    /// A link or a device, or a file whose extents are not contiguous.
-    Other,
+    /// A link or a device.
+    Special,
+    /// A file whose extents are not contiguous.
+    Scattered,
 }
 
 struct Entry {
@@ -67,7 +99,7 @@ impl Entry {
         let end = self.extent.offset + self.extent.size;
         let follows = self.kind == next.kind && end == next.extent.offset;
         Self {
-            kind: if follows { self.kind } else { Kind::Other },
+            kind: if follows { self.kind } else { Kind::Scattered },
             extent: Extent {
                 offset: self.extent.offset,
                 // No overflow: `MAX_DIRECTORY` limits the number of records.
@@ -99,6 +131,12 @@ pub enum IsoError {
         /// The limit of the caller, in bytes.
         limit: u32,
     },
+    #[error("expected blocks of 2048 bytes on the ISO, found {0}")]
+    BlockSize(u16),
+    #[error("ISO: a file is called {0:?}")]
+    Name(String),
+    #[error("ISO: {0} is in several pieces")]
+    Scattered(String),
     /// A directory record whose lengths contradict each other, a directory tree
     /// that is too deep, or too many entries.
     #[error("ISO: broken directory record at byte {0}")]
@@ -106,39 +144,6 @@ pub enum IsoError {
 }
 
 impl<R: Read + Seek> Iso<R> {
-    /// Reads the primary volume descriptor, which is the first descriptor.
-    pub fn open(mut image: R) -> Result<Self, IsoError> {
-        let mut volume = [0; SECTOR as usize];
-        read_at(&mut image, VOLUME_OFFSET, &mut volume)?;
-        if volume[..6] != MARK {
-            return Err(IsoError::NoVolume);
-        }
-        let root = extent(&volume[156..190]);
-        let text = |range: std::ops::Range<usize>| {
-            String::from_utf8_lossy(&volume[range])
-                .trim_end()
-                .to_owned()
-        };
-        let digits = text(830..846);
-        let uuid = if digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_digit()) {
-            let pieces = [0..4, 4..6, 6..8, 8..10, 10..12, 12..14, 14..16];
-            pieces.map(|range| &digits[range]).join("-")
-        } else {
-            String::new()
-        };
-        let size = u64::from(number(&volume, 80)) * SECTOR;
-        let label = text(40..72);
-        let publisher = text(318..446);
-        Ok(Self {
-            image,
-            root,
-            label,
-            publisher,
-            uuid,
-            size,
-        })
-    }
-
     /// Finds a file by its path. The letter case is ignored; links are not
     /// followed.
     ///
@@ -150,8 +155,8 @@ impl<R: Read + Seek> Iso<R> {
         Ok(entry.extent)
     }
 
-    /// The names of the files in a directory, as they are recorded; empty if there
-    /// is no such directory. Links and subdirectories are left out.
+    /// The names of the files in a directory; empty if there is no such directory.
+    /// Links and subdirectories are left out.
     pub fn files(&mut self, directory: &str) -> Result<Vec<String>, IsoError> {
         let here = match self.entry(directory)? {
             Some(entry) if entry.kind == Kind::Directory => entry.extent,
@@ -173,34 +178,42 @@ impl<R: Read + Seek> Iso<R> {
     /// out.
     ///
     /// # Errors
-    /// If a directory cannot be read, or the image has more entries or levels than
-    /// Landfall's own media have.
+    /// If a directory cannot be read, if the image has more entries or levels than
+    /// Landfall's own media have, or if a name could lead out of its directory.
     pub fn all_files(&mut self) -> Result<Vec<(String, Extent)>, IsoError> {
         let mut files = Vec::new();
         let mut directories = vec![(String::new(), self.root, 0)];
+        let mut entries = 0;
         while let Some((path, extent, depth)) = directories.pop() {
             // A broken directory can contain itself.
-            if depth > MAX_DEPTH || files.len() + directories.len() > MAX_ENTRIES {
-                return Err(IsoError::BrokenRecord(extent.offset));
+            let too_much = || IsoError::BrokenRecord(extent.offset);
+            if depth > MAX_DEPTH {
+                return Err(too_much());
             }
-            self.each_entry(extent, |entry| {
-                // The first two entries of a directory are the directory itself and
-                // its parent.
-                let name = String::from_utf8(entry.name).ok()?;
-                if matches!(name.as_str(), "" | "\0" | "\u{1}" | "." | "..") {
-                    return None::<()>;
+            let fault = self.each_entry(extent, |entry| {
+                entries += 1;
+                if entries > MAX_ENTRIES {
+                    return Some(too_much());
+                }
+                let name = String::from_utf8_lossy(&entry.name);
+                if matches!(&*name, "" | "." | "..") || name.contains(['/', '\\', '\0']) {
+                    return Some(IsoError::Name(name.into_owned()));
                 }
                 let path = match path.as_str() {
-                    "" => name,
+                    "" => name.into_owned(),
                     parent => format!("{parent}/{name}"),
                 };
                 match entry.kind {
                     Kind::File => files.push((path, entry.extent)),
                     Kind::Directory => directories.push((path, entry.extent, depth + 1)),
-                    Kind::Other => {}
+                    Kind::Special => {}
+                    Kind::Scattered => return Some(IsoError::Scattered(path)),
                 }
                 None
             })?;
+            if let Some(fault) = fault {
+                return Err(fault);
+            }
         }
         files.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(files)
@@ -272,6 +285,9 @@ impl<R: Read + Seek> Iso<R> {
         directory: Extent,
         mut wanted: impl FnMut(Entry) -> Option<T>,
     ) -> Result<Option<T>, IsoError> {
+        if u64::from(self.block_size) != SECTOR {
+            return Err(IsoError::BlockSize(self.block_size));
+        }
         let records = self.bytes(directory, "a directory", MAX_DIRECTORY)?;
         let mut at = 0;
         // A file with several records, as far as they have been read.
@@ -283,29 +299,16 @@ impl<R: Read + Seek> Iso<R> {
                 at = (at + 1).next_multiple_of(SECTOR as usize);
                 continue;
             }
-            let broken = || IsoError::BrokenRecord(directory.offset + at as u64);
             let record = records
                 .get(at..at + usize::from(len))
-                .filter(|r| r.len() >= 34)
-                .ok_or_else(broken)?;
-            let name_end = 33 + usize::from(record[32]);
-            let plain = record.get(33..name_end).ok_or_else(broken)?;
-            // A padding byte follows a name of even length.
-            let system_use = record
-                .get(name_end + 1 - usize::from(record[32]) % 2..)
-                .unwrap_or_default();
-            let rock_ridge = self.rock_ridge(system_use)?;
-            let flags = record[25];
-            let mut entry = Entry {
-                kind: match flags {
-                    _ if rock_ridge.is_special => Kind::Other,
-                    _ if flags & DIRECTORY != 0 => Kind::Directory,
-                    _ => Kind::File,
-                },
-                name: rock_ridge.name.unwrap_or_else(|| plain_name(plain)),
-                extent: extent(record),
-            };
+                .and_then(Record::parse)
+                .ok_or(IsoError::BrokenRecord(directory.offset + at as u64))?;
             at += usize::from(len);
+            if record.is_navigation() {
+                continue;
+            }
+            let flags = record.flags;
+            let mut entry = self.described(&record)?;
             if let Some(start) = begun.take().filter(|start| start.name == entry.name) {
                 entry = start.with(&entry);
             }
@@ -316,6 +319,28 @@ impl<R: Read + Seek> Iso<R> {
             }
         }
         Ok(None)
+    }
+
+    fn described(&mut self, record: &Record<'_>) -> Result<Entry, IsoError> {
+        let fields = match self.tree {
+            Tree::Primary => self.rock_ridge(record.system_use)?,
+            Tree::Joliet => RockRidge::default(),
+        };
+        let kind = match record.flags {
+            _ if fields.is_special => Kind::Special,
+            flags if flags & DIRECTORY != 0 => Kind::Directory,
+            _ => Kind::File,
+        };
+        let name = match (fields.name, self.tree) {
+            (Some(name), _) => name,
+            (None, Tree::Primary) => record::plain_name(record.name),
+            (None, Tree::Joliet) => record::joliet_name(record.name),
+        };
+        Ok(Entry {
+            name,
+            kind,
+            extent: record.extent,
+        })
     }
 
     /// Reads the fields of a system use area and of its continuation areas.
@@ -331,65 +356,6 @@ impl<R: Read + Seek> Iso<R> {
         }
         Ok(found)
     }
-}
-
-#[derive(Debug, Default)]
-struct RockRidge {
-    /// All `NM` fields joined; `None` if there is no such field.
-    name: Option<Vec<u8>>,
-    /// Whether the entry is a link (`SL`) or a device (`PN`).
-    is_special: bool,
-}
-
-impl RockRidge {
-    /// Reads one area; returns the place of its continuation area.
-    fn read(&mut self, mut fields: &[u8]) -> Option<Extent> {
-        let mut continuation = None;
-        while let [first, second, len, _, ..] = *fields {
-            let Some((field, rest)) = fields
-                .split_at_checked(usize::from(len))
-                .filter(|(field, _)| field.len() >= 4)
-            else {
-                break;
-            };
-            match [first, second] {
-                [b'N', b'M'] => self
-                    .name
-                    .get_or_insert_default()
-                    .extend_from_slice(field.get(5..).unwrap_or_default()),
-                [b'S', b'L'] | [b'P', b'N'] => self.is_special = true,
-                // P1281, 5.1: block, offset and length, each in both byte orders.
-                [b'C', b'E'] if field.len() >= 28 => {
-                    continuation = Some(Extent {
-                        offset: u64::from(number(field, 4)) * SECTOR + u64::from(number(field, 12)),
-                        size: number(field, 20).into(),
-                    });
-                }
-                _ => {}
-            }
-            fields = rest;
-        }
-        continuation
-    }
-}
-
-/// `record` must have at least 14 bytes.
-fn extent(record: &[u8]) -> Extent {
-    Extent {
-        offset: u64::from(number(record, 2)) * SECTOR,
-        size: number(record, 10).into(),
-    }
-}
-
-/// Panics if `record` has fewer than `at + 4` bytes.
-fn number(record: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]])
-}
-
-/// Removes the version number, and the dot of a name without an extension.
-fn plain_name(name: &[u8]) -> Vec<u8> {
-    let name = name.split(|&b| b == b';').next().unwrap_or_default();
-    name.strip_suffix(b".").unwrap_or(name).to_vec()
 }
 
 fn read_at(image: &mut (impl Read + Seek), offset: u64, buffer: &mut [u8]) -> Result<(), IsoError> {

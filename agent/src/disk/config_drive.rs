@@ -3,20 +3,21 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::Read;
+use std::io::{Cursor, Read};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::MultiGzDecoder;
 use landfall_media_formats::fat;
+use landfall_media_formats::iso9660::Iso;
 use uuid::Uuid;
 
 use crate::disk::aligned_buffer::AlignedBuffer;
 use crate::disk::fetch::{self, Request};
 use crate::disk::file_system::{self, PROBE_LEN};
 use crate::disk::gpt::{Partition, Table};
+use crate::disk::mbr;
 use crate::disk::target::Target;
-use crate::disk::{iso9660, mbr};
 use crate::failure::{Failure, Result};
 
 mod parts;
@@ -263,14 +264,16 @@ fn label(target: &Target, partition: &Partition) -> Result<String> {
 
 /// Converts an ISO 9660 image to a VFAT file system for a partition of `len` bytes.
 pub(crate) fn as_vfat(image: &[u8], sector: usize, len: u64) -> Result<Vec<u8>> {
-    let files = iso9660::files(image)
-        .map_err(|reason| error(format!("reading the ISO 9660 image: {reason}")))?;
-    let files = files.iter();
-    build_vfat(
-        files.map(|(path, content)| (path.as_str(), *content)),
-        sector,
-        len,
-    )
+    let reading = |reason: String| error(format!("reading the ISO 9660 image: {reason}"));
+    let files = Iso::open(Cursor::new(image)).and_then(|mut iso| iso.all_files());
+    let files = files.map_err(|fault| reading(fault.to_string()))?;
+    let mut contents = Vec::new();
+    for (path, extent) in &files {
+        let content = extent.content(image);
+        let content = content.ok_or_else(|| reading(format!("{path} is cut off")))?;
+        contents.push((path.as_str(), content));
+    }
+    build_vfat(contents, sector, len)
 }
 
 fn vfat_of(files: &[(String, Vec<u8>)], sector: usize, len: u64) -> Result<Vec<u8>> {

@@ -18,7 +18,6 @@ pub mod flush;
 pub mod format_policy;
 pub mod gpt;
 pub mod image_head;
-pub mod iso9660;
 pub mod kept_partitions;
 pub mod mbr;
 pub mod pipeline;

@@ -64,6 +64,102 @@ fn files_are_found_in_an_image_by_xorriso() {
     );
 }
 
+/// An image with a config drive's files, made by genisoimage.
+fn config_drive(options: &[&str], files: &[(&str, &[u8])]) -> Vec<u8> {
+    let directory = tempfile::tempdir().unwrap();
+    let tree = directory.path().join("tree");
+    for (path, content) in files {
+        let path = tree.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    let image = directory.path().join("image");
+    let made = Command::new("genisoimage")
+        .args(["-quiet", "-V", "config-2", "-o"])
+        .arg(&image)
+        .args(options)
+        .arg(&tree)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    std::fs::read(image).unwrap()
+}
+
+const DRIVE: [(&str, &[u8]); 4] = [
+    ("ec2/latest/meta-data.json", b"{}"),
+    ("openstack/content/0000", &[7; 5000]),
+    ("openstack/latest/meta_data.json", b"{\"uuid\": \"1\"}"),
+    ("openstack/latest/user_data", b""),
+];
+
+#[test]
+fn files_by_every_kind_of_long_name() {
+    for options in [&["-J", "-r"][..], &["-J"], &["-r"], &["-r", "-J", "-l"]] {
+        let image = config_drive(options, &DRIVE);
+        let mut iso = Iso::open(Cursor::new(&image)).unwrap();
+        let files = iso.all_files().unwrap();
+        let found: Vec<(&str, &[u8])> = files
+            .iter()
+            .map(|(path, extent)| (path.as_str(), extent.content(&image).unwrap()))
+            .collect();
+        assert_eq!(found, DRIVE, "{options:?}");
+        let found = iso.read("openstack/latest/meta_data.json", 100).unwrap();
+        assert_eq!(found, DRIVE[2].1, "{options:?}");
+        let found = iso.files("openstack/latest").unwrap();
+        assert_eq!(found, ["meta_data.json", "user_data"], "{options:?}");
+    }
+}
+
+#[test]
+fn without_long_names_they_are_as_linux_shows_them() {
+    let image = config_drive(&[], &[("LATEST/USERDATA", b"x"), ("LATEST/A.B", b"y")]);
+    let files = Iso::open(Cursor::new(&image)).unwrap().all_files().unwrap();
+    let names: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(names, ["latest/a.b", "latest/userdata"]);
+}
+
+/// A name of Rock Ridge and of Joliet each.
+#[test]
+fn a_name_that_leads_out_of_its_directory_is_an_error() {
+    let mut image = config_drive(&["-r", "-J"], &[("aaaa", b"x")]);
+    let place = |image: &[u8], name: &[u8]| {
+        let at = image.windows(name.len()).position(|part| part == name);
+        at.unwrap()
+    };
+    let at = place(&image, b"aaaa");
+    image[at..at + 4].copy_from_slice(b"../a");
+    let found = Iso::open(Cursor::new(&image)).unwrap().all_files();
+    let text = found.unwrap_err().to_string();
+    assert_eq!(text, "ISO: a file is called \"../a\"");
+
+    let mut image = config_drive(&["-J"], &[("aaaa", b"x")]);
+    let at = place(&image, b"\0a\0a\0a\0a");
+    image[at + 5] = b'/';
+    let found = Iso::open(Cursor::new(&image)).unwrap().all_files();
+    let text = found.unwrap_err().to_string();
+    assert_eq!(text, "ISO: a file is called \"aa/a\"");
+}
+
+/// A directory that contains itself many times.
+#[test]
+fn a_tree_without_an_end_is_an_error() {
+    let mut image = config_drive(&["-r"], &[("a/b", b"x")]);
+    let iso = Iso::open(Cursor::new(&image)).unwrap();
+    let root = iso.root.offset as usize;
+    let length = usize::from(image[root]);
+    let parent = root + length;
+    let directory = parent + usize::from(image[parent]);
+    let own = image[root + 2..root + 18].to_vec();
+    image[directory + 2..directory + 18].copy_from_slice(&own);
+    let record = image[directory..directory + usize::from(image[directory])].to_vec();
+    for number in 1..10 {
+        let at = directory + number * record.len();
+        image[at..at + record.len()].copy_from_slice(&record);
+    }
+    let found = Iso::open(Cursor::new(&image)).unwrap().all_files();
+    assert!(matches!(found, Err(IsoError::BrokenRecord(_))), "{found:?}");
+}
+
 #[test]
 fn faults() {
     let bytes = image();
@@ -93,6 +189,11 @@ fn faults() {
         Iso::open(Cursor::new(vec![0; 65536])),
         Err(IsoError::NoVolume)
     ));
+    let mut bytes = bytes;
+    bytes[32768 + 128..32768 + 130].copy_from_slice(&512_u16.to_le_bytes());
+    let mut iso = Iso::open(Cursor::new(&bytes)).unwrap();
+    assert_eq!(iso.label, "LABEL");
+    assert!(matches!(iso.all_files(), Err(IsoError::BlockSize(512))));
 }
 
 #[test]
@@ -212,6 +313,27 @@ proptest! {
         if let Ok(mut iso) = Iso::open(Cursor::new(&bytes)) {
             let _ = iso.read("boot/grub/grub.cfg", 1 << 16);
             let _ = iso.files("boot");
+            let _ = iso.all_files();
+        }
+    }
+
+    #[test]
+    fn a_damaged_image_is_an_error_or_files(
+        places in prop::collection::vec((0_usize..16384, any::<u8>()), 1..10),
+        keep in any::<prop::sample::Index>(),
+        joliet: bool,
+    ) {
+        static IMAGES: std::sync::OnceLock<[Vec<u8>; 2]> = std::sync::OnceLock::new();
+        let images = IMAGES.get_or_init(|| [config_drive(&["-r"], &DRIVE), config_drive(&["-J"], &DRIVE)]);
+        let mut image = images[usize::from(joliet)].clone();
+        for (place, byte) in places {
+            image[32768 + place] = byte;
+        }
+        for image in [&image[..], &image[..keep.index(image.len())]] {
+            let files = Iso::open(Cursor::new(image)).and_then(|mut iso| iso.all_files());
+            for (_, extent) in files.unwrap_or_default() {
+                let _ = extent.content(image);
+            }
         }
     }
 }
