@@ -15,8 +15,8 @@ use std::fmt;
 
 use landfall_module_index::module_name;
 
-use crate::edit_distance;
 use crate::kernel_modules::ModuleTree;
+use crate::nearest_name;
 
 const VM: &str = include_str!("../module-sets/vm.txt");
 const SERVER: &str = include_str!("../module-sets/server.txt");
@@ -230,7 +230,7 @@ impl Line {
     fn unknown(&self, tree: &ModuleTree) -> Unknown {
         let (name, nearest) = match &self.what {
             Selector::Directory(directory) => (directory.clone(), None),
-            Selector::Module(name) => (name.clone(), edit_distance::nearest(name, tree.names())),
+            Selector::Module(name) => (name.clone(), nearest_name::nearest(name, tree.names())),
             Selector::Include(set) => (set.name.clone(), None),
         };
         Unknown {

@@ -1,7 +1,5 @@
 //! The external names of settings.
 
-use crate::edit_distance::edit_distance;
-
 /// The names of one setting. Most settings have two: a kernel argument, and an
 /// option in files and answers that follow oslo.config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +86,8 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     let limit = name.len().div_ceil(4).min(3);
     candidates
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= limit)
-        .map(|candidate| (edit_distance(name, candidate), candidate))
+        // A swap of neighbours (`ulr`), the commonest typo, is one edit, not two.
+        .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
         .filter(|&(distance, _)| distance <= limit)
         .min()
         .map(|(_, candidate)| candidate)

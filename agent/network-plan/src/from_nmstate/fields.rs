@@ -7,8 +7,6 @@ use std::cell::RefCell;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use landfall_boot_params::edit_distance;
-
 use super::refused;
 use super::yaml::Yaml;
 
@@ -117,7 +115,7 @@ impl<'a> Fields<'a> {
             // closer in spelling.
             let starts_alike = |known: &str| known.starts_with(key.as_str());
             let start: String = key.chars().take(LONGEST_KEY).collect();
-            let distance = |known: &str| edit_distance(&start, known);
+            let distance = |known: &str| strsim::osa_distance(&start, known);
             let nearest = known().min_by_key(|known| (!starts_alike(known), distance(known)));
             let nearest = nearest.map_or(String::new(), |key| format!("; the nearest is `{key}`"));
             self.findings.fault(&path, format!("no such key{nearest}"));
