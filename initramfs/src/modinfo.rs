@@ -6,7 +6,7 @@ use std::path::Path;
 
 use landfall_module_index::module_name;
 
-use crate::elf_section::{self, ElfError, ReadAt};
+use crate::elf_section::{self, ElfError};
 use crate::path_error::PathError;
 
 /// The largest module of a Debian kernel (amdgpu with debug sections cut) is 20 MB
@@ -59,7 +59,8 @@ impl ModInfo {
     pub fn of_file(path: &Path) -> Result<Self, ModuleFileError> {
         let file = File::open(path).map_err(PathError::new("opening kernel module", path))?;
         let info = match path.extension().and_then(|e| e.to_str()) {
-            Some("ko") => Self::of_elf_at(&file),
+            Some("ko") => elf_section::read(&file, ".modinfo")
+                .map(|section| section.map(|section| Self::parse(&section))),
             Some("xz") => {
                 let unpacked = unpacked(path, liblzma::read::XzDecoder::new(BufReader::new(file)))?;
                 Self::of_elf(&unpacked)
@@ -86,12 +87,8 @@ impl ModInfo {
     /// Reads an unpacked module; `None` if it has no `.modinfo` section. Fails if
     /// it is not an ELF file that a kernel would load.
     pub fn of_elf(elf: &[u8]) -> Result<Option<Self>, ElfError> {
-        Self::of_elf_at(elf)
-    }
-
-    fn of_elf_at(elf: &(impl ReadAt + ?Sized)) -> Result<Option<Self>, ElfError> {
-        let section = elf_section::read(elf, ".modinfo")?;
-        Ok(section.map(|section| Self::parse(&section)))
+        let section = elf_section::find(elf, ".modinfo")?;
+        Ok(section.map(Self::parse))
     }
 
     /// Parses the section: `key=value` strings, each ended by NUL. Unknown keys are

@@ -28,7 +28,7 @@ impl Fixture {
         // The smallest file that counts as a static program: an ELF header without
         // program headers.
         let mut agent = vec![0; 64];
-        agent[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        agent[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         agent[18] = 62;
         agent.extend(b"/run/landfall/ramdisk");
         fixture.put("agent", &agent);
@@ -110,7 +110,7 @@ fn module(section: &[u8]) -> Vec<u8> {
     let names = b"\0.shstrtab\0.modinfo\0";
     let table = 64 + names.len() + section.len();
     let mut file = vec![0; 64];
-    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     file[0x28..0x30].copy_from_slice(&(table as u64).to_le_bytes());
     file[0x3a..0x40].copy_from_slice(&[64, 0, 3, 0, 1, 0]);
     file.extend_from_slice(names);

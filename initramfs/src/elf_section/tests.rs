@@ -1,5 +1,10 @@
+use std::io::Write as _;
+
 use super::*;
 use proptest::prelude::*;
+
+const HEADER_LEN: usize = 64;
+const SECTION_HEADER_LEN: usize = 64;
 
 /// The smallest ELF file that has a section of this name.
 pub(crate) fn elf_with(name: &str, content: &[u8]) -> Vec<u8> {
@@ -20,7 +25,7 @@ pub(crate) fn elf_with_all(sections: &[(&str, &[u8])]) -> Vec<u8> {
     let contents_at = names_at + names.len();
     let table_at = contents_at + contents.len();
     let mut file = vec![0; HEADER_LEN];
-    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     file[0x28..0x30].copy_from_slice(&(table_at as u64).to_le_bytes());
     let count = u8::try_from(sections.len() + 2).unwrap();
     file[0x3a..0x40].copy_from_slice(&[64, 0, count, 0, 1, 0]);
@@ -46,17 +51,17 @@ pub(crate) fn elf_with_all(sections: &[(&str, &[u8])]) -> Vec<u8> {
 fn the_section_is_found() {
     let file = elf_with(".modinfo", b"name=a\0");
     assert_eq!(
-        read(file.as_slice(), ".modinfo").unwrap().unwrap(),
+        find(file.as_slice(), ".modinfo").unwrap().unwrap(),
         b"name=a\0"
     );
-    assert_eq!(read(file.as_slice(), ".mod").unwrap(), None);
-    assert_eq!(read(file.as_slice(), ".modinfo2").unwrap(), None);
+    assert_eq!(find(file.as_slice(), ".mod").unwrap(), None);
+    assert_eq!(find(file.as_slice(), ".modinfo2").unwrap(), None);
 }
 
 #[test]
 fn a_file_on_disk_is_read_alike() {
     let mut file = tempfile::tempfile().unwrap();
-    io::Write::write_all(&mut file, &elf_with(".modinfo", b"x")).unwrap();
+    file.write_all(&elf_with(".modinfo", b"x")).unwrap();
     assert_eq!(read(&file, ".modinfo").unwrap().unwrap(), b"x");
 }
 
@@ -64,17 +69,17 @@ fn a_file_on_disk_is_read_alike() {
 /// for the end of each name would read 256 GiB.
 #[test]
 fn names_without_an_end_cost_no_time() {
-    let names = vec![b'x'; MAX_SECTION as usize];
+    let names = vec![b'x'; 4 << 20];
     let mut file = elf_with(".modinfo", b"")[..HEADER_LEN].to_vec();
     file[0x28..0x30].copy_from_slice(&((HEADER_LEN + names.len()) as u64).to_le_bytes());
-    file[0x3c..0x40].copy_from_slice(&[0xff, 0xff, 0, 0]);
+    file[0x3c..0x40].copy_from_slice(&[0xff, 0xff, 1, 0]);
     file.extend_from_slice(&names);
     let mut header = [0; SECTION_HEADER_LEN];
     header[0x18..0x20].copy_from_slice(&(HEADER_LEN as u64).to_le_bytes());
     header[0x20..0x28].copy_from_slice(&(names.len() as u64).to_le_bytes());
     file.extend(header.repeat(0xffff));
     let start = std::time::Instant::now();
-    assert_eq!(read(file.as_slice(), ".modinfo").unwrap(), None);
+    assert_eq!(find(file.as_slice(), ".modinfo").unwrap(), None);
     assert!(start.elapsed() < std::time::Duration::from_secs(5));
 }
 
@@ -97,10 +102,7 @@ fn what_is_wrong_is_said() {
             with(4, &[1]),
             "expected a 64-bit little-endian ELF file, found class and order [1, 1]",
         ),
-        (
-            with(0x3a, &[40]),
-            "expected section headers of 64 bytes, found 40",
-        ),
+        (with(0x3a, &[40]), "reading the section headers"),
         (
             with(0x3e, &[9]),
             "expected section names, found index 9 of 3 sections",
@@ -108,7 +110,7 @@ fn what_is_wrong_is_said() {
         (with(0x28, &[255; 8]), "reading the section headers"),
         (
             with(good.len() - 64 + 0x20, &[0, 0, 0, 1]),
-            "expected a section of a few kilobytes, found 16777216 bytes for the section",
+            "reading the section",
         ),
         (
             with(good.len() - 64 + 0x18, &[255; 8]),
@@ -116,7 +118,7 @@ fn what_is_wrong_is_said() {
         ),
     ] {
         assert_eq!(
-            read(bad.as_slice(), ".modinfo").unwrap_err().to_string(),
+            find(bad.as_slice(), ".modinfo").unwrap_err().to_string(),
             expected
         );
     }
@@ -131,14 +133,14 @@ proptest! {
             file[at % len] = byte;
         }
         file.truncate(cut);
-        let _ = read(file.as_slice(), ".modinfo");
+        let _ = find(file.as_slice(), ".modinfo");
     }
 
     #[test]
     fn arbitrary_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let magic = b"\x7fELF\x02\x01";
+        let magic = b"\x7fELF\x02\x01\x01";
         let len = bytes.len().min(magic.len());
         bytes[..len].copy_from_slice(&magic[..len]);
-        let _ = read(bytes.as_slice(), ".modinfo");
+        let _ = find(bytes.as_slice(), ".modinfo");
     }
 }
