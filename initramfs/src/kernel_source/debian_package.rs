@@ -35,8 +35,14 @@ pub(super) fn installed_release(name: &str) -> Result<String, KernelSourceError>
 
 /// Unpacks a .deb and finds the kernel in it.
 pub(super) fn resolve(path: &Path) -> Result<Kernel, KernelSourceError> {
-    if !path.is_file() {
-        return Err(PathError::new("opening", path)(std::io::ErrorKind::NotFound.into()).into());
+    let metadata = path.metadata();
+    let metadata = metadata.map_err(PathError::new("opening kernel package", path))?;
+    if !metadata.is_file() {
+        return Err(KernelSourceError::NotFound {
+            within: path.display().to_string(),
+            expected: "a kernel package (.deb)".to_owned(),
+            found: "no regular file".to_owned(),
+        });
     }
     let temporary = std::env::temp_dir();
     let kib: Option<u64> = field(path, "Installed-Size")?.parse().ok();
@@ -208,6 +214,29 @@ mod tests {
         ] {
             assert_eq!(kernel_packages(field), expected, "{field}");
         }
+    }
+
+    #[test]
+    fn a_package_file_that_is_missing_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("none.deb");
+        let error = resolve(&missing).unwrap_err();
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        assert_eq!(
+            (error.to_string(), source.as_deref()),
+            (
+                format!("opening kernel package {}", missing.display()),
+                Some("No such file or directory (os error 2)")
+            )
+        );
+        let error = resolve(directory.path()).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!(
+                "{}: expected a kernel package (.deb), found no regular file",
+                directory.path().display()
+            )
+        );
     }
 
     #[test]
