@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::cli::HostsArguments;
 use crate::epoch;
 use crate::hosts::Hosts;
-use crate::report::Report;
+use crate::report::{Report, counted};
 
 #[derive(Serialize)]
 struct HostsSummary {
@@ -56,9 +56,9 @@ pub(crate) fn run(arguments: &HostsArguments) -> Result<()> {
         hosts: hosts.files.len(),
     };
     let text = format!(
-        "{}: {} hosts, {} bytes\n  sha256   {}",
+        "{}: {}, {} bytes\n  sha256   {}",
         summary.path.display(),
-        summary.hosts,
+        counted(summary.hosts, "host"),
         summary.bytes,
         summary.sha256
     );

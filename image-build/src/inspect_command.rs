@@ -6,7 +6,7 @@ use landfall_network_plan::describe::describe;
 use crate::cli::InspectArguments;
 use crate::coreos_image;
 use crate::inspect::{self, HostContent, Inspection, IsoContent, Member, RamdiskContent};
-use crate::report::{Report, megabytes};
+use crate::report::{Report, counted, megabytes};
 
 pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
     let file = arguments.file.display();
@@ -19,8 +19,7 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
     Report::new(arguments.json).done(&inspection, &title)?;
     match inspection.fault_count() {
         0 => Ok(()),
-        1 => bail!("{file}: 1 fault"),
-        count => bail!("{file}: {count} faults"),
+        count => bail!("{file}: {}", counted(count, "fault")),
     }
 }
 
@@ -35,7 +34,7 @@ fn text(inspection: &Inspection) -> String {
         iso_lines(iso, &mut lines);
     }
     match inspection.verified_files {
-        Some(count) => lines.push(format!("  verified {count} files")),
+        Some(count) => lines.push(format!("  verified {}", counted(count, "file"))),
         None if inspection.kind == "iso" => {
             lines.push("  verified no, the ISO has no digests".to_owned())
         }
@@ -121,8 +120,8 @@ fn ramdisk_lines(ramdisk: &RamdiskContent, lines: &mut Vec<String>) {
     {
         let total = members.iter().map(|member| member.bytes).sum();
         lines.push(format!(
-            "{name}: {} files, {}",
-            members.len(),
+            "{name}: {}, {}",
+            counted(members.len(), "file"),
             megabytes(total)
         ));
         lines.extend(members.iter().map(member_line));

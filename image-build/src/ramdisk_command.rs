@@ -14,7 +14,7 @@ use landfall_network_plan::embedded;
 use crate::cli::{InitramfsArguments, RamdiskArguments};
 use crate::epoch;
 use crate::hosts::Hosts;
-use crate::report::{Report, megabytes};
+use crate::report::{Report, counted, megabytes};
 use crate::site_configuration::SiteConfiguration;
 
 pub(crate) fn run(arguments: &InitramfsArguments) -> Result<()> {
@@ -126,17 +126,18 @@ pub(crate) fn ramdisk_lines(summary: &Summary) -> String {
     let rescue = match summary.rescue_layer.len() {
         0 => "no login (see --rescue-layer)".to_owned(),
         files => format!(
-            "login by ssh, {files} files ({})",
+            "login by ssh, {} ({})",
+            counted(files, "file"),
             megabytes(summary.rescue_layer_bytes)
         ),
     };
     format!(
-        "  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} files ({})\n  config   {configuration}\n  rescue   {rescue}\n  hosts    {}\n  agent    {}",
+        "  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} ({})\n  config   {configuration}\n  rescue   {rescue}\n  hosts    {}\n  agent    {}",
         summary.kernel_release,
         summary.modules,
         megabytes(summary.module_bytes),
         summary.module_set,
-        summary.firmware_files,
+        counted(summary.firmware_files, "file"),
         megabytes(summary.firmware_bytes),
         hosts.len(),
         megabytes(summary.agent_bytes),

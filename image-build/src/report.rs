@@ -69,6 +69,14 @@ fn message(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// For example `1 file` or `2 files`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
 /// For example `5.3 MB`. Megabytes are decimal, as for disks and downloads.
 pub(crate) fn megabytes(bytes: u64) -> String {
     #[expect(
@@ -77,4 +85,15 @@ pub(crate) fn megabytes(bytes: u64) -> String {
     )]
     let megabytes = bytes as f64 / 1e6;
     format!("{megabytes:.1} MB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_has_no_plural() {
+        let texts = [0, 1, 2].map(|count| counted(count, "file"));
+        assert_eq!(texts, ["0 files", "1 file", "2 files"]);
+    }
 }

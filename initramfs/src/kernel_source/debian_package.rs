@@ -112,6 +112,7 @@ fn first_line(text: &str) -> String {
     let first = lines.next().unwrap_or("no reason given").trim().to_owned();
     match lines.count() {
         0 => first,
+        1 => format!("{first} (and 1 more line)"),
         more => format!("{first} (and {more} more lines)"),
     }
 }
@@ -237,6 +238,18 @@ mod tests {
                 directory.path().display()
             )
         );
+    }
+
+    #[test]
+    fn one_line_has_no_plural() {
+        for (text, expected) in [
+            ("", "no reason given"),
+            ("a\n", "a"),
+            ("a\nb\n\n", "a (and 1 more line)"),
+            ("a\nb\nc", "a (and 2 more lines)"),
+        ] {
+            assert_eq!(first_line(text), expected, "{text:?}");
+        }
     }
 
     #[test]
