@@ -17,8 +17,9 @@ use serde::Serialize;
 use crate::cli::IsoArguments;
 use crate::coreos_image::{self, PlacedImage};
 use crate::iso_image::{self, Medium};
+use crate::kernel_args::KernelArgs;
 use crate::medium_identity::MediumIdentity;
-use crate::ramdisk_command::{build_ramdisk, find_ingredients, ramdisk_lines};
+use crate::ramdisk_command::{Ingredients, build_ramdisk, find_ingredients, ramdisk_lines};
 use crate::report::{Report, megabytes};
 use crate::{boot_parts, epoch};
 
@@ -38,7 +39,6 @@ struct IsoSummary {
 
 pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
-    let secure_boot = !arguments.no_secure_boot;
     // Rejects wrong input before the work begins.
     let kernel_args = coreos_image::kernel_args(
         &arguments.kernel_args.karg,
@@ -46,21 +46,15 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         &arguments.coreos,
     )?;
     report.warnings(&kernel_args.warnings());
-    let needed_anyway = iso_image::required_parts(false);
-    let remedy = if secure_boot && boot_parts::missing(&needed_anyway).is_empty() {
-        ", or build without Secure Boot: --no-secure-boot"
-    } else {
-        ""
-    };
-    boot_parts::require(&iso_image::required_parts(secure_boot), remedy)?;
+    require_boot_parts(arguments)?;
     if let Some(image) = &arguments.coreos_image {
         coreos_image::check(image)?;
     }
     let output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
 
     let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
-    let kernel = &ingredients.kernel;
-    require_space(arguments, &kernel.image, &output)?;
+    let kernel = &ingredients.kernel.image;
+    require_space(arguments, kernel, &output)?;
     let work = TemporaryPath::directory("landfall-iso-").context("making a work directory")?;
     let coreos_image = match &arguments.coreos_image {
         Some(file) => {
@@ -71,56 +65,30 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         None => None,
     };
     let ramdisk_path = work.path().join("initrd.img");
-    let mut ramdisk_output = OutputFile::create(&ramdisk_path, false)?;
-    let mut ramdisk = build_ramdisk(
-        &arguments.ramdisk,
-        &ingredients,
-        &mut ramdisk_output,
-        &report,
-    )?;
-    ramdisk_output.finish()?;
-    ramdisk.path = "boot/initrd.img".into();
-    let image = KernelImage::read(&kernel.image)?;
-    if !image.has_efi_stub {
-        ramdisk.warnings.push(format!(
-            "kernel {} has no EFI stub: UEFI hosts cannot start it",
-            image.release
-        ));
-    } else if secure_boot && !image.is_signed {
-        ramdisk.warnings.push(format!(
-            "kernel {} is not signed: hosts with Secure Boot refuse it",
-            image.release
-        ));
-    }
-    report.warnings(&ramdisk.warnings);
+    let ramdisk = ramdisk(arguments, &ingredients, &ramdisk_path, &report)?;
 
     report.stage("writing the ISO");
-    let (kernel_bytes, kernel_sha256) = digest(&kernel.image, None)?;
-    let embed_size = arguments.embed_kib as usize * 1024;
-    let choices = format!("secure boot {secure_boot}, embed {embed_size}");
-    let image_sha256 = coreos_image
-        .as_ref()
-        .map_or_else(String::new, |placed| placed.image.sha256.hex());
-    let identity = MediumIdentity::of(&[
+    let (kernel_bytes, kernel_sha256) = digest(kernel, None)?;
+    let identity = identity(
+        arguments,
         &kernel_sha256,
-        &ramdisk.sha256,
-        kernel_args.as_str(),
-        &choices,
-        &image_sha256,
-    ]);
+        &ramdisk,
+        &kernel_args,
+        coreos_image.as_ref(),
+    );
     let medium = Medium {
-        kernel: &kernel.image,
+        kernel,
         ramdisk: &ramdisk_path,
         kernel_args: &kernel_args,
         identity: &identity,
-        secure_boot,
-        embed_size,
+        secure_boot: !arguments.no_secure_boot,
+        embed_size: arguments.embed_kib as usize * 1024,
         epoch: epoch::from_environment()?,
         coreos_image: coreos_image.as_ref(),
     };
     // Exact, except for some 200 KB of directories and boot sectors.
     let image_bytes = coreos_image.as_ref().map_or(0, |placed| placed.image.size);
-    let files = kernel_bytes + ramdisk.bytes + embed_size as u64 + image_bytes;
+    let files = kernel_bytes + ramdisk.bytes + medium.embed_size as u64 + image_bytes;
     free_space::require(directory_of(&output), files, "the ISO")?;
     iso_image::write(&medium, work.path(), output.temporary_path())?;
     let (bytes, sha256) = digest(output.temporary_path(), None)?;
@@ -129,7 +97,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         bytes,
         sha256,
         volume_uuid: identity.volume_uuid.clone(),
-        secure_boot,
+        secure_boot: medium.secure_boot,
         kernel_args: kernel_args.to_string(),
         kernel_bytes,
         coreos_image: coreos_image.map(|placed| placed.image),
@@ -137,6 +105,63 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     };
     output.finish()?;
     report.done(&summary, &text(&summary))
+}
+
+fn require_boot_parts(arguments: &IsoArguments) -> Result<()> {
+    let secure_boot = !arguments.no_secure_boot;
+    let needed_anyway = iso_image::required_parts(false);
+    let remedy = if secure_boot && boot_parts::missing(&needed_anyway).is_empty() {
+        ", or build without Secure Boot: --no-secure-boot"
+    } else {
+        ""
+    };
+    boot_parts::require(&iso_image::required_parts(secure_boot), remedy)
+}
+
+/// Builds the ramdisk, and warns of hosts that cannot start the kernel.
+fn ramdisk(
+    arguments: &IsoArguments,
+    ingredients: &Ingredients,
+    path: &Path,
+    report: &Report,
+) -> Result<build::Summary> {
+    let mut output = OutputFile::create(path, false)?;
+    let mut ramdisk = build_ramdisk(&arguments.ramdisk, ingredients, &mut output, report)?;
+    output.finish()?;
+    ramdisk.path = "boot/initrd.img".into();
+    let image = KernelImage::read(&ingredients.kernel.image)?;
+    if !image.has_efi_stub {
+        ramdisk.warnings.push(format!(
+            "kernel {} has no EFI stub: UEFI hosts cannot start it",
+            image.release
+        ));
+    } else if !arguments.no_secure_boot && !image.is_signed {
+        ramdisk.warnings.push(format!(
+            "kernel {} is not signed: hosts with Secure Boot refuse it",
+            image.release
+        ));
+    }
+    report.warnings(&ramdisk.warnings);
+    Ok(ramdisk)
+}
+
+/// The identity that follows from everything that is on the medium.
+fn identity(
+    arguments: &IsoArguments,
+    kernel_sha256: &str,
+    ramdisk: &build::Summary,
+    kernel_args: &KernelArgs,
+    coreos_image: Option<&PlacedImage>,
+) -> MediumIdentity {
+    let secure_boot = !arguments.no_secure_boot;
+    let embed_size = arguments.embed_kib as usize * 1024;
+    MediumIdentity::of(&[
+        kernel_sha256,
+        &ramdisk.sha256,
+        kernel_args.as_str(),
+        &format!("secure boot {secure_boot}, embed {embed_size}"),
+        &coreos_image.map_or_else(String::new, |placed| placed.image.sha256.hex()),
+    ])
 }
 
 /// Checks the free space for the files that are known before the ramdisk is built.
