@@ -229,7 +229,8 @@ mod tests {
             let start = Instant::now();
             let InvalidYaml(error) = Yaml::parse(text).expect_err(&text[..text.len().min(20)]);
             assert!(!error.contains('\n') && error.len() < 400, "{error}");
-            assert!(start.elapsed() < Duration::from_secs(2), "{error}");
+            // The bomb alone would fill the memory; a loaded machine may be slow.
+            assert!(start.elapsed() < Duration::from_secs(30), "{error}");
         }
     }
 
